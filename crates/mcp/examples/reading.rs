@@ -1,9 +1,11 @@
-//! Says what is judged and what is sent: one text per line in hexadecimal, one answer per line.
+//! Prints how a text is parsed and forwarded, for the differential test against other JSON readers: one text per line in
+//! hexadecimal, one result per line.
 //!
-//! `refused FILE_TYPE_MASK`, or `tree TREE`; behind a request's tree also what would be sent on, and what was judged to be in it.
-//! A tree is JSON that any reader can write: `{"o":[[key,value],…]}` for an object, `{"n":"text"}` for a number.
+//! A result is `refused KIND` or `tree TREE`. After the tree of a request follow the text that would be forwarded and the
+//! tree that it must have. A tree is JSON that any reader can write: `{"o":[[key,value],…]}` for an object, `{"n":"text"}`
+//! for a number.
 
-#![allow(clippy::expect_used, reason = "the other side of the pipe is a test")]
+#![allow(clippy::expect_used, reason = "only a test runs this program")]
 
 use std::fmt::Write as _;
 use std::io::{BufRead, Write, stdin, stdout};
@@ -15,14 +17,14 @@ fn main() {
     let mut out = std::io::BufWriter::new(stdout().lock());
     for line in stdin().lock().lines() {
         let bytes = from_hex(&line.expect("a line"));
-        writeln!(out, "{}", answer(&bytes)).expect("the reader of this goes on reading");
+        writeln!(out, "{}", answer(&bytes)).expect("the test reads all results");
     }
 }
 
 fn answer(bytes: &[u8]) -> String {
     let document = match read(bytes, &JsonLimits::REQUEST) {
         Ok(document) => document,
-        Err(fault) => return format!("refused {}", kind(&fault.kind)),
+        Err(error) => return format!("refused {}", kind(&error.kind)),
     };
     let mut out = String::from("tree ");
     write_tree(document.root(), &mut out);
@@ -59,7 +61,7 @@ fn write_tree(value: JsonValue<'_>, out: &mut String) {
     }
 }
 
-/// Writes an object; with another id, if one is given.
+/// Writes an object, with `id` in place of its own id if one is given.
 fn write_members(object: JsonValue<'_>, id: Option<&RequestId<'_>>, out: &mut String) {
     out.push_str("{\"o\":[");
     for (index, (key, value)) in object.members().enumerate() {
@@ -75,7 +77,7 @@ fn write_members(object: JsonValue<'_>, id: Option<&RequestId<'_>>, out: &mut St
     out.push_str("]}");
 }
 
-/// Writes a string in ASCII, as every reader can.
+/// Writes a string in ASCII, which all readers agree on.
 fn write_string(text: &str, out: &mut String) {
     out.push('"');
     for unit in text.encode_utf16() {

@@ -1,6 +1,7 @@
-//! Many servers as one: what names a thing of a server, as a client of all of them sees it, and back.
+//! Names and URIs at the aggregate endpoint: adds the server to the names of its tools, prompts, tasks and resources, and
+//! splits it off again.
 //!
-//! A server's name is of `a-z`, `0-9` and `-`, so what separates it from the rest is always the first of its kind.
+//! Server names consist of `a-z`, `0-9` and `-`, so the first separator always ends the server name.
 
 mod capability_union;
 mod client_to_server;
@@ -12,22 +13,30 @@ pub use capability_union::{merge_capabilities, with_meta_member};
 pub use client_to_server::UnknownTarget;
 pub use server_to_client::{prefix_message, prefix_response};
 
-/// Between a server and the name of a tool, a prompt or a task.
+/// Separates the server from the name of a tool, prompt or task.
 const NAME_SEPARATOR: &str = "__";
-/// Hosts know by this scheme what they show to people, so it stays.
+/// MCP hosts recognise UI resources by this scheme, so it stays in front of the prefix.
 const UI_SCHEME: &str = "ui://";
 
-/// The name of a tool, a prompt or a task of a server.
+/// The name of a server's tool, prompt or task at the aggregate endpoint.
+///
+/// ```
+/// use gatelodge_mcp::aggregate_names::{prefix_name, split_prefixed_name};
+///
+/// assert_eq!(prefix_name("billing", "refund"), "billing__refund");
+/// assert_eq!(split_prefixed_name("billing__refund"), Some(("billing", "refund")));
+/// ```
 pub fn prefix_name(server: &str, own: &str) -> String {
     format!("{server}{NAME_SEPARATOR}{own}")
 }
 
-/// The server that a name begins with, and the server's own name of the thing.
+/// Splits a prefixed name into the server and the server's own name.
 pub fn split_prefixed_name(name: &str) -> Option<(&str, &str)> {
     name.split_once(NAME_SEPARATOR)
 }
 
-/// The URI, or the template of URIs, of a resource of a server: under a scheme of its own, which nobody fetches past us.
+/// The URI or URI template of a server's resource at the aggregate endpoint. The prefix gives it a scheme of its own, so
+/// that no client fetches it without the gateway.
 pub fn prefix_uri(server: &str, own: &str) -> String {
     match own.strip_prefix(UI_SCHEME) {
         Some(rest) => format!("{UI_SCHEME}x-{server}+{rest}"),
@@ -35,7 +44,7 @@ pub fn prefix_uri(server: &str, own: &str) -> String {
     }
 }
 
-/// The server that a URI begins with, and the server's own URI.
+/// Splits a prefixed URI into the server and the server's own URI.
 pub fn split_prefixed_uri(uri: &str) -> Option<(&str, Cow<'_, str>)> {
     match uri.strip_prefix(UI_SCHEME) {
         Some(rest) => {
@@ -44,7 +53,7 @@ pub fn split_prefixed_uri(uri: &str) -> Option<(&str, Cow<'_, str>)> {
         }
         None => {
             let (server, own) = uri.strip_prefix("x-")?.split_once('+')?;
-            // Each resource has one URI only.
+            // Each resource has exactly one URI.
             (!own.starts_with(UI_SCHEME)).then_some((server, own.into()))
         }
     }
@@ -55,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_uris_are_found_again_whatever_they_are() {
+    fn prefixed_names_and_uris_split_into_the_originals() {
         for own in ["read", "a__b", "__", "", "x-desk+", "näh", "desk__read"] {
             assert_eq!(split_prefixed_name(&prefix_name("my-desk", own)), Some(("my-desk", own)));
         }

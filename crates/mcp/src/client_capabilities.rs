@@ -1,11 +1,11 @@
-//! What a client has declared that it can be asked, and given. It is self-declared, and only ever takes away: a server
-//! must not ask for more.
+//! Capabilities that a client declared. They are self-declared and only restrict: a server must not ask the client for
+//! more.
 
 use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::created_task::TASKS_EXTENSION;
 
-/// What a client can be asked for.
+/// Requests that a client can answer, as it declared them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
     form_elicitation: bool,
@@ -17,14 +17,14 @@ pub struct ClientCapabilities {
 }
 
 impl ClientCapabilities {
-    /// Takes it from a client's capabilities, of whatever era. What is no object declares nothing.
+    /// Reads a client's capabilities, of either protocol generation. A value that is not an object declares nothing.
     pub fn of(capabilities: Option<JsonValue<'_>>) -> Self {
         let own = |name: &str| capabilities.and_then(|own| object_member(own, name));
         let elicitation = own("elicitation");
         let has_mode = |mode: &str| elicitation.is_some_and(|elicitation| elicitation.get(mode).is_some());
         let sampling = own("sampling");
         Self {
-            // Before there were pages, all were forms.
+            // Before the `url` mode was introduced, every elicitation was a form.
             form_elicitation: elicitation.is_some() && (has_mode("form") || !has_mode("url")),
             url_elicitation: has_mode("url"),
             sampling: sampling.is_some(),
@@ -34,24 +34,23 @@ impl ClientCapabilities {
         }
     }
 
-    /// Whether the client can be asked anything.
+    /// Whether the client can answer any request of a server.
     pub fn can_answer_server_requests(self) -> bool {
         self.form_elicitation || self.url_elicitation || self.sampling || self.roots
     }
 
-    /// Whether the client knows tasks as the stateless revision has them.
+    /// Whether the client supports the tasks extension of the stateless protocol.
     pub fn has_tasks(self) -> bool {
         self.tasks
     }
 
-    /// What the client would have to declare to be asked this, as JSON; none if it can be, or if nothing is known of the
-    /// method.
+    /// The capability that the client lacks for a server request, as JSON. `None` if it has it, or if the method needs none.
     pub fn missing_capability(self, method: &str, params: Option<JsonValue<'_>>) -> Option<&'static str> {
         let member = |name: &str| params.and_then(|params| params.get(name));
-        let is_page = member("mode").is_some_and(|mode| mode.is_str("url"));
+        let is_url_mode = member("mode").is_some_and(|mode| mode.is_str("url"));
         let has_tools = member("tools").is_some() || member("toolChoice").is_some();
         let (has, required) = match method {
-            "elicitation/create" if is_page => (self.url_elicitation, r#"{"elicitation":{"url":{}}}"#),
+            "elicitation/create" if is_url_mode => (self.url_elicitation, r#"{"elicitation":{"url":{}}}"#),
             "elicitation/create" => (self.form_elicitation, r#"{"elicitation":{"form":{}}}"#),
             "sampling/createMessage" if has_tools => (self.sampling_with_tools, r#"{"sampling":{"tools":{}}}"#),
             "sampling/createMessage" => (self.sampling, r#"{"sampling":{}}"#),
@@ -72,14 +71,14 @@ mod tests {
 
     use super::*;
 
-    fn lacks(capabilities: &str, method: &str, params: &str) -> Option<&'static str> {
+    fn missing(capabilities: &str, method: &str, params: &str) -> Option<&'static str> {
         let capabilities = read(capabilities.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
         let params = read(params.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
         ClientCapabilities::of(Some(capabilities.root())).missing_capability(method, Some(params.root()))
     }
 
     #[test]
-    fn a_client_can_be_asked_what_it_has_declared_and_nothing_else() {
+    fn a_client_is_asked_only_for_declared_capabilities() {
         let (form, page, plain, tools) = ("{}", r#"{"mode":"url"}"#, "{}", r#"{"tools":[]}"#);
         let (elicit, sample, roots) = ("elicitation/create", "sampling/createMessage", "roots/list");
         for (capabilities, method, params, is_asked) in [
@@ -99,9 +98,13 @@ mod tests {
             ("{}", "ping", plain, true),
             ("{}", "vendor/ask", plain, true),
         ] {
-            assert_eq!(lacks(capabilities, method, params).is_none(), is_asked, "{method} {params} of {capabilities}");
+            assert_eq!(
+                missing(capabilities, method, params).is_none(),
+                is_asked,
+                "{method} {params} of {capabilities}"
+            );
         }
-        assert_eq!(lacks("{}", elicit, page), Some(r#"{"elicitation":{"url":{}}}"#));
+        assert_eq!(missing("{}", elicit, page), Some(r#"{"elicitation":{"url":{}}}"#));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A caller's message: scanned whole, once, and refused unless its envelope can be read in one way only.
+//! Messages from clients: parsed completely, and refused if two readers could interpret the envelope differently.
 
 use std::borrow::Cow;
 
@@ -13,18 +13,18 @@ use crate::method::{Method, MethodKind};
 use crate::request_id::{RequestId, string_value};
 use crate::request_meta::{self, RequestMeta};
 
-/// What a caller says.
+/// A message from a client.
 #[derive(Debug, Clone)]
 pub enum ClientMessage<'a> {
-    /// Asks for an answer.
+    /// Expects a response.
     Request(ClientRequest<'a>),
-    /// Asks for none; one of the four that callers may send.
+    /// Expects no response; one of the four notifications that clients may send.
     Notification(ClientNotification<'a>),
-    /// Answers what an upstream asked; legacy only.
+    /// Responds to a request of a server; stateful protocol only.
     Response(ClientResponse<'a>),
 }
 
-/// A message with an id and a method. The method may be unknown, but it is one that a caller may send.
+/// A message with an id and a method. The method may be unknown, but clients may send it.
 #[derive(Debug, Clone)]
 pub struct ClientRequest<'a> {
     document: JsonDocument<'a>,
@@ -33,7 +33,7 @@ pub struct ClientRequest<'a> {
     nodes: ParamsNodes,
 }
 
-/// Where a message has what is asked for again and again.
+/// Nodes of `params` and `_meta`, which are read often.
 #[derive(Debug, Clone, Copy)]
 struct ParamsNodes {
     params_node: Option<NodeIndex>,
@@ -54,7 +54,7 @@ pub struct ClientResponse<'a> {
     id: RequestId<'a>,
 }
 
-/// What a [`ClientResponse`] says.
+/// Payload of a [`ClientResponse`].
 #[derive(Debug, Clone, Copy)]
 pub enum ClientResponsePayload<'d> {
     /// The result.
@@ -63,30 +63,46 @@ pub enum ClientResponsePayload<'d> {
     Error(JsonValue<'d>),
 }
 
-/// Reads one message of a caller.
+/// Parses one message from a client.
+///
+/// ```
+/// use gatelodge_json::JsonLimits;
+/// use gatelodge_mcp::{ClientMessage, read_client_message};
+///
+/// let text = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"refund"}}"#;
+/// let ClientMessage::Request(request) = read_client_message(text, &JsonLimits::REQUEST)? else {
+///     panic!("not a request")
+/// };
+/// assert_eq!(request.tool_call()?.name, "refund");
+///
+/// // `Name` would be `name` to a reader that ignores case.
+/// let text = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"Name":"refund"}}"#;
+/// assert!(read_client_message(text, &JsonLimits::REQUEST).is_err());
+/// # Ok::<(), gatelodge_mcp::MessageError>(())
+/// ```
 ///
 /// # Errors
-/// Whatever is not a message, could be read as another one, or is not for callers to send.
+/// The text is not a message, could be read as a different one, or is a message that clients must not send.
 pub fn read_client_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<ClientMessage<'a>, MessageError> {
-    classify(read(bytes, limits).map_err(|fault| to_message_error(bytes, limits, &fault))?)
+    classify(read(bytes, limits).map_err(|error| to_message_error(bytes, limits, &error))?)
 }
 
-/// The same of a message whose middle stands apart.
+/// Like [`read_client_message`], for a segmented text.
 ///
 /// # Errors
 /// As for [`read_client_message`].
 pub fn read_segmented_client_message<'a>(
-    folded: &'a SegmentedText,
+    segmented: &'a SegmentedText,
     limits: &JsonLimits,
 ) -> Result<ClientMessage<'a>, MessageError> {
-    let refuse = |fault: JsonError| to_message_error(folded.as_str().as_bytes(), limits, &fault);
-    classify(read_segmented(folded, limits).map_err(refuse)?)
+    let refuse = |error: JsonError| to_message_error(segmented.as_str().as_bytes(), limits, &error);
+    classify(read_segmented(segmented, limits).map_err(refuse)?)
 }
 
 fn classify(document: JsonDocument<'_>) -> Result<ClientMessage<'_>, MessageError> {
     match read_envelope(&document) {
-        Ok(ClientEnvelope::Request(id, method, places)) => {
-            Ok(ClientMessage::Request(ClientRequest { document, id, method, nodes: places }))
+        Ok(ClientEnvelope::Request(id, method, nodes)) => {
+            Ok(ClientMessage::Request(ClientRequest { document, id, method, nodes }))
         }
         Ok(ClientEnvelope::Notification(method)) => {
             Ok(ClientMessage::Notification(ClientNotification { document, method }))
@@ -99,16 +115,16 @@ fn classify(document: JsonDocument<'_>) -> Result<ClientMessage<'_>, MessageErro
     }
 }
 
-/// What a message is.
+/// Kind of a message with its envelope members.
 enum ClientEnvelope<'a> {
     Request(RequestId<'a>, Method<'a>, ParamsNodes),
     Notification(Method<'a>),
     Response(RequestId<'a>),
 }
 
-/// Where the envelope itself is sound, the answer can still carry the id.
-fn to_message_error(bytes: &[u8], limits: &JsonLimits, fault: &JsonError) -> MessageError {
-    let error = MessageError::from_json_error(bytes, fault);
+/// Converts a JSON error. If the envelope itself is intact, the response can still carry the id.
+fn to_message_error(bytes: &[u8], limits: &JsonLimits, json_error: &JsonError) -> MessageError {
+    let error = MessageError::from_json_error(bytes, json_error);
     if error.code != code::INVALID_REQUEST {
         return error;
     }
@@ -123,7 +139,7 @@ fn read_envelope<'a>(document: &JsonDocument<'a>) -> Result<ClientEnvelope<'a>, 
     let invalid = |value, what: &str| Err(MessageError::at_value(code::INVALID_REQUEST, text, value, what));
     match root.kind() {
         JsonKind::Object => {}
-        JsonKind::Array => return invalid(root, "a batch is not taken; send one message at a time"),
+        JsonKind::Array => return invalid(root, "batches are not supported; send one message at a time"),
         kind => return invalid(root, &format!("a message must be an object, not {}", kind.with_article())),
     }
     let ([version, id, method, params, result, error], has_others) = root.pick(ENVELOPE_MEMBERS);
@@ -143,14 +159,14 @@ fn read_envelope<'a>(document: &JsonDocument<'a>) -> Result<ClientEnvelope<'a>, 
         },
     };
     match (method, result.or(error)) {
-        (Some(_), Some(answer)) => invalid(answer, "a message has either a method or an answer, not both"),
+        (Some(_), Some(answer)) => invalid(answer, "a message has either `method` or `result` or `error`, not both"),
         (None, None) => invalid(root, "`method` is missing"),
         (None, Some(answer)) => {
-            let Some(id) = id else { return invalid(root, "an answer needs the id of what it answers") };
+            let Some(id) = id else { return invalid(root, "a response needs the `id` of its request") };
             match (params, result, error) {
-                (Some(params), ..) => invalid(params, "an answer has no `params`"),
-                (_, Some(_), Some(error)) => invalid(error, "an answer has either a result or an error, not both"),
-                _ if answer.kind() != JsonKind::Object => invalid(answer, "a result or an error must be an object"),
+                (Some(params), ..) => invalid(params, "a response has no `params`"),
+                (_, Some(_), Some(error)) => invalid(error, "a response has either `result` or `error`, not both"),
+                _ if answer.kind() != JsonKind::Object => invalid(answer, "`result` or `error` must be an object"),
                 _ => Ok(ClientEnvelope::Response(id)),
             }
         }
@@ -168,31 +184,31 @@ fn request_or_notification<'a>(
     params: Option<JsonValue<'_>>,
 ) -> Result<ClientEnvelope<'a>, MessageError> {
     let method = Method::of(name);
-    let form = if id.is_some() { MethodKind::Request } else { MethodKind::Notification };
-    check_method(document, &method, form)?;
+    let kind = if id.is_some() { MethodKind::Request } else { MethodKind::Notification };
+    check_method(document, &method, kind)?;
     let meta = params.map_or(Ok(None), |params| check_params(document.source(), params))?;
-    let places =
+    let nodes =
         ParamsNodes { params_node: params.map(|params| params.index()), meta_node: meta.map(|meta| meta.index()) };
     Ok(match id {
-        Some(id) => ClientEnvelope::Request(id, method, places),
+        Some(id) => ClientEnvelope::Request(id, method, nodes),
         None => ClientEnvelope::Notification(method),
     })
 }
 
-fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, form: MethodKind) -> Result<(), MessageError> {
-    if method.can_client_send(form) {
+fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, kind: MethodKind) -> Result<(), MessageError> {
+    if method.can_client_send(kind) {
         return Ok(());
     }
     let place = document.root().get("method").unwrap_or(document.root());
     let name = quote_excerpt(method.name());
-    let (code, what) = match form {
+    let (code, what) = match kind {
         MethodKind::Notification
             if method.can_client_send(MethodKind::Request) && method.kind_and_direction().is_some() =>
         {
-            (code::INVALID_REQUEST, format!("{name} needs an id"))
+            (code::INVALID_REQUEST, format!("{name} needs an `id`"))
         }
         MethodKind::Request if method.can_client_send(MethodKind::Notification) => {
-            (code::INVALID_REQUEST, format!("{name} is a notification and has no id"))
+            (code::INVALID_REQUEST, format!("{name} is a notification and must not have an `id`"))
         }
         MethodKind::Request => (code::METHOD_NOT_FOUND, format!("unknown method {name}")),
         MethodKind::Notification => (code::METHOD_NOT_FOUND, format!("unknown notification {name}")),
@@ -200,7 +216,7 @@ fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, form: MethodKi
     Err(MessageError::at_value(code, document.source(), place, &what))
 }
 
-/// Refuses parameters whose members a reader could mistake; gives their `_meta`.
+/// Refuses parameters with confusable members; returns their `_meta`.
 fn check_params<'d>(text: JsonText<'_>, params: JsonValue<'d>) -> Result<Option<JsonValue<'d>>, MessageError> {
     if params.kind() != JsonKind::Object {
         let what = format!("`params` must be an object, not {}", params.kind().with_article());
@@ -217,7 +233,7 @@ fn check_params<'d>(text: JsonText<'_>, params: JsonValue<'d>) -> Result<Option<
     Ok(meta)
 }
 
-/// Refuses an object with a member that a lenient reader would take for one of the known.
+/// Refuses an object with a member that a lenient reader would take for a known one.
 pub(crate) fn reject_confusable_members(
     text: JsonText<'_>,
     object: JsonValue<'_>,
@@ -226,7 +242,7 @@ pub(crate) fn reject_confusable_members(
     for (key, _) in object.members() {
         let name = key.as_str().unwrap_or_default();
         if is_confusable(&name, known) {
-            let what = format!("the member {} could be taken for one of the protocol", quote_excerpt(&name));
+            let what = format!("the member {} could be mistaken for a member of the protocol", quote_excerpt(&name));
             return Err(MessageError::at_value(code::INVALID_REQUEST, text, key, &what));
         }
     }
@@ -234,7 +250,7 @@ pub(crate) fn reject_confusable_members(
 }
 
 impl<'a> ClientRequest<'a> {
-    /// The id as the caller wrote it.
+    /// The id as the client wrote it.
     pub fn id(&self) -> &RequestId<'a> {
         &self.id
     }
@@ -254,12 +270,12 @@ impl<'a> ClientRequest<'a> {
         RequestMeta::new(self.nodes.meta_node.map(|meta| self.document.value_at(meta)), self.source())
     }
 
-    /// The whole message as it was read, in one piece.
+    /// The whole message as received, in one piece.
     pub fn text(&self) -> &'a str {
         self.document.text()
     }
 
-    /// The whole message as it was read.
+    /// The whole message as received.
     pub fn source(&self) -> JsonText<'a> {
         self.document.source()
     }
@@ -280,7 +296,7 @@ impl<'a> ClientNotification<'a> {
         self.document.root().get("params")
     }
 
-    /// The whole message as it was read.
+    /// The whole message as received.
     pub fn text(&self) -> &'a str {
         self.document.text()
     }
@@ -291,7 +307,7 @@ impl<'a> ClientNotification<'a> {
 }
 
 impl<'a> ClientResponse<'a> {
-    /// The id of what is answered.
+    /// The id of the request that this responds to.
     pub fn id(&self) -> &RequestId<'a> {
         &self.id
     }
@@ -301,12 +317,12 @@ impl<'a> ClientResponse<'a> {
         let root = self.document.root();
         match root.get("result") {
             Some(result) => ClientResponsePayload::Result(result),
-            // INVARIANT: `response` has found one of the two.
+            // INVARIANT: `read_envelope` found one of the two.
             None => ClientResponsePayload::Error(root.get("error").unwrap_or(root)),
         }
     }
 
-    /// The whole message as it was read.
+    /// The whole message as received.
     pub fn text(&self) -> &'a str {
         self.document.text()
     }

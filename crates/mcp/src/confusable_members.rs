@@ -1,7 +1,8 @@
-//! Members that a lenient reader would take for a member of the protocol.
+//! Detects members that a lenient reader would take for a member of the protocol.
 //!
-//! Some readers ignore case, some fold compatible letters, some accept `task_id` for `taskId` or `meta` for `_meta`.
-//! What they would find must be what was judged, so a look-alike is refused, whether or not the real one is there.
+//! Some readers ignore case, some normalise compatibility characters, some accept `task_id` for `taskId` or `meta` for
+//! `_meta`. A server must not find a member that the policy did not see, so confusable members are refused, whether or not
+//! the real one is present.
 
 use gatelodge_json::is_invisible;
 use unicode_normalization::UnicodeNormalization;
@@ -9,7 +10,7 @@ use unicode_normalization::UnicodeNormalization;
 /// The members of a message.
 pub(crate) const ENVELOPE_MEMBERS: &[&str; 6] = &["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// The members of `params`, of all methods that callers send. Who reads them takes the first two out.
+/// Members of `params` of all methods that clients send. The parser picks out the first two.
 pub(crate) const PARAMS_MEMBERS: &[&str; 23] = &[
     "_meta",
     "ref",
@@ -49,28 +50,28 @@ pub(crate) const META_MEMBERS: &[&str] = &[
 /// The members of `params.ref`.
 pub(crate) const REFERENCE_MEMBERS: &[&str] = &["type", "name", "uri", "title"];
 
-/// Whether `key` is none of the known names, yet one of them to a lenient reader.
+/// Whether `key` is not a known name but would equal one for a lenient reader.
 pub(crate) fn is_confusable(key: &str, known: &[&str]) -> bool {
     if known.contains(&key) {
         return false;
     }
-    let folded = normalize_key(key);
+    let normalized = normalize_key(key);
     let is_same = |name: &&str| {
         let plain = name.bytes().filter(|byte| !is_separator(char::from(*byte)));
-        plain.map(|byte| byte.to_ascii_lowercase()).eq(folded.bytes())
+        plain.map(|byte| byte.to_ascii_lowercase()).eq(normalized.bytes())
     };
     known.iter().any(is_same)
 }
 
-/// Whether a character leaves no mark of its own: controls, white space and what is invisible.
+/// Whether a character has no glyph of its own: control characters, white space and invisible characters.
 pub(crate) fn is_blank_or_invisible(character: char) -> bool {
     character.is_control() || character.is_whitespace() || is_invisible(character)
 }
 
-/// Compatible letters made one, case folded, separators and what is not seen left out.
+/// Normalises compatibility characters and case, and drops separators and invisible characters.
 fn normalize_key(key: &str) -> String {
     let shown = key.nfkd().filter(|&character| !is_blank_or_invisible(character) && !is_separator(character));
-    // Upper case first: it brings together what lower case keeps apart, such as the dotless i and the long s.
+    // Upper case first: it merges characters that lower case distinguishes, such as the dotless i and the long s.
     let upper = shown.flat_map(char::to_uppercase);
     // A dotted capital I becomes an i and a combining dot; some readers drop the dot.
     upper.flat_map(char::to_lowercase).filter(|&character| character != '\u{307}').collect()
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_known_name_is_a_look_alike_of_another() {
+    fn no_known_name_is_confusable_with_another() {
         for known in [&ENVELOPE_MEMBERS[..], PARAMS_MEMBERS, META_MEMBERS, REFERENCE_MEMBERS] {
             assert!(known.iter().all(|name| !is_confusable(name, known)));
             assert!(known.iter().all(|name| is_confusable(&name.to_uppercase(), known)));
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_that_folds_to_a_letter_of_a_name_is_found() {
+    fn every_character_that_normalises_to_an_ascii_letter_is_found() {
         for character in '\0'..=char::MAX {
             let text = character.to_string();
             let compatible: String = text.nfkc().flat_map(char::to_lowercase).collect();
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_left_alone() {
+    fn unrelated_names_are_not_confusable() {
         for key in ["names", "nom", "n", "", "x-name", "ñame", "名前", "args", "vendor/name"] {
             assert!(!is_confusable(key, PARAMS_MEMBERS), "{key}");
         }

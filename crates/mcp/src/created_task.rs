@@ -1,29 +1,29 @@
-//! Tasks: what a call gives in place of its result when the work goes on without it.
+//! Tasks: handles that a call returns in place of its result when the work continues in the background.
 
 use gatelodge_json::{JsonLimits, RawMember, read, split_object};
 
 use crate::request_id::SCALAR_LIMITS;
 use crate::revision::ProtocolGeneration;
 
-/// What the stateless revision calls the extension that tasks are.
+/// Name of the tasks extension in the stateless protocol.
 pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// What a client lacks that asks for tasks, or is given one, without having declared the extension, as JSON.
+/// The capability that a client must declare to request or receive tasks, as JSON.
 pub const TASKS_CAPABILITY_JSON: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
-/// A task that a call has made.
+/// A task created by a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatedTask {
-    /// The server's id of it.
+    /// The server's id of the task.
     pub id: String,
-    /// For how many milliseconds the server keeps it; none if it does not say, or without end.
+    /// Milliseconds for which the server keeps the task; `None` if unlimited or not specified.
     pub ttl: Option<u64>,
 }
 
-/// The task in the result of a call; none if the result is one itself.
-pub fn find_created_task(result: &str, era: ProtocolGeneration) -> Option<CreatedTask> {
+/// Returns the task in the result of a call; `None` if the result is final.
+pub fn find_created_task(result: &str, generation: ProtocolGeneration) -> Option<CreatedTask> {
     let parts = split_members(result)?;
-    let (parts, ttl) = match era {
+    let (parts, ttl) = match generation {
         ProtocolGeneration::Stateful => (split_members(find_member(&parts, "task")?)?, "ttl"),
         ProtocolGeneration::Stateless if unescape_string(find_member(&parts, "resultType")?)? == "task" => {
             (parts, "ttlMs")
@@ -34,11 +34,11 @@ pub fn find_created_task(result: &str, era: ProtocolGeneration) -> Option<Create
     Some(CreatedTask { id, ttl: find_member(&parts, ttl).and_then(|ttl| ttl.parse().ok()) })
 }
 
-/// Whether a server says in its handshake, or where it is discovered, that it has tasks.
-pub fn has_task_capability(result: &str, era: ProtocolGeneration) -> bool {
+/// Whether the result of `initialize` or `server/discover` advertises tasks.
+pub fn has_task_capability(result: &str, generation: ProtocolGeneration) -> bool {
     let Ok(document) = read(result.as_bytes(), &JsonLimits::REPLY) else { return false };
     let capabilities = document.root().get("capabilities");
-    let tasks = capabilities.and_then(|capabilities| match era {
+    let tasks = capabilities.and_then(|capabilities| match generation {
         ProtocolGeneration::Stateful => capabilities.get("tasks"),
         ProtocolGeneration::Stateless => capabilities.get("extensions")?.get(TASKS_EXTENSION),
     });
@@ -67,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_told_from_a_result_in_the_words_of_each_era() {
-        let legacy = r#"{"task":{"taskId":"a\u0062","status":"working","ttl":60000},"_meta":{}}"#;
-        let modern = r#"{"resultType":"task","taskId":"ab","status":"working","ttlMs":null}"#;
-        assert_eq!(find_created_task(legacy, ProtocolGeneration::Stateful), task("ab", Some(60_000)));
-        assert_eq!(find_created_task(modern, ProtocolGeneration::Stateless), task("ab", None));
-        assert_eq!(find_created_task(legacy, ProtocolGeneration::Stateless), None);
-        assert_eq!(find_created_task(modern, ProtocolGeneration::Stateful), None);
+    fn tasks_are_recognised_in_both_generations() {
+        let stateful = r#"{"task":{"taskId":"a\u0062","status":"working","ttl":60000},"_meta":{}}"#;
+        let stateless = r#"{"resultType":"task","taskId":"ab","status":"working","ttlMs":null}"#;
+        assert_eq!(find_created_task(stateful, ProtocolGeneration::Stateful), task("ab", Some(60_000)));
+        assert_eq!(find_created_task(stateless, ProtocolGeneration::Stateless), task("ab", None));
+        assert_eq!(find_created_task(stateful, ProtocolGeneration::Stateless), None);
+        assert_eq!(find_created_task(stateless, ProtocolGeneration::Stateful), None);
         for other in [
             r#"{"content":[{"type":"text","text":"\"taskId\""}]}"#,
             r#"{"resultType":"complete","taskId":"ab"}"#,
@@ -93,16 +93,16 @@ mod tests {
     }
 
     #[test]
-    fn a_server_says_whether_it_has_tasks() {
-        let legacy = r#"{"capabilities":{"tasks":{"list":{}}}}"#;
-        let modern = r#"{"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
+    fn task_support_is_read_from_the_capabilities() {
+        let stateful = r#"{"capabilities":{"tasks":{"list":{}}}}"#;
+        let stateless = r#"{"capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
         assert!(
-            has_task_capability(legacy, ProtocolGeneration::Stateful)
-                && !has_task_capability(legacy, ProtocolGeneration::Stateless)
+            has_task_capability(stateful, ProtocolGeneration::Stateful)
+                && !has_task_capability(stateful, ProtocolGeneration::Stateless)
         );
         assert!(
-            has_task_capability(modern, ProtocolGeneration::Stateless)
-                && !has_task_capability(modern, ProtocolGeneration::Stateful)
+            has_task_capability(stateless, ProtocolGeneration::Stateless)
+                && !has_task_capability(stateless, ProtocolGeneration::Stateful)
         );
         assert!(
             !has_task_capability("{}", ProtocolGeneration::Stateful)

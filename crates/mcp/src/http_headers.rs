@@ -1,4 +1,4 @@
-//! What the head of an HTTP request must say, in every revision: the same rules for the gateway and for a server.
+//! HTTP headers of requests, in every revision. The gateway and our own servers share these checks.
 
 mod header_names;
 mod host_origin;
@@ -19,41 +19,41 @@ use crate::message_error::{MessageError, code, quote_excerpt};
 use crate::method::Method;
 use crate::revision::{ProtocolGeneration, Revision};
 
-/// The most of a revision that is given back to whoever asked for it.
+/// Maximum number of bytes of a requested revision that an error repeats.
 const MAX_REQUESTED_REVISION_BYTES: usize = 64;
 
-/// Why a head is refused: the status, and words for whoever reads the client's log.
+/// Rejection of request headers: the status, and a message for the log of the client.
 pub type HeaderRejection = (StatusCode, &'static str);
 
-/// Why a message does not fit the way in which its client speaks.
+/// Rejection of a message that does not follow the protocol generation of its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtocolError {
-    /// The status to answer with.
+    /// HTTP status of the response.
     pub status: StatusCode,
     /// The JSON-RPC code.
     pub code: i64,
-    /// What is wrong.
+    /// Message of the error.
     pub message: String,
-    /// Further facts, as JSON.
+    /// Further data of the error, as JSON.
     pub data: Option<String>,
 }
 
 impl ProtocolError {
-    /// Without further facts.
+    /// Makes an error without `data`.
     pub fn new(status: StatusCode, code: i64, message: &str) -> Self {
         Self { status, code, message: message.to_owned(), data: None }
     }
 
-    /// A revision that is not spoken, with those that are.
-    pub fn unsupported_revision(requested: &str, spoken: &[Revision]) -> Self {
-        let supported: Vec<String> = spoken.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
+    /// An unsupported revision; `data` lists the supported ones.
+    pub fn unsupported_revision(requested: &str, supported: &[Revision]) -> Self {
+        let supported: Vec<String> = supported.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
         let mut data = String::from("{\"requested\":");
         quote_into(
             requested.get(..requested.floor_char_boundary(MAX_REQUESTED_REVISION_BYTES)).unwrap_or_default(),
             &mut data,
         );
         data.push_str(&format!(",\"supported\":[{}]}}", supported.join(",")));
-        let message = format!("the revision {} is not spoken here", quote_excerpt(requested));
+        let message = format!("protocol revision {} is not supported", quote_excerpt(requested));
         Self { status: StatusCode::BAD_REQUEST, code: code::UNSUPPORTED_REVISION, message, data: Some(data) }
     }
 
@@ -66,34 +66,35 @@ impl ProtocolError {
     }
 }
 
-const MISSING_REVISION_MESSAGE: &str = "`params._meta` does not say the revision; a request that stands alone has \
+const MISSING_REVISION_MESSAGE: &str = "`params._meta` does not name the protocol revision; a stateless request needs \
     `io.modelcontextprotocol/protocolVersion` there";
-const NO_CAPABILITIES: &str = "`params._meta` does not say the client's capabilities; a request that stands alone has \
-    `io.modelcontextprotocol/clientCapabilities` there, be it `{}`";
+const MISSING_CAPABILITIES_MESSAGE: &str = "`params._meta` does not list the client's capabilities; a stateless \
+    request needs `io.modelcontextprotocol/clientCapabilities` there, even if it is `{}`";
 
-/// The revision that the head names; none if it names none.
+/// The revision in the `MCP-Protocol-Version` header; `None` without the header.
 ///
 /// # Errors
-/// It names one that is not known; whoever asks is told those `spoken`.
+/// The revision is unknown; the error lists the revisions in `supported`.
 pub fn revision(
     headers: &HeaderMap,
-    spoken: impl FnOnce() -> Vec<Revision>,
+    supported: impl FnOnce() -> Vec<Revision>,
 ) -> Result<Option<Revision>, ProtocolError> {
     let Some(value) = headers.get(PROTOCOL_VERSION) else { return Ok(None) };
-    known(value.to_str().unwrap_or("?"), spoken).map(Some)
+    parse_revision(value.to_str().unwrap_or("?"), supported).map(Some)
 }
 
-/// Whether a request stands alone, by its head or by its body. What they say may yet disagree, or be unknown here.
+/// Whether the headers or the body mark a request as stateless. They may still contradict each other, or name an unknown
+/// revision.
 pub fn is_stateless(headers: &HeaderMap, request: &ClientRequest<'_>) -> bool {
     says_stateless(headers) || names_stateless(request)
 }
 
-/// The same by the head alone.
+/// Whether the headers mark a request as stateless.
 pub fn says_stateless(headers: &HeaderMap) -> bool {
     headers.get_all(PROTOCOL_VERSION).iter().any(|value| value == Revision::R2026_07_28.as_str())
 }
 
-/// The same by the body alone: it names a revision, and not one that has a handshake.
+/// Whether the body marks a request as stateless: its `_meta` names a revision, and not one with a handshake.
 pub fn names_stateless(request: &ClientRequest<'_>) -> bool {
     let named = request.meta().protocol_version();
     named.is_some_and(|named| {
@@ -101,27 +102,27 @@ pub fn names_stateless(request: &ClientRequest<'_>) -> bool {
     })
 }
 
-/// Checks that head and body of a stateless request say the same, and gives the revision.
+/// Checks that headers and body of a stateless request agree, and returns the revision.
 ///
 /// # Errors
-/// They do not, or one of them does not say what it must, or the revision is not known; whoever asks is told those
-/// `spoken`.
+/// They disagree, one of them lacks a required value, or the revision is unknown; in the last case the error lists the
+/// revisions in `supported`.
 pub fn check_stateless(
     headers: &HeaderMap,
     request: &ClientRequest<'_>,
-    spoken: &[Revision],
+    supported: &[Revision],
 ) -> Result<Revision, ProtocolError> {
     let Some(named) = request.meta().protocol_version() else {
         return Err(ProtocolError::missing_meta(MISSING_REVISION_MESSAGE));
     };
-    // The texts first: whoever says two things is told so, be they known here or not.
-    let is_same = says(headers, &PROTOCOL_VERSION).is_some_and(|said| said == named);
+    // Compare the texts first: a contradiction is reported as such even if both revisions are unknown.
+    let is_same = single_value(headers, &PROTOCOL_VERSION).is_some_and(|sent| sent == named);
     if !is_same {
-        return Err(unlike(headers, &PROTOCOL_VERSION, "MCP-Protocol-Version", "the revision in `params._meta`"));
+        return Err(mismatch(headers, &PROTOCOL_VERSION, "MCP-Protocol-Version", "the revision in `params._meta`"));
     }
-    let revision = check_meta(request, spoken)?;
-    if says(headers, &MCP_METHOD).as_deref() != Some(request.method().name()) {
-        return Err(unlike(headers, &MCP_METHOD, "Mcp-Method", "`method`"));
+    let revision = check_meta(request, supported)?;
+    if single_value(headers, &MCP_METHOD).as_deref() != Some(request.method().name()) {
+        return Err(mismatch(headers, &MCP_METHOD, "Mcp-Method", "`method`"));
     }
     let member = match request.method() {
         Method::ToolsCall | Method::PromptsGet => "name",
@@ -129,85 +130,86 @@ pub fn check_stateless(
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => "taskId",
         _ => return Ok(revision),
     };
-    if let Some(about) = request.params().and_then(|params| params.get(member)) {
-        let is_same = says(headers, &MCP_NAME).is_some_and(|name| about.is_str(&name));
+    if let Some(target) = request.params().and_then(|params| params.get(member)) {
+        let is_same = single_value(headers, &MCP_NAME).is_some_and(|name| target.is_str(&name));
         if !is_same {
-            return Err(unlike(headers, &MCP_NAME, "Mcp-Name", &format!("`params.{member}`")));
+            return Err(mismatch(headers, &MCP_NAME, "Mcp-Name", &format!("`params.{member}`")));
         }
     }
     Ok(revision)
 }
 
-/// What is wrong with a header that has to say what a place of the body says.
-fn unlike(headers: &HeaderMap, name: &HeaderName, shown: &str, place: &str) -> ProtocolError {
-    let how = match headers.get_all(name).iter().count() {
+/// The error for a header that must repeat a value of the body.
+fn mismatch(headers: &HeaderMap, name: &HeaderName, shown: &str, value: &str) -> ProtocolError {
+    let problem = match headers.get_all(name).iter().count() {
         0 => "is missing",
-        1 => "says something else than the body",
-        _ => "is there more than once",
+        1 => "differs from the body",
+        _ => "occurs more than once",
     };
-    ProtocolError::header_mismatch(&format!("the `{shown}` header {how}; send it once, with the value of {place}"))
+    ProtocolError::header_mismatch(&format!("the `{shown}` header {problem}; send it once, with the value of {value}"))
 }
 
-/// Checks what a stateless request says of itself, where there is no head, and gives the revision.
+/// Checks the `_meta` of a stateless request on a transport without headers, and returns the revision.
 ///
 /// # Errors
-/// It does not say what it must, or the revision is not known; whoever asks is told those `spoken`.
-pub fn check_meta(request: &ClientRequest<'_>, spoken: &[Revision]) -> Result<Revision, ProtocolError> {
+/// A required member is missing, or the revision is unknown; in the latter case the error lists the revisions in
+/// `supported`.
+pub fn check_meta(request: &ClientRequest<'_>, supported: &[Revision]) -> Result<Revision, ProtocolError> {
     let Some(named) = request.meta().protocol_version() else {
         return Err(ProtocolError::missing_meta(MISSING_REVISION_MESSAGE));
     };
-    let revision = known(&named, || spoken.to_vec())?;
+    let revision = parse_revision(&named, || supported.to_vec())?;
     if request.meta().client_capabilities().is_none() {
-        return Err(ProtocolError::missing_meta(NO_CAPABILITIES));
+        return Err(ProtocolError::missing_meta(MISSING_CAPABILITIES_MESSAGE));
     }
     Ok(revision)
 }
 
-/// The status to answer with to a message that cannot be taken.
-pub fn fault_status(fault: &MessageError, era: ProtocolGeneration) -> StatusCode {
-    match (era, fault.code) {
-        // A stateless client tells by the status that the method, not the server, is missing.
+/// The HTTP status of the response to a message that was refused.
+pub fn fault_status(error: &MessageError, generation: ProtocolGeneration) -> StatusCode {
+    match (generation, error.code) {
+        // By the status, a stateless client sees that the method is missing and not the server.
         (ProtocolGeneration::Stateless, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
-        // What wants no answer gets none. In a session 404 would say that the session is over.
-        (ProtocolGeneration::Stateful, code::METHOD_NOT_FOUND) if fault.id.is_none() => StatusCode::ACCEPTED,
-        (ProtocolGeneration::Stateful, code::METHOD_NOT_FOUND | code::INVALID_PARAMS) if fault.id.is_some() => {
+        // A notification gets no response. In a session, 404 would mean that the session is over.
+        (ProtocolGeneration::Stateful, code::METHOD_NOT_FOUND) if error.id.is_none() => StatusCode::ACCEPTED,
+        (ProtocolGeneration::Stateful, code::METHOD_NOT_FOUND | code::INVALID_PARAMS) if error.id.is_some() => {
             StatusCode::OK
         }
-        _ => StatusCode::from_u16(fault.status).unwrap_or(StatusCode::BAD_REQUEST),
+        _ => StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST),
     }
 }
 
-fn known(text: &str, spoken: impl FnOnce() -> Vec<Revision>) -> Result<Revision, ProtocolError> {
-    text.parse().map_err(|_| ProtocolError::unsupported_revision(text, &spoken()))
+fn parse_revision(text: &str, supported: impl FnOnce() -> Vec<Revision>) -> Result<Revision, ProtocolError> {
+    text.parse().map_err(|_| ProtocolError::unsupported_revision(text, &supported()))
 }
 
-/// The one value of a header of the protocol.
-fn says(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+/// The decoded value of a header that occurs exactly once.
+fn single_value(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?;
     if values.next().is_some() { None } else { decode_value(first.as_bytes()) }
 }
 
-/// Checks what a POST says of its body and of the answer it can read.
+/// Checks the content type and the `Accept` header of a POST.
 ///
 /// # Errors
-/// The body is not plain JSON, or the caller does not take both kinds of answer.
+/// The body is not plain JSON, or the client does not accept both JSON and event streams.
 pub fn check_post(headers: &HeaderMap) -> Result<(), HeaderRejection> {
     check_body(headers)?;
-    // As nearly all clients write it.
+    // The spelling of nearly all clients.
     if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
         return Ok(());
     }
     if !accepts(headers, "application/json") || !accepts(headers, "text/event-stream") {
         return Err((
             StatusCode::NOT_ACCEPTABLE,
-            "the client must accept both: `Accept: application/json, text/event-stream`",
+            "the client must accept both content types; send `Accept: application/json, text/event-stream`",
         ));
     }
     Ok(())
 }
 
-/// Checks what a POST says of its body.
+/// Checks the content type of a POST.
 ///
 /// # Errors
 /// The body is not plain JSON.
@@ -225,20 +227,20 @@ pub fn check_body(headers: &HeaderMap) -> Result<(), HeaderRejection> {
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be `Content-Type: application/json` in UTF-8"));
     }
     if headers.contains_key(CONTENT_ENCODING) {
-        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "a compressed body is not taken"));
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported"));
     }
     if headers.contains_key(UPGRADE) {
-        return Err((StatusCode::BAD_REQUEST, "the connection cannot become another protocol"));
+        return Err((StatusCode::BAD_REQUEST, "protocol upgrades are not supported"));
     }
     Ok(())
 }
 
-/// Whether a kind of content is accepted: by its name or by a range it falls into, and not at quality zero.
+/// Whether `Accept` includes a content type: by name or by a range, and not with quality zero.
 pub fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let group = kind.split('/').next().unwrap_or_default();
     let ranges = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     ranges.flat_map(|value| value.split(',')).any(|range| {
-        // As nearly all clients write it.
+        // The spelling of nearly all clients.
         if range.trim() == kind {
             return true;
         }
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_is_plain_json_and_both_kinds_of_answer_can_be_read() {
+    fn a_post_needs_a_json_body_and_must_accept_json_and_event_streams() {
         let status = |kind: &str, accept: &str| {
             let headers = headers(&[("content-type", kind), ("accept", accept)]);
             check_post(&headers).map_or_else(|(status, _)| status.as_u16(), |()| 200)

@@ -1,7 +1,8 @@
-//! The wire: what callers and upstreams say, read without loss and sent on as it was judged.
+//! The MCP protocol: parses messages of clients and upstreams without loss, and rewrites them in place.
 //!
-//! A caller's message is scanned whole, once; an upstream's is only split. What is not known passes untouched,
-//! what two readers could take for different things is refused. Nothing here knows of sockets or of policies.
+//! Client messages are parsed completely; upstream messages are only split into envelope and payload. Unknown members pass
+//! unchanged, and input that two readers could interpret differently is refused. The crate knows nothing of sockets or
+//! policies.
 
 pub mod aggregate_names;
 mod client_capabilities;

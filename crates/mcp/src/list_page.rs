@@ -1,4 +1,4 @@
-//! Lists: asking for their pages, and giving a list on with some of its entries left out, all else as it was.
+//! List requests and results: requests for single pages, and results with some entries removed and all else unchanged.
 
 use gatelodge_json::{JsonKind, JsonValue};
 
@@ -8,8 +8,8 @@ use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
 
 impl ClientRequest<'_> {
-    /// Writes the request for one page of a list: under another id and progress token, in a span of ours if the caller
-    /// names one, from a cursor on. The cursor is JSON, as the page before gave it.
+    /// Writes the request for one page of a list, with a new id and progress token, our trace span in place of the client's,
+    /// and a cursor. The cursor is JSON, as the previous page returned it.
     pub fn page_request(&self, id: &RequestId<'_>, cursor: Option<&str>, trace: Option<&TraceParent>) -> String {
         let mut edits = self.trace_edits(trace);
         edits.push(TextEdit { span: value_span(self.root().get("id")), replacement: id.raw().into() });
@@ -23,7 +23,7 @@ impl ClientRequest<'_> {
     }
 
     fn cursor_edit(&self, cursor: &str) -> TextEdit<'static> {
-        let at = |place: usize, with: String| TextEdit { span: (place, place), replacement: with.into() };
+        let at = |position: usize, text: String| TextEdit { span: (position, position), replacement: text.into() };
         let Some(params) = self.params() else {
             let end = self.root().span().1 - 1;
             return at(end, format!(",\"params\":{{\"cursor\":{cursor}}}"));
@@ -40,18 +40,18 @@ fn value_span(value: Option<JsonValue<'_>>) -> (usize, usize) {
     value.map_or((0, 0), |value| value.span())
 }
 
-/// How long a list may be kept by those who get it.
+/// How long a client may cache a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListCaching {
-    /// The revision knows no such thing: nothing is said.
+    /// The revision has no such member, so none is written.
     Unspecified,
-    /// It depends on who asks and may change at once.
+    /// The list depends on the grant and may change at any time.
     Private,
 }
 
-/// Writes a list's result with other entries, each as it is written, and without a next page.
+/// Writes a list result with other entries, each as JSON, and without a next page.
 ///
-/// None if `result` is no object with such a list.
+/// Returns `None` if `result` is not an object with that list.
 pub fn replace_list_items(
     result: JsonValue<'_>,
     member: &str,
@@ -59,7 +59,7 @@ pub fn replace_list_items(
     caching: ListCaching,
 ) -> Option<String> {
     let list = result.get(member).filter(|list| list.kind() == JsonKind::Array)?;
-    // Spans count from the beginning of the text that was read; the result may begin later.
+    // Spans are relative to the parsed text; the result may start later in it.
     let offset = result.span().0;
     let moved = |(start, end): (usize, usize)| (start - offset, end - offset);
     let mut edits = vec![TextEdit { span: moved(list.span()), replacement: format!("[{}]", entries.join(",")).into() }];
@@ -73,7 +73,7 @@ pub fn replace_list_items(
                 None => missing.push_str(&format!("\"{name}\":{json},")),
             }
         }
-        // The list itself is a member, so something always follows.
+        // The list itself is a member, so a comma is always correct.
         edits.push(TextEdit { span: (1, 1), replacement: missing.into() });
     }
     Some(splice(result.raw(), edits))
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_asked_for_as_the_list_was() {
+    fn a_page_request_differs_from_the_list_request_in_id_token_and_cursor() {
         let bare = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
         assert_eq!(page(bare, None), r#"{"jsonrpc":"2.0","id":"n","method":"tools/list"}"#);
         let want = r#"{"jsonrpc":"2.0","id":"n","method":"tools/list","params":{"cursor":"c"}}"#;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_keeps_everything_but_what_is_left_out() {
+    fn replacing_list_items_keeps_all_other_members() {
         let kept = r#"{"_meta": {"x":1}, "tools" : [{"n":1.10}]}"#;
         assert_eq!(edited(r#"{"_meta": {"x":1}, "tools" : [1, 2]}"#, ListCaching::Unspecified).as_deref(), Some(kept));
         for text in [
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_for_one_grant_is_not_for_others() {
+    fn a_private_list_must_not_be_cached() {
         assert_eq!(
             edited(r#"{"tools":[],"ttlMs":60000,"cacheScope":"public"}"#, ListCaching::Private).as_deref(),
             Some(r#"{"tools":[{"n":1.10}],"ttlMs":0,"cacheScope":"private"}"#)

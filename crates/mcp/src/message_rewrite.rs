@@ -1,6 +1,6 @@
-//! Sending on what was judged: the text itself, with a few values replaced where they stand.
+//! Rewrites messages by replacing a few values in the original text.
 //!
-//! Nothing is written anew, so no other reader can find anything that was not read here.
+//! Nothing is serialised again, so a server reads exactly the text that the policy was evaluated on.
 
 use std::borrow::Cow;
 
@@ -10,37 +10,37 @@ use crate::client_message::{ClientNotification, ClientRequest, ClientResponse};
 use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
 
-/// A shorter rest of a text is copied: that costs less than another piece.
+/// A shorter tail of a text is copied; sharing it would cost more.
 pub(crate) const MIN_SHARED_TAIL_BYTES: usize = 16 << 10;
 
-/// What changes on a request's way to an upstream. All else stays byte for byte.
+/// Values of a request that change on the way upstream. Everything else stays byte for byte.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestRewrite<'r> {
     /// The id towards the upstream.
     pub id: &'r RequestId<'r>,
-    /// The name of the tool or prompt, the URI or the task there, if it is another one.
+    /// The upstream's name of the tool or prompt, its URI or its task id, if different.
     pub target: Option<&'r str>,
-    /// The progress token there, if the caller gave one.
+    /// The progress token towards the upstream, if the client sent one.
     pub progress_token: Option<&'r RequestId<'r>>,
-    /// Our span, which takes the place of the caller's if it names one. Without one, theirs is left out.
+    /// Our trace span, which replaces the client's if it sent one. Without ours, the client's is removed.
     pub trace: Option<&'r TraceParent>,
 }
 
-/// A value to be replaced is not in the message.
+/// Error for a value that cannot be replaced because the message does not contain it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RequestRewriteError {
-    /// The method is about nothing that has a name.
-    #[error("the message names nothing that could be renamed")]
+    /// The method has no target.
+    #[error("the message has no target to replace")]
     NoTarget,
-    /// The caller gave no progress token.
+    /// The client sent no progress token.
     #[error("the message has no progress token")]
     NoProgressToken,
-    /// The notification refers to nothing.
-    #[error("the notification refers to no request or token")]
+    /// The notification has no request id or token.
+    #[error("the notification has no request id or progress token")]
     NoReference,
 }
 
-/// A piece of a text and what takes its place.
+/// A byte range and its replacement.
 pub(crate) struct TextEdit<'r> {
     pub span: (usize, usize),
     pub replacement: Cow<'r, str>,
@@ -50,12 +50,12 @@ impl ClientRequest<'_> {
     /// Writes the request for an upstream.
     ///
     /// # Errors
-    /// What is to be replaced is not there: nothing is ever added.
+    /// A value to replace is missing; nothing is ever added.
     pub fn rewrite(&self, rewrite: &RequestRewrite<'_>) -> Result<String, RequestRewriteError> {
         Ok(splice(self.text(), self.edits(rewrite)?))
     }
 
-    /// The same up to the last change, and where the text goes on as it is from there.
+    /// Like [`rewrite`](Self::rewrite), but stops after the last change and returns the offset of the unchanged tail.
     ///
     /// # Errors
     /// As for [`Self::rewrite`].
@@ -63,8 +63,8 @@ impl ClientRequest<'_> {
         Ok(splice_prefix(self.source(), self.edits(rewrite)?))
     }
 
-    /// The same of a message whose middle stands apart: what stands before the middle, and what behind it. None of any
-    /// other message, and where the middle itself changes.
+    /// Like [`rewrite`](Self::rewrite), for a segmented message: returns the text before and after its chunks. `None` for other
+    /// messages, and if the chunks themselves change.
     ///
     /// # Errors
     /// As for [`Self::rewrite`].
@@ -74,19 +74,19 @@ impl ClientRequest<'_> {
     ) -> Result<Option<(String, String)>, RequestRewriteError> {
         match self.source() {
             JsonText::Contiguous(_) => Ok(None),
-            JsonText::Segmented(folded) => Ok(splice_segmented(folded, self.edits(rewrite)?)),
+            JsonText::Segmented(segmented) => Ok(splice_segmented(segmented, self.edits(rewrite)?)),
         }
     }
 
     fn edits<'r>(&self, rewrite: &RequestRewrite<'r>) -> Result<Vec<TextEdit<'r>>, RequestRewriteError> {
         let mut edits = vec![replace_value(self.root().get("id"), rewrite.id.raw())];
         if let Some(target) = rewrite.target {
-            let place = self.target_value().ok_or(RequestRewriteError::NoTarget)?;
-            edits.push(TextEdit { span: place.span(), replacement: to_json_string(target).into() });
+            let value = self.target_value().ok_or(RequestRewriteError::NoTarget)?;
+            edits.push(TextEdit { span: value.span(), replacement: to_json_string(target).into() });
         }
         if let Some(token) = rewrite.progress_token {
-            let place = self.meta().get("progressToken").ok_or(RequestRewriteError::NoProgressToken)?;
-            edits.push(replace_value(Some(place), token.raw()));
+            let value = self.meta().get("progressToken").ok_or(RequestRewriteError::NoProgressToken)?;
+            edits.push(replace_value(Some(value), token.raw()));
         }
         edits.extend(self.trace_edits(rewrite.trace));
         Ok(edits)
@@ -94,26 +94,26 @@ impl ClientRequest<'_> {
 }
 
 impl ClientNotification<'_> {
-    /// Writes the notification with another request id or progress token to refer to.
+    /// Writes the notification with another request id or progress token.
     ///
     /// # Errors
-    /// It refers to nothing.
+    /// It has none to replace.
     pub fn with_reference(&self, id: &RequestId<'_>) -> Result<String, RequestRewriteError> {
-        let place = self.reference_value().ok_or(RequestRewriteError::NoReference)?;
-        Ok(splice(self.text(), vec![replace_value(Some(place), id.raw())]))
+        let value = self.reference_value().ok_or(RequestRewriteError::NoReference)?;
+        Ok(splice(self.text(), vec![replace_value(Some(value), id.raw())]))
     }
 }
 
 impl ClientResponse<'_> {
-    /// Writes the answer under another id.
+    /// Writes the response with another id.
     pub fn with_id(&self, id: &RequestId<'_>) -> String {
         splice(self.text(), vec![replace_value(self.root().get("id"), id.raw())])
     }
 }
 
-fn replace_value<'r>(place: Option<JsonValue<'_>>, with: &'r str) -> TextEdit<'r> {
-    // INVARIANT: a message that needs an id was not read without one.
-    TextEdit { span: place.map_or((0, 0), |value| value.span()), replacement: Cow::Borrowed(with) }
+fn replace_value<'r>(value: Option<JsonValue<'_>>, with: &'r str) -> TextEdit<'r> {
+    // INVARIANT: the parser refuses a message without an id that needs one.
+    TextEdit { span: value.map_or((0, 0), |value| value.span()), replacement: Cow::Borrowed(with) }
 }
 
 fn to_json_string(text: &str) -> String {
@@ -122,27 +122,27 @@ fn to_json_string(text: &str) -> String {
     out
 }
 
-/// Takes members out of an object, each with the comma that separates it.
-pub(crate) fn removal_edits(object: JsonValue<'_>, is_gone: impl Fn(&str) -> bool) -> Vec<TextEdit<'static>> {
+/// Edits that remove members from an object, each with its comma.
+pub(crate) fn removal_edits(object: JsonValue<'_>, is_removed: impl Fn(&str) -> bool) -> Vec<TextEdit<'static>> {
     let mut edits = Vec::new();
-    // The end of the member before, once one of those is kept: then the comma before goes, else the one behind.
-    let (mut before, mut has_kept) = (0, false);
+    // The end of the preceding member. Once a member was kept, the comma in front is removed, otherwise the one after.
+    let (mut previous_end, mut has_kept) = (0, false);
     let mut members = object.members().peekable();
     while let Some((key, value)) = members.next() {
         let end = value.span().1;
-        if key.as_str().is_some_and(|name| is_gone(&name)) {
-            let behind = members.peek().map_or(end, |(key, _)| key.span().0);
-            let span = if has_kept { (before, end) } else { (key.span().0, behind) };
+        if key.as_str().is_some_and(|name| is_removed(&name)) {
+            let next_start = members.peek().map_or(end, |(key, _)| key.span().0);
+            let span = if has_kept { (previous_end, end) } else { (key.span().0, next_start) };
             edits.push(TextEdit { span, replacement: "".into() });
         } else {
             has_kept = true;
         }
-        before = end;
+        previous_end = end;
     }
     edits
 }
 
-/// Puts each edit in the place of its span. Spans do not overlap: they are values, none inside another.
+/// Applies edits. Their spans do not overlap: they are values, none inside another.
 pub(crate) fn splice(text: &str, edits: Vec<TextEdit<'_>>) -> String {
     let added: usize = edits.iter().map(|edit| edit.replacement.len()).sum();
     let mut out = String::with_capacity(text.len() + added);
@@ -151,28 +151,28 @@ pub(crate) fn splice(text: &str, edits: Vec<TextEdit<'_>>) -> String {
     out
 }
 
-/// The same up to the end of the last edit, and where the text goes on as it is from there: who keeps it need not copy
-/// the rest. A short rest is no rest.
+/// Like [`splice`], but stops after the last edit and returns the offset of the unchanged tail, which the caller need not
+/// copy. A tail below [`MIN_SHARED_TAIL_BYTES`] is included.
 pub(crate) fn splice_prefix(text: JsonText<'_>, edits: Vec<TextEdit<'_>>) -> (String, usize) {
     let end = edits.iter().map(|edit| edit.span.1).max().unwrap_or(0);
     if text.len().saturating_sub(end) < MIN_SHARED_TAIL_BYTES {
         return (splice(text.as_str(), edits), text.len());
     }
-    let mut head = String::new();
-    let at = splice_into(&mut head, text, edits);
-    (head, at)
+    let mut prefix = String::new();
+    let at = splice_into(&mut prefix, text, edits);
+    (prefix, at)
 }
 
-/// The same in a text whose middle stands apart: what stands before the middle then, and what behind it. None if an edit
-/// goes over the middle.
-pub(crate) fn splice_segmented(folded: &SegmentedText, edits: Vec<TextEdit<'_>>) -> Option<(String, String)> {
-    let (before, _, behind) = folded.parts();
-    let offset = folded.len() - behind.len();
-    let (first, mut second): (Vec<_>, Vec<_>) = edits.into_iter().partition(|edit| edit.span.1 <= before.len());
+/// Like [`splice`], for a segmented text: returns the text before and after its chunks. `None` if an edit touches the
+/// chunks.
+pub(crate) fn splice_segmented(segmented: &SegmentedText, edits: Vec<TextEdit<'_>>) -> Option<(String, String)> {
+    let (prefix, _, suffix) = segmented.parts();
+    let offset = segmented.len() - suffix.len();
+    let (first, mut second): (Vec<_>, Vec<_>) = edits.into_iter().partition(|edit| edit.span.1 <= prefix.len());
     for TextEdit { span: (start, end), .. } in &mut second {
         (*start, *end) = (start.checked_sub(offset)?, end.checked_sub(offset)?);
     }
-    Some((splice(before, first), splice(behind, second)))
+    Some((splice(prefix, first), splice(suffix, second)))
 }
 
 fn splice_into(out: &mut String, text: JsonText<'_>, mut edits: Vec<TextEdit<'_>>) -> usize {
@@ -187,10 +187,16 @@ fn splice_into(out: &mut String, text: JsonText<'_>, mut edits: Vec<TextEdit<'_>
     at
 }
 
-/// Writes a message that was read as one line, for peers that read lines.
+/// Writes a parsed message as one line, for transports that are split into lines.
 ///
-/// Line breaks stand between values only, where a space means the same. The three characters beyond ASCII that some
-/// line readers break at stand inside strings only, where their escape means the same.
+/// In valid JSON, line breaks occur only between values, where a space is equivalent. The three characters beyond ASCII
+/// that some line readers split at occur only inside strings, where an escape is equivalent.
+///
+/// ```
+/// use gatelodge_mcp::to_single_line;
+///
+/// assert_eq!(to_single_line("{\n\"a\":\"\u{2028}\"}"), r#"{ "a":"\u2028"}"#);
+/// ```
 pub fn to_single_line(text: &str) -> Cow<'_, str> {
     let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
     if !text.contains(breaks) {

@@ -1,16 +1,16 @@
-//! The methods of all revisions: who may send them, and whether an answer is due.
+//! The methods of all revisions: which side sends them, and whether they expect a response.
 //!
-//! Names are exact bytes. Who may use a method is not decided here.
+//! Names are compared byte by byte. Permissions are not decided here.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::revision::ProtocolGeneration;
 
-/// The longest name of a method that is not known here. The longest known one has 40 bytes.
+/// Maximum length of an unknown method name in bytes. The longest known one has 40.
 const MAX_METHOD_BYTES: usize = 256;
 
-/// Who sends a method.
+/// The side that sends a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MethodDirection {
     /// The client only.
@@ -21,31 +21,31 @@ pub enum MethodDirection {
     Both,
 }
 
-/// Whether an answer is due.
+/// Whether a method expects a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MethodKind {
-    /// Carries an id and is answered.
+    /// Has an id and expects a response.
     Request,
-    /// Carries no id and is not answered.
+    /// Has no id and expects no response.
     Notification,
 }
 
-/// Writes the enum and everything that must agree with it, from one table.
+/// Generates the enum and its functions from one table.
 macro_rules! methods {
     ($($(#[$doc:meta])* $variant:ident $name:literal $form:ident $direction:ident;)*) => {
-        /// A method of the protocol, or the name of another one.
+        /// A method of the protocol, or an unknown name.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum Method<'a> {
             $($(#[$doc])* #[doc = concat!("`", $name, "`.")] $variant,)*
-            /// A name that no revision knows.
+            /// A name that no revision defines.
             Other(Cow<'a, str>),
         }
 
         impl<'a> Method<'a> {
-            /// All methods that are known.
+            /// All known methods.
             pub const KNOWN: &'static [Method<'static>] = &[$(Method::$variant),*];
 
-            /// Finds the method of this exact name.
+            /// Returns the method with this exact name.
             pub fn of(name: Cow<'a, str>) -> Self {
                 match name.as_ref() {
                     $($name => Self::$variant,)*
@@ -53,7 +53,7 @@ macro_rules! methods {
                 }
             }
 
-            /// The name as it is written on the wire.
+            /// The name on the wire.
             pub fn name(&self) -> &str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -61,7 +61,7 @@ macro_rules! methods {
                 }
             }
 
-            /// What is known of the method; none for another one.
+            /// Kind and direction of the method; `None` for unknown methods.
             pub fn kind_and_direction(&self) -> Option<(MethodKind, MethodDirection)> {
                 match self {
                     $(Self::$variant => Some((MethodKind::$form, MethodDirection::$direction)),)*
@@ -107,14 +107,14 @@ methods! {
     PromptsListChanged "notifications/prompts/list_changed" Notification ToClient;
     ElicitationComplete "notifications/elicitation/complete" Notification ToClient;
     SubscriptionsAcknowledged "notifications/subscriptions/acknowledged" Notification ToClient;
-    /// Clients may send it too, but need not; a caller's notifications are kept to four names.
+    /// The specification lets clients send it too, but does not require it; the gateway accepts four notifications from clients.
     TaskStatus "notifications/tasks/status" Notification ToClient;
     TaskChanged "notifications/tasks" Notification ToClient;
 }
 
 impl Method<'_> {
-    /// Whether an era does not have the method: it was taken away, or came later.
-    pub fn is_absent_in(&self, era: ProtocolGeneration) -> bool {
+    /// Whether a protocol generation lacks the method because it was removed or is not defined yet.
+    pub fn is_absent_in(&self, generation: ProtocolGeneration) -> bool {
         let is_of_sessions = matches!(
             self,
             Self::Initialize
@@ -127,26 +127,26 @@ impl Method<'_> {
                 | Self::TasksResult
                 | Self::TasksList
         );
-        match era {
+        match generation {
             ProtocolGeneration::Stateful => *self == Self::Listen,
             ProtocolGeneration::Stateless => is_of_sessions,
         }
     }
 
-    /// Whether a caller may send this as a message of the given form.
+    /// Whether a client may send this method as a message of the given kind.
     ///
-    /// Of requests, every method but those of servers. Of notifications, the four that the protocol gives to clients:
-    /// what is not understood is not relayed.
-    pub fn can_client_send(&self, form: MethodKind) -> bool {
+    /// As a request: any method that is not reserved to servers, including unambiguous unknown names. As a notification:
+    /// the four that the protocol defines for clients; unknown notifications are not forwarded.
+    pub fn can_client_send(&self, kind: MethodKind) -> bool {
         match self.kind_and_direction() {
-            Some((own, direction)) => own == form && direction != MethodDirection::ToClient,
-            None => form == MethodKind::Request && is_unambiguous_name(self.name()),
+            Some((own, direction)) => own == kind && direction != MethodDirection::ToClient,
+            None => kind == MethodKind::Request && is_unambiguous_name(self.name()),
         }
     }
 }
 
-/// Whether a name that is not known here can be taken for nothing but itself: visible ASCII in non-empty segments,
-/// and no known name in other case. An upstream that folds case or trims must not find more than was judged.
+/// Whether an unknown name is unambiguous: visible ASCII in non-empty segments, and not a known name in different case. An
+/// upstream that ignores case or trims must not find a method that the policy did not see.
 fn is_unambiguous_name(name: &str) -> bool {
     let is_visible = name.bytes().all(|byte| byte.is_ascii_graphic());
     let has_empty_segment = name.split('/').any(str::is_empty);

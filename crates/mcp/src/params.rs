@@ -1,4 +1,4 @@
-//! Typed views of the parameters that are judged. They copy nothing: key order and number spelling stay.
+//! Typed views of the parameters that policies are evaluated on. They copy nothing, so key order and number notation stay.
 
 use std::borrow::Cow;
 
@@ -10,39 +10,39 @@ use crate::method::Method;
 use crate::request_id::RequestId;
 use crate::request_meta::RequestMeta;
 
-/// The most bytes of the name of a tool or prompt. The protocol advises 128.
+/// Maximum length of a tool or prompt name in bytes. The protocol recommends 128.
 pub const MAX_NAME_BYTES: usize = 256;
 
-/// What `tools/call` asks for.
+/// Parameters of `tools/call`.
 #[derive(Debug, Clone)]
 pub struct ToolCall<'d> {
     /// The name of the tool.
     pub name: Cow<'d, str>,
-    /// The arguments, an object; none if they are absent or null.
+    /// The arguments, an object; `None` if absent or null.
     pub arguments: Option<JsonValue<'d>>,
     /// The `_meta` of the call.
     pub meta: RequestMeta<'d>,
 }
 
-/// What `prompts/get` asks for.
+/// Parameters of `prompts/get`.
 #[derive(Debug, Clone)]
 pub struct PromptRequest<'d> {
     /// The name of the prompt.
     pub name: Cow<'d, str>,
-    /// The arguments, an object; none if they are absent or null.
+    /// The arguments, an object; `None` if absent or null.
     pub arguments: Option<JsonValue<'d>>,
 }
 
-/// What `completion/complete` asks for.
+/// Parameters of `completion/complete`.
 #[derive(Debug, Clone)]
 pub struct CompletionRequest<'d> {
-    /// What is completed.
+    /// The prompt or resource whose argument is completed.
     pub reference: CompletionTarget<'d>,
-    /// The argument that is completed, an object.
+    /// The argument to complete, an object.
     pub argument: JsonValue<'d>,
 }
 
-/// What a completion refers to.
+/// The prompt or resource that a completion refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompletionTarget<'d> {
     /// A prompt, by its name.
@@ -52,15 +52,15 @@ pub enum CompletionTarget<'d> {
 }
 
 impl ClientRequest<'_> {
-    /// The tool call.
+    /// Parses the parameters of a tool call.
     ///
     /// # Errors
-    /// `name` is not a string of a fair length, or `arguments` is something other than an object or null.
+    /// `name` is not a string or exceeds [`MAX_NAME_BYTES`], or `arguments` is neither an object nor null.
     pub fn tool_call(&self) -> Result<ToolCall<'_>, MessageError> {
         Ok(ToolCall { name: self.target_name()?, arguments: self.arguments()?, meta: self.meta() })
     }
 
-    /// The prompt that is asked for.
+    /// Parses the parameters of `prompts/get`.
     ///
     /// # Errors
     /// As for [`ClientRequest::tool_call`].
@@ -68,7 +68,7 @@ impl ClientRequest<'_> {
         Ok(PromptRequest { name: self.target_name()?, arguments: self.arguments()? })
     }
 
-    /// The URI of the resource that is read, subscribed to or unsubscribed from.
+    /// The URI of the resource to read, subscribe to or unsubscribe from.
     ///
     /// # Errors
     /// `uri` is not a string.
@@ -76,7 +76,7 @@ impl ClientRequest<'_> {
         self.required_string("uri")
     }
 
-    /// The task that is asked about.
+    /// The task id of a `tasks/…` request.
     ///
     /// # Errors
     /// `taskId` is not a string.
@@ -84,10 +84,10 @@ impl ClientRequest<'_> {
         self.required_string("taskId")
     }
 
-    /// Where a list goes on; none for its beginning.
+    /// The cursor of a list request; `None` for the first page.
     ///
     /// # Errors
-    /// `cursor` is something other than a string or null.
+    /// `cursor` is neither a string nor null.
     pub fn cursor(&self) -> Result<Option<Cow<'_, str>>, MessageError> {
         match self.member("cursor") {
             None => Ok(None),
@@ -96,25 +96,25 @@ impl ClientRequest<'_> {
         }
     }
 
-    /// The completion that is asked for.
+    /// Parses the parameters of a completion request.
     ///
     /// # Errors
-    /// `ref` is neither of the two forms, or both at once; `argument` is not an object.
+    /// `ref` has neither of the two forms, or both at once; or `argument` is not an object.
     pub fn completion(&self) -> Result<CompletionRequest<'_>, MessageError> {
         let argument = self.member("argument").filter(|value| value.kind() == JsonKind::Object);
         let argument = argument.ok_or_else(|| self.invalid("argument", "must be an object"))?;
-        let fault = || self.invalid("ref", "must be `ref/prompt` with a name or `ref/resource` with a URI");
-        let reference = self.member("ref").ok_or_else(fault)?;
+        let error = || self.invalid("ref", "must be `ref/prompt` with a name or `ref/resource` with a URI");
+        let reference = self.member("ref").ok_or_else(error)?;
         let string = |member: &str| reference.get(member).and_then(|value| value.as_str());
         let reference = match (string("type").as_deref(), reference.get("name"), reference.get("uri")) {
             (Some("ref/prompt"), Some(_), None) => string("name").map(CompletionTarget::Prompt),
             (Some("ref/resource"), None, Some(_)) => string("uri").map(CompletionTarget::Resource),
             _ => None,
         };
-        Ok(CompletionRequest { reference: reference.ok_or_else(fault)?, argument })
+        Ok(CompletionRequest { reference: reference.ok_or_else(error)?, argument })
     }
 
-    /// The one value that says what the method is about: a name, a URI or a task; none for other methods.
+    /// The value that names the target of the request: a name, a URI or a task id. `None` for methods without a target.
     pub(crate) fn target_value(&self) -> Option<JsonValue<'_>> {
         match self.method() {
             Method::ToolsCall | Method::PromptsGet => self.member("name"),
@@ -158,24 +158,24 @@ impl ClientRequest<'_> {
         }
     }
 
-    /// Refuses the parameters for one of their members, which may be missing.
+    /// Makes an error about a member of the parameters, which may be missing.
     fn invalid(&self, member: &str, what: &str) -> MessageError {
-        let place = self.member(member).or(self.params()).unwrap_or(self.root());
+        let value = self.member(member).or(self.params()).unwrap_or(self.root());
         let what = format!("`params.{member}` {what}");
-        MessageError::at_value(code::INVALID_PARAMS, self.source(), place, &what).with_id(Some(self.id().clone()))
+        MessageError::at_value(code::INVALID_PARAMS, self.source(), value, &what).with_id(Some(self.id().clone()))
     }
 }
 
 impl ClientNotification<'_> {
-    /// The request that is cancelled, or the token whose progress is told; none if it is absent.
+    /// The id of the cancelled request, or the progress token; `None` if absent.
     ///
     /// # Errors
     /// It is neither a string nor an integer.
     pub fn reference(&self) -> Result<Option<RequestId<'_>>, MessageError> {
         let Some(value) = self.reference_value() else { return Ok(None) };
         let what = "the id or token must be a string or an integer";
-        let fault = || MessageError::at_value(code::INVALID_PARAMS, self.source(), value, what);
-        RequestId::of(value, self.source()).map(Some).ok_or_else(fault)
+        let error = || MessageError::at_value(code::INVALID_PARAMS, self.source(), value, what);
+        RequestId::of(value, self.source()).map(Some).ok_or_else(error)
     }
 
     pub(crate) fn reference_value(&self) -> Option<JsonValue<'_>> {
@@ -183,7 +183,7 @@ impl ClientNotification<'_> {
     }
 }
 
-/// The member of a notification's parameters that names a request or a token of either side.
+/// The member of a notification's parameters that holds a request id or a progress token.
 pub(crate) fn reference_member(method: &Method<'_>) -> Option<&'static str> {
     match method {
         Method::Cancelled => Some("requestId"),

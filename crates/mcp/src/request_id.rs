@@ -1,4 +1,4 @@
-//! Request ids and progress tokens: a string or an integer, kept as it is written.
+//! Request ids and progress tokens: strings or integers, kept as written.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,20 +6,28 @@ use std::hash::{Hash, Hasher};
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonText, JsonValue, quote_into, read};
 
-/// For what must be a string or a number: whatever else stands there is not worth reading.
+/// Limits for values that must be strings or numbers; anything else is not worth parsing.
 pub(crate) const SCALAR_LIMITS: JsonLimits = JsonLimits { max_bytes: 64 << 10, max_depth: 0, max_members: 0 };
 
-/// A string or an integer of any length. Equal by type and value: `"1"` is not `1`, `"\u0031"` is `"1"`.
+/// A string or an integer of any length. Equality is by type and value: `"1"` differs from `1`, `"\u0031"` equals `"1"`.
 #[derive(Debug, Clone)]
 pub struct RequestId<'a> {
-    /// As it is written, a string with its quotes.
+    /// The id as written; a string includes its quotes.
     raw: Cow<'a, str>,
-    /// What a string stands for; none for an integer.
+    /// The unescaped string; `None` for an integer.
     string: Option<Cow<'a, str>>,
 }
 
 impl<'a> RequestId<'a> {
-    /// Reads an id from its JSON text; none for null, fractions, exponents and every other kind of value.
+    /// Parses an id from its JSON text; `None` for null, fractions, exponents and all other kinds of values.
+    ///
+    /// ```
+    /// use gatelodge_mcp::RequestId;
+    ///
+    /// assert_eq!(RequestId::read(r#""\u0031""#), RequestId::read(r#""1""#));
+    /// assert_ne!(RequestId::read("1"), RequestId::read(r#""1""#));
+    /// assert!(RequestId::read("1.0").is_none());
+    /// ```
     pub fn read(raw: &'a str) -> Option<Self> {
         if let Some(string) = plain_string(raw) {
             return Some(Self { raw: raw.into(), string: Some(string.into()) });
@@ -28,7 +36,7 @@ impl<'a> RequestId<'a> {
         Self::of(document.root(), document.source())
     }
 
-    /// Takes the id that stands in `text` as `value`.
+    /// Makes the id of `value`, borrowed from `text`.
     pub(crate) fn of(value: JsonValue<'_>, text: JsonText<'a>) -> Option<Self> {
         let (start, end) = value.span();
         let raw = Cow::Borrowed(text.get(start, end)?);
@@ -39,55 +47,55 @@ impl<'a> RequestId<'a> {
         }
     }
 
-    /// Makes an id of a string.
+    /// Makes an id from a string.
     pub fn string(text: &str) -> RequestId<'static> {
         let mut raw = String::with_capacity(text.len() + 2);
         quote_into(text, &mut raw);
         RequestId { raw: Cow::Owned(raw), string: Some(Cow::Owned(text.to_owned())) }
     }
 
-    /// Makes an id of a number.
+    /// Makes an id from a number.
     pub fn number(number: u64) -> RequestId<'static> {
         RequestId { raw: Cow::Owned(number.to_string()), string: None }
     }
 
-    /// The id as it is written.
+    /// The id as written.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// What a string stands for; none for an integer.
+    /// The unescaped string; `None` for an integer.
     pub fn as_str(&self) -> Option<&str> {
         self.string.as_deref()
     }
 
-    /// Copies what is borrowed, for keeping.
+    /// Copies borrowed text.
     pub fn into_owned(self) -> RequestId<'static> {
         let own = |text: Cow<'a, str>| Cow::Owned(text.into_owned());
         RequestId { raw: own(self.raw), string: self.string.map(own) }
     }
 
-    /// The type, and the value in its one spelling.
+    /// Type and value in canonical notation.
     fn canonical(&self) -> (bool, &str) {
         match &self.string {
             Some(string) => (true, string),
-            // Without leading zeros, zero is the only integer with two spellings.
+            // Since leading zeros are not allowed, zero is the only integer with two notations.
             None if self.raw == "-0" => (false, "0"),
             None => (false, &self.raw),
         }
     }
 }
 
-/// What a string of plain letters stands for, which is what is written. Most are of that kind, and need no reader.
+/// The content of a string of printable ASCII without escapes. Most ids are of this kind and need no parser.
 pub(crate) fn plain_string(raw: &str) -> Option<&str> {
     let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
-    // All are looked at, without a branch for each: they are few.
+    // No early exit: the strings are short, and a loop without branches is faster.
     let are_plain = || inside.bytes().fold(true, |so_far, byte| so_far & is_plain(byte));
     (raw.len() <= SCALAR_LIMITS.max_bytes && are_plain()).then_some(inside)
 }
 
-/// What a string in a text stands for, borrowed from the text itself if it holds no escapes.
+/// The unescaped content of a string, borrowed from the text if it has no escapes.
 pub(crate) fn string_value<'a>(text: JsonText<'a>, value: JsonValue<'_>) -> Option<Cow<'a, str>> {
     match value.as_str()? {
         Cow::Owned(unescaped) => Some(Cow::Owned(unescaped)),
@@ -98,7 +106,7 @@ pub(crate) fn string_value<'a>(text: JsonText<'a>, value: JsonValue<'_>) -> Opti
     }
 }
 
-/// The reader has checked the grammar; what remains is that there is neither fraction nor exponent.
+/// Whether a number of checked grammar has neither fraction nor exponent.
 fn is_integer(raw: &str) -> bool {
     raw.strip_prefix('-').unwrap_or(raw).bytes().all(|byte| byte.is_ascii_digit())
 }

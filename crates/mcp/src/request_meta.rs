@@ -1,4 +1,4 @@
-//! `params._meta`: what the protocol keeps there. Its types are checked when the message is read.
+//! The members of `params._meta` that the protocol defines. Their types are checked when the message is parsed.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ pub(crate) const CLIENT_INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
 pub(crate) const CLIENT_CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 pub(crate) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 
-/// The most bytes of a `_meta`: trace context and a client's capabilities take a few thousand at most.
+/// Maximum size of `_meta` in bytes: trace context and client capabilities take a few thousand at most.
 const MAX_META_BYTES: usize = 64 << 10;
 
-/// The `_meta` of a message, or nothing. What it says of the client is self-declared: no decision rests on it.
+/// The `_meta` of a message, possibly absent. Its statements about the client are self-declared; no decision relies on them.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestMeta<'d> {
     value: Option<JsonValue<'d>>,
@@ -29,17 +29,17 @@ impl<'d> RequestMeta<'d> {
         Self { value, text }
     }
 
-    /// The whole object; none if the message has none.
+    /// The whole object; `None` if the message has no `_meta`.
     pub fn value(&self) -> Option<JsonValue<'d>> {
         self.value
     }
 
-    /// The token under which the caller wants to hear of progress.
+    /// The token for progress notifications to the client.
     pub fn progress_token(&self) -> Option<RequestId<'d>> {
         RequestId::of(self.get("progressToken")?, self.text)
     }
 
-    /// The revision the caller speaks, as it is written.
+    /// The protocol revision that the client uses, as written.
     pub fn protocol_version(&self) -> Option<Cow<'d, str>> {
         self.get(PROTOCOL_VERSION_KEY)?.as_str()
     }
@@ -49,12 +49,12 @@ impl<'d> RequestMeta<'d> {
         self.get(CLIENT_INFO_KEY)
     }
 
-    /// What the client can do.
+    /// The client's capabilities.
     pub fn client_capabilities(&self) -> Option<JsonValue<'d>> {
         self.get(CLIENT_CAPABILITIES_KEY)
     }
 
-    /// The least severe log message the caller wants.
+    /// The minimum severity of log messages for the client.
     pub fn log_level(&self) -> Option<Cow<'d, str>> {
         self.get(LOG_LEVEL_KEY)?.as_str()
     }
@@ -64,11 +64,11 @@ impl<'d> RequestMeta<'d> {
     }
 }
 
-/// Refuses a `_meta` whose members a reader could mistake.
+/// Refuses a `_meta` with confusable members or members of a wrong type.
 pub(crate) fn check_meta_members(text: JsonText<'_>, meta: JsonValue<'_>) -> Result<(), MessageError> {
-    let wrong = |value, what: &str| Err(MessageError::at_value(code::INVALID_PARAMS, text, value, what));
+    let invalid = |value, what: &str| Err(MessageError::at_value(code::INVALID_PARAMS, text, value, what));
     if meta.kind() != JsonKind::Object {
-        return wrong(meta, "`params._meta` must be an object");
+        return invalid(meta, "`params._meta` must be an object");
     }
     if meta.raw().len() > MAX_META_BYTES {
         let what = format!("`params._meta` has more than {MAX_META_BYTES} bytes");
@@ -79,13 +79,13 @@ pub(crate) fn check_meta_members(text: JsonText<'_>, meta: JsonValue<'_>) -> Res
         let kind = value.kind();
         match key.as_str().as_deref() {
             Some("progressToken") if RequestId::of(value, text).is_none() => {
-                return wrong(value, "`params._meta.progressToken` must be a string or an integer");
+                return invalid(value, "`params._meta.progressToken` must be a string or an integer");
             }
             Some(name @ (PROTOCOL_VERSION_KEY | LOG_LEVEL_KEY)) if kind != JsonKind::String => {
-                return wrong(value, &format!("`{name}` in `params._meta` must be a string"));
+                return invalid(value, &format!("`{name}` in `params._meta` must be a string"));
             }
             Some(name @ (CLIENT_INFO_KEY | CLIENT_CAPABILITIES_KEY)) if kind != JsonKind::Object => {
-                return wrong(value, &format!("`{name}` in `params._meta` must be an object"));
+                return invalid(value, &format!("`{name}` in `params._meta` must be an object"));
             }
             _ => {}
         }

@@ -1,11 +1,11 @@
-//! The released revisions of the protocol, and the two eras they fall into.
+//! The released revisions of the protocol and their two generations.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::message_error::quote_excerpt;
 
-/// A released revision, older before newer.
+/// A released revision, ordered by date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
     /// 2024-11-05: HTTP with a separate event stream.
@@ -20,16 +20,16 @@ pub enum Revision {
     R2026_07_28,
 }
 
-/// How two sides speak, whatever the revision in detail.
+/// The two generations of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProtocolGeneration {
     /// With a handshake, sessions and requests from the server.
     Stateful,
-    /// Each request stands alone.
+    /// Every request is self-contained.
     Stateless,
 }
 
-/// A text that names no released revision.
+/// Error for a text that is not a released revision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown protocol revision {}", quote_excerpt(.0))]
 pub struct ParseRevisionError(String);
@@ -39,7 +39,7 @@ impl Revision {
     pub const ALL: [Self; 5] =
         [Self::R2024_11_05, Self::R2025_03_26, Self::R2025_06_18, Self::R2025_11_25, Self::R2026_07_28];
 
-    /// The revision as it is written on the wire.
+    /// The revision as written on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::R2024_11_05 => "2024-11-05",
@@ -50,7 +50,7 @@ impl Revision {
         }
     }
 
-    /// The era of the revision.
+    /// The protocol generation of the revision.
     pub fn generation(self) -> ProtocolGeneration {
         if self < Self::R2026_07_28 { ProtocolGeneration::Stateful } else { ProtocolGeneration::Stateless }
     }

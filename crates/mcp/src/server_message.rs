@@ -1,4 +1,4 @@
-//! An upstream's message: split into its envelope, the payload left as it is.
+//! Messages from upstreams: split into the envelope and an unparsed payload.
 
 use gatelodge_json::{JsonError, JsonLimits, RawMember, SegmentedText, read, split_object, split_object_str};
 
@@ -9,21 +9,21 @@ use crate::method::Method;
 use crate::params::reference_member;
 use crate::request_id::{RequestId, SCALAR_LIMITS, plain_string};
 
-/// A longer string is no name, and no word of the protocol, however it is written.
+/// Longer strings cannot be names or keywords of the protocol, in any notation.
 const MIN_OPAQUE_STRING_BYTES: usize = 1 << 10;
 
-/// What an upstream says.
+/// A message from an upstream.
 #[derive(Debug, Clone)]
 pub enum ServerMessage<'a> {
-    /// Answers a request.
+    /// Responds to a request.
     Response(ServerResponse<'a>),
-    /// Asks the client something; legacy only.
+    /// Asks the client for input; stateful protocol only.
     Request(ServerRequest<'a>),
-    /// Tells the client something.
+    /// Expects no response.
     Notification(ServerNotification<'a>),
 }
 
-/// An answer. Only an error may come without an id.
+/// A response. Only an error may lack an id.
 #[derive(Debug, Clone)]
 pub struct ServerResponse<'a> {
     text: &'a str,
@@ -34,7 +34,7 @@ pub struct ServerResponse<'a> {
     longest_string: (usize, usize),
 }
 
-/// Where the parts of a [`ServerResponse`] stand in its text, for whoever keeps the text and comes back to it.
+/// Byte ranges of the parts of a [`ServerResponse`], for code that keeps the text and returns to it later.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerResponseSpans {
     id: Option<(usize, usize)>,
@@ -45,54 +45,55 @@ pub struct ServerResponseSpans {
 }
 
 impl ServerResponseSpans {
-    /// Where the result stands; none for an error.
+    /// Byte range of the result; `None` for an error.
     pub fn result(&self) -> Option<std::ops::Range<usize>> {
         (!self.is_error).then_some(self.payload.0..self.payload.1)
     }
 
-    /// A text that has these places, but for a string that is too long to be a name or a word of the protocol.
+    /// The text before and after its longest string, if that string is too long to be a name or keyword of the protocol;
+    /// otherwise the whole text.
     pub fn without_longest_string<'t>(&self, text: &'t [u8]) -> [&'t [u8]; 2] {
         let (start, end) = self.longest_string;
         let (start, end) = if end - start > MIN_OPAQUE_STRING_BYTES { (start, end) } else { (text.len(), text.len()) };
         [text.get(..start).unwrap_or(text), text.get(end..).unwrap_or_default()]
     }
 
-    /// Writes a text that has these places under another id, as far as it changes, and gives where it goes on as it is.
-    /// None from a text that has no such places.
+    /// Writes the text with another id up to the last change, and returns the offset of the unchanged tail. `None` if the
+    /// ranges do not fit the text.
     pub fn with_id_prefix(&self, text: &[u8], id: &RequestId<'_>) -> Option<(String, usize)> {
         let end = self.id.map_or_else(|| memchr::memchr(b'{', text).map_or(0, |at| at + 1), |(_, end)| end);
         let is_short = text.len().saturating_sub(end) < MIN_SHARED_TAIL_BYTES;
-        let head = str::from_utf8(if is_short { text } else { text.get(..end)? }).ok()?;
-        Some((splice(head, vec![id_edit(head, self.id, id)]), head.len()))
+        let prefix = str::from_utf8(if is_short { text } else { text.get(..end)? }).ok()?;
+        Some((splice(prefix, vec![id_edit(prefix, self.id, id)]), prefix.len()))
     }
 
-    /// Writes a text that has these places, and whose middle stands apart, under another id: what stands before the middle,
-    /// and what behind it. None from a text that has no such places.
-    pub fn with_id_segmented(&self, folded: &SegmentedText, id: &RequestId<'_>) -> Option<(String, String)> {
-        splice_segmented(folded, vec![TextEdit { span: self.id?, replacement: id.raw().into() }])
+    /// Writes a segmented text with another id: returns the text before and after its chunks. `None` if the response has no id
+    /// or the id is inside the chunks.
+    pub fn with_id_segmented(&self, segmented: &SegmentedText, id: &RequestId<'_>) -> Option<(String, String)> {
+        splice_segmented(segmented, vec![TextEdit { span: self.id?, replacement: id.raw().into() }])
     }
 
-    /// Whether two texts, the first of which has these places, differ in nothing but the id. It is as long in both, so the
-    /// second has the same places.
+    /// Whether two texts differ in the id only. The first must be the text of these ranges; the id has the same length in both,
+    /// so the ranges fit the second too.
     pub fn is_same_except_id(&self, text: &[u8], other: &[u8]) -> bool {
         let Some((start, end)) = self.id else { return false };
         text.len() == other.len() && text.get(..start) == other.get(..start) && text.get(end..) == other.get(end..)
     }
 
-    /// What stands before the id in a text that has these places, and what behind it.
+    /// The text before and after the id.
     pub fn split_at_id<'t>(&self, text: &'t [u8]) -> [&'t [u8]; 2] {
         let (start, end) = self.id.unwrap_or_default();
         [text.get(..start).unwrap_or_default(), text.get(end..).unwrap_or_default()]
     }
 
-    /// The id in a text that has these places, as it is written.
+    /// The id as written in the text.
     pub fn id_bytes<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
         let (start, end) = self.id?;
         text.get(start..end)
     }
 }
 
-/// The payload of a [`ServerResponse`], as it is written.
+/// The payload of a [`ServerResponse`], as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerResponsePayload<'a> {
     /// The result.
@@ -101,18 +102,18 @@ pub enum ServerResponsePayload<'a> {
     Error(&'a str),
 }
 
-/// The members of an error, read when somebody asks.
+/// The members of an error object, parsed on demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcErrorObject<'a> {
-    /// The code as it is written; it may be beyond 64 bits.
+    /// The code as written; it may exceed 64 bits.
     pub code: &'a str,
     /// The message.
     pub message: String,
-    /// Further facts as they are written.
+    /// The `data` member as written.
     pub data: Option<&'a str>,
 }
 
-/// A request of an upstream.
+/// A request from an upstream.
 #[derive(Debug, Clone)]
 pub struct ServerRequest<'a> {
     text: &'a str,
@@ -122,7 +123,7 @@ pub struct ServerRequest<'a> {
     params: Option<&'a str>,
 }
 
-/// A notification of an upstream.
+/// A notification from an upstream.
 #[derive(Debug, Clone)]
 pub struct ServerNotification<'a> {
     text: &'a str,
@@ -130,23 +131,35 @@ pub struct ServerNotification<'a> {
     params: Option<RawMember<'a>>,
 }
 
-/// Splits one message of an upstream.
+/// Splits one message from an upstream.
+///
+/// ```
+/// use gatelodge_json::JsonLimits;
+/// use gatelodge_mcp::{RequestId, ServerMessage, read_server_message};
+///
+/// let text = br#"{"jsonrpc":"2.0","id":"gw-7","result":{"content":[]}}"#;
+/// let ServerMessage::Response(response) = read_server_message(text, &JsonLimits::REPLY)? else {
+///     panic!("not a response")
+/// };
+/// assert_eq!(response.with_id(&RequestId::number(1)), r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#);
+/// # Ok::<(), gatelodge_mcp::MessageError>(())
+/// ```
 ///
 /// # Errors
-/// The envelope is not sound. What the payload holds is not looked at, but its brackets and strings are balanced.
+/// The envelope is invalid. The payload is not parsed, but its brackets and strings must be balanced.
 pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<ServerMessage<'a>, MessageError> {
-    let of_fault = |fault: JsonError| MessageError::from_json_error(bytes, &fault);
+    let to_error = |error: JsonError| MessageError::from_json_error(bytes, &error);
     let (text, parts) = match str::from_utf8(bytes) {
-        Ok(text) => (text, split_object_str(text, limits).map_err(of_fault)?),
-        // What is wrong with it, `split` says.
-        Err(_) => ("", split_object(bytes, limits).map_err(of_fault)?),
+        Ok(text) => (text, split_object_str(text, limits).map_err(to_error)?),
+        // `split_object` reports where the UTF-8 is invalid.
+        Err(_) => ("", split_object(bytes, limits).map_err(to_error)?),
     };
     let invalid = |part: Option<&RawMember<'_>>, what: &str| {
         let span = part.map_or((0, 0), value_span);
         Err(MessageError::new(code::INVALID_REQUEST, bytes, span, what))
     };
     if let Some(part) = parts.iter().find(|part| is_confusable(&part.key, ENVELOPE_MEMBERS)) {
-        let what = format!("the member {} could be taken for one of the protocol", quote_excerpt(&part.key));
+        let what = format!("the member {} could be mistaken for a member of the protocol", quote_excerpt(&part.key));
         return invalid(Some(part), &what);
     }
     let find = |key: &str| parts.iter().find(|part| part.key == key);
@@ -156,7 +169,7 @@ pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<S
     let id_part = find("id");
     let id = id_part.and_then(|part| RequestId::read(part.value));
     let id_span = id_part.map(value_span);
-    // Null is for errors only: the upstream could not read what it answers.
+    // Only an error may have a null id: the upstream could not read the id of the request.
     let may_be_null = find("error").is_some();
     if id.is_none() && id_part.is_some_and(|part| part.value != "null" || !may_be_null) {
         return invalid(id_part, "`id` must be a string or an integer");
@@ -166,7 +179,7 @@ pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<S
             None => invalid(Some(method), "`method` must be a string"),
             Some(name) => Ok(request_or_notification(text, id.zip(id_span), Method::of(name.into()), find("params"))),
         },
-        (None, Some(result), None) if id.is_none() => invalid(Some(result), "a result needs the id of what it answers"),
+        (None, Some(result), None) if id.is_none() => invalid(Some(result), "a result needs the `id` of its request"),
         (None, Some(result), None) => {
             let payload = ServerResponsePayload::Result(result.value);
             Ok(ServerMessage::Response(ServerResponse {
@@ -189,30 +202,30 @@ pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<S
                 longest_string: error.longest_string,
             }))
         }
-        (None, None, None) => invalid(None, "a message has a method, a result or an error"),
-        (_, result, error) => invalid(result.or(error), "a message has one of method, result and error"),
+        (None, None, None) => invalid(None, "a message needs `method`, `result` or `error`"),
+        (_, result, error) => invalid(result.or(error), "a message has only one of `method`, `result` and `error`"),
     }
 }
 
-/// Reads a result whose middle stands apart: the id it answers, and where its parts stand in the whole text. None for
-/// anything else, and where only the whole text tells.
+/// Parses a result in a segmented text: returns the id of the request and the byte ranges in the whole text. `None` for
+/// other messages, and if only the joined text is conclusive.
 pub fn read_segmented_result<'a>(
-    folded: &'a SegmentedText,
+    segmented: &'a SegmentedText,
     limits: &JsonLimits,
 ) -> Option<(RequestId<'a>, ServerResponseSpans)> {
-    let short = Some(folded.outer_text()).filter(|_| folded.len() <= limits.max_bytes)?;
-    let Ok(ServerMessage::Response(reply)) = read_server_message(short.as_bytes(), limits) else { return None };
-    let places = reply.spans();
-    if places.is_error || !folded.is_split_in_string_value(places.longest_string) {
+    let outer_text = Some(segmented.outer_text()).filter(|_| segmented.len() <= limits.max_bytes)?;
+    let Ok(ServerMessage::Response(reply)) = read_server_message(outer_text.as_bytes(), limits) else { return None };
+    let spans = reply.spans();
+    if spans.is_error || !segmented.is_split_in_string_value(spans.longest_string) {
         return None;
     }
-    let places = ServerResponseSpans {
-        id: places.id.map(|id| folded.to_full_span(id)),
-        payload: folded.to_full_span(places.payload),
-        longest_string: folded.to_full_span(places.longest_string),
+    let spans = ServerResponseSpans {
+        id: spans.id.map(|id| segmented.to_full_span(id)),
+        payload: segmented.to_full_span(spans.payload),
+        longest_string: segmented.to_full_span(spans.longest_string),
         is_error: false,
     };
-    Some((reply.id?, places))
+    Some((reply.id?, spans))
 }
 
 fn request_or_notification<'a>(
@@ -233,7 +246,7 @@ fn value_span(part: &RawMember<'_>) -> (usize, usize) {
     (part.start, part.start + part.value.len())
 }
 
-/// What a raw string stands for; none for what is no string.
+/// The content of a raw JSON string; `None` for other values.
 fn unescape_string(raw: &str) -> Option<String> {
     if let Some(text) = plain_string(raw) {
         return Some(text.to_owned());
@@ -247,7 +260,7 @@ fn is_string(raw: &str, text: &str) -> bool {
 }
 
 impl<'a> ServerResponse<'a> {
-    /// Where its parts stand.
+    /// Byte ranges of the parts.
     pub fn spans(&self) -> ServerResponseSpans {
         let is_error = matches!(self.payload, ServerResponsePayload::Error(_));
         ServerResponseSpans {
@@ -258,45 +271,42 @@ impl<'a> ServerResponse<'a> {
         }
     }
 
-    /// The same reply from the same text; none from a text that has no such places.
-    pub fn from_spans(text: &'a [u8], places: &ServerResponseSpans) -> Option<Self> {
+    /// Restores a response from its text and byte ranges; `None` if the ranges do not fit the text.
+    pub fn from_spans(text: &'a [u8], spans: &ServerResponseSpans) -> Option<Self> {
         let text = str::from_utf8(text).ok()?;
-        let payload = text.get(places.payload.0..places.payload.1)?;
-        let id = match places.id {
+        let payload = text.get(spans.payload.0..spans.payload.1)?;
+        let id = match spans.id {
             Some((start, end)) => RequestId::read(text.get(start..end)?),
             None => None,
         };
-        let payload = if places.is_error {
-            ServerResponsePayload::Error(payload)
-        } else {
-            ServerResponsePayload::Result(payload)
-        };
+        let payload =
+            if spans.is_error { ServerResponsePayload::Error(payload) } else { ServerResponsePayload::Result(payload) };
         Some(Self {
             text,
             id,
-            id_span: places.id,
+            id_span: spans.id,
             payload,
-            payload_span: places.payload,
-            longest_string: places.longest_string,
+            payload_span: spans.payload,
+            longest_string: spans.longest_string,
         })
     }
 
-    /// The id of what is answered; none for an error of which the upstream did not know.
+    /// The id of the request; `None` for an error whose upstream did not know it.
     pub fn id(&self) -> Option<&RequestId<'a>> {
         self.id.as_ref()
     }
 
-    /// The result or the error as it is written.
+    /// The result or the error as written.
     pub fn payload(&self) -> ServerResponsePayload<'a> {
         self.payload
     }
 
-    /// The whole message as it came.
+    /// The whole message as received.
     pub fn text(&self) -> &'a str {
         self.text
     }
 
-    /// The error's members; none for a result, or if the error is not an object with a code and a message.
+    /// The members of the error; `None` for a result, or if the error is not an object with a code and a message.
     pub fn error(&self) -> Option<RpcErrorObject<'a>> {
         let ServerResponsePayload::Error(raw) = self.payload else { return None };
         let parts = split_object_str(raw, &JsonLimits::REPLY).ok()?;
@@ -305,37 +315,38 @@ impl<'a> ServerResponse<'a> {
         Some(RpcErrorObject { code, message: unescape_string(find("message")?)?, data: find("data") })
     }
 
-    /// Writes the answer under another id.
+    /// Writes the response with another id.
     pub fn with_id(&self, id: &RequestId<'_>) -> String {
         splice(self.text, vec![self.id_edit(id)])
     }
 
-    /// Writes the answer under another id and with another payload.
+    /// Writes the response with another id and payload.
     pub fn with_payload(&self, id: &RequestId<'_>, payload: &str) -> String {
         splice(self.text, vec![self.id_edit(id), TextEdit { span: self.payload_span, replacement: payload.into() }])
     }
 
-    /// Writes the answer with another payload, for whichever id: what stands before it, and what behind. None if it has no
-    /// id.
+    /// Writes the response with another payload and without the id: returns the text before and after the id. `None` if it has
+    /// no id.
     pub fn template_around_id(&self, payload: &str) -> Option<(String, String)> {
         let (start, end) = self.id_span?;
-        let (before, behind) = (self.text.get(..start)?, self.text.get(end..)?);
-        let with = |text, (from, to)| splice(text, vec![TextEdit { span: (from, to), replacement: payload.into() }]);
+        let (prefix, suffix) = (self.text.get(..start)?, self.text.get(end..)?);
+        let replaced =
+            |text, (from, to)| splice(text, vec![TextEdit { span: (from, to), replacement: payload.into() }]);
         let (from, to) = self.payload_span;
         Some(match from < start {
-            true => (with(before, (from, to)), behind.to_owned()),
-            false => (before.to_owned(), with(behind, (from - end, to - end))),
+            true => (replaced(prefix, (from, to)), suffix.to_owned()),
+            false => (prefix.to_owned(), replaced(suffix, (from - end, to - end))),
         })
     }
 
-    /// Writes an error under another id and with another code.
+    /// Writes an error with another id and code.
     pub fn with_code(&self, id: &RequestId<'_>, code: i64) -> String {
         let mut edits = vec![self.id_edit(id)];
         if let ServerResponsePayload::Error(raw) = self.payload {
             let parts = split_object_str(raw, &JsonLimits::REPLY).unwrap_or_default();
-            let place = parts.iter().find(|part| part.key == "code").map(value_span);
+            let span = parts.iter().find(|part| part.key == "code").map(value_span);
             let offset = self.payload_span.0;
-            edits.extend(place.map(|(start, end)| TextEdit {
+            edits.extend(span.map(|(start, end)| TextEdit {
                 span: (offset + start, offset + end),
                 replacement: code.to_string().into(),
             }));
@@ -348,11 +359,11 @@ impl<'a> ServerResponse<'a> {
     }
 }
 
-fn id_edit<'r>(text: &str, place: Option<(usize, usize)>, id: &'r RequestId<'_>) -> TextEdit<'r> {
-    if let Some(span) = place {
+fn id_edit<'r>(text: &str, id_span: Option<(usize, usize)>, id: &'r RequestId<'_>) -> TextEdit<'r> {
+    if let Some(span) = id_span {
         return TextEdit { span, replacement: id.raw().into() };
     }
-    // An error without an id: it has other members, so a comma belongs behind ours.
+    // An error without an id: it has other members, so a comma must follow the new one.
     let inside = text.find('{').map_or(0, |at| at + 1);
     TextEdit { span: (inside, inside), replacement: format!("\"id\":{id},").into() }
 }
@@ -368,17 +379,17 @@ impl<'a> ServerRequest<'a> {
         &self.method
     }
 
-    /// The parameters as they are written.
+    /// The parameters as written.
     pub fn params(&self) -> Option<&'a str> {
         self.params
     }
 
-    /// The whole message as it came.
+    /// The whole message as received.
     pub fn text(&self) -> &'a str {
         self.text
     }
 
-    /// Writes the request under another id.
+    /// Writes the request with another id.
     pub fn with_id(&self, id: &RequestId<'_>) -> String {
         splice(self.text, vec![TextEdit { span: self.id_span, replacement: id.raw().into() }])
     }
@@ -390,29 +401,29 @@ impl<'a> ServerNotification<'a> {
         &self.method
     }
 
-    /// The parameters as they are written.
+    /// The parameters as written.
     pub fn params(&self) -> Option<&'a str> {
         self.params.as_ref().map(|part| part.value)
     }
 
-    /// The whole message as it came.
+    /// The whole message as received.
     pub fn text(&self) -> &'a str {
         self.text
     }
 
-    /// The request that is cancelled, or the token whose progress is told.
+    /// The id of the cancelled request, or the progress token.
     pub fn reference(&self) -> Option<RequestId<'a>> {
         let part = self.reference_member()?;
         RequestId::read(part.value)
     }
 
-    /// How far it has come, as it is written.
+    /// The `progress` member as written.
     pub fn progress(&self) -> Option<&'a str> {
         let parts = split_object_str(self.params()?, &JsonLimits::REPLY).ok()?;
         parts.into_iter().find(|part| part.key == "progress").map(|part| part.value)
     }
 
-    /// Writes the notification with another request id or token to refer to; none if it refers to nothing.
+    /// Writes the notification with another request id or progress token; `None` if it has none.
     pub fn with_reference(&self, id: &RequestId<'_>) -> Option<String> {
         let part = self.reference_member()?;
         let (start, end) = value_span(&part);

@@ -1,55 +1,67 @@
-//! Event streams: bytes into the messages they carry, and messages into events of our own making.
+//! Server-sent events: decodes a byte stream into messages, and encodes messages as events.
 //!
-//! Nothing of the framing passes through: ids, retry times, comments and line breaks of the other side end here.
+//! Framing is never passed through: ids, retry times, comments and line breaks of the other side are not forwarded.
 
 use std::time::Duration;
 
 use crate::message_rewrite::to_single_line;
 
-/// The most bytes of an event's id: it has to fit into a header.
+/// Maximum length of an event id in bytes: it must fit into a header.
 const MAX_EVENT_ID_BYTES: usize = 1 << 10;
 
-/// A comment that keeps a quiet connection open.
+/// A comment that keeps an idle connection open.
 pub const SSE_KEEP_ALIVE: &str = ": \n\n";
 
-/// Takes an event stream apart.
+/// Decoder for an event stream.
+///
+/// ```
+/// use gatelodge_mcp::{SseDecoder, sse_event};
+///
+/// let mut decoder = SseDecoder::new(1024);
+/// let mut messages = Vec::new();
+/// for chunk in sse_event(r#"{"id":1}"#).as_bytes().chunks(5) {
+///     decoder.push(chunk, |data| messages.push(data))?;
+/// }
+/// assert_eq!(messages, [br#"{"id":1}"#.to_vec()]);
+/// # Ok::<(), gatelodge_mcp::SseEventTooLargeError>(())
+/// ```
 #[derive(Debug)]
 pub struct SseDecoder {
-    /// The line that is not finished yet.
+    /// The incomplete last line.
     partial_line: Vec<u8>,
-    /// The data of the event that is not finished yet; none before its first `data` line.
+    /// Data of the incomplete event; `None` before its first `data` line.
     data: Option<Vec<u8>>,
-    /// The type of the event; none if it is one that nobody knows.
+    /// Type of the event; `None` if it is unknown.
     kind: Option<SseEventKind>,
-    /// The last byte was a carriage return: a line feed belongs to it.
+    /// Whether the last byte was a carriage return; a following line feed belongs to it.
     ends_with_cr: bool,
     is_first_line: bool,
-    /// The id that the next event gets, and that of the last one.
+    /// The id for the next event, and the id of the last one.
     next_id: Option<String>,
     last_id: Option<String>,
     retry: Option<Duration>,
     max_event_bytes: usize,
 }
 
-/// What an event is.
+/// Type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SseEventKind {
-    /// A message of the protocol.
+    /// An MCP message.
     Message,
-    /// The address that takes messages, in the transport of 2024-11-05.
+    /// The endpoint for messages, in the HTTP+SSE transport (2024-11-05).
     Endpoint,
 }
 
-/// An event that is larger than allowed.
+/// Error for an event that exceeds the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event has more than {limit} bytes")]
 pub struct SseEventTooLargeError {
-    /// The most bytes that an event may have.
+    /// Maximum size of an event in bytes.
     pub limit: usize,
 }
 
 impl SseDecoder {
-    /// Starts a stream whose events may have so many bytes.
+    /// Starts a stream with events of at most `max_event_bytes`.
     pub fn new(max_event_bytes: usize) -> Self {
         Self {
             partial_line: Vec::new(),
@@ -64,29 +76,29 @@ impl SseDecoder {
         }
     }
 
-    /// The id of the last event that was whole, from which the stream can be taken up again: visible characters of a
-    /// fair number.
+    /// The id of the last complete event, from which the stream can be resumed. `None` if it is not visible ASCII of at most
+    /// 1,024 bytes.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// How long the other side wants to be left alone before that.
+    /// The reconnection delay that the other side requested.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Takes the next bytes and hands out the data of each message event that they complete.
+    /// Decodes the next bytes and calls `each` with the data of every message event that they complete.
     ///
     /// # Errors
-    /// An event is too large; the stream cannot be read any further.
+    /// An event is too large; the rest of the stream cannot be decoded.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Vec<u8>)) -> Result<(), SseEventTooLargeError> {
         self.push_with_ids(bytes, |data, _| each(data))
     }
 
-    /// The same with the id of each event, or of the last one that had any.
+    /// Like [`push`](Self::push), with the id of each event or the last id before it.
     ///
     /// # Errors
-    /// An event is too large; the stream cannot be read any further.
+    /// As for [`push`](Self::push).
     pub fn push_with_ids(
         &mut self,
         bytes: &[u8],
@@ -98,10 +110,10 @@ impl SseDecoder {
         })
     }
 
-    /// The same for events of every kind that is known.
+    /// Like [`push`](Self::push), for events of all known types.
     ///
     /// # Errors
-    /// An event is too large; the stream cannot be read any further.
+    /// As for [`push`](Self::push).
     pub fn push_all_kinds(
         &mut self,
         bytes: &[u8],
@@ -121,10 +133,10 @@ impl SseDecoder {
             self.ends_with_cr = false;
         }
         while let Some(at) = memchr::memchr2(b'\n', b'\r', rest) {
-            let (line, behind) = rest.split_at(at);
+            let (line, tail) = rest.split_at(at);
             self.append_to_line(line)?;
             self.end_line(&mut each);
-            rest = match behind {
+            rest = match tail {
                 [b'\r', b'\n', rest @ ..] => rest,
                 [b'\r'] => {
                     self.ends_with_cr = true;
@@ -139,7 +151,7 @@ impl SseDecoder {
 
     fn append_to_line(&mut self, bytes: &[u8]) -> Result<(), SseEventTooLargeError> {
         let held = self.data.as_ref().map_or(0, Vec::len) + self.partial_line.len();
-        // The field's name is not part of the event's size.
+        // The field name does not count towards the size of the event.
         if held + bytes.len() > self.max_event_bytes + "data: ".len() {
             return Err(SseEventTooLargeError { limit: self.max_event_bytes });
         }
@@ -155,7 +167,7 @@ impl SseDecoder {
         if line.is_empty() {
             self.last_id.clone_from(&self.next_id);
             let kind = self.kind.replace(SseEventKind::Message);
-            // An event without data is for polling clients; it says nothing.
+            // An event without data only carries an id for resumption.
             match (kind, self.data.take()) {
                 (Some(kind), Some(data)) if !data.is_empty() => each(kind, data, self.last_id.as_deref()),
                 _ => {}
@@ -195,22 +207,22 @@ impl SseDecoder {
     }
 }
 
-/// Writes a message as one event.
+/// Encodes a message as one event.
 pub fn sse_event(text: &str) -> String {
     format!("event: message\ndata: {}\n\n", to_single_line(text))
 }
 
-/// Writes a message as one event that a client can come back to.
+/// Encodes a message as one event with an id, from which a client can resume.
 pub fn sse_event_with_id(id: &str, text: &str) -> String {
     format!("id: {id}\nevent: message\ndata: {}\n\n", to_single_line(text))
 }
 
-/// Writes the event without data that gives a client a place to come back to, and when.
+/// Encodes an event without data that gives a client an id to resume from, and the reconnection delay.
 pub fn sse_priming_event(id: &str, retry: Duration) -> String {
     format!("id: {id}\nretry: {}\ndata:\n\n", retry.as_millis())
 }
 
-/// Writes the first event of a connection by the transport of 2024-11-05: where the client's messages go.
+/// Encodes the first event of an HTTP+SSE connection (2024-11-05): the endpoint for the client's messages.
 pub fn sse_endpoint_event(address: &str) -> String {
     format!("event: endpoint\ndata: {}\n\n", to_single_line(address))
 }
@@ -229,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_the_same_however_they_are_cut_and_whatever_ends_their_lines() {
+    fn events_do_not_depend_on_chunk_borders_or_line_endings() {
         let stream =
             b"\xef\xbb\xbf: hello\r\nid: 7\rretry: 0\ndata: {\"a\":\r\ndata:1}\n\nevent: message\ndata: two\r\r\
             event: endpoint\ndata: /x\n\ndata\n\ndata: three\n\n";
@@ -242,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_stream_ended_is_known_by_its_last_whole_event() {
+    fn the_last_id_is_that_of_the_last_complete_event() {
         let mut decoder = SseDecoder::new(64);
         let mut push = |text: &str| {
             decoder.push(text.as_bytes(), |_| ()).expect("events");
@@ -250,20 +262,24 @@ mod tests {
         };
         assert_eq!(push("data: x\n\n"), (None, None));
         assert_eq!(push(&sse_priming_event("a/1", Duration::from_millis(500))), (Some("a/1".to_owned()), Some(500)));
-        assert_eq!(push("id: a/2\ndata: cut off"), (Some("a/1".to_owned()), Some(500)), "not whole");
-        assert_eq!(push("\n\nretry: soon\ndata: x\n\n"), (Some("a/2".to_owned()), Some(500)), "it stays");
+        assert_eq!(push("id: a/2\ndata: cut off"), (Some("a/1".to_owned()), Some(500)), "not complete");
+        assert_eq!(
+            push("\n\nretry: soon\ndata: x\n\n"),
+            (Some("a/2".to_owned()), Some(500)),
+            "an invalid value changes nothing"
+        );
         for odd in ["id:\n\n", "id: a b\n\n", "id: \u{e4}\n\n"] {
             assert_eq!(push(odd).0, None, "{odd}");
         }
     }
 
     #[test]
-    fn an_unfinished_event_is_not_handed_out() {
+    fn an_incomplete_event_is_not_returned() {
         assert_eq!(decode(&[b"data: one\n"]), Ok(vec![]));
     }
 
     #[test]
-    fn an_event_beyond_the_limit_ends_the_stream() {
+    fn an_event_above_the_limit_ends_the_stream() {
         let long = [b"data: ".as_slice(), &[b'x'; 64]].concat();
         assert!(decode(&[&long, b"\n\n"]).is_ok());
         assert_eq!(decode(&[&long, b"y"]), Err(SseEventTooLargeError { limit: 64 }));
@@ -272,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_one_event() {
+    fn an_encoded_message_is_decoded_as_one_event() {
         let text = "{\"a\":\r\n\"\u{2028}\"}";
         let mut out = Vec::new();
         SseDecoder::new(100).push(sse_event(text).as_bytes(), |data| out.push(data)).expect("events");

@@ -1,6 +1,6 @@
-//! Trace context, as W3C writes it: which span a request belongs to, in `params._meta` or in an HTTP head.
+//! W3C trace context of a request, in `params._meta` or in HTTP headers.
 //!
-//! What is no such text is not passed on under its name: a server would take it for one.
+//! Invalid values are not forwarded, because a server would take them for trace context.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,36 +12,36 @@ use crate::client_message::ClientRequest;
 use crate::message_rewrite::{TextEdit, removal_edits};
 use crate::request_meta::RequestMeta;
 
-/// The span that a request was sent in.
+/// The span in which a request was sent.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// What tracing systems say of it to one another.
+/// Vendor-specific state of tracing systems.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
-/// What an application says to all who work for the request.
+/// Key-value pairs that an application passes to all services of a request.
 pub const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 
-/// The most bytes that have to be passed on; more is not.
+/// Maximum sizes that the specifications require to be forwarded; longer values are dropped.
 const MAX_TRACESTATE_BYTES: usize = 512;
 const MAX_BAGGAGE_BYTES: usize = 8_192;
-/// The length of the first version. Later ones may be longer, within reason.
+/// Length of a version 0 value. Later versions may be longer, up to [`MAX_TRACEPARENT_BYTES`].
 const VERSION_0_BYTES: usize = 55;
 const MAX_TRACEPARENT_BYTES: usize = 256;
-/// The flags that the version we write knows: sampled, and that the trace's id is random.
+/// Flags of the version that we write: sampled, and random trace id.
 const KNOWN_FLAGS: u8 = 0b11;
 
-/// A span of a trace: `traceparent`.
+/// A `traceparent` value: a span of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
-    /// The trace, not zero.
+    /// The trace id, not zero.
     pub trace: u128,
-    /// The span, not zero.
+    /// The span id, not zero.
     pub span: u64,
     flags: u8,
 }
 
-/// Where a request comes from, as its caller says: a span, and what is told along with it.
+/// Trace context of a request, as its client sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The caller's span.
+    /// The client's span.
     pub parent: TraceParent,
     /// `tracestate`.
     pub state: Option<String>,
@@ -50,19 +50,19 @@ pub struct TraceContext {
 }
 
 impl TraceParent {
-    /// The first span of a trace of our own, which is sampled.
+    /// The first span of a new trace, which is sampled.
     pub fn root(trace: u128, span: u64) -> Self {
         Self { trace, span, flags: KNOWN_FLAGS }
     }
 
-    /// Reads the text; none if it is not one.
+    /// Parses a `traceparent` value; `None` if it is invalid.
     pub fn read(text: &str) -> Option<Self> {
         let mut parts = text.splitn(5, '-');
         let (version, trace) = (parse_hex(parts.next()?, 2)?, parse_hex(parts.next()?, 32)?);
         let (span, flags) = (parse_hex(parts.next()?, 16)?, parse_hex(parts.next()?, 2)?);
         let is_whole = match version {
             0 => text.len() == VERSION_0_BYTES,
-            // What a later version adds is not passed on: we write the one we know.
+            // Extensions of a later version are not forwarded: we write the version that we know.
             1..0xff => text.len() <= MAX_TRACEPARENT_BYTES,
             _ => false,
         };
@@ -70,17 +70,17 @@ impl TraceParent {
         (is_whole && trace != 0 && span != 0).then_some(Self { trace, span, flags })
     }
 
-    /// Another span of the same trace, recorded if this one is.
+    /// Another span of the same trace, with the same sampling flag.
     pub fn with_span(&self, span: u64) -> Self {
         Self { span, ..*self }
     }
 
-    /// Whether those before us record the trace.
+    /// Whether the caller records the trace.
     pub fn is_sampled(&self) -> bool {
         self.flags & 1 == 1
     }
 
-    /// The trace's id as it is written.
+    /// The trace id in hexadecimal.
     pub fn trace_id(&self) -> String {
         format!("{:032x}", self.trace)
     }
@@ -97,13 +97,13 @@ fn parse_hex(text: &str, length: usize) -> Option<u128> {
     if text.len() == length && is_hex { u128::from_str_radix(text, 16).ok() } else { None }
 }
 
-/// Whether a text is fit to be told to others: short, and such that a head can hold it.
+/// Whether a text may be forwarded: not too long, and valid in a header.
 fn is_valid_text(text: &str, max: usize) -> bool {
     !text.is_empty() && text.len() <= max && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 impl TraceContext {
-    /// What the head of an HTTP request says; none if it names no span, or none that can be read.
+    /// The trace context in HTTP headers; `None` if there is no valid `traceparent`.
     pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let mut parents = headers.get_all(TRACEPARENT).iter();
         let (first, second) = (parents.next()?, parents.next());
@@ -121,19 +121,19 @@ impl TraceContext {
 }
 
 impl<'d> RequestMeta<'d> {
-    /// Whether the caller names a span here, be it one that can be read or not.
+    /// Whether the client sent a `traceparent` in `_meta`, valid or not.
     pub fn has_trace_parent(&self) -> bool {
         self.get(TRACEPARENT.as_str()).is_some()
     }
 
-    /// The caller's span, and what is told along with it; none if it names none, or none that can be read.
+    /// The trace context in `_meta`; `None` if there is no valid `traceparent`.
     pub fn trace_context(&self) -> Option<TraceContext> {
         let parent = TraceParent::read(&self.get(TRACEPARENT.as_str())?.as_str()?)?;
-        let fit = |name: HeaderName, max| valid_text(self.get(name.as_str())?, max).map(Cow::into_owned);
+        let valid = |name: HeaderName, max| valid_text(self.get(name.as_str())?, max).map(Cow::into_owned);
         Some(TraceContext {
             parent,
-            state: fit(TRACESTATE, MAX_TRACESTATE_BYTES),
-            baggage: fit(BAGGAGE, MAX_BAGGAGE_BYTES),
+            state: valid(TRACESTATE, MAX_TRACESTATE_BYTES),
+            baggage: valid(BAGGAGE, MAX_BAGGAGE_BYTES),
         })
     }
 }
@@ -143,24 +143,24 @@ fn valid_text(value: JsonValue<'_>, max: usize) -> Option<Cow<'_, str>> {
 }
 
 impl ClientRequest<'_> {
-    /// What changes in `_meta` when the request goes on in `own`, a span of ours: it takes the place of the caller's.
-    /// Nothing is added, and what cannot be read is left out; without a span, `tracestate` means nothing.
+    /// Edits of `_meta` for a request that is forwarded in our span `own`, which replaces the client's. Nothing is added, and
+    /// invalid values are removed. Without our span, `tracestate` is removed too, since it has no meaning on its own.
     pub(crate) fn trace_edits(&self, own: Option<&TraceParent>) -> Vec<TextEdit<'static>> {
         let meta = self.meta();
         let Some(object) = meta.value() else { return Vec::new() };
-        let place = meta.get(TRACEPARENT.as_str());
+        let traceparent = meta.get(TRACEPARENT.as_str());
         let own = own.filter(|_| meta.trace_context().is_some());
-        let is_unfit = |name: &str, max| meta.get(name).is_some_and(|value| valid_text(value, max).is_none());
-        let is_lost = place.is_some() && own.is_none();
-        let gone = |name: &str| match name {
-            "traceparent" => is_lost,
-            "tracestate" => is_lost || is_unfit(name, MAX_TRACESTATE_BYTES),
-            "baggage" => is_unfit(name, MAX_BAGGAGE_BYTES),
+        let is_invalid = |name: &str, max| meta.get(name).is_some_and(|value| valid_text(value, max).is_none());
+        let is_removed = traceparent.is_some() && own.is_none();
+        let is_gone = |name: &str| match name {
+            "traceparent" => is_removed,
+            "tracestate" => is_removed || is_invalid(name, MAX_TRACESTATE_BYTES),
+            "baggage" => is_invalid(name, MAX_BAGGAGE_BYTES),
             _ => false,
         };
-        let mut edits = removal_edits(object, gone);
-        if let (Some(place), Some(own)) = (place, own) {
-            edits.push(TextEdit { span: place.span(), replacement: format!("\"{own}\"").into() });
+        let mut edits = removal_edits(object, is_gone);
+        if let (Some(traceparent), Some(own)) = (traceparent, own) {
+            edits.push(TextEdit { span: traceparent.span(), replacement: format!("\"{own}\"").into() });
         }
         edits
     }
@@ -175,7 +175,7 @@ mod tests {
     const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01c902b7-01";
 
     #[test]
-    fn a_span_is_read_and_written_alike() {
+    fn a_traceparent_is_written_as_it_was_read() {
         let parent = TraceParent::read(GOOD).expect("one");
         assert_eq!(parent.to_string(), GOOD);
         assert!(parent.is_sampled());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_goes_on_as_the_one_we_know() {
+    fn a_later_version_is_forwarded_as_the_version_we_know() {
         for later in [GOOD.replacen("00", "cc", 1), format!("{}-what-comes", GOOD.replacen("00", "01", 1))] {
             assert_eq!(TraceParent::read(&later).expect("one").to_string(), GOOD, "{later}");
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_span_is_none() {
+    fn an_invalid_traceparent_is_none() {
         let long = format!("01{}-{}", GOOD.get(2..).unwrap_or_default(), "x".repeat(300));
         for text in [
             "",
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_names_one_span_and_may_have_more_lines_of_the_rest() {
+    fn a_repeated_traceparent_is_refused_and_tracestate_headers_are_joined() {
         let mut headers = HeaderMap::new();
         headers.append(TRACESTATE, HeaderValue::from_static("a=1"));
         assert_eq!(TraceContext::from_headers(&headers), None);

@@ -1,4 +1,4 @@
-//! A message of one era as the other era writes it. What both have passes as it is written.
+//! Translation of messages between the stateful and the stateless protocol. Members that both have pass unchanged.
 
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, quote_into, read, split_object};
 
@@ -6,32 +6,32 @@ use crate::created_task::TASKS_EXTENSION;
 use crate::request_meta::{CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY};
 use crate::revision::Revision;
 
-/// What a stateless request carries of its client, and a session agrees on once.
+/// `_meta` members of a stateless request that a session agrees on once.
 const CLIENT_META_KEYS: [&str; 4] = [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
-/// What a stateless client repeats a request with.
+/// Members that a stateless client adds when it repeats a request.
 const RETRY_MEMBERS: [&str; 2] = ["inputResponses", "requestState"];
 
-/// What a stateless request says of its client, for a client that has said it in a handshake. Each is JSON.
+/// Statements about a client that every stateless request carries, taken from a stateful client's handshake. All are JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientMeta<'a> {
-    /// What the client can do.
+    /// The client's capabilities.
     pub capabilities: &'a str,
-    /// Its name and version.
+    /// The client's name and version.
     pub info: Option<&'a str>,
-    /// The least severe log message it wants.
+    /// The minimum severity of log messages for the client.
     pub log_level: Option<&'a str>,
 }
 
-/// What a request is repeated with. Each is JSON.
+/// Members that are added to a repeated request. All are JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryInput<'a> {
-    /// The answers to what was asked.
+    /// Responses to the server's input requests.
     pub input_responses: &'a str,
-    /// What the server gave to be brought back.
+    /// State that the server asked to get back.
     pub request_state: Option<&'a str>,
 }
 
-/// Writes a stateless request as one of a session. None if the text is no request.
+/// Translates a stateless request to one of a session. `None` if the text is not a request.
 pub fn to_stateful(text: &str) -> Option<String> {
     let document = read_request(text)?;
     let Some(params) = document.root().get("params") else { return Some(text.to_owned()) };
@@ -46,7 +46,7 @@ pub fn to_stateful(text: &str) -> Option<String> {
                 .filter(|(key, _)| !CLIENT_META_KEYS.iter().any(|own| key.is_str(own)))
                 .map(|(key, value)| format!("{}:{}", key.raw(), value.raw()))
                 .collect();
-            // A `_meta` of nothing else is one that this era would not have written.
+            // A stateful client would not send an empty `_meta`.
             if !kept.is_empty() {
                 members.push(format!("{}:{{{}}}", key.raw(), kept.join(",")));
             }
@@ -57,7 +57,7 @@ pub fn to_stateful(text: &str) -> Option<String> {
     Some(replace_params(text, &document, &format!("{{{}}}", members.join(","))))
 }
 
-/// Writes a request of a session as one that stands alone. None if the text is no request.
+/// Translates a request of a session to a stateless one. `None` if the text is not a request.
 pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&RetryInput<'_>>) -> Option<String> {
     let document = read_request(text)?;
     let params = document.root().get("params");
@@ -86,7 +86,7 @@ pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&RetryInp
     Some(replace_params(text, &document, &format!("{{{}}}", members.join(","))))
 }
 
-/// The result with members that it does not have yet; each value is JSON. What is no object stays what it is.
+/// Adds members that the result does not have yet; the values are JSON. A result that is not an object stays unchanged.
 pub fn with_members(result: &str, members: &[(&str, &str)]) -> String {
     let Ok(parts) = split_object(result.as_bytes(), &JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY })
     else {
@@ -108,8 +108,8 @@ pub fn without_members(object: JsonValue<'_>, names: &[&str]) -> String {
     format!("{{{}}}", kept.join(","))
 }
 
-/// What a client or a server of one era says that it can do, as the other era is told: without tasks, as whichever era
-/// has them. Those of one are not those of the other.
+/// The capabilities that a client or server of one generation can offer to the other: all but tasks, which differ between
+/// the generations.
 pub fn shared_capabilities(capabilities: JsonValue<'_>) -> String {
     let has_extension = capabilities.get("extensions").is_some_and(|own| own.get(TASKS_EXTENSION).is_some());
     if !has_extension && capabilities.get("tasks").is_none() {
@@ -126,21 +126,21 @@ pub fn shared_capabilities(capabilities: JsonValue<'_>) -> String {
     format!("{{{}}}", shared.collect::<Vec<_>>().join(","))
 }
 
-/// A text as a JSON string.
+/// Writes a text as a JSON string.
 pub fn to_json_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     quote_into(text, &mut out);
     out
 }
 
-/// INVARIANT: it was read before, so only its size can be new.
+/// INVARIANT: the text was parsed before, so only its size can have changed.
 fn read_request(text: &str) -> Option<JsonDocument<'_>> {
     let limits = JsonLimits { max_bytes: text.len(), ..JsonLimits::REQUEST };
     read(text.as_bytes(), &limits).ok().filter(|document| document.root().kind() == JsonKind::Object)
 }
 
 fn replace_params(text: &str, document: &JsonDocument<'_>, params: &str) -> String {
-    let (start, end, before) = match document.root().get("params") {
+    let (start, end, member) = match document.root().get("params") {
         Some(old) => (old.span().0, old.span().1, ""),
         None => {
             let end = document.root().span().1 - 1;
@@ -148,18 +148,18 @@ fn replace_params(text: &str, document: &JsonDocument<'_>, params: &str) -> Stri
         }
     };
     let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
-    format!("{}{before}{params}{}", part(0, start), part(end, text.len()))
+    format!("{}{member}{params}{}", part(0, start), part(end, text.len()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WORDS: ClientMeta<'_> =
+    const CLIENT_META: ClientMeta<'_> =
         ClientMeta { capabilities: r#"{"roots":{}}"#, info: Some(r#"{"name":"c"}"#), log_level: None };
 
     #[test]
-    fn what_can_be_done_is_shared_without_the_tasks_of_either_era() {
+    fn tasks_of_either_generation_are_removed_from_shared_capabilities() {
         for (own, shared) in [
             ("{}", "{}"),
             (r#"{"tasks":{"list":{}},"tools":{"n":1.0}}"#, r#"{"tools":{"n":1.0}}"#),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_stateless_requests_have_is_left_out_and_all_else_stays_as_it_is_written() {
+    fn translation_to_stateful_removes_only_members_of_stateless_requests() {
         let text = r#"{"jsonrpc":"2.0", "id":1,"method":"tools/call","params":{"name":"x","arguments":{"n":1.10, "b":1},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","v/x":1e2,"io.modelcontextprotocol/clientCapabilities":{}},"requestState":"s","inputResponses":{}}}"#;
         assert_eq!(
             to_stateful(text).as_deref(),
@@ -188,21 +188,22 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_stands_alone_says_what_its_client_said_once() {
+    fn translation_to_stateless_adds_the_clients_handshake_to_meta() {
         let want = r#""_meta":{"v":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/clientInfo":{"name":"c"}}"#;
         let text = r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"v":1,"io.modelcontextprotocol/protocolVersion":"1"},"a":1.10}}"#;
         assert_eq!(
-            to_stateless(text, &WORDS, None),
+            to_stateless(text, &CLIENT_META, None),
             Some(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"a":1.10,{want}}}}}"#))
         );
         let retry = RetryInput { input_responses: r#"{"k":{}}"#, request_state: Some("\"s\"") };
-        let bare = to_stateless(r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#, &WORDS, Some(&retry)).expect("a request");
+        let bare =
+            to_stateless(r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#, &CLIENT_META, Some(&retry)).expect("a request");
         assert!(bare.starts_with(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"io."#), "{bare}");
         assert!(bare.ends_with(r#","inputResponses":{"k":{}},"requestState":"s"}}"#), "{bare}");
     }
 
     #[test]
-    fn members_are_added_only_where_they_are_missing() {
+    fn members_are_added_only_if_missing() {
         let members = [("resultType", "\"complete\""), ("ttlMs", "0")];
         assert_eq!(with_members(r#" {"a":1}"#, &members), r#"{"resultType":"complete","ttlMs":0,"a":1}"#);
         assert_eq!(with_members(r#"{"ttlMs":5}"#, &members), r#"{"resultType":"complete","ttlMs":5}"#);

@@ -1,4 +1,4 @@
-//! What a caller's message may look like, and what is refused: one test for each class of parser trick.
+//! Valid and refused messages of clients: one test for each class of parser differential.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -41,7 +41,7 @@ fn a_repeated_name_is_refused_under_the_id_of_the_call() {
 }
 
 #[test]
-fn a_repeated_key_is_refused_wherever_it_stands_and_however_it_is_spelled() {
+fn a_repeated_key_is_refused_at_any_depth_and_in_any_spelling() {
     assert_refused(
         code::INVALID_REQUEST,
         &[
@@ -57,7 +57,7 @@ fn a_repeated_key_is_refused_wherever_it_stands_and_however_it_is_spelled() {
 }
 
 #[test]
-fn a_member_in_other_case_is_refused_beside_the_real_one_and_alone() {
+fn a_member_in_different_case_is_refused_with_and_without_the_real_one() {
     assert_refused(
         code::INVALID_REQUEST,
         &[
@@ -74,7 +74,7 @@ fn a_member_in_other_case_is_refused_beside_the_real_one_and_alone() {
 }
 
 #[test]
-fn a_member_that_folds_to_a_protocol_member_is_refused() {
+fn a_member_that_normalises_to_a_protocol_member_is_refused() {
     for key in [
         "ＰＡＲＡＭＳ",
         "param\u{17f}",
@@ -97,8 +97,8 @@ fn a_member_that_folds_to_a_protocol_member_is_refused() {
 }
 
 #[test]
-fn a_member_that_some_readers_take_under_another_spelling_is_refused() {
-    // A widely used SDK takes snake case for camel case, and `meta` for `_meta`.
+fn an_alternative_spelling_of_a_member_is_refused() {
+    // A widely used SDK accepts snake case for camel case, and `meta` for `_meta`.
     for key in ["meta", "task_id", "request_state", "input_responses", "request-id"] {
         assert_eq!(refusal(call(&format!(r#"{{"name":"a","{key}":"b"}}"#))).code, code::INVALID_REQUEST, "{key}");
     }
@@ -109,19 +109,19 @@ fn a_member_that_some_readers_take_under_another_spelling_is_refused() {
 }
 
 #[test]
-fn unknown_members_pass_and_so_does_any_name_inside_arguments() {
+fn unknown_members_and_any_names_inside_arguments_are_accepted() {
     let text = call(r#"{"name":"a","vendor":1,"arguments":{"Name":1,"name":2,"na me":3},"_meta":{"x.y/z":[1]}}"#);
     assert_eq!(request(&text).text(), text);
     request(r#"{"jsonrpc":"2.0","id":1,"method":"ping","x":{"Method":1},"трасса":2}"#);
 }
 
 #[test]
-fn a_batch_is_refused_whatever_it_holds() {
+fn every_batch_is_refused() {
     let one = call(r#"{"name":"wipe"}"#);
     for text in [format!("[{one}]"), format!("[{one},{one}]"), "[]".to_owned(), "[[]]".to_owned()] {
         let error = refusal(&text);
         assert_eq!((error.code, error.id.is_none()), (code::INVALID_REQUEST, true), "{text}");
-        assert!(error.message.starts_with("a batch is not taken"), "{error}");
+        assert!(error.message.starts_with("batches are not supported"), "{error}");
     }
     assert_refused(code::INVALID_REQUEST, &["1", "null", "\"tools/call\"", "true"]);
 }
@@ -135,7 +135,7 @@ fn a_call_without_an_id_is_not_a_notification() {
 }
 
 #[test]
-fn callers_send_four_notifications_and_no_other() {
+fn clients_can_send_exactly_four_notifications() {
     let text = |method: &str| format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
     let taken: Vec<_> = Method::KNOWN
         .iter()
@@ -163,7 +163,7 @@ fn callers_send_four_notifications_and_no_other() {
 }
 
 #[test]
-fn an_id_is_a_string_or_an_integer() {
+fn an_id_must_be_a_string_or_an_integer() {
     for id in ["null", "1.5", "1.0", "1e2", "{}", "[]", "true", "[1]"] {
         let error = refusal(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
         assert_eq!((error.code, error.id), (code::INVALID_REQUEST, None), "{id}");
@@ -175,7 +175,7 @@ fn an_id_is_a_string_or_an_integer() {
 }
 
 #[test]
-fn params_are_an_object() {
+fn params_must_be_an_object() {
     for params in [r#"["wipe",{}]"#, "\"x\"", "1", "null", "true"] {
         let error = refusal(call(params));
         assert_eq!((error.code, error.id), (code::INVALID_PARAMS, Some(RequestId::number(7))), "{params}");
@@ -183,7 +183,7 @@ fn params_are_an_object() {
 }
 
 #[test]
-fn arguments_are_an_object_or_nothing() {
+fn arguments_must_be_an_object_null_or_absent() {
     for arguments in ["[1]", "[]", "\"{}\"", "1", "true"] {
         let text = call(&format!(r#"{{"name":"pay","arguments":{arguments}}}"#));
         let error = request(&text).tool_call().expect_err("refused");
@@ -196,7 +196,7 @@ fn arguments_are_an_object_or_nothing() {
 }
 
 #[test]
-fn a_method_that_is_not_exactly_a_known_one_is_unknown() {
+fn a_method_must_match_a_known_name_exactly() {
     for method in [
         "tools/call ",
         " tools/call",
@@ -226,14 +226,14 @@ fn a_method_that_is_not_exactly_a_known_one_is_unknown() {
 }
 
 #[test]
-fn a_method_is_a_string() {
+fn a_method_must_be_a_string() {
     for method in ["1", "null", "[\"tools/call\"]", "{}"] {
         assert_refused(code::INVALID_REQUEST, &[&format!(r#"{{"jsonrpc":"2.0","id":1,"method":{method}}}"#)]);
     }
 }
 
 #[test]
-fn a_message_asks_or_answers_but_not_both() {
+fn a_message_is_either_a_request_or_a_response() {
     assert_refused(
         code::INVALID_REQUEST,
         &[
@@ -251,7 +251,7 @@ fn a_message_asks_or_answers_but_not_both() {
 }
 
 #[test]
-fn the_version_is_exactly_two_point_zero() {
+fn the_version_must_be_exactly_two_point_zero() {
     for version in ["\"2.0 \"", "2.0", "\"2\"", "\"1.0\"", "null", "[\"2.0\"]"] {
         assert_refused(code::INVALID_REQUEST, &[&format!(r#"{{"jsonrpc":{version},"id":1,"method":"ping"}}"#)]);
     }
@@ -259,7 +259,7 @@ fn the_version_is_exactly_two_point_zero() {
 }
 
 #[test]
-fn a_tool_name_stays_what_it_is_and_equals_no_other() {
+fn a_tool_name_is_compared_byte_by_byte() {
     for name in ["read_note\u{200b}", "r\u{435}ad_note", "ｒead_note", "re\u{301}ad_note", "READ_NOTE", "read_note "] {
         let text = call(&format!(r#"{{"name":"{name}"}}"#));
         let call = request(&text);
@@ -270,7 +270,7 @@ fn a_tool_name_stays_what_it_is_and_equals_no_other() {
 }
 
 #[test]
-fn numbers_beyond_all_bounds_are_refused_under_the_id_of_the_call() {
+fn numbers_outside_the_limits_are_refused_under_the_id_of_the_call() {
     for number in ["1e400", "-1e400", "1e999999999999999999999"] {
         let error = refusal(call(&format!(r#"{{"name":"pay","arguments":{{"amount":{number}}}}}"#)));
         assert_eq!((error.code, error.id), (code::INVALID_REQUEST, Some(RequestId::number(7))), "{number}");
@@ -279,7 +279,7 @@ fn numbers_beyond_all_bounds_are_refused_under_the_id_of_the_call() {
 }
 
 #[test]
-fn what_is_too_deep_too_wide_or_too_large_is_refused_without_harm() {
+fn messages_that_are_too_deep_too_wide_or_too_large_are_refused() {
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(refusal(call(&format!(r#"{{"name":"a","arguments":{{"x":{deep}}}}}"#))).code, code::INVALID_REQUEST);
     let wide: String = (0..10_001).map(|n| format!("\"k{n}\":1,")).collect();
@@ -293,7 +293,7 @@ fn what_is_too_deep_too_wide_or_too_large_is_refused_without_harm() {
 }
 
 #[test]
-fn what_is_not_text_in_utf_8_is_refused() {
+fn invalid_utf_8_is_refused() {
     let surrogate = refusal(call(r#"{"name":"\ud800"}"#));
     assert_eq!((surrogate.code, surrogate.id), (code::INVALID_REQUEST, Some(RequestId::number(7))));
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -308,7 +308,7 @@ fn what_is_not_text_in_utf_8_is_refused() {
 }
 
 #[test]
-fn text_behind_the_message_is_refused() {
+fn text_after_the_message_is_refused() {
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     for behind in [ping, "\0", "//", "/* */", ",", "]", "\u{2028}"] {
         assert_eq!(refusal(format!("{ping}{behind}")).code, code::PARSE_ERROR, "{behind}");
@@ -318,7 +318,7 @@ fn text_behind_the_message_is_refused() {
 }
 
 #[test]
-fn what_is_said_of_a_bad_message_is_short_and_shows_what_is_hidden() {
+fn an_error_message_is_short_and_shows_hidden_characters() {
     let long = format!("n\u{200b}ame{}", "\u{1b}[2J".replace('\u{1b}', "\\u001b"));
     let error = refusal(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x` {long}{}"}}"#, "y".repeat(10_000)));
     assert!(error.message.len() < 300, "{}", error.message.len());
@@ -329,7 +329,7 @@ fn what_is_said_of_a_bad_message_is_short_and_shows_what_is_hidden() {
 }
 
 #[test]
-fn types_in_meta_are_checked_when_the_message_is_read() {
+fn types_in_meta_are_checked_during_parsing() {
     for meta in [
         "1",
         "null",

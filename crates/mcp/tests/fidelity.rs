@@ -1,4 +1,4 @@
-//! What goes through comes out as it was: F1 to F6, both ways.
+//! Messages pass unchanged in both directions, except for the values that are replaced.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -23,14 +23,15 @@ fn reply(text: &str) -> ServerResponse<'_> {
     }
 }
 
-/// Everything a typed model would lose: odd spacing, key order, number spelling, unknown members at every level.
+/// A request with everything a typed model would lose: odd spacing, key order, number notation, unknown members at every
+/// level.
 const CALL: &str = "{ \"x-vendor\" : [1.10, 1e2, -0],\r\n \"params\":{\"task\":{\"ttl\":60000.0},\"zeta\":null,\
     \"name\":\"p\\u0061y\",\"arguments\":{\"z\":1,\"a\":2,\"big\":123456789012345678901234567890,\"f\":1.10,\"e\":1E+2,\
     \"deep\":[{\"é\":\"\\/\"}]},\"_meta\":{\"vendor/key\":{\"n\":0.10},\"progressToken\":7,\"tracestate\":\"v=1\"}},\n\
     \"method\":\"tools/call\",\t\"id\":\"c-1\", \"jsonrpc\":\"2.0\" }";
 
 #[test]
-fn a_request_under_another_id_is_the_same_text_but_for_the_id() {
+fn a_request_with_another_id_differs_only_in_the_id() {
     let id = RequestId::number(42);
     let rewrite = RequestRewrite { id: &id, target: None, progress_token: None, trace: None };
     let sent = request(CALL).rewrite(&rewrite).expect("written");
@@ -38,7 +39,7 @@ fn a_request_under_another_id_is_the_same_text_but_for_the_id() {
 }
 
 #[test]
-fn name_and_progress_token_change_where_they_stand_and_nothing_else_does() {
+fn name_and_progress_token_are_replaced_in_place() {
     let (id, token) = (RequestId::string("u\"1"), RequestId::string("t"));
     let rewrite = RequestRewrite { id: &id, target: Some("pay\"now"), progress_token: Some(&token), trace: None };
     let sent = request(CALL).rewrite(&rewrite).expect("written");
@@ -50,7 +51,7 @@ fn name_and_progress_token_change_where_they_stand_and_nothing_else_does() {
 }
 
 #[test]
-fn nothing_is_added_that_the_caller_did_not_send() {
+fn nothing_is_added_that_the_client_did_not_send() {
     let (id, token) = (RequestId::number(1), RequestId::number(2));
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"name":"x"}}"#;
     let named = RequestRewrite { id: &id, target: Some("y"), progress_token: None, trace: None };
@@ -61,7 +62,7 @@ fn nothing_is_added_that_the_caller_did_not_send() {
 
 const SPAN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01c902b7-01";
 
-/// The `_meta` of a call as it is sent on in a span of ours, or in none.
+/// The `_meta` of a call as forwarded, in our span or without one.
 fn meta_sent(meta: &str, own: Option<&TraceParent>) -> String {
     let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"x","_meta":{meta}}}}}"#);
     let id = RequestId::number(1);
@@ -75,7 +76,7 @@ fn meta_sent(meta: &str, own: Option<&TraceParent>) -> String {
 }
 
 #[test]
-fn our_span_takes_the_place_of_the_callers_and_the_rest_stays() {
+fn our_span_replaces_the_clients_and_the_rest_stays() {
     let own = TraceParent::read(SPAN).expect("a span").with_span(0xabc);
     let meta = format!(r#"{{ "a":1.10, "traceparent" : "{SPAN}" ,"tracestate":"v=1\u0021", "baggage":"k=v"}}"#);
     let want = meta.replace("00f067aa01c902b7", "0000000000000abc");
@@ -86,7 +87,7 @@ fn our_span_takes_the_place_of_the_callers_and_the_rest_stays() {
 }
 
 #[test]
-fn what_is_no_trace_context_is_not_passed_on_as_one() {
+fn invalid_trace_context_is_not_forwarded() {
     let own = TraceParent::read(SPAN).expect("a span");
     for (meta, want) in [
         (r#"{"traceparent":"00-1"}"#, "{}"),
@@ -102,12 +103,12 @@ fn what_is_no_trace_context_is_not_passed_on_as_one() {
     }
     let long = format!(r#"{{"traceparent":"{SPAN}","tracestate":"{}"}}"#, "v".repeat(513));
     assert_eq!(meta_sent(&long, Some(&own)), format!(r#"{{"traceparent":"{SPAN}"}}"#));
-    // Without a span of ours there is nothing that goes on.
+    // Without our span, no trace context is forwarded.
     assert_eq!(meta_sent(&format!(r#"{{"traceparent":"{SPAN}","x":1}}"#), None), r#"{"x":1}"#);
 }
 
 #[test]
-fn each_method_has_its_own_target() {
+fn each_method_has_its_own_target_member() {
     let id = RequestId::number(2);
     let rewrite = RequestRewrite { id: &id, target: Some("NEW"), progress_token: None, trace: None };
     for (method, params) in [
@@ -135,7 +136,7 @@ fn absent_stays_absent_and_null_stays_null() {
 }
 
 #[test]
-fn the_line_form_has_no_line_break_and_the_same_meaning() {
+fn the_single_line_form_has_no_line_break_and_the_same_values() {
     let text =
         "{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\n\"method\":\"ping\",\"params\":{\"a\":\"\\n\u{2028}\u{85}\u{2029}b\"}}";
     let line = to_single_line(text);
@@ -149,7 +150,7 @@ fn the_line_form_has_no_line_break_and_the_same_meaning() {
 }
 
 #[test]
-fn cancellations_and_answers_are_sent_on_under_another_id() {
+fn cancellations_and_responses_are_forwarded_with_another_id() {
     let text = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"x":1.0,"requestId":"7"}}"#;
     let Ok(ClientMessage::Notification(cancelled)) = read_client_message(text.as_bytes(), &JsonLimits::REQUEST) else {
         panic!("a notification")
@@ -168,8 +169,8 @@ fn cancellations_and_answers_are_sent_on_under_another_id() {
 }
 
 #[test]
-fn an_answer_comes_back_under_the_callers_id_and_otherwise_untouched() {
-    // Repeated keys, numbers without bounds and half surrogates are the upstream's business.
+fn a_response_returns_with_the_clients_id_and_is_otherwise_unchanged() {
+    // Repeated keys, huge numbers and lone surrogates in a payload are left to the client.
     let text = "{\"result\": {\"structuredContent\":{\"b\":1.10,\"a\":1e999,\"a\":\"\\ud800\"},\"resultType\":\"x\",\n\
         \"content\":[{\"type\":\"unknown\",\"v\":12345678901234567890123}]}, \"id\" : 42,\"vendor\":true,\"jsonrpc\":\"2.0\"}";
     let reply = reply(text);
@@ -180,7 +181,7 @@ fn an_answer_comes_back_under_the_callers_id_and_otherwise_untouched() {
 }
 
 #[test]
-fn an_id_comes_back_as_the_type_it_went_out() {
+fn an_id_keeps_its_type() {
     let string = reply(r#"{"jsonrpc":"2.0","id":"1","result":{}}"#);
     let number = reply(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     assert_ne!(string.id(), number.id());
@@ -201,7 +202,7 @@ fn an_error_keeps_code_message_and_data() {
 }
 
 #[test]
-fn an_error_without_an_id_is_accepted_and_can_be_given_one() {
+fn an_error_without_an_id_is_accepted_and_can_get_one() {
     let bare = r#" {"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#;
     assert_eq!(reply(bare).id(), None);
     assert_eq!(
@@ -214,7 +215,7 @@ fn an_error_without_an_id_is_accepted_and_can_be_given_one() {
 }
 
 #[test]
-fn requests_and_notifications_of_an_upstream_keep_their_raw_params() {
+fn requests_and_notifications_from_an_upstream_keep_their_raw_params() {
     let text = r#"{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"a":1.0}}"#;
     let Ok(ServerMessage::Request(asked)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
         panic!("a request")
@@ -223,20 +224,20 @@ fn requests_and_notifications_of_an_upstream_keep_their_raw_params() {
     assert_eq!(asked.with_id(&RequestId::string("g")), text.replace(":0,", ":\"g\","));
     let text =
         r#"{"jsonrpc":"2.0","method":"notifications/progress", "params" : {"progress":1,"progressToken":"u-1"}}"#;
-    let Ok(ServerMessage::Notification(told)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
+    let Ok(ServerMessage::Notification(notification)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
         panic!("a notification")
     };
-    assert_eq!(told.reference(), Some(RequestId::string("u-1")));
-    assert_eq!(told.with_reference(&RequestId::number(7)).as_deref(), Some(text.replace("\"u-1\"", "7").as_str()));
+    assert_eq!(notification.reference(), Some(RequestId::string("u-1")));
+    assert_eq!(notification.with_reference(&RequestId::number(7)).as_deref(), Some(text.replace("\"u-1\"", "7").as_str()));
     let text = r#"{"jsonrpc":"2.0","method":"notifications/vendor"}"#;
-    let Ok(ServerMessage::Notification(told)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
+    let Ok(ServerMessage::Notification(notification)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
         panic!("a notification")
     };
-    assert_eq!((told.method().name(), told.params(), told.reference()), ("notifications/vendor", None, None));
+    assert_eq!((notification.method().name(), notification.params(), notification.reference()), ("notifications/vendor", None, None));
 }
 
 #[test]
-fn an_upstream_message_that_could_be_two_things_is_refused() {
+fn an_ambiguous_upstream_message_is_refused() {
     for text in [
         r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#,
@@ -262,7 +263,7 @@ fn an_upstream_message_that_could_be_two_things_is_refused() {
 }
 
 #[test]
-fn our_own_messages_are_json_and_say_no_more_than_they_should() {
+fn responses_of_the_gateway_are_valid_json_with_minimal_members() {
     let id = RequestId::string("c\u{1}");
     assert_eq!(
         error_response(Some(&id), code::INVALID_PARAMS, "unknown tool `a\"b`", Some("{\"x\":1.10}")),
@@ -286,7 +287,7 @@ fn our_own_messages_are_json_and_say_no_more_than_they_should() {
 }
 
 #[test]
-fn an_error_under_another_code_and_a_notification_with_other_parameters_keep_all_else() {
+fn replacing_the_error_code_or_the_params_keeps_everything_else() {
     let text = r#"{"x":1.10, "error":{"message":"no \u00e9" ,"code": -32002,"y":{"code":1}},"jsonrpc":"2.0"}"#;
     let Ok(ServerMessage::Response(reply)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
         panic!("a reply")
@@ -301,15 +302,15 @@ fn an_error_under_another_code_and_a_notification_with_other_parameters_keep_all
         (r#"{"method":"m","x":{} } "#, r#"{"method":"m","x":{} ,"params":{}} "#),
     ] {
         let text = text.replacen('{', r#"{"jsonrpc":"2.0","#, 1);
-        let Ok(ServerMessage::Notification(told)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
+        let Ok(ServerMessage::Notification(notification)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
             panic!("{text}")
         };
-        assert_eq!(told.with_params("{}"), wanted.replacen('{', r#"{"jsonrpc":"2.0","#, 1));
+        assert_eq!(notification.with_params("{}"), wanted.replacen('{', r#"{"jsonrpc":"2.0","#, 1));
     }
 }
 
 #[test]
-fn a_reply_is_found_again_by_its_places_and_in_no_other_text() {
+fn a_response_is_restored_from_its_spans_and_only_in_its_own_text() {
     for text in [
         r#"{"jsonrpc":"2.0","id":"a","result":{"x":1}}"#,
         r#"{ "error" : {"code":-1,"message":"m"} , "id" : 7 , "jsonrpc":"2.0"}"#,
@@ -326,7 +327,7 @@ fn a_reply_is_found_again_by_its_places_and_in_no_other_text() {
 }
 
 #[test]
-fn a_long_text_is_written_as_far_as_it_changes_and_goes_on_as_it_was() {
+fn a_long_text_is_rewritten_up_to_the_last_change_only() {
     let long = "é".repeat(20_000);
     let (id, token) = (RequestId::string("ours"), RequestId::string("t"));
     let meta = r#""_meta":{"progressToken":7}"#;
@@ -359,7 +360,7 @@ fn a_long_text_is_written_as_far_as_it_changes_and_goes_on_as_it_was() {
 }
 
 #[test]
-fn a_long_string_is_left_out_where_short_words_are_looked_for() {
+fn the_longest_string_is_skipped_when_searching_for_names() {
     let long = "taskId".repeat(2_000);
     let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"isError":true,"a":["{long}"],"taskId":"t"}}}}"#);
     let [before, behind] = reply(&text).spans().without_longest_string(text.as_bytes());
@@ -370,7 +371,7 @@ fn a_long_string_is_left_out_where_short_words_are_looked_for() {
 }
 
 #[test]
-fn an_answer_in_the_same_words_under_another_id_has_the_same_places() {
+fn equal_responses_with_different_ids_have_the_same_spans() {
     let text = |id: &str, word: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"a":"{word}"}}}}"#);
     let first = text(r#""c-1""#, "x");
     let places = reply(&first).spans();

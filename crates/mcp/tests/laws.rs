@@ -1,4 +1,4 @@
-//! Laws of sending on: what is read from the sent text is what was judged, but for the replaced parts.
+//! Properties of rewriting: the forwarded text parses to the same values, except for those that were replaced.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use gatelodge_mcp::{
 };
 use proptest::prelude::*;
 
-/// The values of a text in order, each with its path; numbers by their spelling, strings by what they stand for.
+/// The values of a text in order, each with its path; numbers as written, strings unescaped.
 fn leaves(value: JsonValue<'_>, path: &str, out: &mut Vec<(String, String)>) {
     out.push((path.to_owned(), format!("{:?}", value.kind())));
     match value.kind() {
@@ -51,11 +51,12 @@ fn space() -> impl Strategy<Value = String> {
     "[ \n\r\t]{0,2}"
 }
 
-/// Any JSON value, in any spacing; keys are made different by their number.
+/// Any JSON value with any spacing; a number in each key makes it unique.
 fn json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![json_string(), number(), Just("null".to_owned()), Just("true".to_owned())];
     leaf.prop_recursive(4, 32, 5, |inner| {
-        let spaced = (space(), inner, space()).prop_map(|(before, value, behind)| before + &value + &behind).boxed();
+        let spaced =
+            (space(), inner, space()).prop_map(|(leading, value, trailing)| leading + &value + &trailing).boxed();
         let list = prop::collection::vec(spaced.clone(), 0..5).prop_map(|values| format!("[{}]", values.join(",")));
         let object = prop::collection::vec(("[a-zé.\u{2028}]{0,3}", spaced), 0..5).prop_map(|members| {
             let members = members.iter().enumerate().map(|(n, (key, value))| format!("\"{key}{n}\":{value}"));
@@ -73,7 +74,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_judged_is_what_is_sent(
+    fn a_rewritten_request_differs_only_in_the_replaced_values(
         own in id(), other in id(), token in id(), name in json_string(), renamed in any::<String>(),
         argument in json(), extra in json(), gap in space(),
     ) {
@@ -98,7 +99,7 @@ proptest! {
         if renamed.len() <= 256 {
             prop_assert_eq!(again.tool_call().expect("a call").name, renamed);
         }
-        // And back again gives the text it was, byte for byte.
+        // Rewriting back restores the original text byte for byte.
         let own_token = request.meta().progress_token().expect("a token");
         let back = RequestRewrite { id: request.id(), target: None, progress_token: Some(&own_token), trace: None };
         let there = RequestRewrite { id: &id, target: None, progress_token: Some(&id), trace: None };
@@ -108,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn the_line_form_holds_the_same_tree(argument in json(), gap in space()) {
+    fn a_single_line_has_the_same_values(argument in json(), gap in space()) {
         let text = format!("{gap}{{{gap}\"a\":{argument}{gap}}}{gap}");
         let line = to_single_line(&text);
         let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
@@ -117,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_is_split_and_put_together_without_a_change(own in id(), other in id(), payload in json(), gap in space()) {
+    fn a_response_is_restored_after_its_id_was_changed_twice(own in id(), other in id(), payload in json(), gap in space()) {
         let text = format!("{gap}{{\"jsonrpc\":\"2.0\",\"result\"{gap}:{payload},{gap}\"id\":{own}}}");
         let Ok(ServerMessage::Response(reply)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else { panic!("{text}") };
         prop_assert_eq!(reply.payload(), ServerResponsePayload::Result(&payload));
@@ -128,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn ids_keep_their_text_and_are_equal_to_themselves(raw in id()) {
+    fn ids_keep_their_notation_and_equal_themselves(raw in id()) {
         let id = RequestId::read(&raw).expect("an id");
         prop_assert_eq!(id.raw(), &raw);
         prop_assert_eq!(&id.clone().into_owned(), &id);

@@ -1,4 +1,4 @@
-//! What is read from a message: ids, revisions, methods, parameters.
+//! Typed views of a message: ids, revisions, methods, parameters.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -28,7 +28,7 @@ fn ids_are_equal_by_type_and_value() {
     assert_eq!(id(r#""\u0031""#), id("\"1\""));
     assert_eq!(id("-0"), id("0"));
     assert_ne!(id("9007199254740993"), id("9007199254740992"));
-    assert_eq!(id(r#""\u0031""#).raw(), r#""\u0031""#, "the spelling stays");
+    assert_eq!(id(r#""\u0031""#).raw(), r#""\u0031""#, "the notation stays");
     let set: HashSet<RequestId<'static>> =
         [r#""a""#, r#""\u0061""#, "1", "\"1\""].map(|raw| id(raw).into_owned()).into();
     assert_eq!(set.len(), 3);
@@ -39,11 +39,11 @@ fn ids_are_equal_by_type_and_value() {
 }
 
 #[test]
-fn revisions_are_ordered_and_fall_into_two_eras() {
+fn revisions_are_ordered_and_have_two_generations() {
     assert!(Revision::ALL.is_sorted());
-    let modern: Vec<_> =
+    let stateless: Vec<_> =
         Revision::ALL.into_iter().filter(|revision| revision.generation() == ProtocolGeneration::Stateless).collect();
-    assert_eq!(modern, [Revision::R2026_07_28]);
+    assert_eq!(stateless, [Revision::R2026_07_28]);
     for revision in Revision::ALL {
         assert_eq!(revision.as_str().parse(), Ok(revision));
     }
@@ -52,7 +52,7 @@ fn revisions_are_ordered_and_fall_into_two_eras() {
 }
 
 #[test]
-fn every_known_method_is_found_by_its_name_alone() {
+fn every_known_method_is_found_by_its_exact_name_only() {
     for method in Method::KNOWN {
         assert_eq!(&Method::of(method.name().into()), method);
         let (form, _) = method.kind_and_direction().expect("known");
@@ -66,7 +66,7 @@ fn every_known_method_is_found_by_its_name_alone() {
 }
 
 #[test]
-fn a_tool_call_is_seen_with_its_order_and_spelling() {
+fn a_tool_call_keeps_the_order_and_notation_of_its_arguments() {
     let arguments = r#"{"z":1.10,"a":1e2,"big":123456789012345678901234567890,"n":null}"#;
     let text = with_params(
         "tools/call",
@@ -88,7 +88,7 @@ fn a_tool_call_is_seen_with_its_order_and_spelling() {
 }
 
 #[test]
-fn a_call_without_a_name_says_so_with_the_place() {
+fn a_call_without_a_name_is_refused_with_its_location() {
     let error = |params| request(&with_params("tools/call", params)).tool_call().expect_err("refused").to_string();
     assert_eq!(error("{}"), "`params.name` is missing, at line 1, column 56");
     assert_eq!(error(r#"{"name":1}"#), "`params.name` must be a string, at line 1, column 64");
@@ -102,7 +102,7 @@ fn a_call_without_a_name_says_so_with_the_place() {
 }
 
 #[test]
-fn resources_prompts_tasks_and_cursors_are_seen() {
+fn resources_prompts_tasks_and_cursors_are_parsed() {
     let text = with_params("resources/read", r#"{"uri":"file:///\u0061"}"#);
     assert_eq!(request(&text).resource_uri().expect("a uri"), "file:///a");
     let text = with_params("prompts/get", r#"{"name":"p","arguments":{"b":"1"}}"#);
@@ -119,7 +119,7 @@ fn resources_prompts_tasks_and_cursors_are_seen() {
 }
 
 #[test]
-fn a_completion_refers_to_one_thing() {
+fn a_completion_refers_to_exactly_one_target() {
     let reference = |reference: &str| {
         let text = with_params("completion/complete", &format!(r#"{{"ref":{reference},"argument":{{}}}}"#));
         request(&text).completion().ok().map(|completion| match completion.reference {
@@ -142,7 +142,7 @@ fn a_completion_refers_to_one_thing() {
 }
 
 #[test]
-fn notifications_and_answers_say_what_they_refer_to() {
+fn notifications_and_responses_have_their_references() {
     let read = |text: &'static str| read_client_message(text.as_bytes(), &JsonLimits::REQUEST).expect("taken");
     let ClientMessage::Notification(cancelled) =
         read(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7","reason":"x"}}"#)

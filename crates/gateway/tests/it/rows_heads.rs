@@ -246,11 +246,11 @@ async fn what_is_said_of_a_wrong_head_or_a_foreign_cursor_says_what_to_do() {
         (("MCP-Protocol-Version", VERSION), ("Mcp-Method", "tools/call"), ("Mcp-Name", "read"));
     let cases: [(&[(&str, &str)], &str); 6] = [
         (&[version, method], "the `Mcp-Name` header is missing; send it once, with the value of `params.name`"),
-        (&[version, method, ("Mcp-Name", "x")], "the `Mcp-Name` header says something else than the body"),
-        (&[version, method, name, name], "the `Mcp-Name` header is there more than once"),
+        (&[version, method, ("Mcp-Name", "x")], "the `Mcp-Name` header differs from the body"),
+        (&[version, method, name, name], "the `Mcp-Name` header occurs more than once"),
         (&[version, name], "the `Mcp-Method` header is missing; send it once, with the value of `method`"),
         (&[method, name], "the `MCP-Protocol-Version` header is missing; send it once, with the value of the revision"),
-        (&[version, version, method, name], "the `MCP-Protocol-Version` header is there more than once"),
+        (&[version, version, method, name], "the `MCP-Protocol-Version` header occurs more than once"),
     ];
     for (headers, said) in cases {
         let answer = gw.post(headers, &body).await;

@@ -1,12 +1,12 @@
-//! What many servers say of themselves, put together.
+//! Combines the capabilities of several servers.
 
 use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::message_rewrite::{TextEdit, splice};
 use crate::translate::to_json_string;
 
-/// What all servers together can do, or let their clients hear of: every member of any of them, and in lists every
-/// element. Where they disagree, a yes counts.
+/// Union of the capabilities of all servers: every member of any of them, and every element of lists. If the values of a
+/// flag differ, `true` wins.
 pub fn merge_capabilities(all: &[JsonValue<'_>]) -> String {
     let mut members: Vec<(String, Vec<JsonValue<'_>>)> = Vec::new();
     for (key, value) in all.iter().flat_map(|one| one.members()) {
@@ -33,18 +33,21 @@ fn merge_values(values: &[JsonValue<'_>]) -> String {
     }
 }
 
-/// An object with one more member of its `_meta`. `json` is its value.
+/// Adds a member to the `_meta` of an object. `json` is the value of the member.
 pub fn with_meta_member(object: JsonValue<'_>, member: &str, json: &str) -> String {
     let offset = object.span().0;
-    let at = |place: usize, with: String| TextEdit { span: (place - offset, place - offset), replacement: with.into() };
+    let at = |position: usize, text: String| TextEdit {
+        span: (position - offset, position - offset),
+        replacement: text.into(),
+    };
     let comma = |object: JsonValue<'_>| if object.members().next().is_some() { "," } else { "" };
-    let mark = format!("{}:{json}", to_json_string(member));
+    let entry = format!("{}:{json}", to_json_string(member));
     let meta = object.get("_meta");
     let edit = match meta.filter(|meta| meta.kind() == JsonKind::Object) {
-        Some(meta) => at(meta.span().0 + 1, format!("{mark}{}", comma(meta))),
-        // What is no object is no `_meta`.
+        Some(meta) => at(meta.span().0 + 1, format!("{entry}{}", comma(meta))),
+        // A `_meta` that is not an object is left alone.
         None if meta.is_some() => return object.raw().to_owned(),
-        None => at(object.span().0 + 1, format!("\"_meta\":{{{mark}}}{}", comma(object))),
+        None => at(object.span().0 + 1, format!("\"_meta\":{{{entry}}}{}", comma(object))),
     };
     splice(object.raw(), vec![edit])
 }
@@ -56,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_can_do_all_can() {
+    fn a_capability_of_one_server_is_a_capability_of_all() {
         let texts = [
             r#"{"tools":{"listChanged":false},"logging":{},"list":["a"]}"#,
             r#"{"tools":{"listChanged":true,"x":1},"experimental":{"a":{}}}"#,
@@ -73,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_added_to_what_is_there() {
+    fn a_meta_member_is_added_to_the_existing_members() {
         for (given, want) in [
             (r#"{"name":"a"}"#, r#"{"_meta":{"m":1},"name":"a"}"#),
             (r#"{"_meta":{"x":1.10}}"#, r#"{"_meta":{"m":1,"x":1.10}}"#),

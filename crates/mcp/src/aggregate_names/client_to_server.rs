@@ -1,4 +1,5 @@
-//! What a client of many servers says, as one of them gets it. The text is edited where names stand, and read anew.
+//! Rewrites messages from a client of the aggregate endpoint for one server. Edits the text in place; the result is parsed
+//! again by the caller.
 
 use gatelodge_json::JsonValue;
 
@@ -10,7 +11,7 @@ use crate::method::Method;
 use crate::request_id::RequestId;
 use crate::translate::to_json_string;
 
-/// What a client wants to hear of that no server of it has.
+/// A subscription target that belongs to no server of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnknownTarget {
     /// A resource, by its URI.
@@ -20,10 +21,11 @@ pub enum UnknownTarget {
 }
 
 impl ClientRequest<'_> {
-    /// The server that the request is for, and the request as that server gets it. None if it names nothing of one.
+    /// Returns the server that the request is for, and the request in that server's names. `None` if it names nothing with a
+    /// server prefix.
     pub fn to_target_server(&self) -> Option<(String, String)> {
-        let place = self.target_value()?;
-        let target = place.as_str()?;
+        let value = self.target_value()?;
+        let target = value.as_str()?;
         let is_uri = match self.method() {
             Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => true,
             Method::Complete => self.params()?.get("ref")?.get("uri").is_some(),
@@ -34,14 +36,14 @@ impl ClientRequest<'_> {
         } else {
             split_prefixed_name(&target).map(|(server, own)| (server, own.to_owned()))?
         };
-        let edit = TextEdit { span: place.span(), replacement: to_json_string(&own).into() };
+        let edit = TextEdit { span: value.span(), replacement: to_json_string(&own).into() };
         Some((server.to_owned(), splice(self.text(), vec![edit])))
     }
 
-    /// What a request to listen names that is of no server, or of one that is not among these: URIs and tasks.
+    /// URIs and task ids of a `subscriptions/listen` request that carry no server prefix, or one that is not known.
     pub fn unknown_targets(&self, is_known: impl Fn(&str) -> bool) -> Vec<UnknownTarget> {
         let is_of_any = |server: Option<&str>| server.is_some_and(&is_known);
-        // What is no text names nothing.
+        // A value that is not a string cannot name anything, so it is unknown.
         let text =
             |value: JsonValue<'_>| value.as_str().map_or_else(|| value.raw().to_owned(), |text| text.into_owned());
         let uris = self.listen_targets("resourceSubscriptions").map(text);
@@ -51,17 +53,17 @@ impl ClientRequest<'_> {
         uris.map(UnknownTarget::Resource).chain(tasks.map(UnknownTarget::Task)).collect()
     }
 
-    /// A request to listen with just those of the resources it names that may be heard of.
-    pub fn with_allowed_resources(&self, may_hear: impl Fn(&str) -> bool) -> String {
+    /// Rewrites a `subscriptions/listen` request so that it keeps only the allowed resources.
+    pub fn with_allowed_resources(&self, is_allowed: impl Fn(&str) -> bool) -> String {
         let named = self.params().and_then(|params| params.get("notifications")?.get("resourceSubscriptions"));
         let Some(named) = named else { return self.text().to_owned() };
-        let is_heard = |uri: &JsonValue<'_>| uri.as_str().is_some_and(|uri| may_hear(&uri));
-        let heard: Vec<&str> = named.elements().filter(is_heard).map(|uri| uri.raw()).collect();
-        let edit = TextEdit { span: named.span(), replacement: format!("[{}]", heard.join(",")).into() };
+        let is_kept = |uri: &JsonValue<'_>| uri.as_str().is_some_and(|uri| is_allowed(&uri));
+        let kept: Vec<&str> = named.elements().filter(is_kept).map(|uri| uri.raw()).collect();
+        let edit = TextEdit { span: named.span(), replacement: format!("[{}]", kept.join(",")).into() };
         splice(self.text(), vec![edit])
     }
 
-    /// A request to listen as one server gets it: with what is its own of what the client names.
+    /// Rewrites a `subscriptions/listen` request for one server: it keeps only that server's resources and tasks.
     pub fn listen_request_for(&self, server: &str) -> String {
         let own_uri = |uri: JsonValue<'_>| {
             let uri = uri.as_str()?;
@@ -88,7 +90,7 @@ impl ClientRequest<'_> {
 }
 
 impl ClientNotification<'_> {
-    /// The server whose question it tells the progress of, and the text as that server gets it.
+    /// The server that receives this progress notification, and the notification in that server's own token.
     pub fn progress_to_target_server(&self) -> Option<(String, String)> {
         let token = self.reference().ok()??;
         let (server, own) = split_prefixed_name(token.as_str()?)?;
@@ -98,7 +100,7 @@ impl ClientNotification<'_> {
 }
 
 impl ClientResponse<'_> {
-    /// The answer as the server gets it that asked: what it says of a task of the server has the server's own id.
+    /// The response as the server that asked receives it: a related task gets the server's own id.
     pub fn for_server(&self, server: &str) -> String {
         let result = match self.payload() {
             ClientResponsePayload::Result(result) => result,
@@ -106,7 +108,7 @@ impl ClientResponse<'_> {
         };
         let task = result.get("_meta").and_then(|meta| meta.get(RELATED_TASK)?.get("taskId"));
         let own = task.and_then(|task| task.as_str()).and_then(|task| {
-            // A task of the client's own may be called anything.
+            // The client may name its own tasks freely, so only this server's prefix is removed.
             split_prefixed_name(&task).filter(|(asked_by, _)| *asked_by == server).map(|(_, own)| to_json_string(own))
         });
         let edits = task.zip(own).map(|(task, own)| TextEdit { span: task.span(), replacement: own.into() });
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_names_the_target_changes() {
+    fn only_the_target_of_a_request_is_rewritten() {
         let one = |method: &str, params: &str| with_request(method, params, |request| request.to_target_server());
         let (server, text) =
             one("tools/call", r#"{ "name":"a-b__c__d", "arguments":{"name":"a-b__x", "n":1.10}}"#).expect("one");
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn each_server_is_listened_to_for_its_own() {
+    fn each_server_gets_only_its_own_subscriptions() {
         let params = r#"{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["x-a+f:1","x-b+f:2"],"taskIds":["b__3"]}}"#;
         with_request("subscriptions/listen", params, |request| {
             let own = r#"{"toolsListChanged":true,"resourceSubscriptions":["f:2"],"taskIds":["3"]}"#;
@@ -163,14 +165,14 @@ mod tests {
             let of_b = [UnknownTarget::Resource("x-b+f:2".to_owned()), UnknownTarget::Task("b__3".to_owned())];
             assert_eq!(request.unknown_targets(|server| server == "a"), of_b);
             assert_eq!(request.unknown_targets(|_| true), []);
-            let heard = request.with_allowed_resources(|uri| uri == "x-b+f:2");
-            assert!(heard.contains(r#""resourceSubscriptions":["x-b+f:2"],"taskIds":["b__3"]"#), "{heard}");
+            let allowed = request.with_allowed_resources(|uri| uri == "x-b+f:2");
+            assert!(allowed.contains(r#""resourceSubscriptions":["x-b+f:2"],"taskIds":["b__3"]"#), "{allowed}");
         });
-        let past = |ids: &str| {
+        let unknown = |ids: &str| {
             let params = format!(r#"{{"notifications":{{"taskIds":{ids}}}}}"#);
             with_request("subscriptions/listen", &params, |request| request.unknown_targets(|server| server == "a"))
         };
-        assert_eq!(past(r#"["a__1","b__3"]"#), [UnknownTarget::Task("b__3".to_owned())]);
-        assert_eq!(past("[7]"), [UnknownTarget::Task("7".to_owned())], "what is no text names nothing");
+        assert_eq!(unknown(r#"["a__1","b__3"]"#), [UnknownTarget::Task("b__3".to_owned())]);
+        assert_eq!(unknown("[7]"), [UnknownTarget::Task("7".to_owned())], "a number names nothing");
     }
 }

@@ -1,5 +1,5 @@
-//! What one of many servers says, as a client of all of them gets it: names, URIs and task ids in the places that the
-//! protocol has for them. What a tool makes of them in its texts and its structured content is its own.
+//! Rewrites messages of one server for a client of the aggregate endpoint: names, URIs and task ids in the members that the
+//! protocol defines for them. Text and structured content of tools stay unchanged.
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
@@ -8,30 +8,30 @@ use crate::message_rewrite::{TextEdit, splice};
 use crate::method::Method;
 use crate::translate::to_json_string;
 
-/// Where messages say to which task they belong.
+/// The `_meta` key that relates a message to a task.
 pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
-/// An answer of a server to a request of `method`, as it was sent to that server.
+/// Rewrites a server's response to a request of `method`.
 pub fn prefix_response(server: &str, method: &Method<'_>, text: &str, limits: &JsonLimits) -> String {
-    // Most results are large and have none of them.
+    // Most results are large and contain none of these members.
     let has_any = ["\"name\"", "\"uri\"", "\"uriTemplate\"", "\"taskId\""].iter().any(|key| text.contains(key));
     apply_edits(server, text, limits, has_any, |places, root| {
         if let Some(result) = root.get("result") {
             places.edit_result(method, result);
         } else if *method == Method::ResourcesRead {
-            let fault = root.get("error").and_then(|error| error.get("data"));
-            places.edit_uri(fault.and_then(|data| data.get("uri")));
+            let error = root.get("error").and_then(|error| error.get("data"));
+            places.edit_uri(error.and_then(|data| data.get("uri")));
         }
     })
 }
 
-/// A notification or a question of a server.
+/// Rewrites a server's notification or request.
 pub fn prefix_message(server: &str, text: &str, limits: &JsonLimits) -> String {
     apply_edits(server, text, limits, true, |places, root| {
         let Some(method) = root.get("method").and_then(|method| method.as_str()) else { return };
         let Some(params) = root.get("params") else { return };
-        let is_question = root.get("id").is_some();
-        places.edit_message(&Method::of(method), params, is_question);
+        let is_request = root.get("id").is_some();
+        places.edit_message(&Method::of(method), params, is_request);
     })
 }
 
@@ -48,7 +48,7 @@ fn apply_edits(
     splice(text, places.edits)
 }
 
-/// Where a text names things of a server.
+/// Edits that add the server to names, URIs and task ids.
 struct NameEdits<'s> {
     server: &'s str,
     edits: Vec<TextEdit<'static>>,
@@ -78,27 +78,25 @@ impl NameEdits<'_> {
         }
     }
 
-    fn edit_message(&mut self, method: &Method<'_>, params: JsonValue<'_>, is_question: bool) {
+    fn edit_message(&mut self, method: &Method<'_>, params: JsonValue<'_>, is_request: bool) {
         self.edit_related_task(params);
         match method {
             Method::ResourceUpdated => self.edit_uri(params.get("uri")),
             Method::TaskStatus | Method::TaskChanged => self.edit_task(params),
             Method::SubscriptionsAcknowledged => {
-                let heard = params.get("notifications");
+                let accepted = params.get("notifications");
                 let list = |member: &str| {
-                    heard.and_then(|heard| heard.get(member)).into_iter().flat_map(|list| list.elements())
+                    accepted.and_then(|accepted| accepted.get(member)).into_iter().flat_map(|list| list.elements())
                 };
                 list("resourceSubscriptions").for_each(|uri| self.edit_uri(Some(uri)));
                 list("taskIds").for_each(|task| self.edit_name(Some(task)));
             }
-            _ if is_question => {
-                self.edit_progress_token(params.get("_meta").and_then(|meta| meta.get("progressToken")))
-            }
+            _ if is_request => self.edit_progress_token(params.get("_meta").and_then(|meta| meta.get("progressToken"))),
             _ => {}
         }
     }
 
-    /// A tool, and the resource that shows what it does.
+    /// A tool and its UI resource.
     fn edit_tool(&mut self, tool: JsonValue<'_>) {
         self.edit_name(tool.get("name"));
         let meta = tool.get("_meta");
@@ -116,7 +114,7 @@ impl NameEdits<'_> {
         }
     }
 
-    /// A task, perhaps with what came of it.
+    /// A task, perhaps with its result.
     fn edit_task(&mut self, task: JsonValue<'_>) {
         self.edit_name(task.get("taskId"));
         if let Some(result) = task.get("result") {
@@ -140,26 +138,27 @@ impl NameEdits<'_> {
         self.edit_name(of.get("_meta").and_then(|meta| meta.get(RELATED_TASK)?.get("taskId")));
     }
 
-    fn edit_name(&mut self, place: Option<JsonValue<'_>>) {
-        self.push_edit(place, prefix_name);
+    fn edit_name(&mut self, value: Option<JsonValue<'_>>) {
+        self.push_edit(value, prefix_name);
     }
 
-    fn edit_uri(&mut self, place: Option<JsonValue<'_>>) {
-        self.push_edit(place, prefix_uri);
+    fn edit_uri(&mut self, value: Option<JsonValue<'_>>) {
+        self.push_edit(value, prefix_uri);
     }
 
-    /// A token that the client tells its progress by: it is whatever the server chose, so it goes with its JSON.
-    fn edit_progress_token(&mut self, place: Option<JsonValue<'_>>) {
-        let Some(token) = place else { return };
+    /// The token under which the client reports progress. The server may choose a number, so the prefix goes in front of the
+    /// token's JSON.
+    fn edit_progress_token(&mut self, value: Option<JsonValue<'_>>) {
+        let Some(token) = value else { return };
         self.edits.push(TextEdit {
             span: token.span(),
             replacement: to_json_string(&prefix_name(self.server, token.raw())).into(),
         });
     }
 
-    fn push_edit(&mut self, place: Option<JsonValue<'_>>, make: fn(&str, &str) -> String) {
-        let Some((place, own)) = place.and_then(|place| Some((place, place.as_str()?))) else { return };
-        self.edits.push(TextEdit { span: place.span(), replacement: to_json_string(&make(self.server, &own)).into() });
+    fn push_edit(&mut self, value: Option<JsonValue<'_>>, make: fn(&str, &str) -> String) {
+        let Some((value, own)) = value.and_then(|value| Some((value, value.as_str()?))) else { return };
+        self.edits.push(TextEdit { span: value.span(), replacement: to_json_string(&make(self.server, &own)).into() });
     }
 }
 
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tool_gives_keeps_everything_but_links_and_tasks() {
+    fn only_links_and_tasks_of_a_tool_result_are_rewritten() {
         let given = r#"{"content":[{"type":"text","text":"f:1","uri":"f:1"},{"type":"resource_link","uri":"f:1","name":"n"},{"type":"resource","resource":{"uri":"f:2","name":"n"}},{"type":"odd","uri":"f:3"}], "structuredContent":{"uri":"f:1","taskId":"7","content":[{"type":"resource_link","uri":"f:1"}]},"n":1.10}"#;
         let want = given
             .replace(r#"k","uri":"f:1","name""#, r#"k","uri":"x-a+f:1","name""#)
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_answer_has_its_places() {
+    fn names_and_uris_are_rewritten_in_every_kind_of_response() {
         for (method, given, want) in [
             (
                 Method::ToolsList,
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_beside_answers_has_its_places_too() {
+    fn names_and_uris_are_rewritten_in_notifications_and_requests() {
         for (given, want) in [
             (
                 r#"{"method":"notifications/resources/updated","params":{"uri":"f:1"}}"#,

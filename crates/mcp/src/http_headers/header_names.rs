@@ -1,24 +1,25 @@
-//! Header names of the protocol, and how text travels in them.
+//! Header names of the protocol, and the encoding of their values.
 
 use data_encoding::BASE64;
 use http::header::HeaderName;
 
-/// The session of a legacy client or upstream.
+/// Session id of a stateful client or upstream.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The revision that is spoken.
+/// Protocol revision in use.
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The method of a stateless request.
 pub const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
-/// What a stateless request is about.
+/// Name, URI or task id that a stateless request is about.
 pub const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// The last event that a client has of a stream.
+/// Id of the last event that a client received from a stream.
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 const BASE64_PREFIX: &str = "=?base64?";
 const BASE64_SUFFIX: &str = "?=";
 
-/// Writes a text as a header's value: as it is, or in Base64 where it would not survive or be mistaken.
+/// Encodes a text as a header value: unchanged, or in Base64 if it has other than printable ASCII characters, outer white
+/// space or the prefix of encoded values.
 pub fn encode_value(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && text.trim() == text;
     if is_plain && !text.starts_with(BASE64_PREFIX) {
@@ -27,11 +28,11 @@ pub fn encode_value(text: &str) -> String {
     format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", BASE64.encode(text.as_bytes()))
 }
 
-/// Reads such a value; none if it is neither form.
+/// Decodes such a value; `None` if it is in neither form.
 pub fn decode_value(value: &[u8]) -> Option<String> {
     let is_plain = value.iter().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e));
     let text = str::from_utf8(value).ok().filter(|_| is_plain)?;
-    // Only both marks together say that it is encoded.
+    // A value is encoded only if it has both the prefix and the suffix.
     let encoded = text.strip_prefix(BASE64_PREFIX).and_then(|rest| rest.strip_suffix(BASE64_SUFFIX));
     let Some(encoded) = encoded else { return Some(text.to_owned()) };
     String::from_utf8(BASE64.decode(encoded.as_bytes()).ok()?).ok()
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_survives_in_a_header() {
+    fn any_text_survives_encoding_as_a_header_value() {
         for text in ["read_note", "näh", " padded ", "=?base64?eA==?=", "a\r\nb", ""] {
             let encoded = encode_value(text);
             assert!(encoded.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{encoded:?}");

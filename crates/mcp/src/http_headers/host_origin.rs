@@ -1,7 +1,7 @@
-//! Who may speak to a listener at all: `UrlHost` and `ConnectionOrigin`, checked before anything else is read.
+//! Checks `Host` and `Origin` of a request before anything else is read, against DNS rebinding.
 //!
-//! A web page that makes a browser resolve its own name to this machine sends its own name as `UrlHost`, and its own
-//! address as `ConnectionOrigin`. Both must be ones that people here use.
+//! A web page that resolves its own name to this machine sends that name as `Host` and its own address as `Origin`. Both
+//! must be known to the listener.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,7 @@ use http::{Request, StatusCode};
 
 use crate::message_error::quote_excerpt;
 
-/// The names under which a listener is reached.
+/// Host names and origins that a listener accepts.
 #[derive(Debug, Clone)]
 pub struct HostOriginGuard {
     hosts: Vec<String>,
@@ -19,17 +19,18 @@ pub struct HostOriginGuard {
     is_loopback: bool,
 }
 
-/// Why a request is not let in.
+/// Rejection of a request by its `Host` or `Origin`.
 #[derive(Debug)]
 pub struct HostOriginError {
-    /// The status to answer with.
+    /// HTTP status of the response.
     pub status: StatusCode,
-    /// What is wrong, fit to be shown to the caller.
+    /// Message for the client.
     pub message: String,
 }
 
 impl HostOriginGuard {
-    /// For a listener at an address. On loopback its usual names are known; elsewhere the address itself is.
+    /// Makes a guard for a listener at an address. On loopback it also accepts the usual loopback names; elsewhere it accepts
+    /// the address itself.
     pub fn new(address: SocketAddr, hosts: &[String], origins: &[String]) -> Self {
         let mut hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         hosts.retain(|host| !host.is_empty());
@@ -46,10 +47,10 @@ impl HostOriginGuard {
         Self { hosts, origins, is_loopback }
     }
 
-    /// Checks the head of a request.
+    /// Checks the headers of a request.
     ///
     /// # Errors
-    /// Its `UrlHost` is missing, doubled or not a name of the listener, or a page sent it that is not known.
+    /// `Host` is missing, repeated or not a name of the listener, or `Origin` is a web page that is not allowed.
     pub fn check<B>(&self, request: &Request<B>) -> Result<(), HostOriginError> {
         let host = single_header(request.headers(), &HOST)?;
         let Some(host) = host else { return Err(reject(StatusCode::BAD_REQUEST, "the request has no `Host` header")) };
@@ -59,7 +60,7 @@ impl HostOriginGuard {
         match single_header(request.headers(), &ORIGIN)? {
             Some(origin) if !self.is_trusted_origin(origin) => {
                 let message = format!(
-                    "a web page at {} may not call this server; name it under `origins` in the configuration if it may",
+                    "web pages from {} may not call this server; to allow them, add the origin to `origins` in the configuration",
                     quote_excerpt(origin)
                 );
                 Err(reject(StatusCode::FORBIDDEN, &message))
@@ -68,7 +69,7 @@ impl HostOriginGuard {
         }
     }
 
-    /// Whether a `UrlHost` is one of the names, alone or with a port, to the letter. Nearly all are.
+    /// Whether `Host` equals one of the names, with or without a port, including case. Nearly all do.
     fn is_exact_host(&self, host: &str) -> bool {
         let is_port = |port: &str| matches!(port.len(), 1..=5) && port.bytes().all(|byte| byte.is_ascii_digit());
         self.hosts.iter().any(|own| {
@@ -77,20 +78,20 @@ impl HostOriginGuard {
         })
     }
 
-    /// Reads the `UrlHost` as what it is, and checks it.
+    /// Parses and checks a `Host` that needs more than an exact comparison.
     fn check_host<B>(&self, request: &Request<B>, host: &str) -> Result<(), HostOriginError> {
         let authority: Authority =
-            host.parse().map_err(|_| reject(StatusCode::BAD_REQUEST, "the `Host` header is not a host"))?;
+            host.parse().map_err(|_| reject(StatusCode::BAD_REQUEST, "the `Host` header is malformed"))?;
         if !self.is_known_host(&authority) {
             let message = format!(
-                "the `Host` {} is not a name of this server; name it under `hosts` in the configuration if it is one",
+                "{} in the `Host` header is not a name of this server; if it should be, add it to `hosts` in the configuration",
                 quote_excerpt(host)
             );
             return Err(reject(StatusCode::MISDIRECTED_REQUEST, &message));
         }
-        // A target with a host of its own would be another opinion on where the request goes.
+        // An absolute request target could contradict `Host`.
         if request.uri().authority().is_some_and(|target| *target != authority) {
-            return Err(reject(StatusCode::BAD_REQUEST, "the request's target and its `Host` header disagree"));
+            return Err(reject(StatusCode::BAD_REQUEST, "the request target and the `Host` header differ"));
         }
         Ok(())
     }
@@ -104,14 +105,14 @@ impl HostOriginGuard {
         if self.origins.iter().any(|own| own.eq_ignore_ascii_case(origin)) {
             return true;
         }
-        // A page on this machine may call a gateway on this machine, under any port.
+        // A web page on this machine may call a gateway on this machine, from any port.
         let rest = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
         let authority = rest.and_then(|rest| rest.parse::<Authority>().ok());
         self.is_loopback && authority.is_some_and(|authority| self.is_known_host(&authority))
     }
 }
 
-/// The one value of a header, if it has one.
+/// The value of a header that must not be repeated; `None` if it is missing.
 fn single_header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, HostOriginError> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_this_gateway_are_let_in() {
+    fn only_hosts_of_this_gateway_are_accepted() {
         for host in ["localhost:7777", "127.0.0.1", "[::1]:1", "LOCALHOST", "gate.example.com"] {
             assert_eq!(status(&[("host", host)], "/mcp/x"), 200, "{host}");
         }
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pages_of_known_origins_are_let_in() {
+    fn only_web_pages_of_known_origins_are_accepted() {
         let with = |origin: &str| status(&[("host", "localhost"), ("origin", origin)], "/mcp/x");
         for origin in ["http://localhost:6274", "http://127.0.0.1", "https://app.example.com"] {
             assert_eq!(with(origin), 200, "{origin}");

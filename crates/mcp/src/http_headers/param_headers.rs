@@ -1,4 +1,5 @@
-//! Arguments that travel in the head as well: which ones, by a tool's input schema, and whether both say the same.
+//! Arguments that a client mirrors into `Mcp-Param-*` headers: which ones the input schema annotates, and whether header and
+//! argument agree.
 
 use gatelodge_json::{Decimal, JsonKind, JsonValue};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -6,11 +7,11 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use super::{ProtocolError, decode_value, encode_value};
 use crate::message_error::quote_excerpt;
 
-/// What a tool's author writes beside a property that is to be mirrored.
+/// The schema annotation of a property to mirror.
 const HEADER_ANNOTATION: &str = "x-mcp-header";
 const HEADER_PREFIX: &str = "mcp-param-";
-/// The most of such headers in one request, and the most bytes of a name and of a value: they come before anybody was
-/// asked for, and servers refuse heads that are much larger.
+/// Limits per request on the number of these headers and on the bytes of a name and of a value. They are read before the
+/// client is authorised, and servers refuse much larger headers.
 const MAX_PARAM_HEADERS: usize = 64;
 const MAX_HEADER_NAME_BYTES: usize = 128;
 const MAX_HEADER_VALUE_BYTES: usize = 16 << 10;
@@ -24,11 +25,11 @@ pub struct ParamHeaderMapping {
 #[derive(Debug, Clone)]
 struct ParamHeaderField {
     header: HeaderName,
-    /// The names of properties that lead to it.
+    /// Property names that lead to the argument.
     path: Vec<String>,
 }
 
-/// Why a tool cannot be called over HTTP: its schema annotates what cannot be mirrored.
+/// Error in the annotations of an input schema; the tool cannot be called over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`x-mcp-header` at {at} {what}")]
 pub struct ParamHeaderError {
@@ -37,10 +38,10 @@ pub struct ParamHeaderError {
 }
 
 impl ParamHeaderMapping {
-    /// Finds what an input schema wants to have mirrored.
+    /// Collects the annotated properties of an input schema.
     ///
     /// # Errors
-    /// An annotation is not a unique name for a header, or stands where no one value can be found.
+    /// An annotation is not a unique header name, or is at a place that does not denote a single value.
     pub fn of_schema(schema: JsonValue<'_>) -> Result<Self, ParamHeaderError> {
         let mut own = Self::default();
         own.collect(schema, &mut Vec::new(), SchemaPathKind::PropertiesOnly)?;
@@ -51,15 +52,15 @@ impl ParamHeaderMapping {
         &mut self,
         schema: JsonValue<'_>,
         path: &mut Vec<String>,
-        chain: SchemaPathKind,
+        path_kind: SchemaPathKind,
     ) -> Result<(), ParamHeaderError> {
         for (key, value) in schema.members() {
             match key.as_str().as_deref().unwrap_or_default() {
-                HEADER_ANNOTATION => self.add_field(schema, value, path, chain)?,
+                HEADER_ANNOTATION => self.add_field(schema, value, path, path_kind)?,
                 "properties" => {
                     for (name, property) in value.members() {
                         path.push(name.as_str().unwrap_or_default().into_owned());
-                        self.collect(property, path, chain)?;
+                        self.collect(property, path, path_kind)?;
                         path.pop();
                     }
                 }
@@ -68,7 +69,7 @@ impl ParamHeaderMapping {
                         self.collect(part, path, SchemaPathKind::Mixed)?;
                     }
                 }
-                // Values, not schemas.
+                // These hold values, not schemas.
                 "default" | "const" | "enum" | "examples" => {}
                 _ => {
                     self.collect(value, path, SchemaPathKind::Mixed)?;
@@ -86,66 +87,64 @@ impl ParamHeaderMapping {
         schema: JsonValue<'_>,
         name: JsonValue<'_>,
         path: &[String],
-        chain: SchemaPathKind,
+        path_kind: SchemaPathKind,
     ) -> Result<(), ParamHeaderError> {
-        let wrong = |what| Err(ParamHeaderError { at: quote_excerpt(&path.join("/")), what });
-        if chain == SchemaPathKind::Mixed || path.is_empty() {
-            return wrong("is not at a property that is reached by properties alone");
+        let invalid = |what| Err(ParamHeaderError { at: quote_excerpt(&path.join("/")), what });
+        if path_kind == SchemaPathKind::Mixed || path.is_empty() {
+            return invalid("must annotate a property that is reached through `properties` only");
         }
         let is_primitive = schema
             .get("type")
             .is_some_and(|kind| ["string", "integer", "boolean"].iter().any(|primitive| kind.is_str(primitive)));
         if !is_primitive {
-            return wrong("is not at a string, an integer or a boolean");
+            return invalid("must annotate a string, an integer or a boolean");
         }
         let name = name.as_str().filter(|name| !name.is_empty() && name.len() <= MAX_HEADER_NAME_BYTES);
         let header = name.and_then(|name| HeaderName::from_bytes(format!("{HEADER_PREFIX}{name}").as_bytes()).ok());
-        let Some(header) = header else { return wrong("is not the name of a header") };
+        let Some(header) = header else { return invalid("is not a valid header name") };
         if self.fields.iter().any(|field| field.header == header) {
-            return wrong("is a name that another one has");
+            return invalid("repeats a header name");
         }
         if self.fields.len() == MAX_PARAM_HEADERS {
-            return wrong("is one too many");
+            return invalid("exceeds the maximum number of annotations");
         }
         self.fields.push(ParamHeaderField { header, path: path.to_vec() });
         Ok(())
     }
 
-    /// Checks that a client mirrored its arguments: each one that is there, and none that is not.
+    /// Checks that a client mirrored its arguments: every annotated argument that is present, and no other.
     ///
     /// # Errors
-    /// It did not.
-    pub fn check(&self, said: &HeaderMap, arguments: Option<JsonValue<'_>>) -> Result<(), ProtocolError> {
+    /// A header is missing, superfluous or different from its argument.
+    pub fn check(&self, headers: &HeaderMap, arguments: Option<JsonValue<'_>>) -> Result<(), ProtocolError> {
         for field in &self.fields {
             let value = field.value(arguments);
-            let is_same = match said.get(&field.header) {
+            let is_same = match headers.get(&field.header) {
                 None => value.is_none(),
                 Some(header) => value.is_some_and(|value| header_matches(header, value)),
             };
             if !is_same {
                 let name = &field.header;
-                return Err(ProtocolError::header_mismatch(&format!(
-                    "the `{name}` header is not what the arguments say"
-                )));
+                return Err(ProtocolError::header_mismatch(&format!("the `{name}` header differs from the arguments")));
             }
         }
         Ok(())
     }
 
-    /// The headers for the arguments, and beside them those of `said` that mirror nothing.
-    pub fn apply_to(&self, mut said: HeaderMap, arguments: Option<JsonValue<'_>>) -> HeaderMap {
+    /// Returns the headers for the arguments, together with those of `headers` that mirror no annotated argument.
+    pub fn apply_to(&self, mut headers: HeaderMap, arguments: Option<JsonValue<'_>>) -> HeaderMap {
         for field in &self.fields {
             let text = field.value(arguments).and_then(header_text);
             match text.and_then(|text| HeaderValue::try_from(encode_value(&text)).ok()) {
-                Some(value) => drop(said.insert(&field.header, value)),
-                None => drop(said.remove(&field.header)),
+                Some(value) => drop(headers.insert(&field.header, value)),
+                None => drop(headers.remove(&field.header)),
             }
         }
-        said
+        headers
     }
 }
 
-/// Whether what was passed on the way to a part of a schema was properties alone.
+/// Whether the path to a part of a schema consists of `properties` only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SchemaPathKind {
     PropertiesOnly,
@@ -153,14 +152,14 @@ enum SchemaPathKind {
 }
 
 impl ParamHeaderField {
-    /// The argument; none if it is absent, null or nothing that a header can say.
+    /// The argument; `None` if it is absent, null, or of a kind that a header cannot carry.
     fn value<'d>(&self, arguments: Option<JsonValue<'d>>) -> Option<JsonValue<'d>> {
         let found = self.path.iter().try_fold(arguments?, |value, name| value.get(name))?;
         matches!(found.kind(), JsonKind::String | JsonKind::Number | JsonKind::Bool).then_some(found)
     }
 }
 
-/// A value as a header says it: a number in the digits that it was judged by.
+/// A value as header text; numbers keep the spelling that the policy saw.
 fn header_text(value: JsonValue<'_>) -> Option<String> {
     Some(match value.kind() {
         JsonKind::String => value.as_str()?.into_owned(),
@@ -169,33 +168,33 @@ fn header_text(value: JsonValue<'_>) -> Option<String> {
 }
 
 fn header_matches(header: &HeaderValue, value: JsonValue<'_>) -> bool {
-    let Some(said) = decode_value(header.as_bytes()) else { return false };
+    let Some(sent) = decode_value(header.as_bytes()) else { return false };
     match value.as_number() {
-        Some(number) => Decimal::new(&said).is_some_and(|said| said == number),
-        None => header_text(value).is_some_and(|text| text == said),
+        Some(number) => Decimal::new(&sent).is_some_and(|sent| sent == number),
+        None => header_text(value).is_some_and(|text| text == sent),
     }
 }
 
-/// The `Mcp-Param-*` headers of a request, whatever they mirror.
+/// The `Mcp-Param-*` headers of a request, annotated or not.
 ///
 /// # Errors
-/// They are too many or too long, one is there twice, or one is not plain text: nobody could tell what they say.
+/// There are too many, or one is too long, repeated or not plain text, so that its value would be ambiguous.
 pub fn param_headers(headers: &HeaderMap) -> Result<HeaderMap, ProtocolError> {
     let mut found = HeaderMap::new();
     for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with(HEADER_PREFIX)) {
-        let wrong =
+        let invalid =
             |what: &str| ProtocolError::header_mismatch(&format!("the header {} {what}", quote_excerpt(name.as_str())));
         if name.as_str().len() > HEADER_PREFIX.len() + MAX_HEADER_NAME_BYTES || value.len() > MAX_HEADER_VALUE_BYTES {
-            return Err(wrong("is too long"));
+            return Err(invalid("is too long"));
         }
         if !value.as_bytes().iter().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e)) {
-            return Err(wrong("has characters that must be sent in Base64"));
+            return Err(invalid("has characters that must be encoded in Base64"));
         }
         if found.insert(name.clone(), value.clone()).is_some() {
-            return Err(wrong("is there twice"));
+            return Err(invalid("occurs twice"));
         }
         if found.len() > MAX_PARAM_HEADERS {
-            return Err(wrong("is one too many"));
+            return Err(invalid("exceeds the maximum number of parameter headers"));
         }
     }
     Ok(found)

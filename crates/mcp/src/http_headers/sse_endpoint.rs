@@ -1,13 +1,13 @@
-//! Where messages go in the transport of 2024-11-05.
+//! The message endpoint of the HTTP+SSE transport (2024-11-05).
 
 use gatelodge_mutants::mutant;
 use http::Uri;
 
-/// The most bytes of an address.
+/// Maximum length of an endpoint in bytes.
 const MAX_ENDPOINT_BYTES: usize = 8 << 10;
 
-/// The address that a server names for messages, at the origin of the one where its stream is. None for any other, and
-/// for what is no address: what goes there carries credentials.
+/// Resolves the endpoint that a server names for messages against the URL of its stream. Returns `None` for an invalid one
+/// and for any other origin, because requests to it carry credentials.
 pub fn resolve_endpoint(stream: &Uri, named: &str) -> Option<Uri> {
     let named = named.trim().split('#').next().unwrap_or_default();
     if named.is_empty() || named.len() > MAX_ENDPOINT_BYTES {
@@ -32,18 +32,18 @@ pub fn resolve_endpoint(stream: &Uri, named: &str) -> Option<Uri> {
     if !is_plain(path.split('?').next().unwrap_or_default()) {
         return None;
     }
-    // Built of the origin that is configured, so that it can be no other.
+    // Built from the configured origin, so it cannot be any other.
     let own = Uri::builder().scheme(stream.scheme()?.clone()).authority(stream.authority()?.clone());
     own.path_and_query(path).build().ok()
 }
 
-/// Whether an address begins with a scheme, whatever follows it.
+/// Whether an endpoint starts with a scheme.
 fn is_absolute(named: &str) -> bool {
     let scheme = named.split_once(':').map(|(scheme, _)| scheme);
     scheme.is_some_and(|scheme| scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)))
 }
 
-/// The path and the query of an absolute address, if it is of the stream's origin.
+/// Path and query of an absolute URL, if it has the origin of the stream.
 fn same_origin_path(stream: &Uri, named: &str) -> Option<String> {
     let named: Uri = named.parse().ok()?;
     let is_own = named.scheme() == stream.scheme()
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_of_the_streams_own_origin_however_it_is_written() {
+    fn an_endpoint_has_the_origin_of_the_stream_in_every_notation() {
         let stream = Uri::from_static("https://Books.example/a/sse?key=1");
         for (named, path) in [
             ("/message?sessionId=1", "/message?sessionId=1"),

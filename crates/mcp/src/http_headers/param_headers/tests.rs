@@ -25,7 +25,7 @@ fn agrees(said: &[(&str, &str)], arguments: &str) -> bool {
 }
 
 #[test]
-fn what_a_client_mirrors_is_what_the_arguments_say() {
+fn mirrored_headers_must_equal_the_arguments() {
     assert!(agrees(&[("mcp-param-region", "eu"), ("mcp-param-count", "42")], r#"{"region":"eu","count":42.0}"#));
     assert!(agrees(&[("mcp-param-region", "=?base64?bsOkaA==?=")], r#"{"region":"näh"}"#));
     assert!(agrees(&[("mcp-param-region", "=?base64?SGVsbG8=")], r#"{"region":"=?base64?SGVsbG8="}"#), "a literal");
@@ -48,7 +48,7 @@ fn what_a_client_mirrors_is_what_the_arguments_say() {
 }
 
 #[test]
-fn what_is_sent_on_is_made_from_the_arguments() {
+fn forwarded_headers_are_made_from_the_arguments() {
     let document =
         read(br#"{"region":" p\u00e4d ","count":1.10,"dry":null,"deep":7}"#, &JsonLimits::REQUEST).expect("json");
     let said = headers(&[("mcp-param-region", "forged"), ("mcp-param-dry", "true"), ("mcp-param-other", "kept")]);
@@ -58,7 +58,7 @@ fn what_is_sent_on_is_made_from_the_arguments() {
 }
 
 #[test]
-fn annotations_that_cannot_be_followed_are_faults() {
+fn invalid_annotations_are_refused() {
     for properties in [
         r#"{"a":{"type":"string","x-mcp-header":""}}"#,
         r#"{"a":{"type":"object","x-mcp-header":"A"}}"#,
@@ -88,7 +88,7 @@ fn annotations_that_cannot_be_followed_are_faults() {
 }
 
 #[test]
-fn headers_of_parameters_are_few_short_plain_and_each_there_once() {
+fn parameter_headers_are_limited_in_number_size_and_characters() {
     let many: Vec<String> = (0..=MAX_PARAM_HEADERS).map(|at| format!("mcp-param-{at}")).collect();
     let many: HeaderMap =
         many.iter().map(|name| (name.parse::<HeaderName>().expect("a name"), HeaderValue::from_static("x"))).collect();
@@ -103,5 +103,5 @@ fn headers_of_parameters_are_few_short_plain_and_each_there_once() {
     )]);
     assert!(param_headers(&odd).is_err());
     let fine = headers(&[("mcp-param-a", "a b"), ("authorization", "Bearer x"), ("mcp-name", "n")]);
-    assert_eq!(param_headers(&fine), Ok(headers(&[("mcp-param-a", "a b")])), "and nothing else of the head");
+    assert_eq!(param_headers(&fine), Ok(headers(&[("mcp-param-a", "a b")])), "and no other header");
 }
