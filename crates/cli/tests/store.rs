@@ -128,7 +128,7 @@ fn a_grant_refers_to_what_is_there() {
             &["grant", "create", "me", "--server", "books", "--policy", "boks"],
             "there is no policy `boks`; did you mean",
         ),
-        (&["grant", "create", "ci", "--server", "books"], "there is a grant `ci` already"),
+        (&["grant", "create", "ci", "--server", "books"], "there is already a grant `ci`"),
         (&["grant", "create", "me", "--expires", "soon"], "`soon` is not a time"),
         (&["grant", "create", "me", "--expires", "2020-01-01"], "has passed already"),
         (&["grant", "create", "me", "--labels", "x"], "is not of the form KEY=VALUE"),

@@ -158,7 +158,7 @@ fn what_somebody_says_of_a_tool_is_shown_with_who_and_why_and_a_policy_goes_by_i
         (&["--as", "rad", "--why", "w"][..], "there are read, write"),
         (&["--as", "read", "--why", " "], "say why"),
         (&["--as", "read"], "--why"),
-        (&["--undo"], "a category that somebody gave `add`"),
+        (&["--undo"], "category override for `add`"),
     ] {
         let wrong = classify(rest);
         assert!(wrong.code != 0 && wrong.stderr.contains(words), "{rest:?}: {}", wrong.stderr);

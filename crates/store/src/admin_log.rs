@@ -1,4 +1,4 @@
-//! What people changed, hash-chained like the call log.
+//! Log of administrative changes, hash-chained like the call log.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -9,48 +9,48 @@ use crate::hash_chain::ChainHead;
 use crate::ledger::ChainReport;
 use crate::log_page::ChainedRow;
 
-/// One change.
+/// One administrative change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdminEntry {
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
-    /// Who, as the operating system says.
+    /// The operating system user that made the change.
     pub by: String,
-    /// What was done, as a noun and a verb: `grant.create`.
+    /// The kind of change, as noun and verb: `grant.create`.
     pub action: String,
-    /// To what.
+    /// The object of the change.
     pub subject: String,
-    /// Further facts; never a secret.
+    /// Further details; never a secret.
     pub detail: serde_json::Value,
 }
 
 impl AdminEntry {
-    /// Adds a fact that only the store knows.
-    pub(crate) fn add_detail(&mut self, name: &str, fact: impl Serialize) -> Result<(), StoreError> {
-        let fact = serde_json::to_value(fact).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    /// Adds a detail that only the store knows, such as a new id.
+    pub(crate) fn add_detail(&mut self, name: &str, value: impl Serialize) -> Result<(), StoreError> {
+        let value = serde_json::to_value(value).map_err(|error| StoreError::Corrupt(error.to_string()))?;
         if let Some(detail) = self.detail.as_object_mut() {
-            detail.insert(name.to_owned(), fact);
+            detail.insert(name.to_owned(), value);
         }
         Ok(())
     }
 
-    /// The entry as the log keeps it.
+    /// The entry as stored in the log.
     pub(crate) fn to_body(&self) -> Result<String, StoreError> {
         serde_json::to_string(self).map_err(|error| StoreError::Corrupt(error.to_string()))
     }
 }
 
-/// Keeps what was changed.
+/// Stores the admin log.
 #[async_trait]
 pub trait AdminLog: Send + Sync {
-    /// Adds an entry, durably, on something that was not a change of the state: those bring their entry with them.
+    /// Durably adds an entry for an event that is not a change of the state; changes write their entry themselves.
     async fn append(&self, entry: AdminEntry) -> Result<(), StoreError>;
     /// The newest entries, newest first.
     async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError>;
-    /// The next entries behind a number, oldest first, as they are kept; like [`Ledger::kept`](crate::Ledger::kept).
+    /// The next page of stored entries after a sequence number, oldest first; like [`Ledger::page_after`](crate::Ledger::page_after).
     async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError>;
-    /// The end of the chain.
+    /// The head of the chain.
     async fn head(&self) -> Result<ChainHead, StoreError>;
-    /// Walks the whole chain, against the head that is kept apart and the one that is given.
+    /// Verifies the whole chain against the head file and against `head`, if one is given.
     async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError>;
 }

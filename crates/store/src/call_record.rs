@@ -1,4 +1,4 @@
-//! What the call log says of a call.
+//! Records of the call log.
 
 mod encode_record;
 
@@ -16,17 +16,17 @@ use crate::hash_chain::ChainHead;
 use crate::policies::PolicyVersion;
 use crate::validated_name::{PolicyName, ServerName};
 
-/// The number under which a call is found in logs and quoted by people. Later calls have larger ones.
+/// Id under which a call is found in logs and quoted by people. Ids of later calls are larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId([u8; 26]);
 
 impl CallId {
-    /// Makes an id: milliseconds, then 80 random bits, so that nobody guesses it.
+    /// Makes an id from the time in milliseconds and 80 random bits, so that it cannot be guessed.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         let mut bytes = [0; 16];
         let milliseconds = u64::try_from(at.as_millisecond()).unwrap_or_default().to_be_bytes();
-        let (head, tail) = bytes.split_at_mut(6);
-        head.copy_from_slice(milliseconds.last_chunk::<6>().unwrap_or(&[0; 6]));
+        let (time, tail) = bytes.split_at_mut(6);
+        time.copy_from_slice(milliseconds.last_chunk::<6>().unwrap_or(&[0; 6]));
         tail.copy_from_slice(&random);
         let mut text = [b'0'; 26];
         BASE32HEX_NOPAD.encode_mut(&bytes, &mut text);
@@ -34,9 +34,9 @@ impl CallId {
         Self(text)
     }
 
-    /// The id as it is written.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
-        // INVARIANT: only letters and digits are ever put in.
+        // INVARIANT: only ASCII letters and digits are stored.
         str::from_utf8(&self.0).unwrap_or_default()
     }
 }
@@ -56,71 +56,71 @@ impl Serialize for CallId {
 impl<'de> Deserialize<'de> for CallId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let bytes: [u8; 26] = text.as_bytes().try_into().map_err(|_| serde::de::Error::custom("not a call's id"))?;
+        let bytes: [u8; 26] = text.as_bytes().try_into().map_err(|_| serde::de::Error::custom("not a call id"))?;
         let is_plain = bytes.iter().all(u8::is_ascii_alphanumeric);
-        if is_plain { Ok(Self(bytes)) } else { Err(serde::de::Error::custom("not a call's id")) }
+        if is_plain { Ok(Self(bytes)) } else { Err(serde::de::Error::custom("not a call id")) }
     }
 }
 
-/// What a row of the call log is.
+/// Kind of a call log row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordKind {
     /// The call is about to be sent; written before the first byte goes out.
     Intent,
-    /// How a call that had an intent ended.
+    /// The outcome of a call that has an intent row.
     Outcome,
     /// The call was refused; nothing was sent.
     Refused,
-    /// A message that no rule speaks of went its way: a handshake, a list, a notification.
+    /// A message that no rule covers was forwarded: a handshake, a list, a notification.
     #[serde(rename = "passed")]
     Unchecked,
     /// A request without a valid token; one row for each address and minute.
     Unauthenticated,
-    /// Older rows were removed; `through` is the last of them.
+    /// Older rows were pruned; `through` is the last of them.
     Pruned,
 }
 
-/// How a call ended that was sent.
+/// Outcome of a call that was sent upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
-    /// The upstream gave a result.
+    /// The upstream returned a result.
     Ok,
-    /// The upstream gave a result that says it is an error.
+    /// The upstream returned a result that is marked as an error.
     ToolError,
-    /// The upstream gave a JSON-RPC error.
+    /// The upstream returned a JSON-RPC error.
     Error,
-    /// The upstream could not be reached; nothing was sent and the charges were given back.
+    /// The upstream could not be reached; nothing was sent and the charges were released.
     NotSent,
-    /// No answer came in time; the call may have run.
+    /// No response arrived in time; the call may have run.
     Timeout,
-    /// The connection broke, or what came was no answer; the call may have run.
+    /// The connection broke or the response was invalid; the call may have run.
     #[serde(rename = "gone")]
     ConnectionLost,
-    /// The caller cancelled; the call may have run.
+    /// The client cancelled; the call may have run.
     Cancelled,
 }
 
-/// Where the time of a call went, in microseconds.
+/// Durations of the steps of a call, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallTimings {
-    /// Reading and judging.
+    /// Parsing and policy evaluation.
     pub decide: u64,
-    /// Taking the charges and writing the intent.
+    /// Reserving the charges and writing the intent.
     pub reserve: u64,
-    /// From sending to the end of the answer.
+    /// From sending the call to the end of the response.
     pub upstream: u64,
 }
 
-/// One entry of the call log. What does not apply is left out.
+/// One row of the call log. Fields that do not apply are omitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallRecord {
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// What this row is.
+    /// Kind of the row.
     pub kind: RecordKind,
-    /// Which call.
+    /// Id of the call.
     pub call: CallId,
     /// The grant's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,7 +137,7 @@ pub struct CallRecord {
     /// The tool, resource or prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Arc<str>>,
-    /// The id that the caller gave its request, as it is written.
+    /// The id of the client's request, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
     /// The trace that the request belongs to, as 32 hexadecimal digits.
@@ -146,22 +146,22 @@ pub struct CallRecord {
     /// The policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyName>,
-    /// Its version.
+    /// The version of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_version: Option<PolicyVersion>,
-    /// Why it was refused, or would have been: the code.
+    /// The code of the reason why the call was refused, or would have been.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Arc<str>>,
     /// The rule that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Arc<str>>,
-    /// The counter that was full.
+    /// The counter that was exhausted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<Arc<str>>,
-    /// In how many seconds it has room again, rounded up; left out if waiting does not help.
+    /// Seconds until the counter has capacity again, rounded up; omitted if waiting does not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u64>,
-    /// What the caller was told, and what only the log says.
+    /// The message that the client received, and details that only the log has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
     /// The policy would have refused; the grant only observes.
@@ -173,43 +173,43 @@ pub struct CallRecord {
     /// The hash of the tool's definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<Arc<str>>,
-    /// The hash of the arguments as they are sent: SHA-256 in hexadecimal digits, or another with its name before it.
+    /// The hash of the arguments as sent: SHA-256 in hexadecimal digits, or another hash prefixed by its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_digest: Option<Arc<str>>,
     /// The names of the top-level arguments, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub argument_keys: Vec<Arc<str>>,
-    /// The arguments, where the configuration asks for them, redacted.
+    /// The redacted arguments, if the configuration asks for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Arc<str>>,
-    /// The era and revision that the client speaks.
+    /// The protocol generation and revision of the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Arc<str>>,
     /// The client's name and version, as it claims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<Arc<str>>,
-    /// Where the request came from.
+    /// The address that the request came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Arc<str>>,
-    /// How it ended.
+    /// Outcome of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<CallOutcome>,
-    /// The HTTP status of the upstream.
+    /// The HTTP status of the upstream's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_status: Option<u16>,
-    /// Where the time went.
+    /// Durations of the steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timings: Option<CallTimings>,
-    /// How many requests a row stands for, where it is more than one.
+    /// Number of requests that the row stands for, if more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// The last row that was removed, as `SEQ:HASH`.
+    /// The last pruned row, as `SEQ:HASH`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<Arc<str>>,
 }
 
 impl CallRecord {
-    /// A record that says nothing yet but when, what and which.
+    /// Makes a record with time, kind and call id only.
     pub fn new(kind: RecordKind, call: CallId, at: Timestamp) -> Self {
         Self {
             at,
@@ -248,18 +248,18 @@ impl CallRecord {
 }
 
 impl CallRecord {
-    /// The record as logs keep it.
+    /// The record as stored in the log.
     pub(crate) fn to_body(&self) -> Result<String, StoreError> {
         encode_record::encode_record(self)
     }
 
-    /// Reads a record that a log kept.
+    /// Parses a stored record.
     pub(crate) fn from_body(body: &str) -> Result<Self, StoreError> {
-        serde_json::from_str(body).map_err(|error| StoreError::Corrupt(format!("a row of the call log: {error}")))
+        serde_json::from_str(body).map_err(|error| StoreError::Corrupt(format!("call log row: {error}")))
     }
 }
 
-/// The row that tells of removed rows.
+/// The row that records a pruning.
 pub(crate) fn prune_record(through: ChainHead, count: u64, at: Timestamp) -> Result<CallRecord, StoreError> {
     let mut random = [0; 10];
     getrandom::fill(&mut random).map_err(|error| StoreError::Unavailable(error.to_string()))?;
@@ -269,7 +269,7 @@ pub(crate) fn prune_record(through: ChainHead, count: u64, at: Timestamp) -> Res
     Ok(record)
 }
 
-/// The outcome of a call that was meant to be sent and was not: nobody waited for leave to send it any more.
+/// The outcome of a call that was not sent because its caller stopped waiting for the reservation.
 pub(crate) fn not_sent_record(intent: CallRecord, at: Timestamp) -> CallRecord {
     CallRecord {
         at,
@@ -284,7 +284,7 @@ pub(crate) fn not_sent_record(intent: CallRecord, at: Timestamp) -> CallRecord {
     }
 }
 
-/// Categories are written by their words.
+/// Serialises categories by name.
 mod category {
     use gatelodge_policy::Category;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_written_without_what_does_not_apply_and_read_back() {
+    fn a_record_omits_fields_that_do_not_apply_and_is_read_back() {
         let at: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");
         let mut record = CallRecord::new(RecordKind::Intent, CallId::new(at, [7; 10]), at);
         record.category = Some(Category::Financial);
@@ -324,9 +324,9 @@ mod tests {
         assert_eq!(serde_json::from_str::<CallRecord>(&text).expect("a record"), record);
     }
 
-    /// Rows are covered by their text, so those of earlier builds must mean what they did.
+    /// Hashes cover the text of rows, so rows of earlier builds must keep their text and meaning.
     #[test]
-    fn a_row_without_a_trace_is_read_and_written_as_it_was() {
+    fn a_row_without_a_trace_keeps_its_text() {
         let old = r#"{"at":"2026-11-15T12:00:00Z","kind":"refused","call":"0000000000000000000000000a","request":"7"}"#;
         let record = CallRecord::from_body(old).expect("a record");
         assert_eq!(record.trace, None);

@@ -1,10 +1,10 @@
-//! What a walk along a whole log finds: its rows, its end, and the first place where it does not hold.
+//! Verification of a whole log: counts its rows, and finds its head and the first break of the chain.
 
 use crate::call_record::{CallRecord, RecordKind};
 use crate::hash_chain::{ChainBreak, ChainHead, ChainVerifier, RowHash};
 use crate::ledger::ChainReport;
 
-/// A walk under way.
+/// A verification in progress.
 #[derive(Debug)]
 pub(crate) struct ChainInspection {
     verifier: Option<ChainVerifier>,
@@ -12,24 +12,24 @@ pub(crate) struct ChainInspection {
     head: ChainHead,
     row_count: u64,
     chain_break: Option<ChainBreak>,
-    /// What the newest row that tells of removed rows says: the last of them.
+    /// The head in the newest row about a pruning: the last pruned row.
     pruned_through: ChainHead,
 }
 
 impl ChainInspection {
-    /// Starts behind the last row that was removed, and holds the rows against heads that were kept.
+    /// Starts after the anchor (the last pruned row) and compares the rows with known heads.
     pub fn start(anchor: ChainHead, known: Vec<ChainHead>) -> Self {
         let (verifier, chain_break) = match ChainVerifier::start(anchor, known) {
-            Ok(walk) => (Some(walk), None),
+            Ok(verifier) => (Some(verifier), None),
             Err(broken) => (None, Some(broken)),
         };
         Self { verifier, anchor, head: anchor, row_count: 0, chain_break, pruned_through: ChainHead::EMPTY }
     }
 
-    /// Takes the next row. False if there is no need for a further one: the chain is broken.
+    /// Verifies the next row. Returns `false` if the chain is broken and no further row is needed.
     pub fn verify_row(&mut self, seq: u64, at: i64, body: &str, hash: RowHash) -> bool {
-        let Some(walk) = &mut self.verifier else { return false };
-        match walk.verify_row(seq, at, body, hash) {
+        let Some(verifier) = &mut self.verifier else { return false };
+        match verifier.verify_row(seq, at, body, hash) {
             Ok(()) => {
                 self.row_count += 1;
                 self.head = ChainHead { seq, hash };
@@ -39,7 +39,7 @@ impl ChainInspection {
         }
     }
 
-    /// Takes the next row of a call log, of which rows may have been removed.
+    /// Verifies the next row of the call log, which may have been pruned.
     pub fn verify_call_row(&mut self, seq: u64, at: i64, body: &str, hash: RowHash) -> bool {
         let holds = self.verify_row(seq, at, body, hash);
         if holds && let Some(through) = find_pruned_head(body) {
@@ -48,7 +48,7 @@ impl ChainInspection {
         holds
     }
 
-    /// Notes that a row cannot even be read.
+    /// Records a row that cannot be read at all.
     pub fn record_unreadable(&mut self, seq: u64) -> bool {
         self.record_break(ChainBreak::Modified { seq })
     }
@@ -59,17 +59,17 @@ impl ChainInspection {
         false
     }
 
-    /// Ends the walk.
+    /// Ends the verification.
     pub fn finish(mut self) -> ChainReport {
         if let Some(Err(broken)) = self.verifier.take().map(ChainVerifier::finish) {
             self.record_break(broken);
         }
-        // Whoever removes rows and moves the anchor cannot also make the chain say so without writing it anew.
+        // Removing rows and moving the anchor without rewriting the chain leaves no matching row about a pruning.
         if self.pruned_through != self.anchor && self.chain_break.is_none() {
-            let (told, found) = (self.pruned_through.seq, self.anchor.seq);
-            self.chain_break = Some(match told == found {
+            let (recorded, found) = (self.pruned_through.seq, self.anchor.seq);
+            self.chain_break = Some(match recorded == found {
                 true => ChainBreak::Rewritten { seq: found },
-                false => ChainBreak::Gap { expected: told + 1, found: found + 1 },
+                false => ChainBreak::Gap { expected: recorded + 1, found: found + 1 },
             });
         }
         ChainReport { rows: self.row_count, head: self.head, chain_break: self.chain_break, missing_head_marker: None }
@@ -77,7 +77,7 @@ impl ChainInspection {
 }
 
 fn find_pruned_head(body: &str) -> Option<ChainHead> {
-    // Most rows are something else; those are not read.
+    // Only rows that may record a pruning are parsed.
     if !body.contains(r#""kind":"pruned""#) {
         return None;
     }

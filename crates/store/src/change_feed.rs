@@ -1,18 +1,18 @@
-//! How a running gateway hears that servers, grants or policies have changed, in this process or in another.
+//! Notification of a running gateway about changes of servers, grants and policies, made by this or another process.
 
 use async_trait::async_trait;
 
 use crate::StoreError;
 
-/// A number that changes whenever anything in the state changes. Only equality means something.
+/// A number that changes with every change of the state. Only equality is meaningful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateVersion(pub u64);
 
-/// Tells of changes.
+/// Reports changes of the state.
 #[async_trait]
 pub trait ChangeFeed: Send + Sync {
-    /// The state as it is now.
+    /// The current version of the state.
     async fn version(&self) -> Result<StateVersion, StoreError>;
-    /// Waits until the state is another one than `seen`, and gives it. It hears of a change within a second.
+    /// Waits until the version differs from `seen` and returns it. Reports a change within a second.
     async fn wait_for_change(&self, seen: StateVersion) -> Result<StateVersion, StoreError>;
 }

@@ -1,46 +1,58 @@
-//! Where the time comes from. Only the rim of the program reads the real one.
+//! The source of time. Only the edge of the program reads the system clock.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// Tells the time.
+/// Returns the current time.
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// The time now. It may jump in either direction; whoever counts must bear that.
+    /// The current time. It may jump in either direction, so callers must not assume that it only advances.
     fn now(&self) -> Timestamp;
 }
 
-/// A time as stores keep it: nanoseconds since 1970. What lies before 1677 or after 2262 is moved to there.
+/// Time in stored form: nanoseconds since 1970. Times before 1677 and after 2262 are clamped.
 pub(crate) fn to_unix_nanoseconds(at: Timestamp) -> i64 {
     let nanosecond = at.as_nanosecond();
     nanosecond.try_into().unwrap_or(if nanosecond < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// A time that was kept.
+/// Time from its stored form.
 pub(crate) fn from_unix_nanoseconds(nanoseconds: i64) -> Timestamp {
     Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or(Timestamp::MAX)
 }
 
-/// A clock that stands still until it is moved.
+/// A clock for tests that advances only on request.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use gatelodge_store::{Clock, ManualClock};
+///
+/// let start = "2026-11-15T12:00:00Z".parse()?;
+/// let clock = ManualClock::at(start);
+/// clock.advance(Duration::from_secs(60));
+/// assert_eq!(clock.now(), "2026-11-15T12:01:00Z".parse()?);
+/// # Ok::<(), jiff::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct ManualClock {
     now: Mutex<Timestamp>,
 }
 
 impl ManualClock {
-    /// Starts at a time.
+    /// Makes a clock that shows `now`.
     pub fn at(now: Timestamp) -> Self {
         Self { now: Mutex::new(now) }
     }
 
-    /// Moves on.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         let mut now = self.lock();
         *now = now.saturating_add(by).unwrap_or(Timestamp::MAX);
     }
 
-    /// Jumps, in either direction.
+    /// Sets the clock, forwards or backwards.
     pub fn set(&self, to: Timestamp) {
         *self.lock() = to;
     }

@@ -1,4 +1,4 @@
-//! Counters: what was used in which stretch of time, and whether there is room for more. Pure.
+//! Counters: the usage per period, and whether a charge fits. Pure functions.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::VecDeque;
@@ -13,18 +13,18 @@ use crate::counter_window::{PeriodIndex, is_counted, period_at, period_end};
 use crate::grants::GrantId;
 use crate::validated_name::{PolicyName, ServerName};
 
-/// Larger than any stretch's number and than any sum that was ever taken, and far from what overflows.
+/// Larger than any period index and any sum that can occur, and far from overflow.
 const MAX_PERIOD: PeriodIndex = 1_000_000_000_000_000;
 const MAX_USED_BILLIONTHS: i128 = 10_i128.pow(30);
 
-/// A counter's identity. New versions of the policy and new tokens of the grant keep it.
+/// Identity of a counter. It does not change with new policy versions or new tokens of a grant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CounterKey(Arc<str>);
 
-/// Who makes a call, as far as counters care.
+/// The properties of a call that determine its counters.
 #[derive(Debug, Clone, Copy)]
 pub struct CounterOwner<'a> {
-    /// The policy that has the limit.
+    /// The policy that defines the limit.
     pub policy: &'a PolicyName,
     /// The server that is called.
     pub server: &'a ServerName,
@@ -35,25 +35,25 @@ pub struct CounterOwner<'a> {
 }
 
 impl CounterKey {
-    /// The counter that a charge of this holder goes to.
+    /// The counter for a charge.
     ///
-    /// It names the policy, the server unless the scope is the organisation, the counter with its window and align,
-    /// and whose it is. The parts are separated by a character that none of them keeps.
-    pub fn of(charge: &Charge, holder: &CounterOwner<'_>) -> Self {
+    /// The key consists of the policy, the server (unless the scope is the organisation), the counter with its window and
+    /// alignment, the scope, and the grant or session. Separators inside these parts are escaped.
+    pub fn of(charge: &Charge, owner: &CounterOwner<'_>) -> Self {
         let window = match charge.window() {
             LimitWindow::Seconds(seconds) => Cow::Owned(seconds.to_string()),
             LimitWindow::Week => Cow::Borrowed("week"),
             LimitWindow::Month => Cow::Borrowed("month"),
         };
-        let server = if charge.scope() == Scope::Organisation { "" } else { holder.server.as_str() };
-        let session = holder.session.unwrap_or_default();
+        let server = if charge.scope() == Scope::Organisation { "" } else { owner.server.as_str() };
+        let session = owner.session.unwrap_or_default();
         let own = match charge.scope() {
-            Scope::Grant => holder.grant.0.as_ref(),
+            Scope::Grant => owner.grant.0.as_ref(),
             Scope::Session => session,
             Scope::Server | Scope::Organisation => "",
         };
         let parts = [
-            holder.policy.as_str(),
+            owner.policy.as_str(),
             server,
             charge.counter().as_ref(),
             &window,
@@ -73,12 +73,12 @@ impl CounterKey {
         Self(key.into())
     }
 
-    /// The key as it is stored.
+    /// The key as stored.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Takes a stored key.
+    /// Makes a key from its stored form.
     pub(crate) fn from_stored(text: &str) -> Self {
         Self(text.into())
     }
@@ -96,26 +96,26 @@ impl fmt::Display for CounterKey {
     }
 }
 
-/// An amount to take from a counter, if there is room.
+/// An amount to take from a counter if it fits.
 #[derive(Debug, Clone)]
 pub struct CounterCharge {
-    /// Which counter.
+    /// The counter.
     pub key: CounterKey,
-    /// How long it counts.
+    /// The length of the window.
     pub window: LimitWindow,
-    /// When its window begins.
+    /// The alignment of the window.
     pub align: Align,
-    /// What it may reach.
+    /// The limit.
     pub max: Amount,
-    /// What to add.
+    /// The amount to add.
     pub amount: Amount,
 }
 
 impl CounterCharge {
-    /// The claim of a charge.
-    pub fn of(charge: &Charge, holder: &CounterOwner<'_>) -> Self {
+    /// Makes the counter charge for a policy's charge.
+    pub fn of(charge: &Charge, owner: &CounterOwner<'_>) -> Self {
         Self {
-            key: CounterKey::of(charge, holder),
+            key: CounterKey::of(charge, owner),
             window: charge.window(),
             align: charge.align(),
             max: charge.max(),
@@ -124,7 +124,7 @@ impl CounterCharge {
     }
 }
 
-/// What was taken from one counter, and in which stretch.
+/// An amount that was taken from a counter, and the period it counts in.
 #[derive(Debug, Clone)]
 pub(crate) struct AppliedCharge {
     pub key: CounterKey,
@@ -132,34 +132,34 @@ pub(crate) struct AppliedCharge {
     pub billionths: i128,
 }
 
-/// One counter: what was used in the stretches that still count, oldest first.
+/// One counter: the usage in the periods that still count, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CounterState {
     used_by_period: VecDeque<(PeriodIndex, i128)>,
-    /// The second from which on nothing of it counts any more.
+    /// The second from which nothing of it counts any more.
     expiry_second: i64,
 }
 
 impl CounterState {
-    /// Finds the stretch in which `claim` can be taken now.
+    /// Finds the period in which `charge` can be taken now.
     ///
-    /// INVARIANT: the stretch never goes back, whatever the clock does: it is at least the newest that was charged,
-    /// and at least `floor`, below which counters have been forgotten. Looking forgets nothing: a clock that shows a
-    /// later time for a moment must not empty a counter that is then not charged.
+    /// INVARIANT: the period never moves back, whatever the clock does: it is at least the newest charged period and at least
+    /// the period of `floor`, before which counters have been removed. Checking removes nothing: a clock that is briefly ahead
+    /// must not empty a counter that is then not charged.
     ///
     /// # Errors
-    /// There is no room; if waiting helps, the time until there is.
+    /// The charge does not fit; the error is the time until it does, if waiting helps.
     pub fn charge_period(
         &self,
-        claim: &CounterCharge,
+        charge: &CounterCharge,
         now: Timestamp,
         floor: Timestamp,
     ) -> Result<PeriodIndex, Option<Duration>> {
-        let at = |time| period_at(claim.window, claim.align, time);
+        let at = |time| period_at(charge.window, charge.align, time);
         let newest = self.used_by_period.back().map_or(i64::MIN, |(period, _)| *period);
         let current = at(now).max(at(floor)).max(newest);
-        let counting = || self.used_by_period.iter().filter(|(period, _)| is_counted(claim.align, *period, current));
-        let (amount, max) = (claim.amount.billionths(), claim.max.billionths());
+        let counting = || self.used_by_period.iter().filter(|(period, _)| is_counted(charge.align, *period, current));
+        let (amount, max) = (charge.amount.billionths(), charge.max.billionths());
         let mut used: i128 = counting().map(|(_, used)| used).sum();
         if used + amount <= max {
             return Ok(current);
@@ -167,54 +167,54 @@ impl CounterState {
         for (period, leaving) in counting() {
             used -= leaving;
             if used + amount <= max {
-                let until = period_end(claim.window, claim.align, *period).duration_since(now);
+                let until = period_end(charge.window, charge.align, *period).duration_since(now);
                 return Err(Some(until.try_into().unwrap_or(Duration::ZERO)));
             }
         }
         Err(None)
     }
 
-    /// Takes a claim in the stretch that [`CounterState::charge_period`] gave, and forgets what no longer counts then.
-    pub fn charge(&mut self, claim: &CounterCharge, period: PeriodIndex) {
-        self.used_by_period.retain(|(own, _)| is_counted(claim.align, *own, period));
-        let billionths = claim.amount.billionths();
+    /// Adds a charge to the period that [`CounterState::charge_period`] returned, and drops periods that no longer count.
+    pub fn charge(&mut self, charge: &CounterCharge, period: PeriodIndex) {
+        self.used_by_period.retain(|(own, _)| is_counted(charge.align, *own, period));
+        let billionths = charge.amount.billionths();
         match self.used_by_period.back_mut() {
             Some((last, used)) if *last == period => *used += billionths,
             _ => self.used_by_period.push_back((period, billionths)),
         }
-        self.expiry_second = period_end(claim.window, claim.align, period).as_second() + 1;
+        self.expiry_second = period_end(charge.window, charge.align, period).as_second() + 1;
     }
 
-    /// Takes back what was added to a stretch, if it still counts.
+    /// Subtracts an amount from a period, if that still counts.
     pub fn refund(&mut self, period: PeriodIndex, billionths: i128) {
         if let Some((_, used)) = self.used_by_period.iter_mut().find(|(own, _)| *own == period) {
             *used = (*used - billionths).max(0);
         }
     }
 
-    /// What counts now.
+    /// The usage that counted at the last charge.
     pub fn used_billionths(&self) -> i128 {
         self.used_by_period.iter().map(|(_, used)| used).sum()
     }
 
-    /// The second from which on nothing of it counts any more.
+    /// The second from which nothing of it counts any more.
     pub fn expiry_second(&self) -> i64 {
         self.expiry_second
     }
 
-    /// Writes the counter for keeping, but for its end.
+    /// The counter in stored form, without its expiry.
     pub fn encode(&self) -> String {
         let mut text = String::with_capacity(self.used_by_period.len() * 32);
         for (period, used) in &self.used_by_period {
             let comma = if text.is_empty() { "" } else { "," };
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "{comma}{period}:{used}");
         }
         text
     }
 
-    /// Reads a kept counter; none if it is not one.
-    pub fn decode(text: &str, ends: i64) -> Option<Self> {
+    /// Parses a stored counter; `None` if it is malformed.
+    pub fn decode(text: &str, expiry_second: i64) -> Option<Self> {
         let mut used = VecDeque::new();
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
             let (period, amount) = pair.split_once(':')?;
@@ -222,6 +222,6 @@ impl CounterState {
             let is_sane = (-MAX_PERIOD..=MAX_PERIOD).contains(&period) && (0..=MAX_USED_BILLIONTHS).contains(&amount);
             used.push_back(is_sane.then_some((period, amount))?);
         }
-        Some(Self { used_by_period: used, expiry_second: ends })
+        Some(Self { used_by_period: used, expiry_second })
     }
 }

@@ -1,4 +1,4 @@
-//! The counters that are at hand, and the one place where claims are held against them. Pure.
+//! Counters in memory, and the only place where charges are checked against them. Pure functions.
 
 use foldhash::{HashMap, HashMapExt};
 use jiff::Timestamp;
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use crate::counter::{AppliedCharge, CounterCharge, CounterKey, CounterState};
 use crate::ledger::ExhaustedCounter;
 
-/// Counters by key. One that is not there has never been charged, or was forgotten before `floor`.
+/// Counters by key. A missing counter was never charged, or was removed because it expired before `min_window_start`.
 #[derive(Debug)]
 pub(crate) struct CounterMap {
     counters: HashMap<CounterKey, CounterState>,
@@ -15,72 +15,72 @@ pub(crate) struct CounterMap {
 }
 
 impl CounterMap {
-    /// A book without counters.
+    /// An empty map.
     pub fn new() -> Self {
         Self { counters: HashMap::new(), min_window_start: Timestamp::MIN }
     }
 
-    /// Takes all claims or none.
+    /// Takes all charges or none.
     ///
-    /// INVARIANT: nobody else sees the book between looking and taking; it is behind `&mut`.
+    /// INVARIANT: `&mut self` prevents other charges between the check and the update.
     ///
     /// # Errors
-    /// The first claim without room, in their order.
+    /// The first charge that does not fit, in the given order.
     pub fn charge_all(
         &mut self,
-        claims: &[CounterCharge],
+        charges: &[CounterCharge],
         now: Timestamp,
     ) -> Result<Vec<AppliedCharge>, ExhaustedCounter> {
-        let mut taken = Vec::with_capacity(claims.len());
-        for (index, claim) in claims.iter().enumerate() {
-            let room = match self.counters.get(&claim.key) {
-                Some(counter) => counter.charge_period(claim, now, self.min_window_start),
-                None => CounterState::default().charge_period(claim, now, self.min_window_start),
+        let mut applied = Vec::with_capacity(charges.len());
+        for (index, charge) in charges.iter().enumerate() {
+            let period = match self.counters.get(&charge.key) {
+                Some(counter) => counter.charge_period(charge, now, self.min_window_start),
+                None => CounterState::default().charge_period(charge, now, self.min_window_start),
             };
-            let period = room.map_err(|room_in| ExhaustedCounter { charge_index: index, retry_after: room_in })?;
-            taken.push(AppliedCharge { key: claim.key.clone(), period, billionths: claim.amount.billionths() });
+            let period = period.map_err(|retry_after| ExhaustedCounter { charge_index: index, retry_after })?;
+            applied.push(AppliedCharge { key: charge.key.clone(), period, billionths: charge.amount.billionths() });
         }
-        for (claim, taken) in claims.iter().zip(&taken) {
-            self.counters.entry(claim.key.clone()).or_default().charge(claim, taken.period);
+        for (charge, applied) in charges.iter().zip(&applied) {
+            self.counters.entry(charge.key.clone()).or_default().charge(charge, applied.period);
         }
-        Ok(taken)
+        Ok(applied)
     }
 
-    /// Gives back what was taken, where it still counts.
-    pub fn refund_all(&mut self, taken: &[AppliedCharge]) {
-        for taken in taken {
-            if let Some(counter) = self.counters.get_mut(&taken.key) {
-                counter.refund(taken.period, taken.billionths);
+    /// Refunds charges that still count.
+    pub fn refund_all(&mut self, charges: &[AppliedCharge]) {
+        for charge in charges {
+            if let Some(counter) = self.counters.get_mut(&charge.key) {
+                counter.refund(charge.period, charge.billionths);
             }
         }
     }
 
-    /// The counter of a key, if it is at hand.
+    /// The counter with a key, if it is in memory.
     pub fn get(&self, key: &CounterKey) -> Option<&CounterState> {
         self.counters.get(key)
     }
 
-    /// Puts a counter at hand.
+    /// Adds a counter.
     pub fn insert(&mut self, key: CounterKey, counter: CounterState) {
         self.counters.insert(key, counter);
     }
 
-    /// Lets go of a counter.
+    /// Removes a counter.
     pub fn remove(&mut self, key: &str) {
         self.counters.remove(key);
     }
 
-    /// Lets go of all counters.
+    /// Removes all counters.
     pub fn clear(&mut self) {
         self.counters.clear();
     }
 
-    /// How many are at hand.
+    /// Number of counters in memory.
     pub fn len(&self) -> usize {
         self.counters.len()
     }
 
-    /// All that are at hand, in no order.
+    /// All counters in memory, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&CounterKey, &CounterState)> {
         self.counters.iter()
     }

@@ -1,24 +1,23 @@
-//! Which stretch of time a charge belongs to. Functions of a window and a time; nobody reads a clock here.
+//! Maps times to the periods of a window. Pure functions of a window and a time, without a clock.
 //!
-//! A calendar window has one stretch at a time, from its start to the next. A rolling window is cut into 60 slots; a
-//! charge counts until its whole slot is older than the window, so no interval of the window's length holds more than
-//! the limit.
+//! A calendar window has one period at a time, from its start to the next start. A rolling window is divided into 60 slots;
+//! a charge counts until its whole slot is older than the window, so no interval of the window's length exceeds the limit.
 
 use gatelodge_policy::{Align, LimitWindow};
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{RoundMode, Timestamp, ToSpan, Unit, Zoned, ZonedRound};
 
-/// Slots of a rolling window.
+/// Number of slots of a rolling window.
 const ROLLING_SLOTS: i64 = 60;
 const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
 const WEEK_SECONDS: u32 = 7 * 86_400;
 
-/// A stretch of time by its number: for calendar windows the second at which it starts, for rolling ones its slot
-/// since 1970. Later stretches have larger numbers.
+/// Index of a period: the start in seconds for calendar windows, the number of the slot since 1970 for rolling ones. Later
+/// periods have larger indices.
 pub(crate) type PeriodIndex = i64;
 
-/// The stretch that holds a moment.
+/// The period that contains a time.
 pub(crate) fn period_at(window: LimitWindow, align: Align, at: Timestamp) -> PeriodIndex {
     match align {
         Align::Rolling => {
@@ -38,7 +37,7 @@ pub(crate) fn period_at(window: LimitWindow, align: Align, at: Timestamp) -> Per
     }
 }
 
-/// Whether what was charged in `period` still counts when `current` is the newest stretch.
+/// Whether a charge in `period` still counts when `current` is the newest period.
 pub(crate) fn is_counted(align: Align, period: PeriodIndex, current: PeriodIndex) -> bool {
     match align {
         Align::Calendar => period == current,
@@ -46,13 +45,13 @@ pub(crate) fn is_counted(align: Align, period: PeriodIndex, current: PeriodIndex
     }
 }
 
-/// When what was charged in `period` no longer counts.
+/// The time from which a charge in `period` no longer counts.
 pub(crate) fn period_end(window: LimitWindow, align: Align, period: PeriodIndex) -> Timestamp {
     match align {
         Align::Rolling => {
             let slot =
                 i128::from(period + ROLLING_SLOTS + 1) * i128::from(window_seconds(window)) * NANOSECONDS_PER_SECOND;
-            // Rounded up: one nanosecond early would still count.
+            // Rounded up: one nanosecond earlier, the charge still counts.
             let nanosecond = slot.div_euclid(i128::from(ROLLING_SLOTS))
                 + i128::from(slot.rem_euclid(i128::from(ROLLING_SLOTS)) != 0);
             Timestamp::from_nanosecond(nanosecond).unwrap_or(Timestamp::MAX)
@@ -87,7 +86,7 @@ fn to_utc(at: Timestamp) -> Zoned {
     at.to_zoned(TimeZone::UTC)
 }
 
-/// The seconds of a rolling window. A month cannot roll; the language does not load one.
+/// Length of a rolling window in seconds. The policy language does not accept rolling months.
 fn window_seconds(window: LimitWindow) -> u32 {
     match window {
         LimitWindow::Seconds(seconds) => seconds,
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn calendar_windows_start_where_people_expect() {
+    fn calendar_windows_start_at_calendar_boundaries() {
         let now = "2026-11-15T13:37:42.5Z";
         assert_eq!(start(LimitWindow::Seconds(60), now), "2026-11-15T13:37:00Z");
         assert_eq!(start(LimitWindow::Seconds(3_600), now), "2026-11-15T13:00:00Z");
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn calendar_windows_end_where_the_next_one_starts() {
+    fn a_calendar_window_ends_where_the_next_one_starts() {
         for window in [
             LimitWindow::Seconds(1),
             LimitWindow::Seconds(7),
@@ -152,7 +151,7 @@ mod tests {
         let window = LimitWindow::Seconds(60);
         let charged = at("2026-11-15T12:00:00.999Z");
         let period = period_at(window, Align::Rolling, charged);
-        // Its slot is the second from 12:00:00 to 12:00:01.
+        // The slot is the second from 12:00:00 to 12:00:01.
         assert_eq!(period_end(window, Align::Rolling, period), at("2026-11-15T12:01:01Z"));
         let current = |now: &str| period_at(window, Align::Rolling, at(now));
         assert!(is_counted(Align::Rolling, period, current("2026-11-15T12:01:00.999999999Z")));
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn rolling_slots_end_exactly_where_they_stop_to_count() {
+    fn a_rolling_slot_stops_counting_exactly_at_its_end() {
         for seconds in [1, 7, 59, 61, 900, 86_400, LimitWindow::MAX_SECONDS] {
             let window = LimitWindow::Seconds(seconds);
             let period = period_at(window, Align::Rolling, at("2026-11-15T13:37:42.123456789Z"));

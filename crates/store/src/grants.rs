@@ -1,4 +1,4 @@
-//! Grants: what a token lets its bearer reach. The token itself is never kept, only its hash.
+//! Grants: the servers that a token gives access to. Only the hash of the token is stored.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,13 +14,13 @@ use crate::admin_log::AdminEntry;
 use crate::token::TokenHash;
 use crate::validated_name::{PolicyName, ServerName};
 
-/// A grant's id. It stays when the token is rotated, so that counters do.
+/// Id of a grant. It survives the rotation of the token, so counters do too.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GrantId(pub Arc<str>);
 
 impl GrantId {
-    /// Makes an id that no other grant has: 80 random bits.
+    /// Makes a unique id from 80 random bits.
     pub(crate) fn random() -> Result<Self, StoreError> {
         let mut random = [0; 10];
         getrandom::fill(&mut random).map_err(|error| StoreError::Unavailable(error.to_string()))?;
@@ -34,81 +34,81 @@ impl fmt::Display for GrantId {
     }
 }
 
-/// Whether the policy of an attachment refuses.
+/// Whether the policy of an attachment is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EnforcementMode {
-    /// What the policy refuses is refused.
+    /// Calls that the policy refuses are refused.
     Enforce,
-    /// What the policy refuses is recorded and sent all the same.
+    /// Calls that the policy refuses are recorded and sent all the same.
     Observe,
 }
 
-/// What a grant has for one server.
+/// A server that a grant gives access to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantAttachment {
-    /// The server it may reach.
+    /// The server.
     pub server: ServerName,
-    /// By which policy; without one every call is refused.
+    /// The policy; without one, every call is refused.
     pub policy: Option<PolicyName>,
-    /// Whether the policy refuses.
+    /// Whether the policy is enforced.
     pub mode: EnforcementMode,
 }
 
 /// One grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Its id.
+    /// Id of the grant.
     pub id: GrantId,
-    /// What people call it. No two grants that are not revoked have the same.
+    /// Name of the grant for people; unique among grants that are not revoked.
     pub label: String,
-    /// Facts that policies may look at.
+    /// Labels that policies can refer to.
     pub labels: BTreeMap<String, String>,
-    /// The hash of its token.
+    /// Hash of the token.
     pub token: TokenHash,
-    /// What it may reach, by server.
+    /// The servers it gives access to, by name.
     pub attachments: Vec<GrantAttachment>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it ends by itself.
+    /// Time at which it expires.
     pub expires_at: Option<Timestamp>,
-    /// The oldest revision of the protocol that its bearer may speak, as it is written on the wire; none for any.
+    /// The oldest protocol revision that the client may use, as on the wire; `None` for any.
     pub minimum_revision: Option<String>,
-    /// When somebody ended it.
+    /// Time at which it was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// A grant to be made.
+/// A grant to create.
 #[derive(Debug, Clone)]
 pub struct NewGrant {
-    /// What people call it.
+    /// Name of the grant for people.
     pub label: String,
-    /// Facts that policies may look at.
+    /// Labels that policies can refer to.
     pub labels: BTreeMap<String, String>,
-    /// The hash of its token.
+    /// Hash of the token.
     pub token: TokenHash,
-    /// What it may reach.
+    /// The servers it gives access to.
     pub attachments: Vec<GrantAttachment>,
-    /// When it is made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it ends by itself.
+    /// Time at which it expires.
     pub expires_at: Option<Timestamp>,
-    /// The oldest revision of the protocol that its bearer may speak, as it is written on the wire; none for any.
+    /// The oldest protocol revision that the client may use, as on the wire; `None` for any.
     pub minimum_revision: Option<String>,
 }
 
-/// Keeps grants. Each change and its entry in the admin log are one step: both are kept, or neither.
+/// Stores grants. Each change and its entry in the admin log are one atomic step.
 #[async_trait]
 pub trait Grants: Send + Sync {
-    /// Makes a grant under a new id. `Conflict` if one that is not revoked has the label, or any has the token.
-    /// The entry's detail gets the id as `id`.
+    /// Creates a grant with a new id. `Conflict` if a grant that is not revoked has the label, or any grant has the token.
+    /// The store adds the id to the detail of the entry, as `id`.
     async fn create(&self, grant: NewGrant, entry: AdminEntry) -> Result<GrantId, StoreError>;
-    /// All grants, also ended ones, by label and then by age.
+    /// All grants, including expired and revoked ones, ordered by label and then by age.
     async fn list(&self) -> Result<Vec<Grant>, StoreError>;
-    /// Finds a grant by its id, or one that is not revoked by its label. `NotFound` if there is none.
+    /// Finds a grant by its id, or one that is not revoked by its label. `NotFound` if it does not exist.
     async fn get(&self, id_or_label: &str) -> Result<Grant, StoreError>;
-    /// Gives the grant another token; the old one ends at once. Its expiry is set anew.
-    /// `NotFound` for a grant that is not there, `Conflict` for one that is revoked.
+    /// Replaces the token of a grant and sets its expiry; the old token becomes invalid at once.
+    /// `NotFound` if there is no such grant, `Conflict` if it is revoked.
     async fn rotate(
         &self,
         id: &GrantId,
@@ -116,10 +116,10 @@ pub trait Grants: Send + Sync {
         expires_at: Option<Timestamp>,
         entry: AdminEntry,
     ) -> Result<(), StoreError>;
-    /// Ends the grant. `Conflict` if it has ended already: what changes nothing leaves no entry.
+    /// Revokes a grant. `Conflict` if it is already revoked, so that no entry is written without a change.
     async fn revoke(&self, id: &GrantId, at: Timestamp, entry: AdminEntry) -> Result<(), StoreError>;
-    /// Says what the grant has for a server, in place of what it had.
+    /// Adds an attachment to a grant, replacing the one for the same server.
     async fn attach(&self, id: &GrantId, attachment: GrantAttachment, entry: AdminEntry) -> Result<(), StoreError>;
-    /// Takes a server from the grant. `NotFound` if it had none.
+    /// Removes the attachment of a server. `NotFound` if it does not exist.
     async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminEntry) -> Result<(), StoreError>;
 }

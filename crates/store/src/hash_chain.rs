@@ -1,4 +1,4 @@
-//! The hash chain of a log: each row's hash covers the row and the hash before it.
+//! Hash chain of a log: the hash of each row covers the row and the preceding hash.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,15 +7,15 @@ use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// A SHA-256.
+/// A SHA-256 hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowHash(pub [u8; 32]);
 
 impl RowHash {
-    /// What stands before the first row.
+    /// The hash in front of the first row.
     pub const ZERO: Self = Self([0; 32]);
 
-    /// The hash of a row that follows the one with this hash.
+    /// The hash of the row that follows the one with this hash.
     pub(crate) fn next(&self, seq: u64, at: i64, body: &str) -> Self {
         let mut digest = Sha256::new();
         digest.update(self.0);
@@ -32,14 +32,22 @@ impl fmt::Display for RowHash {
     }
 }
 
-/// The end of a chain: the last row and its hash. Whoever keeps it elsewhere can tell later that nothing before it
-/// was changed. Written as `SEQ:HASH`.
+/// Head of a hash chain: the number and hash of the newest row. A copy kept elsewhere proves later that no earlier row was
+/// changed. Written as `SEQ:HASH`.
+///
+/// ```
+/// use gatelodge_store::ChainHead;
+///
+/// let text = ChainHead::EMPTY.to_string();
+/// assert_eq!(text, format!("0:{}", "0".repeat(64)));
+/// assert_eq!(text.parse(), Ok(ChainHead::EMPTY));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ChainHead {
-    /// The number of the last row; 0 for an empty log.
+    /// Sequence number of the newest row; 0 for an empty log.
     pub seq: u64,
-    /// Its hash.
+    /// Hash of the newest row.
     pub hash: RowHash,
 }
 
@@ -47,16 +55,16 @@ impl ChainHead {
     /// The head of an empty log.
     pub const EMPTY: Self = Self { seq: 0, hash: RowHash::ZERO };
 
-    /// The end after one more row.
+    /// The head after one more row.
     pub(crate) fn next(&self, at: i64, body: &str) -> Self {
         let seq = self.seq + 1;
         Self { seq, hash: self.hash.next(seq, at, body) }
     }
 }
 
-/// A text that is no head.
+/// Error returned when a string is not a valid `SEQ:HASH`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a head is written as a number, a colon and 64 hexadecimal digits")]
+#[error("a chain head consists of a number, a colon and 64 hexadecimal digits")]
 pub struct ParseChainHeadError;
 
 impl FromStr for ChainHead {
@@ -90,40 +98,40 @@ impl From<ChainHead> for String {
     }
 }
 
-/// Where a chain does not hold.
+/// The first inconsistency of a hash chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChainBreak {
-    /// A row is missing, or two have changed places.
-    #[error("row {expected} is missing: row {found} stands in its place")]
+    /// A row is missing, or two rows were swapped.
+    #[error("row {expected} is missing: row {found} is in its place")]
     Gap {
-        /// The row that should be here.
+        /// Expected sequence number.
         expected: u64,
-        /// The one that is.
+        /// Sequence number found.
         found: u64,
     },
-    /// The row, or the hash of the one before it, is not what it was when it was written.
+    /// The row or the preceding hash was changed after it was written.
     #[error("row {seq} was changed after it was written")]
     Modified {
-        /// Which row.
+        /// Sequence number of the row.
         seq: u64,
     },
-    /// Rows that were there are gone from the end.
-    #[error("the log ends at row {end}, but it once had row {known}: its end was cut off")]
+    /// Rows are missing at the end.
+    #[error("the log ends at row {end}, but a known head has row {known}: rows were removed from its end")]
     Truncated {
-        /// The last row.
+        /// Sequence number of the last row.
         end: u64,
-        /// A row that was there.
+        /// Sequence number of the known head.
         known: u64,
     },
-    /// A row has another hash than a head that was kept says.
-    #[error("row {seq} has another hash than the kept head says: the log was written anew")]
+    /// The hash of a row differs from that of a known head.
+    #[error("the hash of row {seq} differs from the known head: the log was rewritten")]
     Rewritten {
-        /// Which row.
+        /// Sequence number of the row.
         seq: u64,
     },
 }
 
-/// Walks a chain, row by row.
+/// Verifies a chain row by row.
 #[derive(Debug)]
 pub(crate) struct ChainVerifier {
     head: ChainHead,
@@ -131,14 +139,14 @@ pub(crate) struct ChainVerifier {
 }
 
 impl ChainVerifier {
-    /// Starts behind `anchor`, and holds the rows against heads that were kept elsewhere.
+    /// Starts after `anchor` and compares the rows with heads that are known from elsewhere.
     pub fn start(anchor: ChainHead, known: Vec<ChainHead>) -> Result<Self, ChainBreak> {
-        let walk = Self { head: anchor, known_heads: known };
-        walk.check_known_heads()?;
-        Ok(walk)
+        let verifier = Self { head: anchor, known_heads: known };
+        verifier.check_known_heads()?;
+        Ok(verifier)
     }
 
-    /// Takes the next row.
+    /// Verifies the next row.
     pub fn verify_row(&mut self, seq: u64, at: i64, body: &str, hash: RowHash) -> Result<(), ChainBreak> {
         let expected = self.head.seq + 1;
         if seq != expected {
@@ -159,7 +167,7 @@ impl ChainVerifier {
         }
     }
 
-    /// Ends the walk: whatever is known to have been there must have come by.
+    /// Ends the verification: every known head must have been reached.
     pub fn finish(self) -> Result<ChainHead, ChainBreak> {
         match self.known_heads.iter().map(|head| head.seq).max() {
             Some(known) if known > self.head.seq => Err(ChainBreak::Truncated { end: self.head.seq, known }),
@@ -182,33 +190,33 @@ mod tests {
         rows
     }
 
-    fn walk(rows: &[(u64, i64, String, RowHash)], known: Vec<ChainHead>) -> Result<ChainHead, ChainBreak> {
-        let mut walk = ChainVerifier::start(ChainHead::EMPTY, known)?;
+    fn verify(rows: &[(u64, i64, String, RowHash)], known: Vec<ChainHead>) -> Result<ChainHead, ChainBreak> {
+        let mut verifier = ChainVerifier::start(ChainHead::EMPTY, known)?;
         for (seq, at, body, hash) in rows {
-            walk.verify_row(*seq, *at, body, *hash)?;
+            verifier.verify_row(*seq, *at, body, *hash)?;
         }
-        walk.finish()
+        verifier.finish()
     }
 
     #[test]
-    fn whatever_is_done_to_a_row_is_found() {
+    fn any_tampering_with_a_row_is_found() {
         let rows = chain(&["a", "b", "c"]);
-        let head = walk(&rows, vec![]).expect("a whole chain");
+        let head = verify(&rows, vec![]).expect("a whole chain");
         assert_eq!(head.to_string().parse(), Ok(head));
 
         let mut changed = rows.clone();
         changed[1].2 = "B".into();
-        assert_eq!(walk(&changed, vec![]), Err(ChainBreak::Modified { seq: 2 }));
+        assert_eq!(verify(&changed, vec![]), Err(ChainBreak::Modified { seq: 2 }));
         let mut later = rows.clone();
         later[1].1 = 8;
-        assert_eq!(walk(&later, vec![]), Err(ChainBreak::Modified { seq: 2 }));
+        assert_eq!(verify(&later, vec![]), Err(ChainBreak::Modified { seq: 2 }));
         let dropped = [rows[0].clone(), rows[2].clone()];
-        assert_eq!(walk(&dropped, vec![]), Err(ChainBreak::Gap { expected: 2, found: 3 }));
+        assert_eq!(verify(&dropped, vec![]), Err(ChainBreak::Gap { expected: 2, found: 3 }));
         let swapped = [rows[1].clone(), rows[0].clone(), rows[2].clone()];
-        assert_eq!(walk(&swapped, vec![]), Err(ChainBreak::Gap { expected: 1, found: 2 }));
-        assert_eq!(walk(&rows[..2], vec![head]), Err(ChainBreak::Truncated { end: 2, known: 3 }));
+        assert_eq!(verify(&swapped, vec![]), Err(ChainBreak::Gap { expected: 1, found: 2 }));
+        assert_eq!(verify(&rows[..2], vec![head]), Err(ChainBreak::Truncated { end: 2, known: 3 }));
         let other = chain(&["a", "b", "d"]);
-        assert_eq!(walk(&other, vec![head]), Err(ChainBreak::Rewritten { seq: 3 }));
-        assert!(walk(&rows, vec![head, ChainHead::EMPTY]).is_ok());
+        assert_eq!(verify(&other, vec![head]), Err(ChainBreak::Rewritten { seq: 3 }));
+        assert!(verify(&rows, vec![head, ChainHead::EMPTY]).is_ok());
     }
 }

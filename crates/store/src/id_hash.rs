@@ -1,20 +1,20 @@
-//! Hashes of ids that others gave or were given: what is kept of them, so that who reads the store cannot use them.
+//! Hashes of session and task ids. Only the hash is stored, so that a reader of the store cannot use the ids.
 
 use std::fmt;
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-/// The hash by which a session or a task is found.
+/// The hash under which a session or task is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IdHash([u8; 32]);
 
 impl IdHash {
-    /// The hash of an id, and of whatever it takes to tell it from others like it.
+    /// Hashes an id together with the parts that distinguish it, such as its server.
     pub fn of(parts: &[&str]) -> Self {
         let mut hasher = Sha256::new();
         for part in parts {
-            // With its length, so that no two lists of parts are one text.
+            // Each part is prefixed by its length, so that different lists of parts never have the same input.
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part.as_bytes());
         }
@@ -25,7 +25,7 @@ impl IdHash {
         &self.0
     }
 
-    /// A hash that was kept.
+    /// Makes a hash from its stored form.
     pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_told_apart() {
+    fn different_parts_have_different_hashes() {
         assert_eq!(IdHash::of(&["a", "b"]), IdHash::of(&["a", "b"]));
         assert_ne!(IdHash::of(&["ab"]), IdHash::of(&["a", "b"]));
         assert_ne!(IdHash::of(&["a", ""]), IdHash::of(&["", "a"]));

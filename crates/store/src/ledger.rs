@@ -15,64 +15,64 @@ use crate::counter::{AppliedCharge, CounterCharge, CounterKey};
 use crate::hash_chain::{ChainBreak, ChainHead};
 use crate::log_page::ChainedRow;
 
-/// What a call took. If the process dies with it, it is spent.
+/// Charges that a call has taken. If the process dies, they are spent.
 #[derive(Debug, Default)]
-#[must_use = "a reservation is spent by sending the call, or given back by `release`"]
+#[must_use = "a reservation is spent by sending the call, or refunded by `release`"]
 pub struct Reservation {
     pub(crate) charges: Vec<AppliedCharge>,
 }
 
-/// The answer to a reservation.
+/// Result of a reservation.
 #[derive(Debug)]
 pub enum ReserveOutcome {
-    /// All charges were taken and the intent is written.
+    /// All charges were taken and the intent was written.
     Taken(Reservation),
-    /// One counter had no room; nothing was taken and nothing written.
+    /// A counter was exhausted; nothing was charged or written.
     Exhausted(ExhaustedCounter),
 }
 
-/// The first counter without room.
+/// The first exhausted counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExhaustedCounter {
-    /// Which of the claims.
+    /// Index of the charge that did not fit.
     pub charge_index: usize,
-    /// How long until there is room; none if waiting does not help.
+    /// Time until the charge fits; `None` if waiting does not help.
     pub retry_after: Option<Duration>,
 }
 
 /// A row of the call log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CallLogRow {
-    /// Its number.
+    /// Sequence number of the row.
     pub seq: u64,
-    /// What it says.
+    /// The record.
     #[serde(flatten)]
     pub record: CallRecord,
 }
 
-/// Which rows to show.
+/// Filter for rows of the call log.
 #[derive(Debug, Clone, Default)]
 pub struct CallLogFilter {
-    /// Only rows behind this one.
+    /// Only rows after this sequence number.
     pub after: Option<u64>,
-    /// Only rows before this one.
+    /// Only rows before this sequence number.
     pub before: Option<u64>,
-    /// Only of the grant with this id or label.
+    /// Only rows of the grant with this id or label.
     pub grant: Option<String>,
-    /// Only of this server.
+    /// Only rows of this server.
     pub server: Option<String>,
-    /// Only about this tool, resource or prompt.
+    /// Only rows about this tool, resource or prompt.
     pub target: Option<String>,
-    /// Only of this call.
+    /// Only rows of this call.
     pub call: Option<String>,
-    /// Only what was refused, or would have been.
+    /// Only calls that were refused, or would have been.
     pub refused_only: bool,
-    /// At most so many: the newest.
+    /// Maximum number of rows; the newest are returned.
     pub limit: usize,
 }
 
 impl CallLogFilter {
-    /// Whether a row is to be shown, as far as it alone can tell.
+    /// Whether the filter matches a row, regardless of `limit`.
     pub fn admits(&self, row: &CallLogRow) -> bool {
         let CallRecord { kind, call, grant, label, server, target, observed, .. } = &row.record;
         let is = |wanted: &Option<String>, own: Option<&str>| match wanted {
@@ -90,72 +90,72 @@ impl CallLogFilter {
     }
 }
 
-/// A counter as it stands.
+/// Usage of a counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterUsage {
-    /// Which.
+    /// The counter.
     pub key: CounterKey,
-    /// What was used in the window of its last charge, which may have passed.
+    /// Amount used in the window of its last charge, which may have passed.
     pub used: Amount,
 }
 
-/// What a walk along a chain found.
+/// Result of verifying a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainReport {
-    /// How many rows were looked at.
+    /// Number of verified rows.
     pub rows: u64,
-    /// The end of the chain as far as it holds.
+    /// The last row up to which the chain is valid.
     pub head: ChainHead,
-    /// Where it does not hold.
+    /// The first break of the chain.
     pub chain_break: Option<ChainBreak>,
-    /// The note that there were rows and no head beside them, if there is one: nothing told then whether the end was
-    /// cut off. It stays until somebody removes it.
+    /// Marker file that is left when a log with rows had no head file, so that a truncation could not be detected. It stays
+    /// until an operator removes it.
     pub missing_head_marker: Option<PathBuf>,
 }
 
 /// Counters and the call log.
 ///
-/// Windows follow the ledger's own clock. What a call waits for (`reservation`, `release`, `write`, `flush`) answers within
-/// two seconds; where it cannot do what it should, it answers [`StoreError::Unavailable`] and has done nothing. What
-/// reads or removes rows takes as long as there are rows, and nothing else waits for it.
+/// Windows follow the clock of the ledger. The methods that calls wait for (`reserve`, `release`, `write`, `flush`) return
+/// within two seconds; on failure they return [`StoreError::Unavailable`] and have had no effect. Methods that read or
+/// remove rows take time in proportion to the number of rows, but block no other method.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Takes all claims or none, and writes the intent, in one step that a killed process does not lose.
+    /// Takes all charges or none and writes the intent, in one step that survives a killed process.
     ///
-    /// The first claim without room, in their order, is the one that is named. Two claims never have the same key.
-    /// If the caller stops waiting, whatever was taken is given back.
+    /// Reports the first charge that does not fit, in the given order. No two charges may have the same key. If the caller
+    /// stops waiting, charges that were taken are refunded.
     async fn reserve(&self, charges: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError>;
 
-    /// Gives back what a call took that was never sent, and writes how it ended. Queued: it waits for room in the
-    /// queue, not for the disk. What no longer counts is not given back.
+    /// Refunds the charges of a call that was not sent, and writes its outcome. Queued: waits for space in the queue, not for
+    /// the disk. Charges that no longer count are not refunded.
     async fn release(&self, reservation: Reservation, outcome: &CallRecord) -> Result<(), StoreError>;
 
-    /// Writes a row. Queued like [`Ledger::reservation_release`].
+    /// Writes a row. Queued like [`Ledger::release`].
     async fn write(&self, record: &CallRecord) -> Result<(), StoreError>;
 
-    /// Waits until everything queued before is written, as durable as a reservation.
+    /// Waits until everything queued before is written, as durably as a reservation.
     async fn flush(&self) -> Result<(), StoreError>;
 
-    /// The newest rows that match, oldest of them first.
+    /// The newest matching rows, oldest first.
     async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError>;
 
-    /// The next rows behind a number, oldest first, as they are kept; none if there are no more. It gives so many that
-    /// they are little to hold.
+    /// The next page of stored rows after a sequence number, oldest first; empty if there are no more. Pages are limited in
+    /// size.
     async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError>;
 
-    /// The end of the chain.
+    /// The head of the chain.
     async fn head(&self) -> Result<ChainHead, StoreError>;
 
-    /// Walks the whole chain from its anchor, against the head that is kept apart and those that are given.
+    /// Verifies the whole chain from its anchor, against the head file and the given heads.
     async fn verify(&self, known: Vec<ChainHead>) -> Result<ChainReport, StoreError>;
 
-    /// Removes rows older than a time, keeps the last one's hash as the anchor, and writes a row that says so.
-    /// Gives the number of rows removed.
+    /// Removes rows older than a time, keeps the hash of the last one as the anchor, and writes a row about the pruning.
+    /// Returns the number of removed rows.
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
 
-    /// The counters, by key.
+    /// The counters, ordered by key.
     async fn usage(&self) -> Result<Vec<CounterUsage>, StoreError>;
 }
 
-/// A ledger that several parts share.
+/// A ledger shared by several parts of the program.
 pub type SharedLedger = Arc<dyn Ledger>;

@@ -1,7 +1,7 @@
-//! What outlives a request: servers, grants, policies, counters, and the two logs.
+//! Persistent state: servers, grants, policies, tool pins, sessions, counters, and the two hash-chained logs.
 //!
-//! One small trait for each, and backends behind them that pass one suite. Nothing here knows of HTTP or of MCP.
-//! There is no gateway without a store: where one cannot answer, the call is refused.
+//! There is one small trait for each, and all backends pass the same conformance suite. The crate knows nothing of HTTP or
+//! MCP. There is no gateway without a store: if the store fails, calls are refused.
 
 mod admin_log;
 mod call_record;
@@ -51,19 +51,19 @@ pub use token::{GrantToken, HashedToken, TokenError, TokenHash};
 pub use tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
 pub use validated_name::{ParseNameError, PolicyName, ServerName};
 
-/// Why a store did not do what it was asked.
+/// Error of a store operation.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached, is full, locked or read-only. The same may succeed later.
+    /// The store cannot be reached, is full, locked or read-only. A retry may succeed.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// There is no such thing.
+    /// The object does not exist.
     #[error("there is no {0}")]
     NotFound(String),
-    /// There is one already, or something else refers to it.
+    /// The object exists already, or is referred to by another one.
     #[error("{0}")]
     Conflict(String),
-    /// What is stored cannot be read; somebody has to look.
-    #[error("the store holds what cannot be read: {0}")]
+    /// Stored data cannot be read; an operator has to repair it.
+    #[error("stored data is corrupt: {0}")]
     Corrupt(String),
 }

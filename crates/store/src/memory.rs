@@ -1,4 +1,4 @@
-//! A store in memory, for tests and demonstrations: every promise but that it outlives the process.
+//! A store in memory, for tests and demonstrations. It meets all requirements except that it does not outlive the process.
 
 mod admin_log;
 mod change_feed;
@@ -31,13 +31,29 @@ use crate::validated_name::{PolicyName, ServerName};
 
 pub(crate) use tool_pins::{no_override_error, stale_definition_error, tools_unknown_error};
 
-/// All of a store, in memory.
+/// All parts of a store, in memory.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use gatelodge_store::{CallId, CallRecord, Ledger, ManualClock, MemoryStore, RecordKind, ReserveOutcome};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(async {
+/// let now = "2026-11-15T12:00:00Z".parse().expect("a time");
+/// let store = MemoryStore::new(Arc::new(ManualClock::at(now)));
+/// let intent = CallRecord::new(RecordKind::Intent, CallId::new(now, [7; 10]), now);
+/// let outcome = store.reserve(Vec::new(), &intent).await?;
+/// assert!(matches!(outcome, ReserveOutcome::Taken(_)));
+/// assert_eq!(Ledger::head(&store).await?.seq, 1);
+/// # Ok::<(), gatelodge_store::StoreError>(())
+/// # }).expect("reserved");
+/// ```
 #[derive(Debug)]
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     state: Mutex<MemoryState>,
     ledger: Mutex<ledger::MemoryLedgerState>,
-    /// Counts the changes of servers, grants and policies; each writer adds one, `ChangeFeed` listens.
+    /// Version of the state: writers increment it, `ChangeFeed` waits for changes.
     version: watch::Sender<u64>,
 }
 
@@ -46,16 +62,16 @@ struct MemoryState {
     servers: BTreeMap<ServerName, StoredServer>,
     /// The versions of each policy, oldest first; never empty.
     policies: BTreeMap<PolicyName, Vec<StoredPolicy>>,
-    /// In the order in which they were made.
+    /// In order of creation.
     grants: Vec<Grant>,
-    /// What is known of each server's tools.
+    /// Pinned and listed tools of each server.
     tools: BTreeMap<ServerName, ServerTools>,
     sessions: BTreeMap<IdHash, SessionRow>,
     tasks: BTreeMap<IdHash, TaskOwner>,
     admin_log: Vec<MemoryLogRow>,
 }
 
-/// A row of a log, as its hash covers it.
+/// A row of a log, as covered by its hash.
 #[derive(Debug)]
 struct MemoryLogRow {
     at: i64,
@@ -64,7 +80,7 @@ struct MemoryLogRow {
 }
 
 impl MemoryStore {
-    /// An empty store whose windows follow a clock.
+    /// An empty store whose windows follow `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let (version, _) = watch::channel(0);
         Self { clock, state: Mutex::default(), ledger: Mutex::new(ledger::MemoryLedgerState::new()), version }
@@ -74,13 +90,13 @@ impl MemoryStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes something and writes its entry, or does neither. `work` changes nothing where it fails.
+    /// Applies a change and writes its entry, or does neither. `work` must not change anything if it fails.
     fn change<T>(
         &self,
         mut entry: AdminEntry,
         work: impl FnOnce(&mut MemoryState, &mut AdminEntry) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        // What could not be put into words is found before anything is changed.
+        // An entry that cannot be serialised is refused before anything changes.
         entry.to_body()?;
         let mut state = self.state();
         let done = work(&mut state, &mut entry)?;
@@ -97,7 +113,7 @@ fn append(log: &mut Vec<MemoryLogRow>, end: ChainHead, at: i64, body: String) {
     log.push(MemoryLogRow { at, body, head });
 }
 
-/// A page of a log behind a number.
+/// A page of a log after a sequence number.
 fn page_after(log: &[MemoryLogRow], anchor: ChainHead, after: u64) -> Vec<ChainedRow> {
     let (mut end, mut page) = (anchor, LogPage::default());
     for MemoryLogRow { at, body, head } in log {

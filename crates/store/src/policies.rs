@@ -1,4 +1,4 @@
-//! Policies as versions. A version is never changed and never removed.
+//! Policies, stored as versions. A version is never changed or removed.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -19,22 +19,22 @@ impl std::fmt::Display for PolicyVersion {
     }
 }
 
-/// One version of a policy, as it was written.
+/// One version of a policy, as written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredPolicy {
     /// The policy's name.
     pub name: PolicyName,
-    /// Which version.
+    /// Number of the version.
     pub version: PolicyVersion,
     /// The document.
     pub text: String,
-    /// Whether the document is YAML; else it is JSON.
+    /// Whether the document is YAML; otherwise it is JSON.
     pub is_yaml: bool,
-    /// The version that this one puts back, if it does.
+    /// The version that this one restores, if any.
     pub restores: Option<PolicyVersion>,
-    /// When it was put.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Who put it, as the operating system says.
+    /// The operating system user that created it.
     pub created_by: String,
 }
 
@@ -43,26 +43,26 @@ pub struct StoredPolicy {
 pub struct PolicySummary {
     /// The policy's name.
     pub name: PolicyName,
-    /// The version in force.
+    /// The active version.
     pub version: PolicyVersion,
-    /// When that was put.
+    /// Time at which that version was created.
     pub created_at: Timestamp,
-    /// Who put it.
+    /// The user that created it.
     pub created_by: String,
 }
 
-/// Keeps policies. That a text is a good policy is for the caller to see to.
+/// Stores policies. The caller must check that a text is a valid policy.
 ///
-/// A version and its entry in the admin log are one step: both are kept, or neither.
+/// A version and its entry in the admin log are written in one atomic step.
 #[async_trait]
 pub trait Policies: Send + Sync {
-    /// Puts a new version, whose number is one above the last, and gives that number.
-    /// What `policy.version` says is not looked at. The entry's detail gets the number as `version`.
+    /// Adds a version with the next number and returns that number; `policy.version` is ignored.
+    /// The store adds the number to the detail of the entry, as `version`.
     async fn put(&self, policy: StoredPolicy, entry: AdminEntry) -> Result<PolicyVersion, StoreError>;
-    /// All policies, by name, at their versions in force.
+    /// The active versions of all policies, ordered by name.
     async fn list(&self) -> Result<Vec<PolicySummary>, StoreError>;
-    /// One version, or the one in force. `NotFound` if there is none.
+    /// One version, or the active one. `NotFound` if it does not exist.
     async fn get(&self, name: &PolicyName, version: Option<PolicyVersion>) -> Result<StoredPolicy, StoreError>;
-    /// All versions of a policy, newest first. `NotFound` if there is none.
+    /// All versions of a policy, newest first. `NotFound` if there are none.
     async fn versions(&self, name: &PolicyName) -> Result<Vec<StoredPolicy>, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! The servers that were added by people at the command line or in the console.
+//! Servers that were added with the command line or in the console.
 
 use std::collections::BTreeMap;
 
@@ -10,33 +10,32 @@ use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::validated_name::ServerName;
 
-/// One upstream.
+/// An upstream server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredServer {
-    /// Its name, the last part of its URL at the gateway.
+    /// Name of the server, the last part of its URL at the gateway.
     pub name: ServerName,
-    /// Where it listens.
+    /// URL at which it listens.
     pub url: String,
-    /// Headers to send with each request, as they were written: `${NAME}` stands for a variable of the environment,
-    /// so that no secret is stored.
+    /// Headers for each request, as written: `${NAME}` refers to an environment variable, so that no secret is stored.
     pub headers: BTreeMap<String, String>,
-    /// Whether the call log keeps the arguments of its calls, redacted.
+    /// Whether the call log keeps the redacted arguments of its calls.
     pub log_arguments: bool,
-    /// Whether nothing of what it offers is accepted before a person has looked.
+    /// Whether its tool definitions are pinned only after a review.
     pub review: bool,
-    /// Whether new tools are accepted as they come.
+    /// Whether new tools are pinned automatically.
     pub accept_new: bool,
-    /// When it was added.
+    /// Time at which it was added.
     pub created_at: Timestamp,
 }
 
-/// Keeps servers. Each change and its entry in the admin log are one step: both are kept, or neither.
+/// Stores servers. Each change and its entry in the admin log are one atomic step.
 #[async_trait]
 pub trait Servers: Send + Sync {
-    /// Adds a server. `Conflict` if there is one of that name.
+    /// Adds a server. `Conflict` if the name is taken.
     async fn add(&self, server: StoredServer, entry: AdminEntry) -> Result<(), StoreError>;
-    /// Removes a server and what grants have for it. `NotFound` if there is none.
+    /// Removes a server and its attachments. `NotFound` if it does not exist.
     async fn remove(&self, name: &ServerName, entry: AdminEntry) -> Result<(), StoreError>;
-    /// All servers, by name.
+    /// All servers, ordered by name.
     async fn list(&self) -> Result<Vec<StoredServer>, StoreError>;
 }

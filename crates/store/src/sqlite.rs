@@ -1,6 +1,6 @@
-//! SQLite: two files in one directory. `state.db` holds what people set up, `ledger.db` what calls use up.
+//! SQLite backend: two databases in one directory. `state.db` holds the setup, `ledger.db` the counters and the call log.
 //!
-//! Several processes may have both open at once: a gateway, and the command line beside it.
+//! Several processes may have both open at once, such as a gateway and the command line.
 
 mod chain_head_file;
 mod db_file;
@@ -19,118 +19,124 @@ pub use state::SqliteState;
 
 use crate::StoreError;
 
-/// What a reservation survives.
+/// Failures that a confirmed reservation survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// A killed process at once, a power cut 50 ms later. The default: a call costs no wait for the disk.
+    /// A killed process at once, a power failure after 50 ms. The default: a call does not wait for the disk.
     #[default]
     Process,
-    /// A power cut, too: the disk has it before the answer.
+    /// Also a power failure: the data is on the disk before the reply.
     Power,
 }
 
-/// Why a store cannot be opened.
+/// Reasons why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenStoreError {
-    /// The directory or a file in it cannot be made or looked at.
-    #[error("cannot create or look at `{path}`")]
+    /// The directory or a file in it cannot be created or accessed.
+    #[error("cannot create or access `{path}`")]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// There is no store, and none was to be made.
+    /// There is no database, and the caller did not ask to create one.
     #[error("there is no database `{path}`")]
     Missing {
-        /// Where it was looked for.
+        /// The expected path.
         path: PathBuf,
     },
-    /// The database is gone, or empty, although the head beside it tells of rows.
+    /// The database is missing or empty although its head file records rows.
     #[error(
-        "`{path}` is gone or empty, but `{head}` says that it had {rows} rows; restore it, or remove `{head}` by hand: \
-         then it begins anew, and what it held is lost, all that limits counted among it"
+        "`{path}` is missing or empty, but `{head}` records {rows} rows; restore the database, or remove `{head}` to \
+         start with an empty one: all recorded calls and counters are then lost"
     )]
     Lost {
-        /// Where it was looked for.
+        /// The expected path of the database.
         path: PathBuf,
-        /// The head.
+        /// The head file.
         head: PathBuf,
-        /// The number of its last row.
+        /// Number of the last row in the head file.
         rows: u64,
     },
     /// The database cannot be opened or read.
     #[error("cannot open database `{path}`")]
     Open {
-        /// Which.
+        /// The path of the database.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: rusqlite::Error,
     },
-    /// A later build has written it.
-    #[error("database `{path}` has schema {found}, this build knows up to {known}")]
+    /// A later build wrote the database.
+    #[error("database `{path}` has schema version {found}, but this build supports only versions up to {known}")]
     TooNew {
-        /// Which.
+        /// The path of the database.
         path: PathBuf,
-        /// Its schema.
+        /// Its schema version.
         found: u32,
-        /// The newest that this build knows.
+        /// The newest version that this build supports.
         known: u32,
     },
-    /// An earlier build has written it, and it was not to be changed.
-    #[error("database `{path}` has schema {found}, this build needs {known}; a start of the gateway brings it up")]
+    /// An earlier build wrote the database, and it must not be changed now.
+    #[error(
+        "database `{path}` has schema version {found}, but this build needs {known}; start the gateway to upgrade it"
+    )]
     TooOld {
-        /// Which.
+        /// The path of the database.
         path: PathBuf,
-        /// Its schema.
+        /// Its schema version.
         found: u32,
-        /// The one that this build needs.
+        /// The version that this build needs.
         known: u32,
     },
-    /// The operating system gave no thread.
+    /// The operating system could not start a thread.
     #[error("cannot start a thread for `{path}`")]
     Thread {
-        /// For which database.
+        /// The path of the database.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// What an error of SQLite means to whoever asked.
-fn fault(error: &rusqlite::Error) -> StoreError {
+/// Maps an error of SQLite to one of the store.
+fn to_store_error(error: &rusqlite::Error) -> StoreError {
     use rusqlite::Error;
     let is_damaged = match error {
         Error::FromSqlConversionFailure(..) | Error::IntegralValueOutOfRange(..) | Error::InvalidColumnType(..) => true,
         _ => matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)),
     };
-    let told = match help(error) {
+    let message = match help(error) {
         Some(help) => format!("{error}; {help}"),
         None => error.to_string(),
     };
-    if is_damaged || is_schema_mismatch(error) { StoreError::Corrupt(told) } else { StoreError::Unavailable(told) }
+    if is_damaged || is_schema_mismatch(error) {
+        StoreError::Corrupt(message)
+    } else {
+        StoreError::Unavailable(message)
+    }
 }
 
-/// What to do about an error of SQLite, where that is known.
+/// Advice for an error of SQLite, if there is any.
 fn help(error: &rusqlite::Error) -> Option<&'static str> {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Some("another program holds a lock on it: end that, or try again")
+            Some("another program holds a lock on it: stop that program, or try again")
         }
-        Some(ErrorCode::DiskFull) => Some("make room on the disk"),
-        Some(ErrorCode::ReadOnly) => Some("give the gateway's user the right to write it"),
+        Some(ErrorCode::DiskFull) => Some("free some disk space"),
+        Some(ErrorCode::ReadOnly) => Some("give the user of the gateway write permission"),
         _ if is_schema_mismatch(error) => Some("a table or column is missing: restore the database from a backup"),
         _ => None,
     }
 }
 
-/// Our statements are fixed: one that SQLite does not take finds another schema than it was written for.
+/// Our statements are fixed, so one that SQLite refuses means that the schema differs.
 fn is_schema_mismatch(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqlInputError { .. }) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
 }
 
 impl OpenStoreError {
-    /// What to do about it, where that is not in its words.
+    /// Advice that the message does not contain.
     pub fn help_for(&self) -> Option<&'static str> {
         match self {
             Self::Open { source, .. } => help(source),
@@ -141,6 +147,6 @@ impl OpenStoreError {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        fault(&error)
+        to_store_error(&error)
     }
 }

@@ -1,4 +1,4 @@
-//! Whose tasks are: which grant's call of which tool made a task at a server. The ids themselves are not kept.
+//! Task ownership: which grant created a task at a server, and with which tool. Only hashes of task ids are stored.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -8,38 +8,38 @@ use crate::grants::GrantId;
 use crate::id_hash::IdHash;
 use crate::validated_name::ServerName;
 
-/// The most tasks of one grant that are kept; beyond that, those that end first are forgotten.
+/// Maximum number of tasks stored per grant; beyond it, those that expire first are removed.
 pub const MAX_TASKS_PER_GRANT: usize = 10_000;
 
-/// A task, as far as it has to be known whose it is.
+/// A task and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskOwner {
-    /// The hash of its id, and of what tells it from others of that id.
+    /// Hash of the task id and of the parts that distinguish it.
     pub id: IdHash,
-    /// Whose it is.
+    /// The grant that owns the task.
     pub grant: GrantId,
-    /// At which server.
+    /// The server that runs it.
     pub server: ServerName,
-    /// The tool whose call made it.
+    /// The tool that created it.
     pub tool: String,
-    /// From when on nobody asks for it any more.
+    /// Time from which it is not needed any more.
     pub expires_at: Timestamp,
 }
 
-/// Keeps whose tasks are. What is kept survives the death of the process; a power cut may take the last of it.
+/// Stores task ownership. Rows survive a killed process; a power failure may lose the latest ones.
 #[async_trait]
 pub trait TaskOwners: Send + Sync {
-    /// Keeps a task. `Conflict` if another grant has one of this id that has not expired by `now`: it stays theirs.
+    /// Adds a task. `Conflict` if another grant owns a task with this id that has not expired at `now`.
     async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError>;
-    /// Finds a task, whosever it is, expired or not.
+    /// Finds a task of any grant, expired or not.
     async fn find(&self, id: IdHash) -> Result<Option<TaskOwner>, StoreError>;
-    /// All tasks of a grant at a server, in no order.
+    /// All tasks of a grant at a server, in no particular order.
     async fn list_for_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskOwner>, StoreError>;
-    /// Forgets tasks that have expired before a time, and says how many.
+    /// Deletes tasks that expired before a time, and returns their number.
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError>;
 }
 
-/// The refusal to take a task from another grant.
+/// The error for a task id that another grant owns.
 pub(crate) fn other_owner_error() -> StoreError {
-    StoreError::Conflict("a task of this id belongs to another grant".to_owned())
+    StoreError::Conflict("a task with this id belongs to another grant".to_owned())
 }

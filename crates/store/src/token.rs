@@ -1,4 +1,4 @@
-//! Tokens of grants: recognisable, checkable without a look-up, kept only as a hash.
+//! Tokens of grants: recognisable, verifiable without a lookup, stored only as a hash.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -8,40 +8,50 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What each token begins with, so that scanners for leaked secrets find it.
+/// Prefix of all tokens, so that secret scanners find leaked ones.
 const PREFIX: &str = "glt_";
-/// 256 bits, and 32 bits of checksum behind them, five bits a character.
+/// 256 random bits, followed by a checksum of 32 bits, five bits per character.
 const SECRET_BYTES: usize = 32;
 const CHECKSUM_BYTES: usize = 4;
 
-/// The secret of a grant. It is shown once, and printed by nothing but [`GrantToken::reveal`].
+/// The secret of a grant. It is shown once; only [`GrantToken::reveal`] returns it.
+///
+/// ```
+/// use gatelodge_store::GrantToken;
+///
+/// let token = GrantToken::random()?;
+/// assert!(token.reveal().starts_with(GrantToken::PREFIX));
+/// assert_eq!(GrantToken::parse(token.reveal())?.hash(), token.hash());
+/// assert!(GrantToken::parse("glt_0").is_err());
+/// # Ok::<(), gatelodge_store::TokenError>(())
+/// ```
 #[derive(Clone)]
 pub struct GrantToken(String);
 
-/// The hash by which a token is found.
+/// The hash under which a token is stored.
 #[expect(clippy::derived_hash_with_manual_eq, reason = "equality is the same, only in constant time")]
 #[derive(Clone, Copy, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TokenHash([u8; 32]);
 
-/// A text that is no token or no hash of one.
+/// Error in the text of a token or of its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Not of the form that tokens have.
-    #[error("a token begins with `{PREFIX}` and has 58 characters behind it")]
+    /// The text does not have the form of a token.
+    #[error("a token starts with `{PREFIX}`, followed by 58 characters")]
     Form,
-    /// A character was lost or changed.
-    #[error("the token's checksum is wrong: a character was lost or changed on the way")]
+    /// A character is missing or different.
+    #[error("the checksum of the token is wrong: a character is missing or changed")]
     Checksum,
-    /// Not a hash.
-    #[error("a token's hash is written as 64 hexadecimal digits")]
+    /// The text is not a hash.
+    #[error("the hash of a token has 64 hexadecimal digits")]
     Hash,
-    /// The operating system gave no random bytes.
-    #[error("the operating system gave no random bytes")]
+    /// The operating system returned no random bytes.
+    #[error("the operating system returned no random bytes")]
     NoRandomness,
 }
 
-/// Letters and digits that are not taken for one another.
+/// An alphabet without letters and digits that are easily confused.
 static ALPHABET: LazyLock<Option<Encoding>> = LazyLock::new(|| {
     let mut specification = Specification::new();
     specification.symbols.push_str("0123456789abcdefghjkmnpqrstvwxyz");
@@ -53,13 +63,13 @@ fn alphabet() -> Result<&'static Encoding, TokenError> {
 }
 
 impl GrantToken {
-    /// What every token begins with, so that it is known for one wherever it turns up.
+    /// Prefix of all tokens, by which they are recognised anywhere.
     pub const PREFIX: &str = PREFIX;
 
     /// Makes a token of 256 random bits.
     ///
     /// # Errors
-    /// The operating system has none to give.
+    /// The operating system returned no random bytes.
     pub fn random() -> Result<Self, TokenError> {
         let mut bytes = [0; SECRET_BYTES];
         getrandom::fill(&mut bytes).map_err(|_| TokenError::NoRandomness)?;
@@ -72,10 +82,10 @@ impl GrantToken {
         Ok(Self(format!("{PREFIX}{}", alphabet()?.encode(&bytes))))
     }
 
-    /// Takes a text for a token if it has the form and the checksum of one.
+    /// Parses a token and verifies its checksum.
     ///
     /// # Errors
-    /// It has not. Nothing was looked up.
+    /// The form or the checksum is wrong. Nothing is looked up.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let encoded = text.strip_prefix(PREFIX).ok_or(TokenError::Form)?;
         let bytes = alphabet()?.decode(encoded.as_bytes()).map_err(|_| TokenError::Form)?;
@@ -86,18 +96,18 @@ impl GrantToken {
         if checksum(secret) != check { Err(TokenError::Checksum) } else { Ok(Self(text.to_owned())) }
     }
 
-    /// The hash to keep and to look up.
+    /// The hash for storage and lookup.
     pub fn hash(&self) -> TokenHash {
         TokenHash(Sha256::digest(self.0.as_bytes()).into())
     }
 
-    /// The token itself, to be shown once.
+    /// The token as text, to be shown once.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// A token that was looked at, with its hash: while the same one comes again, that need not be found anew.
+/// A token with its hash, so that a connection that repeats its token need not hash it again.
 #[derive(Debug)]
 pub struct HashedToken {
     token: GrantToken,
@@ -105,22 +115,22 @@ pub struct HashedToken {
 }
 
 impl HashedToken {
-    /// Takes a text for a token.
+    /// Parses a token.
     ///
     /// # Errors
-    /// It is none; see [`GrantToken::parse`].
+    /// See [`GrantToken::parse`].
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let token = GrantToken::parse(text)?;
         Ok(Self { hash: token.hash(), token })
     }
 
-    /// Whether a text is this token.
-    // Who sends many texts on a connection of others must not learn how much was right.
+    /// Whether a text is this token, compared in constant time.
+    // Otherwise a client that shares a connection could learn the token of another one from the timing.
     pub fn matches(&self, text: &str) -> bool {
         self.token.0.as_bytes().ct_eq(text.as_bytes()).into()
     }
 
-    /// Its hash.
+    /// The hash of the token.
     pub fn hash(&self) -> TokenHash {
         self.hash
     }
@@ -132,22 +142,22 @@ fn checksum(secret: &[u8]) -> [u8; CHECKSUM_BYTES] {
 
 impl fmt::Debug for GrantToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(***)")
+        f.write_str("GrantToken(***)")
     }
 }
 
 impl TokenHash {
-    /// Reads a hash from its 64 hexadecimal digits.
+    /// Parses a hash from its 64 hexadecimal digits.
     ///
     /// # Errors
-    /// It is something else.
+    /// The text is not a hash.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let bytes = HEXLOWER.decode(text.to_ascii_lowercase().as_bytes()).map_err(|_| TokenError::Hash)?;
         bytes.try_into().map(Self).map_err(|_| TokenError::Hash)
     }
 }
 
-// A look-up in a map ends in this comparison; it must not tell how much was right.
+// A lookup in a map ends in this comparison; its timing must not reveal how many bytes match.
 impl PartialEq for TokenHash {
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
@@ -185,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_recognised_and_a_lost_character_is_noticed() {
+    fn a_token_is_recognised_and_a_changed_character_is_detected() {
         let token = GrantToken::random().expect("randomness");
         let text = token.reveal();
         assert!(text.starts_with(PREFIX) && text.len() == PREFIX.len() + 58, "{text}");

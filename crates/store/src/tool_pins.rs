@@ -1,4 +1,4 @@
-//! What servers offered when they were accepted, and what they offer now.
+//! Pinned tool definitions of servers, and the definitions that they list now.
 
 use async_trait::async_trait;
 use gatelodge_mutants::mutant;
@@ -10,12 +10,12 @@ use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::validated_name::ServerName;
 
-/// A tool as its server defines it.
+/// A tool definition of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDefinition {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// A hash of everything that the definition says.
+    /// Hash of the whole definition.
     pub fingerprint: String,
     /// The definition, as the server wrote it.
     pub text: String,
@@ -26,57 +26,57 @@ pub struct ToolDefinition {
 pub struct PinnedDefinition {
     /// The definition.
     pub definition: ToolDefinition,
-    /// When.
+    /// Time of acceptance.
     pub accepted_at: Timestamp,
-    /// By whom.
+    /// The user that accepted it.
     pub accepted_by: String,
 }
 
-/// What somebody says that a tool can do. It counts in place of the catalogue's judgement.
+/// A category that an operator assigned to a tool. It takes precedence over the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CategoryOverride {
     /// The tool's name.
     pub tool: String,
-    /// What it can do.
+    /// The assigned category.
     pub category: Category,
-    /// Why.
+    /// Reason for the assignment.
     pub reason: String,
-    /// The definition that it is said of; none if it holds for every later one too.
+    /// The definition that it is limited to; `None` if it also applies to later definitions.
     pub fingerprint: Option<String>,
-    /// When.
+    /// Time of the assignment.
     pub set_at: Timestamp,
-    /// By whom.
+    /// The user that assigned it.
     pub set_by: String,
 }
 
 impl CategoryOverride {
-    /// Whether it holds for a definition.
+    /// Whether the override applies to a definition.
     #[must_use]
     pub fn applies_to(&self, definition: &ToolDefinition) -> bool {
         self.tool == definition.name
-            && (self.fingerprint.as_ref().is_none_or(|said_of| *said_of == definition.fingerprint)
+            && (self.fingerprint.as_ref().is_none_or(|fingerprint| *fingerprint == definition.fingerprint)
                 || mutant!("category-kept-after-definition-change"))
     }
 }
 
-/// What is known of a server's tools.
+/// Tools of a server: pinned, listed, and overridden.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerTools {
-    /// What was accepted, by name.
+    /// Pinned definitions, ordered by name.
     pub pinned: Vec<PinnedDefinition>,
-    /// What was offered last, by name.
+    /// Definitions listed last, ordered by name.
     pub offered: Vec<ToolDefinition>,
-    /// What people say of them, by name.
+    /// Category overrides, ordered by name.
     pub category_overrides: Vec<CategoryOverride>,
 }
 
-/// Keeps the accepted definitions of tools. What was accepted stays so, also while it is not offered.
+/// Stores pinned tool definitions. A pin stays even while the server does not list the tool.
 #[async_trait]
 pub trait ToolPins: Send + Sync {
-    /// What is known of a server's tools; none if it has never been asked.
+    /// The tools of a server; `None` if it was never listed.
     async fn server_tools(&self, server: &ServerName) -> Result<Option<ServerTools>, StoreError>;
-    /// Keeps what a server offers now, in place of what it offered before. If it has never been asked, those of them
-    /// that `first` names are accepted in the same step, which writes the entry; of many who ask at once one is first.
+    /// Stores the definitions that a server lists now, replacing the previous ones. For the first listing of a server, the
+    /// definitions named in `first` are pinned in the same step and the entry is written; of concurrent calls, one is first.
     async fn record_offered(
         &self,
         server: &ServerName,
@@ -84,21 +84,21 @@ pub trait ToolPins: Send + Sync {
         first: Vec<String>,
         entry: AdminEntry,
     ) -> Result<(), StoreError>;
-    /// Accepts what is offered under these names and fingerprints, in one step with its entry in the admin log.
-    /// `Conflict` if one of them is not what is offered now; nothing is accepted then.
+    /// Pins the listed definitions with these names and fingerprints, in one step with the entry in the admin log.
+    /// `Conflict` if one of them is not listed now; then nothing is pinned.
     async fn accept(
         &self,
         server: &ServerName,
         tools: Vec<(String, String)>,
         entry: AdminEntry,
     ) -> Result<(), StoreError>;
-    /// Keeps what somebody says of a tool, in place of what was said before. `NotFound` if the server was never asked.
+    /// Sets the category of a tool, replacing an earlier one. `NotFound` if the server was never listed.
     async fn set_category(
         &self,
         server: &ServerName,
-        said: CategoryOverride,
+        category_override: CategoryOverride,
         entry: AdminEntry,
     ) -> Result<(), StoreError>;
-    /// Forgets what was said of a tool. `NotFound` if nothing was.
+    /// Removes the category override of a tool. `NotFound` if it does not exist.
     async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError>;
 }

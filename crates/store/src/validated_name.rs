@@ -1,4 +1,4 @@
-//! Names that people give to servers and policies.
+//! Names of servers and policies.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -7,20 +7,20 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name. Clients put a server's name before each tool's and allow some 60 characters for both.
+/// Maximum length. Clients prefix tool names with the server name and allow about 60 characters for both.
 const MAX_NAME_BYTES: usize = 64;
 
-/// A text that is no name.
+/// Error for an invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseNameError {
-    /// Not a server's name.
+    /// Not a valid server name.
     #[error(
-        "a server's name has 1 to {MAX_NAME_BYTES} characters of a-z, 0-9 and `-`, and begins with a letter or digit"
+        "a server name has 1 to {MAX_NAME_BYTES} characters of a-z, 0-9 and `-`, and starts with a letter or digit"
     )]
     Server,
-    /// Not a policy's name.
+    /// Not a valid policy name.
     #[error(
-        "a policy's name has 1 to {MAX_NAME_BYTES} characters of A-Z, a-z, 0-9, `.`, `_` and `-`, and begins with a letter or digit"
+        "a policy name has 1 to {MAX_NAME_BYTES} characters of A-Z, a-z, 0-9, `.`, `_` and `-`, and starts with a letter or digit"
     )]
     Policy,
 }
@@ -33,13 +33,13 @@ macro_rules! names {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The name as it is written.
+            /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
 
-        // A name is hashed and compared as its text is, so it can be looked up by that.
+        // Hash and equality are those of the text, so maps can be searched by it.
         impl Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
@@ -51,8 +51,8 @@ macro_rules! names {
 
             fn from_str(text: &str) -> Result<Self, ParseNameError> {
                 let is_allowed: fn(u8) -> bool = $allowed;
-                let begins_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-                let is_name = begins_well && text.len() <= MAX_NAME_BYTES && text.bytes().all(is_allowed);
+                let starts_with_alphanumeric = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+                let is_name = starts_with_alphanumeric && text.len() <= MAX_NAME_BYTES && text.bytes().all(is_allowed);
                 if is_name { Ok(Self(text.into())) } else { Err(ParseNameError::$error) }
             }
         }
@@ -80,9 +80,9 @@ macro_rules! names {
 }
 
 names! {
-    /// A server's name. It has no `_`, so that the first `__` in `<server>__<tool>` separates.
+    /// Name of a server. It contains no `_`, so the first `__` in `<server>__<tool>` is the separator.
     ServerName, Server, |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-    /// A policy's name.
+    /// Name of a policy.
     PolicyName, Policy, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_plain() {
+    fn only_plain_names_are_valid() {
         for name in ["stripe", "prod-stripe-2", "0"] {
             assert_eq!(name.parse::<ServerName>().expect("a name").as_str(), name);
         }

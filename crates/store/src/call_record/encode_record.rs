@@ -1,4 +1,4 @@
-//! A record as logs keep it: the same text that serde writes, without its detours. Two of them are written for each call.
+//! Serialises call records for the log: the same text as serde, but faster. Every call writes two.
 
 use std::cell::RefCell;
 
@@ -9,22 +9,22 @@ use super::{CallOutcome, CallRecord, CallTimings, RecordKind};
 use crate::StoreError;
 
 const TIMESTAMP_PRINTER: DateTimePrinter = DateTimePrinter::new();
-/// Those of the largest number.
+/// Number of digits of `u64::MAX`.
 const MAX_U64_DIGITS: usize = 20;
 
-/// A member's name as it is written, behind another member.
+/// The key of a member that follows another member.
 macro_rules! member_key {
     ($name:literal) => {
         concat!(",\"", $name, "\":")
     };
 }
 
-/// Writes a record.
+/// Serialises a record.
 ///
 /// # Errors
-/// Its time cannot be written.
+/// The time cannot be formatted.
 pub(super) fn encode_record(record: &CallRecord) -> Result<String, StoreError> {
-    // All fields by name: one that is added must not be forgotten here.
+    // All fields by name, so that a new one cannot be forgotten here.
     let CallRecord {
         at,
         kind,
@@ -105,14 +105,14 @@ pub(super) fn encode_record(record: &CallRecord) -> Result<String, StoreError> {
 }
 
 thread_local! {
-    /// The second that was written last, without its fraction and its zone: many rows are of the same.
+    /// The last formatted second, without fraction and zone: many rows share it.
     static LAST_SECOND: RefCell<(i64, String)> = const { RefCell::new((i64::MIN, String::new())) };
 }
 
-/// Writes a time as [`DateTimePrinter`] does.
+/// Formats a time like [`DateTimePrinter`].
 fn push_timestamp(at: Timestamp, out: &mut String) -> Result<(), StoreError> {
     let nanoseconds = at.subsec_nanosecond();
-    // Before 1970 the fraction goes back from the next second.
+    // Before 1970 the fraction is negative, so these times take the slow path.
     let (second, Ok(nanoseconds @ 1..)) = (at.as_second(), u32::try_from(nanoseconds)) else {
         return push_timestamp_with_jiff(at, out);
     };
@@ -137,7 +137,7 @@ fn push_timestamp(at: Timestamp, out: &mut String) -> Result<(), StoreError> {
     while length > 1 && digits.get(length - 1) == Some(&b'0') {
         length -= 1;
     }
-    // INVARIANT: a point and digits are text.
+    // INVARIANT: the bytes are a point and ASCII digits.
     out.push_str(digits.get(..length).and_then(|own| str::from_utf8(own).ok()).unwrap_or_default());
     out.push('Z');
     Ok(())
@@ -170,22 +170,22 @@ fn outcome_name(outcome: CallOutcome) -> &'static str {
     }
 }
 
-/// Whether nothing in a text has to be escaped: nearly always.
+/// Whether a text needs no escapes, which is nearly always so.
 fn is_escape_free(text: &str) -> bool {
-    let is_odd = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    // All are looked at, without a branch for each, sixteen at once.
-    let have_odd = |bytes: &[u8]| bytes.iter().fold(false, |found, byte| found | is_odd(*byte));
+    let needs_escape = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    // No early exit: the loop has no branches and checks sixteen bytes at once.
+    let any_needs_escape = |bytes: &[u8]| bytes.iter().fold(false, |found, byte| found | needs_escape(*byte));
     let (sixteens, rest) = text.as_bytes().as_chunks::<16>();
-    !sixteens.iter().any(|sixteen| have_odd(sixteen)) && !have_odd(rest)
+    !sixteens.iter().any(|sixteen| any_needs_escape(sixteen)) && !any_needs_escape(rest)
 }
 
-/// An object that is being written, behind its first member.
+/// A JSON object in progress, after its first member.
 struct RecordJsonWriter {
     text: String,
 }
 
 impl RecordJsonWriter {
-    /// A value that is a name, an id or a word of ours: of plain letters, so nothing in it has to be escaped.
+    /// Writes a name, id or keyword, which consists of characters that need no escape.
     fn push_unescaped(&mut self, key: &'static str, value: Option<&str>) {
         if let Some(value) = value {
             self.text.push_str(key);

@@ -1,4 +1,4 @@
-//! What the log of changes owes.
+//! Requirements of the admin log.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) fn entry(subject: &str) -> AdminEntry {
     }
 }
 
-pub async fn entries_come_back_newest_first(store: &ConformanceBackend) {
+pub async fn entries_are_listed_newest_first(store: &ConformanceBackend) {
     assert_eq!(store.admin_log.recent(10).await.expect("entries"), []);
     for subject in ["a", "b", "c"] {
         store.admin_log.append(entry(subject)).await.expect("kept");
@@ -29,7 +29,7 @@ pub async fn entries_come_back_newest_first(store: &ConformanceBackend) {
     assert_eq!(store.admin_log.recent(usize::MAX).await.expect("entries").len(), 3);
 }
 
-pub async fn the_chain_of_changes_verifies(store: &ConformanceBackend) {
+pub async fn the_admin_log_chain_verifies(store: &ConformanceBackend) {
     assert_eq!(store.admin_log.head().await.expect("a head"), ChainHead::EMPTY);
     store.admin_log.append(entry("a")).await.expect("kept");
     let early = store.admin_log.head().await.expect("a head");
@@ -70,7 +70,7 @@ pub async fn raw_entries_have_verifiable_hashes(store: &ConformanceBackend) {
     assert_eq!(store.admin_log.page_after(2).await.expect("entries"), rows[2..]);
 }
 
-/// The entry of a change of this kind.
+/// An entry with this action.
 fn entry_of_action(action: &str) -> AdminEntry {
     AdminEntry { action: action.into(), ..admin_entry() }
 }
@@ -79,7 +79,7 @@ fn token() -> crate::TokenHash {
     GrantToken::random().expect("a token").hash()
 }
 
-pub async fn each_change_brings_its_entry(store: &ConformanceBackend) {
+pub async fn each_change_writes_its_entry(store: &ConformanceBackend) {
     store.servers.add(server("zoo"), entry_of_action("server.add")).await.expect("added");
     let id = store.grants.create(new_grant("agent"), entry_of_action("grant.create")).await.expect("made");
     store.grants.attach(&id, attachment("ark"), entry_of_action("grant.attach")).await.expect("attached");
@@ -95,16 +95,16 @@ pub async fn each_change_brings_its_entry(store: &ConformanceBackend) {
     let (of_server, of_policy) = (["server.add"], ["server.remove", "policy.put", "policy.put"]);
     let of_grant = ["grant.create", "grant.attach", "grant.detach", "grant.rotate", "grant.revoke"];
     assert_eq!(actions, [&of_server[..], &of_grant, &of_policy].concat());
-    assert_eq!(entries[1].detail["id"], *id.0, "what only the store knows is in it");
+    assert_eq!(entries[1].detail["id"], *id.0, "the id that the store chose is in the entry");
     assert_eq!((&entries[7].detail["version"], &entries[8].detail["version"]), (&1.into(), &2.into()));
 }
 
-pub async fn what_changes_nothing_leaves_no_entry(store: &ConformanceBackend) {
+pub async fn a_failed_change_writes_no_entry(store: &ConformanceBackend) {
     store.servers.add(server("zoo"), admin_entry()).await.expect("added");
     let id = store.grants.create(new_grant("agent"), admin_entry()).await.expect("made");
     store.grants.revoke(&id, timestamp(START_TIME), admin_entry()).await.expect("revoked");
     let before = store.admin_log.head().await.expect("a head");
-    let nobody = GrantId("nobody".into());
+    let missing = GrantId("missing".into());
     store.servers.add(server("zoo"), admin_entry()).await.expect_err("there already");
     store.servers.remove(&server("ark").name, admin_entry()).await.expect_err("not there");
     store
@@ -114,7 +114,7 @@ pub async fn what_changes_nothing_leaves_no_entry(store: &ConformanceBackend) {
         .expect_err("taken");
     store.grants.rotate(&id, token(), None, admin_entry()).await.expect_err("revoked");
     store.grants.revoke(&id, timestamp(START_TIME), admin_entry()).await.expect_err("revoked already");
-    store.grants.attach(&nobody, attachment("zoo"), admin_entry()).await.expect_err("not there");
+    store.grants.attach(&missing, attachment("zoo"), admin_entry()).await.expect_err("not there");
     store.grants.detach(&id, &attachment("ark").server, admin_entry()).await.expect_err("not there");
     assert_eq!(store.admin_log.head().await.expect("a head"), before);
 }

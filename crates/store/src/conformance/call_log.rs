@@ -1,4 +1,4 @@
-//! What reading the call log owes.
+//! Requirements of reading the call log.
 
 use gatelodge_policy::Category;
 use sha2::{Digest, Sha256};
@@ -11,7 +11,7 @@ use crate::{
 
 const NONE: [u64; 0] = [];
 
-pub async fn rows_come_oldest_first_and_only_the_newest(store: &ConformanceBackend) {
+pub async fn the_newest_rows_are_returned_oldest_first(store: &ConformanceBackend) {
     for _ in 0..5 {
         store.write(record(RecordKind::Unchecked)).await;
     }
@@ -42,7 +42,7 @@ async fn matching_seqs(store: &ConformanceBackend, filter: CallLogFilter) -> Vec
     store.ledger.rows(filter).await.expect("rows").iter().map(|row| row.seq).collect()
 }
 
-pub async fn each_filter_admits_its_rows_alone(store: &ConformanceBackend) {
+pub async fn each_filter_returns_only_matching_rows(store: &ConformanceBackend) {
     let target = "say \"hi\"\\ä";
     let plain = record(RecordKind::Intent);
     let known = CallRecord {
@@ -52,7 +52,7 @@ pub async fn each_filter_admits_its_rows_alone(store: &ConformanceBackend) {
         target: Some(target.into()),
         ..record(RecordKind::Intent)
     };
-    // The words of the others stand in it, but elsewhere.
+    // It contains the values of the other rows, but in other members.
     let decoy =
         CallRecord { message: Some("g1 agent zoo".into()), method: Some("zoo".into()), ..record(RecordKind::Refused) };
     let observed = CallRecord { observed: true, label: Some("g1".into()), ..record(RecordKind::Intent) };
@@ -73,7 +73,7 @@ pub async fn each_filter_admits_its_rows_alone(store: &ConformanceBackend) {
     assert_eq!(matching_seqs(store, CallLogFilter { server: Some("zo".into()), ..all() }).await, NONE);
 }
 
-pub async fn a_record_comes_back_as_it_was_written(store: &ConformanceBackend) {
+pub async fn a_record_is_read_as_it_was_written(store: &ConformanceBackend) {
     let mut full = record(RecordKind::Outcome);
     full.grant = Some(GrantId("g1".into()));
     full.request = Some("\"1\"".into());
@@ -91,14 +91,14 @@ pub async fn a_record_comes_back_as_it_was_written(store: &ConformanceBackend) {
     assert_eq!(store.rows().await[0].record, full);
 }
 
-/// What the documentation says how to verify an export, done by hand: from a line to its number and its two hashes.
+/// Verifies an exported line by hand, as the documentation describes, and returns its sequence number and two hashes.
 pub(super) fn parse_exported_line(line: &str) -> (u64, RowHash, RowHash) {
-    let told: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
     let hash = |name: &str| {
-        let bytes = data_encoding::HEXLOWER.decode(told[name].as_str().expect("a hash").as_bytes()).expect("digits");
+        let bytes = data_encoding::HEXLOWER.decode(row[name].as_str().expect("a hash").as_bytes()).expect("digits");
         RowHash(bytes.try_into().expect("32 bytes"))
     };
-    let (seq, nanoseconds) = (told["seq"].as_u64().expect("a number"), told["nanoseconds"].as_i64().expect("a time"));
+    let (seq, nanoseconds) = (row["seq"].as_u64().expect("a number"), row["nanoseconds"].as_i64().expect("a time"));
     let (_, fields) = line.split_once(&format!("\"nanoseconds\":{nanoseconds},")).expect("the field before the body");
     let mut digest = Sha256::new();
     digest.update(hash("previous").0);
@@ -110,7 +110,7 @@ pub(super) fn parse_exported_line(line: &str) -> (u64, RowHash, RowHash) {
     (seq, hash("previous"), hash("hash"))
 }
 
-/// Holds that rows follow each other from `end` on, and gives the new end.
+/// Checks that the rows are chained to `end`, and returns the new end.
 pub(super) fn assert_chained(rows: &[ChainedRow], mut end: (u64, RowHash)) -> (u64, RowHash) {
     for row in rows {
         let (seq, previous, hash) = parse_exported_line(&row.to_json_line());

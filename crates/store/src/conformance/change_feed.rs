@@ -1,4 +1,4 @@
-//! What notices owe.
+//! Requirements of the change feed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ async fn assert_changed(store: &ConformanceBackend, seen: &mut Vec<StateVersion>
     seen.push(version);
 }
 
-pub async fn each_change_makes_another_version(store: &ConformanceBackend) {
+pub async fn each_change_makes_a_new_version(store: &ConformanceBackend) {
     let mut seen = vec![store.change_feed.version().await.expect("a version")];
     store.servers.add(server("zoo"), admin_entry()).await.expect("added");
     assert_changed(store, &mut seen, "add").await;
@@ -41,25 +41,25 @@ pub async fn each_change_makes_another_version(store: &ConformanceBackend) {
     assert_changed(store, &mut seen, "remove").await;
 }
 
-pub async fn what_fails_or_reads_keeps_the_version(store: &ConformanceBackend) {
+pub async fn failed_changes_and_reads_keep_the_version(store: &ConformanceBackend) {
     store.servers.add(server("zoo"), admin_entry()).await.expect("added");
     let before = store.change_feed.version().await.expect("a version");
     store.servers.add(server("zoo"), admin_entry()).await.expect_err("a conflict");
-    store.grants.get("nobody").await.expect_err("not found");
+    store.grants.get("missing").await.expect_err("not found");
     store.servers.list().await.expect("servers");
     store.admin_log.append(entry("zoo")).await.expect("kept");
     assert_eq!(store.change_feed.version().await.expect("a version"), before);
 }
 
-pub async fn a_listener_hears_of_a_change_within_a_second(store: &ConformanceBackend) {
+pub async fn a_waiter_is_notified_within_a_second(store: &ConformanceBackend) {
     let seen = store.change_feed.version().await.expect("a version");
-    let notices = Arc::clone(&store.change_feed);
-    let listener = tokio::spawn(async move { notices.wait_for_change(seen).await });
+    let feed = Arc::clone(&store.change_feed);
+    let waiter = tokio::spawn(async move { feed.wait_for_change(seen).await });
     store.servers.add(server("zoo"), admin_entry()).await.expect("added");
-    let heard = tokio::time::timeout(Duration::from_secs(1), listener).await.expect("in time");
-    let heard = heard.expect("a task").expect("a version");
-    assert_ne!(heard, seen);
-    assert_eq!(store.change_feed.wait_for_change(seen).await.expect("at once"), heard);
-    let waiting = tokio::time::timeout(Duration::from_millis(50), store.change_feed.wait_for_change(heard)).await;
+    let changed = tokio::time::timeout(Duration::from_secs(1), waiter).await.expect("in time");
+    let changed = changed.expect("a task").expect("a version");
+    assert_ne!(changed, seen);
+    assert_eq!(store.change_feed.wait_for_change(seen).await.expect("at once"), changed);
+    let waiting = tokio::time::timeout(Duration::from_millis(50), store.change_feed.wait_for_change(changed)).await;
     assert!(waiting.is_err(), "there was no further change");
 }

@@ -1,4 +1,4 @@
-//! What windows owe: where they begin, when there is room again, and that no clock refills them.
+//! Requirements of windows: when they start, when they have capacity again, and that no clock change refills them.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn single_charge(window: LimitWindow) -> Vec<CounterCharge> {
     vec![counter_charge("calls", (window, Align::Calendar), calls(1), Amount::ONE)]
 }
 
-/// Uses the window up, and holds that there is room again at `next` and not a nanosecond before.
+/// Exhausts the window and checks that it has capacity again at `next` and not a nanosecond earlier.
 async fn assert_capacity_at(store: &ConformanceBackend, claims: Vec<CounterCharge>, now: &str, next: &str) {
     store.clock.set(timestamp(now));
     let _spent = store.reserve_ok(claims.clone()).await;
@@ -35,38 +35,38 @@ pub async fn a_calendar_day_ends_at_midnight(store: &ConformanceBackend) {
     assert_capacity_at(store, single_charge(DAY_WINDOW), "2026-11-15T23:59:59.5Z", "2026-11-16T00:00:00Z").await;
 }
 
-pub async fn seconds_begin_at_their_multiples(store: &ConformanceBackend) {
+pub async fn windows_in_seconds_start_at_multiples_of_their_length(store: &ConformanceBackend) {
     assert_capacity_at(store, single_charge(LimitWindow::Seconds(900)), "2026-11-15T12:14:59Z", "2026-11-15T12:15:00Z")
         .await;
     let seven = vec![counter_charge("seven", (LimitWindow::Seconds(7), Align::Calendar), calls(1), Amount::ONE)];
-    // 1,795,348,807 seconds after 1970, which seven divides.
+    // 1,795,348,807 seconds after 1970, a multiple of seven.
     assert_capacity_at(store, seven, "2026-11-22T12:00:01Z", "2026-11-22T12:00:07Z").await;
 }
 
-pub async fn a_week_begins_on_monday(store: &ConformanceBackend) {
+pub async fn a_week_starts_on_monday(store: &ConformanceBackend) {
     assert_capacity_at(store, single_charge(LimitWindow::Week), "2026-11-15T23:59:59Z", "2026-11-16T00:00:00Z").await;
     let other = vec![counter_charge("other", (LimitWindow::Week, Align::Calendar), calls(1), Amount::ONE)];
     assert_capacity_at(store, other, "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z").await;
 }
 
-pub async fn a_month_begins_on_the_first(store: &ConformanceBackend) {
+pub async fn a_month_starts_on_its_first_day(store: &ConformanceBackend) {
     assert_capacity_at(store, single_charge(LimitWindow::Month), "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z").await;
     let other = vec![counter_charge("other", (LimitWindow::Month, Align::Calendar), calls(1), Amount::ONE)];
     assert_capacity_at(store, other, "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z").await;
 }
 
-pub async fn a_rolling_charge_leaves_with_its_whole_slot(store: &ConformanceBackend) {
+pub async fn a_rolling_charge_expires_with_its_whole_slot(store: &ConformanceBackend) {
     let rolling = vec![counter_charge("calls", ROLLING, calls(1), Amount::ONE)];
     assert_capacity_at(store, rolling, "2026-11-15T12:00:00.999Z", "2026-11-15T12:01:01Z").await;
 }
 
-pub async fn a_rolling_window_says_when_enough_has_left(store: &ConformanceBackend) {
+pub async fn a_rolling_window_reports_when_enough_has_expired(store: &ConformanceBackend) {
     let some = |amount| vec![counter_charge("calls", ROLLING, calls(4), calls(amount))];
     for amount in [1, 2, 1] {
         let _spent = store.reserve_ok(some(amount)).await;
         store.clock.advance(Duration::from_secs(10));
     }
-    // Taken at 0, 10 and 20 seconds; it is 30 now, and each counts for 61 from the start of its second.
+    // Charged at 0, 10 and 20 seconds; it is 30 now, and each charge counts for 61 seconds from the start of its second.
     assert_eq!(store.reserve_exhausted(some(1)).await.retry_after, Some(Duration::from_secs(31)));
     assert_eq!(store.reserve_exhausted(some(2)).await.retry_after, Some(Duration::from_secs(41)));
     assert_eq!(store.reserve_exhausted(some(4)).await.retry_after, Some(Duration::from_secs(51)));
@@ -76,7 +76,7 @@ pub async fn a_rolling_window_says_when_enough_has_left(store: &ConformanceBacke
     let _ = store.reserve_exhausted(some(1)).await;
 }
 
-pub async fn a_clock_that_goes_back_does_not_refill(store: &ConformanceBackend) {
+pub async fn a_clock_set_back_does_not_refill_a_window(store: &ConformanceBackend) {
     let _spent = store.reserve_ok(vec![daily_charge("calls", 1)]).await;
     store.clock.set(timestamp("2026-11-16T00:00:00Z"));
     let _spent = store.reserve_ok(vec![daily_charge("calls", 1)]).await;
@@ -90,22 +90,22 @@ pub async fn a_clock_that_goes_back_does_not_refill(store: &ConformanceBackend) 
     let _spent = store.reserve_ok(vec![daily_charge("calls", 1)]).await;
 }
 
-pub async fn a_clock_that_was_ahead_for_a_moment_does_not_refill(store: &ConformanceBackend) {
+pub async fn a_clock_briefly_ahead_does_not_refill_a_window(store: &ConformanceBackend) {
     let week = counter_charge("week", (LimitWindow::Month, Align::Calendar), calls(1), Amount::ONE);
     let _spent = store.reserve_ok(vec![daily_charge("calls", 1), week.clone()]).await;
-    // Tomorrow there is room for the first, but the second is full: nothing is taken, and nothing forgotten.
+    // Tomorrow the first has capacity, but the second is exhausted: nothing is charged, and nothing expires.
     store.clock.set(timestamp("2026-11-16T12:00:00Z"));
     assert_eq!(store.reserve_exhausted(vec![daily_charge("calls", 1), week]).await.charge_index, 1);
     store.clock.set(timestamp("2026-11-15T12:00:00Z"));
     let _ = store.reserve_exhausted(vec![daily_charge("calls", 1)]).await;
 }
 
-pub async fn a_rolling_window_does_not_go_back_with_the_clock(store: &ConformanceBackend) {
+pub async fn a_rolling_window_does_not_move_back_with_the_clock(store: &ConformanceBackend) {
     let one = || vec![counter_charge("calls", ROLLING, calls(2), Amount::ONE)];
     let _spent = store.reserve_ok(one()).await;
     store.clock.set(timestamp("2026-11-15T11:00:00Z"));
     let _spent = store.reserve_ok(one()).await;
-    // Both count as taken at noon, whatever the clock said.
+    // Both count as charged at noon, regardless of the clock.
     assert_eq!(store.reserve_exhausted(one()).await.retry_after, Some(Duration::from_secs(3_661)));
     store.clock.set(timestamp("2026-11-15T12:01:00.999Z"));
     let _ = store.reserve_exhausted(one()).await;

@@ -1,4 +1,4 @@
-//! What keeping grants owes.
+//! Requirements of grants.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) fn new_grant(label: &str) -> NewGrant {
 }
 
 fn unknown_grant_id() -> GrantId {
-    GrantId("nobody".into())
+    GrantId("missing".into())
 }
 
 pub async fn a_grant_is_found_by_id_and_by_label(store: &ConformanceBackend) {
@@ -49,7 +49,7 @@ pub async fn a_grant_is_found_by_id_and_by_label(store: &ConformanceBackend) {
     assert_eq!(store.grants.list().await.expect("grants"), [expected]);
 }
 
-pub async fn a_label_is_free_again_after_revoking(store: &ConformanceBackend) {
+pub async fn a_label_can_be_reused_after_revocation(store: &ConformanceBackend) {
     let first = store.grants.create(new_grant("agent"), admin_entry()).await.expect("made");
     assert_conflict(store.grants.create(new_grant("agent"), admin_entry()).await);
     store.grants.revoke(&first, timestamp(START_TIME), admin_entry()).await.expect("revoked");
@@ -65,13 +65,13 @@ pub async fn a_token_belongs_to_one_grant(store: &ConformanceBackend) {
     let id = store.grants.create(first.clone(), admin_entry()).await.expect("made");
     let other = store.grants.create(second, admin_entry()).await.expect("made");
     store.grants.revoke(&id, timestamp(START_TIME), admin_entry()).await.expect("revoked");
-    // Also of one that has ended: its bearer must not become somebody else.
+    // Also the token of a revoked grant: its bearer must not get the access of another one.
     assert_conflict(store.grants.create(NewGrant { token: first.token, ..new_grant("third") }, admin_entry()).await);
     assert_conflict(store.grants.rotate(&other, first.token, None, admin_entry()).await);
     assert_not_found(store.grants.get("third").await);
 }
 
-pub async fn a_rotated_grant_keeps_all_but_token_and_expiry(store: &ConformanceBackend) {
+pub async fn rotation_changes_only_token_and_expiry(store: &ConformanceBackend) {
     let id = store.grants.create(new_grant("agent"), admin_entry()).await.expect("made");
     let before = store.grants.get("agent").await.expect("the grant");
     let token = GrantToken::random().expect("a token").hash();
@@ -90,7 +90,7 @@ pub async fn a_revoked_grant_stays_revoked(store: &ConformanceBackend) {
     assert_ne!(store.grants.get(&id.0).await.expect("the grant").token, token);
 }
 
-pub async fn attaching_replaces_what_the_grant_had_for_the_server(store: &ConformanceBackend) {
+pub async fn attaching_a_server_replaces_its_attachment(store: &ConformanceBackend) {
     let id = store.grants.create(new_grant("agent"), admin_entry()).await.expect("made");
     let other = store.grants.create(new_grant("other"), admin_entry()).await.expect("made");
     let watched = GrantAttachment { policy: None, mode: EnforcementMode::Observe, ..attachment("zoo") };
@@ -103,9 +103,9 @@ pub async fn attaching_replaces_what_the_grant_had_for_the_server(store: &Confor
     assert_eq!(store.grants.get(&other.0).await.expect("the other").attachments, [attachment("zoo")]);
 }
 
-pub async fn what_is_done_to_a_missing_grant_is_not_found(store: &ConformanceBackend) {
+pub async fn changing_a_missing_grant_is_not_found(store: &ConformanceBackend) {
     let token = GrantToken::random().expect("a token").hash();
-    assert_not_found(store.grants.get("nobody").await);
+    assert_not_found(store.grants.get("missing").await);
     assert_not_found(store.grants.rotate(&unknown_grant_id(), token, None, admin_entry()).await);
     assert_not_found(store.grants.revoke(&unknown_grant_id(), timestamp(START_TIME), admin_entry()).await);
     assert_not_found(store.grants.attach(&unknown_grant_id(), attachment("zoo"), admin_entry()).await);

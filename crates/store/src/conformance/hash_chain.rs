@@ -1,4 +1,4 @@
-//! What the chain of the call log owes.
+//! Requirements of the call log's hash chain.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::ConformanceBackend;
 use super::support::{START_TIME, daily_charge, record, timestamp};
 use crate::{CallRecord, ChainBreak, ChainHead, RecordKind};
 
-/// Writes rows an hour apart, the first at noon.
+/// Writes `count` rows an hour apart, the first at noon.
 async fn write_hourly(store: &ConformanceBackend, count: u64) {
     for hour in 0..count {
         store
@@ -59,7 +59,7 @@ pub async fn an_empty_log_verifies(store: &ConformanceBackend) {
     );
 }
 
-pub async fn removed_rows_leave_an_anchor_and_a_row_that_says_so(store: &ConformanceBackend) {
+pub async fn pruning_leaves_an_anchor_and_a_row_about_it(store: &ConformanceBackend) {
     write_hourly(store, 2).await;
     let early = head(store).await;
     write_hourly(store, 6).await;
@@ -79,7 +79,7 @@ pub async fn removed_rows_leave_an_anchor_and_a_row_that_says_so(store: &Conform
     assert_eq!(verified.chain_break, Some(ChainBreak::Rewritten { seq: 4 }));
 }
 
-pub async fn removing_again_moves_the_anchor(store: &ConformanceBackend) {
+pub async fn pruning_again_moves_the_anchor(store: &ConformanceBackend) {
     write_hourly(store, 6).await;
     store.clock.set(hour(9));
     assert_eq!(store.ledger.prune(hour(2)).await.expect("removed"), 2);
@@ -91,7 +91,7 @@ pub async fn removing_again_moves_the_anchor(store: &ConformanceBackend) {
     store.assert_chain_valid().await;
 }
 
-pub async fn removing_everything_keeps_the_chain(store: &ConformanceBackend) {
+pub async fn pruning_everything_keeps_the_chain(store: &ConformanceBackend) {
     write_hourly(store, 3).await;
     store.clock.set(hour(9));
     assert_eq!(store.ledger.prune(hour(8)).await.expect("removed"), 3);
@@ -102,10 +102,10 @@ pub async fn removing_everything_keeps_the_chain(store: &ConformanceBackend) {
     store.assert_chain_valid().await;
 }
 
-pub async fn where_nothing_is_old_nothing_is_removed(store: &ConformanceBackend) {
+pub async fn pruning_removes_only_older_rows(store: &ConformanceBackend) {
     assert_eq!(store.ledger.prune(hour(9)).await.expect("nothing"), 0);
     write_hourly(store, 2).await;
-    // A row of that very time is not older.
+    // A row of exactly that time is not older.
     assert_eq!(store.ledger.prune(hour(0)).await.expect("nothing"), 0);
     assert_eq!(store.rows().await.len(), 2);
     store.assert_chain_valid().await;
@@ -116,7 +116,7 @@ pub async fn an_old_row_after_a_newer_one_stays(store: &ConformanceBackend) {
         store.write(CallRecord { at: hour(number), ..record(RecordKind::Unchecked) }).await;
     }
     store.flush().await;
-    // The third is old, too, but a chain is only cut from its start.
+    // The third row is old too, but a chain is only pruned from its start.
     assert_eq!(store.ledger.prune(hour(3)).await.expect("removed"), 1);
     assert_eq!(store.rows().await.iter().map(|row| row.seq).collect::<Vec<_>>(), [2, 3, 4, 5]);
     store.assert_chain_valid().await;

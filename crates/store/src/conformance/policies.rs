@@ -1,4 +1,4 @@
-//! What keeping policies owes.
+//! Requirements of policies.
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ pub async fn each_put_makes_a_new_version(store: &ConformanceBackend) {
     assert_eq!(store.policies.put(policy("other", "{}"), admin_entry()).await.expect("put"), PolicyVersion(1));
     let first = StoredPolicy { version: PolicyVersion(1), ..first };
     let second = StoredPolicy { version: PolicyVersion(2), ..second };
-    assert_eq!(store.policies.get(&name("books"), None).await.expect("in force"), second);
+    assert_eq!(store.policies.get(&name("books"), None).await.expect("the active one"), second);
     assert_eq!(store.policies.get(&name("books"), Some(PolicyVersion(1))).await.expect("the first"), first);
     assert_eq!(store.policies.versions(&name("books")).await.expect("versions"), [second, first]);
 }
 
-pub async fn a_policy_that_is_not_there_is_not_found(store: &ConformanceBackend) {
+pub async fn a_missing_policy_is_not_found(store: &ConformanceBackend) {
     assert_not_found(store.policies.get(&name("books"), None).await);
     assert_not_found(store.policies.versions(&name("books")).await);
     store.policies.put(policy("books", "{}"), admin_entry()).await.expect("put");
@@ -50,11 +50,11 @@ pub async fn policies_are_listed_by_name_at_their_last_version(store: &Conforman
     let last = StoredPolicy { created_by: "bob".into(), ..policy("zoo", "{}") };
     store.policies.put(last, admin_entry()).await.expect("put");
     let list = store.policies.list().await.expect("policies");
-    let told: Vec<_> = list.iter().map(|one| (one.name.as_str(), one.version.0, one.created_by.as_str())).collect();
-    assert_eq!(told, [("ark", 1, "ann"), ("zoo", 3, "bob")]);
+    let listed: Vec<_> = list.iter().map(|one| (one.name.as_str(), one.version.0, one.created_by.as_str())).collect();
+    assert_eq!(listed, [("ark", 1, "ann"), ("zoo", 3, "bob")]);
 }
 
-pub async fn concurrent_puts_have_different_versions(store: &ConformanceBackend) {
+pub async fn concurrent_puts_get_different_versions(store: &ConformanceBackend) {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..16 {
         let policies = Arc::clone(&store.policies);

@@ -1,4 +1,4 @@
-//! What taking claims owes, one call at a time.
+//! Requirements of reservations, one call at a time.
 
 use gatelodge_policy::{Align, Amount};
 
@@ -12,7 +12,7 @@ pub async fn a_reservation_charges_and_writes_the_intent(store: &ConformanceBack
     let intent = record(RecordKind::Intent);
     let outcome = store.ledger.reserve(vec![daily_charge("calls", 2)], &intent).await.expect("an answer");
     assert!(matches!(outcome, ReserveOutcome::Taken(_)));
-    // Without a flush: the row is there when the answer is.
+    // Without a flush: the row is readable as soon as the reservation is confirmed.
     let rows = store.ledger.rows(crate::CallLogFilter { limit: 10, ..Default::default() }).await.expect("rows");
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0].seq, &rows[0].record), (1, &intent));
@@ -48,7 +48,7 @@ pub async fn the_first_exhausted_charge_is_named(store: &ConformanceBackend) {
     assert_eq!(store.reserve_exhausted(vec![daily_charge("b", 1), daily_charge("c", 1)]).await.charge_index, 0);
 }
 
-pub async fn a_full_counter_writes_nothing(store: &ConformanceBackend) {
+pub async fn an_exhausted_counter_writes_nothing(store: &ConformanceBackend) {
     let _spent = store.reserve_ok(vec![daily_charge("calls", 1)]).await;
     let head = store.ledger.head().await.expect("a head");
     let _ = store.reserve_exhausted(vec![daily_charge("calls", 1)]).await;
@@ -56,14 +56,14 @@ pub async fn a_full_counter_writes_nothing(store: &ConformanceBackend) {
     assert_eq!(store.rows().await.len(), 1);
 }
 
-pub async fn a_call_without_charges_is_only_written(store: &ConformanceBackend) {
+pub async fn a_call_without_charges_only_writes_its_intent(store: &ConformanceBackend) {
     let _spent = store.reserve_ok(vec![]).await;
     assert_eq!(store.rows().await.len(), 1);
     assert_eq!(store.ledger.usage().await.expect("counters"), []);
 }
 
 pub async fn decimal_amounts_are_exact(store: &ConformanceBackend) {
-    // A third of what floats would lose.
+    // A tenth ten times, which floats would not add up to one.
     let spend =
         |amount| vec![counter_charge("spend", (DAY_WINDOW, Align::Calendar), billionths(BILLION), billionths(amount))];
     for _ in 0..10 {
@@ -87,7 +87,7 @@ pub async fn an_amount_above_the_limit_never_fits(store: &ConformanceBackend) {
     let _spent = store.reserve_ok(vec![daily_charge("calls", 1)]).await;
 }
 
-pub async fn another_limit_meets_what_was_used(store: &ConformanceBackend) {
+pub async fn a_changed_limit_keeps_the_usage(store: &ConformanceBackend) {
     for _ in 0..3 {
         let _spent = store.reserve_ok(vec![daily_charge("calls", 3)]).await;
     }
@@ -108,6 +108,6 @@ pub async fn counters_are_listed_by_key(store: &ConformanceBackend) {
         let _spent = store.reserve_ok(vec![daily_charge(key, 2)]).await;
     }
     let usage = store.ledger.usage().await.expect("counters");
-    let told: Vec<_> = usage.iter().map(|usage| (usage.key.as_str(), usage.used)).collect();
-    assert_eq!(told, [("a", Amount::ONE), ("b", calls(2)), ("c", Amount::ONE)]);
+    let listed: Vec<_> = usage.iter().map(|usage| (usage.key.as_str(), usage.used)).collect();
+    assert_eq!(listed, [("a", Amount::ONE), ("b", calls(2)), ("c", Amount::ONE)]);
 }

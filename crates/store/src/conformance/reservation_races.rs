@@ -1,4 +1,4 @@
-//! What taking claims owes when many do it at once.
+//! Requirements of concurrent reservations.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{CounterCharge, Ledger, RecordKind, ReserveOutcome};
 
 const CONCURRENT_CALLERS: u32 = 64;
 
-/// Takes until there is no room; gives how often there was.
+/// Reserves until the counter is exhausted; returns the number of reservations.
 async fn take_until_exhausted(ledger: Arc<dyn Ledger>, claims: Vec<CounterCharge>) -> u32 {
     let mut taken = 0;
     loop {
@@ -30,7 +30,7 @@ async fn take_concurrently(store: &ConformanceBackend, claims: impl Fn(u32) -> V
     tasks.join_all().await.into_iter().sum()
 }
 
-pub async fn exactly_the_limit_is_taken_however_many_try(store: &ConformanceBackend) {
+pub async fn concurrent_callers_take_exactly_the_limit(store: &ConformanceBackend) {
     for limit in [1, 7, 100, 1_000] {
         let counter = format!("calls-{limit}");
         let daily = take_concurrently(store, |_| vec![daily_charge(&counter, limit)]).await;
@@ -44,8 +44,8 @@ pub async fn exactly_the_limit_is_taken_however_many_try(store: &ConformanceBack
     store.assert_chain_valid().await;
 }
 
-pub async fn exactly_the_decimal_limit_is_taken_however_many_try(store: &ConformanceBackend) {
-    // 12.34 in steps of 0.07: 176 times, and 0.02 are left.
+pub async fn concurrent_callers_take_exactly_the_decimal_limit(store: &ConformanceBackend) {
+    // 12.34 in steps of 0.07: 176 times, and 0.02 remain.
     let (max, amount) = (billionths(12_340_000_000), billionths(70_000_000));
     let taken =
         take_concurrently(store, |_| vec![counter_charge("spend", (DAY_WINDOW, Align::Calendar), max, amount)]).await;
@@ -53,8 +53,8 @@ pub async fn exactly_the_decimal_limit_is_taken_however_many_try(store: &Conform
     assert_eq!(store.used_billionths("spend").await, 12_320_000_000);
 }
 
-pub async fn two_counters_are_taken_together_however_many_try(store: &ConformanceBackend) {
-    // Half of the callers name them in the other order.
+pub async fn concurrent_callers_take_two_counters_together(store: &ConformanceBackend) {
+    // Half of the callers list them in reverse order.
     let claims = |caller| match caller % 2 {
         0 => vec![daily_charge("a", 50), daily_charge("b", 70)],
         _ => vec![daily_charge("b", 70), daily_charge("a", 50)],
@@ -66,7 +66,7 @@ pub async fn two_counters_are_taken_together_however_many_try(store: &Conformanc
     );
 }
 
-/// Takes and gives back, over and over; gives how many were kept.
+/// Reserves and releases repeatedly; returns the number of reservations that were kept.
 async fn take_and_release(ledger: Arc<dyn Ledger>, rounds: u32) -> u32 {
     let mut kept = 0;
     for round in 0..rounds {
@@ -81,7 +81,7 @@ async fn take_and_release(ledger: Arc<dyn Ledger>, rounds: u32) -> u32 {
     kept
 }
 
-pub async fn reservations_and_releases_at_once_never_overshoot(store: &ConformanceBackend) {
+pub async fn concurrent_reservations_and_releases_never_exceed_the_limit(store: &ConformanceBackend) {
     let mut tasks = JoinSet::new();
     for _ in 0..CONCURRENT_CALLERS {
         tasks.spawn(take_and_release(Arc::clone(&store.ledger), 20));
@@ -89,7 +89,7 @@ pub async fn reservations_and_releases_at_once_never_overshoot(store: &Conforman
     let kept: u32 = tasks.join_all().await.into_iter().sum();
     assert!(kept <= 40, "{kept}");
     assert_eq!(store.used_billionths("calls").await, calls(kept).billionths());
-    // What was given back can be taken, and no more.
+    // Released capacity can be taken again, and no more.
     assert_eq!(take_concurrently(store, |_| vec![daily_charge("calls", 40)]).await, 40 - kept);
     store.assert_chain_valid().await;
 }

@@ -1,4 +1,4 @@
-//! What giving back owes.
+//! Requirements of releasing reservations.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -52,12 +52,12 @@ pub async fn a_release_refunds_the_slot_of_its_charge(store: &ConformanceBackend
     store.ledger.release(early, &not_sent_record()).await.expect("queued");
     store.flush().await;
     let _spent = store.reserve_ok(one()).await;
-    // Both that are left were taken half a minute later, and leave together.
+    // Both remaining charges were taken half a minute later and expire together.
     let exhausted = store.reserve_exhausted(one()).await;
     assert_eq!(exhausted.retry_after, Some(Duration::from_secs(61)));
 }
 
-pub async fn a_reservation_that_is_only_dropped_is_spent(store: &ConformanceBackend) {
+pub async fn a_dropped_reservation_is_spent(store: &ConformanceBackend) {
     drop(store.reserve_ok(vec![daily_charge("calls", 1)]).await);
     store.flush().await;
     let _ = store.reserve_exhausted(vec![daily_charge("calls", 1)]).await;
@@ -69,7 +69,7 @@ pub async fn an_abandoned_reservation_is_refunded(store: &ConformanceBackend) {
         let ledger = Arc::clone(&store.ledger);
         let reserve =
             async move { ledger.reserve(vec![daily_charge("calls", 1_000)], &record(RecordKind::Intent)).await };
-        // Some give up before the writer has seen the call, some in the middle, some have their answer.
+        // Some callers give up before the writer sees the request, some during the batch, some after the reply.
         match tokio::time::timeout(Duration::from_micros(round * 5), reserve).await {
             Ok(outcome) => kept += i128::from(matches!(outcome, Ok(ReserveOutcome::Taken(_)))),
             Err(_gave_up) => {}
@@ -81,7 +81,7 @@ pub async fn an_abandoned_reservation_is_refunded(store: &ConformanceBackend) {
     let intents = rows.iter().filter(|row| row.record.kind == RecordKind::Intent);
     let not_sent = rows.iter().filter(|row| row.record.outcome == Some(CallOutcome::NotSent));
     let (intents, not_sent) = (intents.count() as i128, not_sent.count() as i128);
-    assert_eq!(intents - not_sent, kept, "each intent that was not answered has its outcome");
+    assert_eq!(intents - not_sent, kept, "each intent without a reply has an outcome");
     assert!(rows.iter().all(|row| row.record.at <= timestamp(START_TIME)));
     store.assert_chain_valid().await;
 }
@@ -91,7 +91,7 @@ pub async fn an_unread_reply_is_refunded(store: &ConformanceBackend) {
     let mut reserve = store.ledger.reserve(vec![daily_charge("calls", 1)], &intent);
     let first = reserve.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let is_spent = matches!(first, Poll::Ready(_));
-    // The intent is there, and so the answer is, or is about to be.
+    // The intent is written, so the reply has been or is about to be sent.
     while store.ledger.head().await.expect("a head").seq == 0 {}
     tokio::time::sleep(Duration::from_millis(20)).await;
     drop(reserve);

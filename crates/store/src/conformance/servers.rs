@@ -1,4 +1,4 @@
-//! What keeping servers owes.
+//! Requirements of servers.
 
 use super::ConformanceBackend;
 use super::grants::{attachment, new_grant};
@@ -32,7 +32,7 @@ pub async fn a_second_server_of_a_name_is_a_conflict(store: &ConformanceBackend)
     assert_eq!(store.servers.list().await.expect("servers"), [server("zoo")]);
 }
 
-pub async fn a_removed_server_is_gone_and_grants_lose_it(store: &ConformanceBackend) {
+pub async fn removing_a_server_detaches_it_from_grants(store: &ConformanceBackend) {
     store.servers.add(server("zoo"), admin_entry()).await.expect("added");
     store.servers.add(server("ark"), admin_entry()).await.expect("added");
     let mut grant = new_grant("agent");

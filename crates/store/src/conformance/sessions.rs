@@ -1,4 +1,4 @@
-//! What keeping sessions owes.
+//! Requirements of sessions.
 
 use std::time::Duration;
 
@@ -32,38 +32,38 @@ async fn find(store: &ConformanceBackend, id: &str) -> Option<SessionRow> {
     store.sessions.find(IdHash::of(&[id])).await.expect("an answer")
 }
 
-pub async fn a_session_is_found_by_its_id_as_it_was_put(store: &ConformanceBackend) {
+pub async fn a_session_is_found_by_its_id(store: &ConformanceBackend) {
     assert_eq!(find(store, "one").await, None);
     let kept = put_session(store, "one").await;
-    let of_all = put_session(store, "two").await;
-    assert_eq!((find(store, "one").await, find(store, "two").await), (Some(kept), Some(of_all)));
+    let aggregate = put_session(store, "two").await;
+    assert_eq!((find(store, "one").await, find(store, "two").await), (Some(kept), Some(aggregate)));
 }
 
-pub async fn what_a_session_listens_for_is_kept_with_it(store: &ConformanceBackend) {
+pub async fn subscriptions_are_stored_with_the_session(store: &ConformanceBackend) {
     put_session(store, "one").await;
     let two = put_session(store, "two").await;
     let uris = vec!["note://1".to_owned(), "note://2".to_owned()];
     store.sessions.set_subscriptions(IdHash::of(&["one"]), uris.clone()).await.expect("kept");
-    store.sessions.set_subscriptions(IdHash::of(&["nobody's"]), uris.clone()).await.expect("passed over");
+    store.sessions.set_subscriptions(IdHash::of(&["missing"]), uris.clone()).await.expect("passed over");
     assert_eq!(find(store, "one").await.expect("kept").subscribed_uris, uris);
-    assert_eq!((find(store, "two").await, find(store, "nobody's").await), (Some(two), None));
+    assert_eq!((find(store, "two").await, find(store, "missing").await), (Some(two), None));
     store.sessions.set_subscriptions(IdHash::of(&["one"]), Vec::new()).await.expect("kept");
     assert_eq!(find(store, "one").await.expect("kept").subscribed_uris, [""; 0]);
 }
 
-pub async fn which_log_messages_a_session_wants_is_kept_with_it(store: &ConformanceBackend) {
+pub async fn the_log_level_is_stored_with_the_session(store: &ConformanceBackend) {
     put_session(store, "one").await;
     let two = put_session(store, "two").await;
     store.sessions.set_log_level(IdHash::of(&["one"]), "debug".to_owned()).await.expect("kept");
-    store.sessions.set_log_level(IdHash::of(&["nobody's"]), "debug".to_owned()).await.expect("passed over");
+    store.sessions.set_log_level(IdHash::of(&["missing"]), "debug".to_owned()).await.expect("passed over");
     assert_eq!(find(store, "one").await.expect("kept").log_level.as_deref(), Some("debug"));
-    assert_eq!((find(store, "two").await, find(store, "nobody's").await), (Some(two), None));
+    assert_eq!((find(store, "two").await, find(store, "missing").await), (Some(two), None));
 }
 
-pub async fn a_forgotten_session_is_gone_and_others_stay(store: &ConformanceBackend) {
+pub async fn a_deleted_session_is_gone_and_others_stay(store: &ConformanceBackend) {
     put_session(store, "one").await;
     let two = put_session(store, "two").await;
-    store.sessions.delete(vec![IdHash::of(&["one"]), IdHash::of(&["nobody's"])]).await.expect("forgotten");
+    store.sessions.delete(vec![IdHash::of(&["one"]), IdHash::of(&["missing"])]).await.expect("forgotten");
     assert_eq!((find(store, "one").await, find(store, "two").await), (None, Some(two)));
 }
 
@@ -71,15 +71,15 @@ pub async fn unused_sessions_are_swept(store: &ConformanceBackend) {
     put_session(store, "old").await;
     put_session(store, "used").await;
     let hour = |hours: u64| timestamp(START_TIME) + Duration::from_secs(hours * 3_600);
-    store.sessions.touch(vec![IdHash::of(&["used"]), IdHash::of(&["nobody's"])], hour(2)).await.expect("touched");
+    store.sessions.touch(vec![IdHash::of(&["used"]), IdHash::of(&["missing"])], hour(2)).await.expect("touched");
     store.sessions.touch(vec![IdHash::of(&["used"])], hour(1)).await.expect("touched");
-    assert_eq!(find(store, "used").await.expect("kept").last_used_at, hour(2), "it does not get older");
-    assert_eq!(find(store, "nobody's").await, None, "touching keeps nothing");
+    assert_eq!(find(store, "used").await.expect("kept").last_used_at, hour(2), "an earlier time is ignored");
+    assert_eq!(find(store, "missing").await, None, "touching creates no session");
     assert_eq!(store.sessions.sweep(hour(2)).await.expect("swept"), 1);
     assert_eq!((find(store, "old").await.is_some(), find(store, "used").await.is_some()), (false, true));
 }
 
-pub async fn a_session_leaves_no_entry_and_no_new_version(store: &ConformanceBackend) {
+pub async fn a_session_writes_no_admin_entry_and_changes_no_version(store: &ConformanceBackend) {
     let before = store.change_feed.version().await.expect("a version");
     put_session(store, "one").await;
     store.sessions.touch(vec![IdHash::of(&["one"])], timestamp(START_TIME)).await.expect("touched");

@@ -1,4 +1,4 @@
-//! Short ways to say what a promise is about.
+//! Helpers for the conformance cases.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ use crate::{
     ExhaustedCounter, RecordKind, Reservation, ReserveOutcome, StoreError,
 };
 
-/// When the suite's clock starts: a Sunday.
+/// Start time of the suite's clock, a Sunday.
 pub const START_TIME: &str = "2026-11-15T12:00:00Z";
 pub const DAY_WINDOW: LimitWindow = LimitWindow::Seconds(86_400);
 const BILLIONTHS_PER_UNIT: i128 = 1_000_000_000;
@@ -20,7 +20,7 @@ pub fn timestamp(text: &str) -> Timestamp {
     text.parse().expect("a time")
 }
 
-/// So many calls.
+/// The amount of `number` calls.
 pub fn calls(number: u32) -> Amount {
     billionths(i128::from(number) * BILLIONTHS_PER_UNIT)
 }
@@ -29,7 +29,7 @@ pub fn billionths(number: i128) -> Amount {
     Amount::of_billionths(number).expect("an amount")
 }
 
-/// A claim on a counter of this name.
+/// A charge to the counter of this name.
 pub fn counter_charge(
     counter: &str,
     (window, align): (LimitWindow, Align),
@@ -39,12 +39,12 @@ pub fn counter_charge(
     CounterCharge { key: CounterKey::from_stored(counter), window, align, max, amount }
 }
 
-/// One of so many calls a calendar day.
+/// A charge of one call to a counter with `max` calls per calendar day.
 pub fn daily_charge(counter: &str, max: u32) -> CounterCharge {
     counter_charge(counter, (DAY_WINDOW, Align::Calendar), calls(max), Amount::ONE)
 }
 
-/// A record of a call that no other has.
+/// A record with a unique call id.
 pub fn record(kind: RecordKind) -> CallRecord {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let mut random = [0; 10];
@@ -57,7 +57,7 @@ pub fn not_sent_record() -> CallRecord {
     CallRecord { outcome: Some(CallOutcome::NotSent), ..record(RecordKind::Outcome) }
 }
 
-/// The entry of a change that is not what a promise is about.
+/// An admin log entry for cases that are not about the admin log.
 pub fn admin_entry() -> AdminEntry {
     AdminEntry {
         at: timestamp(START_TIME),
@@ -73,15 +73,15 @@ impl ConformanceBackend {
         self.ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer")
     }
 
-    /// Takes claims that have room.
+    /// Reserves charges that must be granted.
     pub async fn reserve_ok(&self, claims: Vec<CounterCharge>) -> Reservation {
         match self.reserve(claims).await {
             ReserveOutcome::Taken(reservation) => reservation,
-            ReserveOutcome::Exhausted(exhausted) => panic!("no room: {exhausted:?}"),
+            ReserveOutcome::Exhausted(exhausted) => panic!("exhausted: {exhausted:?}"),
         }
     }
 
-    /// Asks for claims that have no room.
+    /// Tries to reserve charges that must be refused.
     pub async fn reserve_exhausted(&self, claims: Vec<CounterCharge>) -> ExhaustedCounter {
         match self.reserve(claims).await {
             ReserveOutcome::Taken(reservation) => panic!("taken: {reservation:?}"),
@@ -89,7 +89,7 @@ impl ConformanceBackend {
         }
     }
 
-    /// What a counter says was used, in billionths.
+    /// The used amount of a counter, in billionths.
     pub async fn used_billionths(&self, counter: &str) -> i128 {
         self.flush().await;
         let usage = self.ledger.usage().await.expect("counters");
@@ -104,13 +104,12 @@ impl ConformanceBackend {
         self.ledger.flush().await.expect("written");
     }
 
-    /// All rows.
     pub async fn rows(&self) -> Vec<CallLogRow> {
         self.flush().await;
         self.ledger.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")
     }
 
-    /// Holds that the chain verifies.
+    /// Checks that the chain verifies.
     pub async fn assert_chain_valid(&self) {
         let verified = self.ledger.verify(vec![]).await.expect("a walk");
         assert_eq!(verified.chain_break, None);

@@ -1,4 +1,4 @@
-//! What keeping whose tasks are owes.
+//! Requirements of task ownership.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn find(store: &ConformanceBackend, id: &str) -> Option<TaskOwner> {
     store.tasks.find(IdHash::of(&[id])).await.expect("an answer")
 }
 
-pub async fn a_task_is_found_by_its_id_as_it_was_put(store: &ConformanceBackend) {
+pub async fn a_task_is_found_by_its_id(store: &ConformanceBackend) {
     assert_eq!(find(store, "one").await, None);
     let one = task("one", "ci", hour(1));
     store.tasks.put(one.clone(), hour(0)).await.expect("kept");
@@ -40,7 +40,7 @@ pub async fn a_task_stays_with_its_grant_until_it_expires(store: &ConformanceBac
     assert_conflict(store.tasks.put(task("one", "other", hour(9)), hour(0)).await);
     assert_eq!(find(store, "one").await, Some(own));
     let newer = TaskOwner { tool: "ask".to_owned(), ..task("one", "ci", hour(2)) };
-    store.tasks.put(newer.clone(), hour(0)).await.expect("its own may be made anew");
+    store.tasks.put(newer.clone(), hour(0)).await.expect("a grant may replace its own task");
     assert_eq!(find(store, "one").await, Some(newer));
     let other = task("one", "other", hour(9));
     store.tasks.put(other.clone(), hour(2)).await.expect("the old one is over");
@@ -57,7 +57,7 @@ pub async fn tasks_of_a_grant_at_a_server_are_listed(store: &ConformanceBackend)
     assert_eq!(own, [task("one", "ci", hour(1))]);
 }
 
-pub async fn tasks_that_have_expired_are_swept(store: &ConformanceBackend) {
+pub async fn expired_tasks_are_swept(store: &ConformanceBackend) {
     store.tasks.put(task("one", "ci", hour(1)), hour(0)).await.expect("kept");
     store.tasks.put(task("two", "ci", hour(3)), hour(0)).await.expect("kept");
     assert_eq!(store.tasks.sweep(hour(2)).await.expect("swept"), 1);

@@ -1,4 +1,4 @@
-//! What keeping accepted definitions owes.
+//! Requirements of pinned tool definitions.
 
 use gatelodge_policy::Category;
 
@@ -32,7 +32,7 @@ pub async fn an_unlisted_server_differs_from_one_without_tools(store: &Conforman
     assert_eq!(store.tool_pins.server_tools(&"ark".parse().expect("a name")).await.expect("known"), None);
 }
 
-pub async fn what_is_accepted_stays_while_the_offer_changes(store: &ConformanceBackend) {
+pub async fn pinned_definitions_stay_while_the_listed_ones_change(store: &ConformanceBackend) {
     record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &[]).await;
     store
         .tool_pins
@@ -53,7 +53,7 @@ pub async fn what_is_accepted_stays_while_the_offer_changes(store: &ConformanceB
     assert_eq!(known.pinned[1].definition, tool("feed", 2));
 }
 
-pub async fn only_what_is_offered_is_accepted_all_or_nothing(store: &ConformanceBackend) {
+pub async fn only_listed_definitions_are_accepted_all_or_none(store: &ConformanceBackend) {
     record_offered(store, vec![tool("feed", 2), tool("ask", 1)], &[]).await;
     assert_conflict(
         store
@@ -70,9 +70,9 @@ pub async fn only_what_is_offered_is_accepted_all_or_nothing(store: &Conformance
     assert_eq!(known.pinned, []);
 }
 
-pub async fn what_is_offered_first_is_accepted_in_the_same_step(store: &ConformanceBackend) {
+pub async fn the_first_listing_is_recorded_and_pinned_in_one_step(store: &ConformanceBackend) {
     record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &["feed"]).await;
-    // Whoever asked at the same time comes second.
+    // A concurrent listing comes second and pins nothing.
     record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &["ask"]).await;
     let known = store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
     let accepted: Vec<_> = known.pinned.iter().map(|pin| pin.definition.clone()).collect();
@@ -81,7 +81,7 @@ pub async fn what_is_offered_first_is_accepted_in_the_same_step(store: &Conforma
 }
 
 pub async fn a_category_override_keeps_author_and_reason_until_cleared(store: &ConformanceBackend) {
-    let said = |tool: &str, category, fingerprint: Option<&str>| CategoryOverride {
+    let category_override = |tool: &str, category, fingerprint: Option<&str>| CategoryOverride {
         tool: tool.to_owned(),
         category,
         reason: "we looked".to_owned(),
@@ -89,22 +89,26 @@ pub async fn a_category_override_keeps_author_and_reason_until_cleared(store: &C
         set_at: admin_entry().at,
         set_by: "ann".to_owned(),
     };
-    let first = said("feed", Category::Write, Some("feed-1"));
+    let first = category_override("feed", Category::Write, Some("feed-1"));
     assert!(matches!(
         store.tool_pins.set_category(&server_name(), first.clone(), admin_entry()).await,
         Err(StoreError::NotFound(_))
     ));
     record_offered(store, vec![tool("feed", 1), tool("ask", 1)], &["feed"]).await;
     let known = async || store.tool_pins.server_tools(&server_name()).await.expect("known").expect("asked");
-    for said in [&first, &said("ask", Category::Read, None)] {
-        store.tool_pins.set_category(&server_name(), said.clone(), admin_entry()).await.expect("kept");
+    for given in [&first, &category_override("ask", Category::Read, None)] {
+        store.tool_pins.set_category(&server_name(), given.clone(), admin_entry()).await.expect("kept");
     }
-    assert_eq!(known().await.category_overrides, [said("ask", Category::Read, None), first.clone()], "by name");
-    let again = said("feed", Category::Financial, None);
+    assert_eq!(
+        known().await.category_overrides,
+        [category_override("ask", Category::Read, None), first.clone()],
+        "by name"
+    );
+    let again = category_override("feed", Category::Financial, None);
     store.tool_pins.set_category(&server_name(), again.clone(), admin_entry()).await.expect("kept");
-    assert_eq!(known().await.category_overrides[1], again, "in place of what was said before");
+    assert_eq!(known().await.category_overrides[1], again, "replaces the earlier override");
     record_offered(store, vec![tool("feed", 2)], &[]).await;
-    assert_eq!(known().await.category_overrides.len(), 2, "whatever is offered");
+    assert_eq!(known().await.category_overrides.len(), 2, "regardless of what is listed");
     assert!(
         first.applies_to(&tool("feed", 1)) && !first.applies_to(&tool("feed", 2)) && again.applies_to(&tool("feed", 2))
     );

@@ -1,4 +1,4 @@
-//! The log of changes in memory.
+//! Admin log in memory.
 
 use async_trait::async_trait;
 

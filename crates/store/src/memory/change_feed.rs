@@ -1,4 +1,4 @@
-//! Notices in memory.
+//! Change feed in memory.
 
 use async_trait::async_trait;
 

@@ -16,7 +16,7 @@ impl Grants for MemoryStore {
         let id = GrantId::random()?;
         self.change(entry, |state, entry| {
             if state.grants.iter().any(|grant| grant.revoked_at.is_none() && grant.label == new.label) {
-                return Err(StoreError::Conflict(format!("there is a grant `{}` already", new.label)));
+                return Err(StoreError::Conflict(format!("there is already a grant `{}`", new.label)));
             }
             if state.grants.iter().any(|grant| grant.token == new.token) {
                 return Err(StoreError::Conflict("another grant has this token".into()));
@@ -66,7 +66,7 @@ impl Grants for MemoryStore {
         self.change(entry, |state, _| {
             let grant = grant_mut(state, id)?;
             if grant.revoked_at.is_some() {
-                return Err(StoreError::Conflict(format!("grant `{id}` is revoked already")));
+                return Err(StoreError::Conflict(format!("grant `{id}` is already revoked")));
             }
             grant.revoked_at = Some(at);
             Ok(())

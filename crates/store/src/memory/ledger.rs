@@ -1,4 +1,4 @@
-//! Counters and the call log in memory.
+//! Counters and call log in memory.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -17,11 +17,11 @@ use crate::hash_chain::ChainHead;
 use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
 use crate::log_page::ChainedRow;
 
-/// What the ledger holds.
+/// State of the ledger.
 #[derive(Debug)]
 pub(super) struct MemoryLedgerState {
     counters: CounterMap,
-    /// The last row that was removed.
+    /// The last pruned row.
     anchor: ChainHead,
     log: Vec<MemoryLogRow>,
 }
@@ -49,13 +49,13 @@ impl MemoryStore {
 
 #[async_trait]
 impl Ledger for MemoryStore {
-    async fn reserve(&self, claims: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
+    async fn reserve(&self, charges: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
         let body = intent.to_body()?;
         let mut ledger = self.ledger();
-        match ledger.counters.charge_all(&claims, self.clock.now()) {
-            Ok(taken) => {
+        match ledger.counters.charge_all(&charges, self.clock.now()) {
+            Ok(applied) => {
                 ledger.write(intent.at, body);
-                Ok(ReserveOutcome::Taken(Reservation { charges: taken }))
+                Ok(ReserveOutcome::Taken(Reservation { charges: applied }))
             }
             Err(exhausted) => Ok(ReserveOutcome::Exhausted(exhausted)),
         }

@@ -23,14 +23,14 @@ impl Policies for MemoryStore {
 
     async fn list(&self) -> Result<Vec<PolicySummary>, StoreError> {
         let state = self.state();
-        let in_force = state.policies.values().filter_map(|versions| versions.last());
+        let active = state.policies.values().filter_map(|versions| versions.last());
         let summary = |policy: &StoredPolicy| PolicySummary {
             name: policy.name.clone(),
             version: policy.version,
             created_at: policy.created_at,
             created_by: policy.created_by.clone(),
         };
-        Ok(in_force.map(summary).collect())
+        Ok(active.map(summary).collect())
     }
 
     async fn get(&self, name: &PolicyName, version: Option<PolicyVersion>) -> Result<StoredPolicy, StoreError> {

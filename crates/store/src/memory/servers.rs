@@ -13,7 +13,7 @@ impl Servers for MemoryStore {
     async fn add(&self, server: StoredServer, entry: AdminEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             if state.servers.contains_key(&server.name) {
-                return Err(StoreError::Conflict(format!("there is a server `{}` already", server.name)));
+                return Err(StoreError::Conflict(format!("there is already a server `{}`", server.name)));
             }
             state.servers.insert(server.name.clone(), server);
             Ok(())
@@ -25,7 +25,7 @@ impl Servers for MemoryStore {
             if state.servers.remove(name).is_none() {
                 return Err(StoreError::NotFound(format!("server `{name}`")));
             }
-            // A server that gets the name later is another one.
+            // A later server with the same name is a different one.
             state.tools.remove(name);
             for grant in &mut state.grants {
                 grant.attachments.retain(|attachment| attachment.server != *name);

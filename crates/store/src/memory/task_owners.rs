@@ -1,4 +1,4 @@
-//! Whose tasks are, in memory.
+//! Task ownership in memory.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

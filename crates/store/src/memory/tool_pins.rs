@@ -1,4 +1,4 @@
-//! Accepted definitions in memory.
+//! Pinned tool definitions in memory.
 
 use async_trait::async_trait;
 
@@ -48,8 +48,8 @@ impl ToolPins for MemoryStore {
             let known = state.tools.entry(server.clone()).or_default();
             let mut pins = Vec::new();
             for (name, fingerprint) in &tools {
-                let is_meant = |tool: &&ToolDefinition| tool.name == *name && tool.fingerprint == *fingerprint;
-                let definition = known.offered.iter().find(is_meant).cloned();
+                let is_requested = |tool: &&ToolDefinition| tool.name == *name && tool.fingerprint == *fingerprint;
+                let definition = known.offered.iter().find(is_requested).cloned();
                 let definition = definition.ok_or_else(|| stale_definition_error(server, name))?;
                 pins.push(PinnedDefinition { definition, accepted_at: entry.at, accepted_by: entry.by.clone() });
             }
@@ -65,13 +65,13 @@ impl ToolPins for MemoryStore {
     async fn set_category(
         &self,
         server: &ServerName,
-        said: CategoryOverride,
+        category_override: CategoryOverride,
         entry: AdminEntry,
     ) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             let known = state.tools.get_mut(server).ok_or_else(|| tools_unknown_error(server))?;
-            known.category_overrides.retain(|old| old.tool != said.tool);
-            known.category_overrides.push(said);
+            known.category_overrides.retain(|old| old.tool != category_override.tool);
+            known.category_overrides.push(category_override);
             known.category_overrides.sort_by(|one, other| one.tool.cmp(&other.tool));
             Ok(())
         })
@@ -81,20 +81,20 @@ impl ToolPins for MemoryStore {
         self.change(entry, |state, _| {
             let known = state.tools.get_mut(server).ok_or_else(|| tools_unknown_error(server))?;
             let before = known.category_overrides.len();
-            known.category_overrides.retain(|said| said.tool != tool);
+            known.category_overrides.retain(|category_override| category_override.tool != tool);
             if known.category_overrides.len() == before { Err(no_override_error(server, tool)) } else { Ok(()) }
         })
     }
 }
 
 pub(crate) fn tools_unknown_error(server: &ServerName) -> StoreError {
-    StoreError::NotFound(format!("a list of the tools of `{server}`"))
+    StoreError::NotFound(format!("tool list of `{server}`"))
 }
 
 pub(crate) fn no_override_error(server: &ServerName, tool: &str) -> StoreError {
-    StoreError::NotFound(format!("a category that somebody gave `{}` of `{server}`", tool.escape_debug()))
+    StoreError::NotFound(format!("category override for `{}` of `{server}`", tool.escape_debug()))
 }
 
 pub(crate) fn stale_definition_error(server: &ServerName, tool: &str) -> StoreError {
-    StoreError::Conflict(format!("`{server}` does not offer `{}` in that form any more", tool.escape_debug()))
+    StoreError::Conflict(format!("`{server}` no longer lists this definition of `{}`", tool.escape_debug()))
 }

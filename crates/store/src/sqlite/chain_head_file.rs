@@ -1,7 +1,7 @@
-//! `ledger.head` and `state.head`: the end of a log's chain, kept apart from it, so that a log that was cut off is noticed.
+//! `ledger.head` and `state.head`: the chain head of a log in a separate file, so that a truncated log is detected.
 //!
-//! A head is written after the commit of its row, never before: killed in between, it is behind its log and not ahead
-//! of it. One that is behind holds.
+//! A head is written after the commit of its row, never before. After a crash in between, the head is older than the log,
+//! which is valid; it is never newer.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,28 +16,28 @@ use super::{OpenStoreError, log_table};
 use crate::StoreError;
 use crate::hash_chain::ChainHead;
 
-/// What a head's file is called: its database's name with this in place of `db`.
+/// Extension of the head file, in place of `db`.
 pub(super) const EXTENSION: &str = "head";
-/// A head that the log no longer had. It stays until somebody has looked and removes it.
+/// Extension for a head that the log no longer contains. The file stays until an operator removes it.
 const MISMATCH_EXTENSION: &str = "head.lost";
-/// Tells that a log with rows had no head beside it. It stays, too.
+/// Extension for the marker that a log with rows had no head file. It stays, too.
 const MISSING_EXTENSION: &str = "head.missed";
-/// The longest head; shorter ones are filled up, so that writing in place leaves nothing of the one before.
+/// Length of the longest head. Shorter ones are padded, so that overwriting leaves nothing of the previous one.
 const HEAD_TEXT_WIDTH: usize = 20 + 1 + 64;
 
-/// How long a directory is taken to be as it was.
+/// How long a check of the directory stays valid.
 const DIRECTORY_RECHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Which log of a database a head belongs to.
+/// The log table that a head belongs to.
 #[derive(Clone, Copy)]
 pub(super) struct LogTable {
-    /// The table.
+    /// Name of the table.
     pub table: &'static str,
-    /// The last row that was removed.
+    /// Reads the anchor: the last pruned row.
     pub anchor: fn(&Connection) -> rusqlite::Result<ChainHead>,
 }
 
-/// A file beside a database that cannot be used.
+/// Error for a head file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open `{path}`: {source}")]
 pub(super) struct ChainHeadFileError {
@@ -46,16 +46,16 @@ pub(super) struct ChainHeadFileError {
 }
 
 impl From<ChainHeadFileError> for StoreError {
-    fn from(fault: ChainHeadFileError) -> Self {
-        Self::Unavailable(fault.to_string())
+    fn from(error: ChainHeadFileError) -> Self {
+        Self::Unavailable(error.to_string())
     }
 }
 
-/// The file, open to be written in place.
+/// The head file, open for writing in place.
 pub(super) struct ChainHeadFile {
     path: PathBuf,
     file: File,
-    /// When its path was last seen to be writable.
+    /// When the path was last found writable.
     checked_at: Instant,
 }
 
@@ -68,13 +68,13 @@ impl ChainHeadFile {
         }
     }
 
-    /// Holds, now and then, that the directory can still be written to. Files that are open can be written long after
-    /// the directory became read-only, but what is written then may never be seen again.
+    /// Checks at intervals that the directory is still writable. Open files stay writable long after the directory became
+    /// read-only, but their content may then be lost.
     pub fn check_directory(&mut self) -> Result<(), ChainHeadFileError> {
         if self.checked_at.elapsed() < DIRECTORY_RECHECK_INTERVAL {
             return Ok(());
         }
-        // Not the database: closing a second handle to it would drop the locks of this process.
+        // Not the database itself: closing a second handle would drop the locks of this process.
         match create(&self.path) {
             Ok(_) => self.checked_at = Instant::now(),
             Err(source) => return Err(ChainHeadFileError { path: self.path.clone(), source }),
@@ -82,7 +82,7 @@ impl ChainHeadFile {
         Ok(())
     }
 
-    /// Writes the head over the one before.
+    /// Overwrites the head.
     pub fn write(&mut self, head: ChainHead) -> io::Result<()> {
         if self.file.metadata()?.nlink() == 0 {
             self.file = create(&self.path)?;
@@ -91,13 +91,13 @@ impl ChainHeadFile {
     }
 }
 
-/// Holds the log against the head that was kept. If the log lacks it, the head is set aside and not overwritten; if
-/// there is none, that is noted, and the log's end is kept from now on.
+/// Compares the log with the head file. If the log does not contain the head, a copy of the head is saved; if there is no
+/// head file, a marker is written. Then the head file is set to the end of the log.
 pub(super) fn reconcile(db: &Connection, database: &DbFile, log: LogTable) -> Result<(), OpenStoreError> {
     let path = database.path().with_extension(EXTENSION);
     let failed = |source| OpenStoreError::File { path: path.clone(), source };
     let unread = |source| OpenStoreError::Open { path: database.path().into(), source };
-    // The head is read before the log: meanwhile the log can only have become longer.
+    // Read the head before the log: in the meantime the log can only grow.
     let text = read_text(&path).map_err(failed)?;
     if !text.is_empty() && log_has_head(db, &text, log).map_err(unread)? {
         return Ok(());
@@ -106,14 +106,14 @@ pub(super) fn reconcile(db: &Connection, database: &DbFile, log: LogTable) -> Re
         save_copy(database, MISMATCH_EXTENSION, &text).map_err(failed)?;
     }
     let end = chain_head(db, log).map_err(unread)?;
-    // Looked for last: whoever writes rows has made it before.
+    // Checked last: a process that writes rows creates the head file first.
     if end.seq > 0 && !path.exists() {
         save_copy(database, MISSING_EXTENSION, &end.to_string()).map_err(failed)?;
     }
     write_initial(db, database, log)
 }
 
-/// Keeps the log's end from now on.
+/// Sets the head file to the end of the log.
 pub(super) fn write_initial(db: &Connection, database: &DbFile, log: LogTable) -> Result<(), OpenStoreError> {
     let path = database.path().with_extension(EXTENSION);
     let end = chain_head(db, log).map_err(|source| OpenStoreError::Open { path: database.path().into(), source })?;
@@ -121,7 +121,7 @@ pub(super) fn write_initial(db: &Connection, database: &DbFile, log: LogTable) -
     written.map_err(|source| OpenStoreError::File { path, source })
 }
 
-/// Sets the kept head aside if the log lacks its row, so that the next one does not overwrite what tells of a cut.
+/// Saves a copy of the head if the log does not contain its row, so that overwriting it does not hide a truncation.
 pub(super) fn preserve_if_mismatched<E>(db: &Connection, database: &DbFile, log: LogTable) -> Result<(), E>
 where
     E: From<ChainHeadFileError> + From<rusqlite::Error>,
@@ -135,7 +135,7 @@ where
     Ok(())
 }
 
-/// The heads that were kept beside a log: its own, and one that was set aside.
+/// The heads stored next to a log: the current one, and a saved one.
 pub(super) fn read_heads(database: &DbFile) -> Result<Vec<ChainHead>, StoreError> {
     let mut heads = Vec::new();
     for name in [EXTENSION, MISMATCH_EXTENSION] {
@@ -144,30 +144,32 @@ pub(super) fn read_heads(database: &DbFile) -> Result<Vec<ChainHead>, StoreError
         let text = read_text(&path).map_err(failed)?;
         if !text.is_empty() {
             let head = text.parse();
-            heads.push(head.map_err(|_| StoreError::Corrupt(format!("`{}` holds no head", path.display())))?);
+            heads.push(
+                head.map_err(|_| StoreError::Corrupt(format!("`{}` does not contain a chain head", path.display())))?,
+            );
         }
     }
     Ok(heads)
 }
 
-/// The note that a log with rows had no head, if there is one.
+/// The marker that a log with rows had no head file, if it exists.
 pub(super) fn missing_marker(database: &DbFile) -> Option<PathBuf> {
     Some(database.path().with_extension(MISSING_EXTENSION)).filter(|path| path.exists())
 }
 
-/// How many rows a database had, by the head beside it; 0 where there is none or it tells nothing.
+/// Number of rows recorded in the head file of a database; 0 if the file is missing or unreadable.
 pub(super) fn recorded_row_count(database: &Path) -> u64 {
     let text = read_text(&database.with_extension(EXTENSION)).unwrap_or_default();
     text.parse::<ChainHead>().map_or(0, |head| head.seq)
 }
 
-/// The end of a log's chain.
+/// The head of the chain.
 pub(super) fn chain_head(db: &Connection, log: LogTable) -> rusqlite::Result<ChainHead> {
     let anchor = (log.anchor)(db)?;
     Ok(log_table::last_head(db, log.table)?.filter(|last| last.seq > anchor.seq).unwrap_or(anchor))
 }
 
-/// Whether a text is a head whose row the log has. Of removed rows nothing can be said.
+/// Whether a text is a head that the log contains. Heads of pruned rows count as contained.
 fn log_has_head(db: &Connection, text: &str, log: LogTable) -> rusqlite::Result<bool> {
     let Ok(head) = text.parse::<ChainHead>() else { return Ok(false) };
     let anchor = (log.anchor)(db)?;
@@ -179,10 +181,10 @@ fn log_has_head(db: &Connection, text: &str, log: LogTable) -> rusqlite::Result<
     Ok(hash == Some(head.hash.0))
 }
 
-// The first one that was lost tells most; later ones follow from it.
+// The first saved copy is the most useful; later ones are consequences of it.
 fn save_copy(database: &DbFile, name: &str, text: &str) -> io::Result<()> {
-    let aside = database.path().with_extension(name);
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(aside) {
+    let copy = database.path().with_extension(name);
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(copy) {
         Ok(mut file) => writeln!(file, "{text}"),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
@@ -193,7 +195,7 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// The file's text; nothing if there is none. A power cut may leave zeros of what was never synced.
+/// The text of the file; empty if the file does not exist. After a power failure, data that was not synced may read as zeros.
 fn read_text(path: &Path) -> io::Result<String> {
     match fs::read(path) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ', '\n']).to_owned()),

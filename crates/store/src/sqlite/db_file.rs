@@ -1,4 +1,4 @@
-//! A database's file: making it readable to its owner alone, and telling whether it is still the same one.
+//! A database file: creates it with access for its owner only, and detects its replacement.
 
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io;
@@ -14,30 +14,30 @@ use rusqlite::{Connection, OpenFlags};
 use super::{OpenStoreError, chain_head_file};
 use crate::StoreError;
 
-/// How long a statement waits for another process. Twice this is less than what a caller waits.
+/// How long a statement waits for another process. Twice this is less than the timeout of a call.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(900);
-/// How often it looks meanwhile. SQLite's own steps grow to 100 ms, and a busy peer could starve us.
+/// Interval between attempts. SQLite's own intervals grow to 100 ms, and a busy process could starve us.
 const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A database by its path, and which file stood there when it was opened.
+/// A database path, and the identity of the file at the time of opening.
 #[derive(Debug, Clone)]
 pub(super) struct DbFile {
     path: PathBuf,
     identity: FileIdentity,
 }
 
-/// A file, whatever its name: device and inode.
+/// Identity of a file: device and inode.
 type FileIdentity = (u64, u64);
 
 impl DbFile {
-    /// Finds the database in a directory, or makes both.
+    /// Finds the database in a directory, or creates both.
     pub fn create(dir: &Path, name: &str) -> Result<Self, OpenStoreError> {
         let dir = std::path::absolute(dir).map_err(|source| OpenStoreError::File { path: dir.into(), source })?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
         made.map_err(|source| OpenStoreError::File { path: dir.clone(), source })?;
         let path = dir.join(name);
         refuse_lost_database(&path)?;
-        // Only ever opened here to be made: closing a second handle would drop the locks of this process.
+        // Opened only to create it: closing a second handle would drop the locks of this process.
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -62,35 +62,34 @@ impl DbFile {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file of the same directory whose name is this one's and an ending.
-    pub fn sibling_path(&self, ending: &str) -> PathBuf {
+    /// The path with a suffix appended.
+    pub fn sibling_path(&self, suffix: &str) -> PathBuf {
         let mut path = self.path.clone().into_os_string();
-        path.push(ending);
+        path.push(suffix);
         path.into()
     }
 
-    /// Holds that the file at the path is still the one that was opened. A ledger that was removed or replaced must
-    /// not be taken for one in which nothing was used.
+    /// Checks that the path still refers to the file that was opened. A removed or replaced ledger must not be mistaken for an
+    /// unused one.
     pub fn check_identity(&self) -> Result<(), StoreError> {
         let path = self.path.display();
         match fs::metadata(&self.path) {
             Ok(metadata) if identity(&metadata) == self.identity => Ok(()),
-            Ok(_) => Err(StoreError::Unavailable(format!("`{path}` is another file than the one that was opened"))),
-            Err(error) => Err(StoreError::Unavailable(format!("cannot look at `{path}`: {error}"))),
+            Ok(_) => Err(StoreError::Unavailable(format!("`{path}` was replaced by another file since it was opened"))),
+            Err(error) => Err(StoreError::Unavailable(format!("cannot access `{path}`: {error}"))),
         }
     }
 
-    /// Opens a connection. A missing file is not made anew.
+    /// Opens a connection. Does not create a missing file.
     pub fn connect(&self) -> rusqlite::Result<Connection> {
         self.connect_with_wait_flag(Arc::new(AtomicBool::new(true)))
     }
 
-    /// The same, with statements that wait for another process only while they may.
+    /// Like [`connect`](Self::connect), but statements wait for other processes only while `may_wait` is set.
     pub fn connect_with_wait_flag(&self, may_wait: Arc<AtomicBool>) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags)?;
@@ -110,7 +109,7 @@ impl DbFile {
         Ok(connection)
     }
 
-    /// Opens a connection that only reads.
+    /// Opens a read-only connection.
     pub fn connect_read_only(&self) -> Result<Connection, StoreError> {
         self.check_identity()?;
         let connection = self.connect()?;
@@ -119,9 +118,9 @@ impl DbFile {
     }
 }
 
-/// Holds that a database that is not there, or holds nothing, never held anything.
+/// Refuses a missing or empty database whose head file records rows.
 fn refuse_lost_database(path: &Path) -> Result<(), OpenStoreError> {
-    // One that is being made is empty, too; but its head is made later.
+    // A database that is being created is empty too, but its head file is created later.
     let is_empty = match fs::metadata(path) {
         Ok(metadata) => metadata.len() == 0,
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,

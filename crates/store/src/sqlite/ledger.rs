@@ -1,4 +1,4 @@
-//! `ledger.db`: counters and the call log. One at a time writes, in groups; reading goes past it.
+//! `ledger.db`: counters and the call log. One writer commits batches; readers use connections of their own.
 
 mod batch_executor;
 mod counter_cache;
@@ -53,32 +53,48 @@ use crate::log_page::ChainedRow;
 const FILE_NAME: &str = "ledger.db";
 const MIGRATIONS: [&str; 1] = [include_str!("ledger/1.sql")];
 const CALL_LOG_TABLE: LogTable = LogTable { table: "log", anchor: ledger_reads::read_anchor };
-/// The size of the database's pages. Rows are written one behind the other, many to a page; with 4 KiB, looking after
-/// pages takes more than what is in them.
+/// Page size of the database. Rows are appended, many to a page; with 4 KiB pages, page management costs more than the
+/// rows.
 const DB_PAGE_BYTES: u32 = 16 << 10;
-/// How long a call waits for the ledger, whatever happens.
+/// How long a call waits for the ledger at most.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Counters and the call log, in `ledger.db`.
 ///
-/// When it is dropped, what is queued is written and its threads have ended.
+/// Dropping it writes all queued rows and ends its threads.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use gatelodge_store::{Durability, Ledger, ManualClock, SqliteLedger};
+///
+/// # tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("a runtime").block_on(async {
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// # let data_dir = dir.path();
+/// let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
+/// let ledger = SqliteLedger::open(data_dir, Durability::Process, clock).expect("opened");
+/// let report = ledger.verify(Vec::new()).await?;
+/// assert_eq!((report.rows, report.chain_break), (0, None));
+/// # Ok::<(), gatelodge_store::StoreError>(())
+/// # }).expect("verified");
+/// ```
 #[derive(Debug)]
 pub struct SqliteLedger {
     file: DbFile,
     durability: Durability,
-    /// To the writer. Its thread ends when this is closed.
+    /// Requests to the writer. Its thread ends when the queue is closed.
     queue: Arc<WriterQueue>,
-    /// From the writer to those who wait, where they do not write themselves.
+    /// Replies to callers that do not lead a batch themselves.
     reply_dispatcher: Arc<ReplyDispatcher>,
     writer: Arc<Mutex<LedgerWriter>>,
     writer_thread: Option<JoinHandle<()>>,
-    /// It has the writer for moments; it ends before that does.
+    /// Takes the writer lock briefly; ends before the writer does.
     syncer: Option<WalSyncer>,
     writer_state: Arc<SharedWriterState>,
 }
 
 impl SqliteLedger {
-    /// Opens the ledger in a directory. What is missing is made; an older schema is brought up.
+    /// Opens the ledger in a directory. Creates missing files and upgrades an older schema.
     ///
     /// # Errors
     /// See [`OpenStoreError`].
@@ -86,15 +102,15 @@ impl SqliteLedger {
         let file = DbFile::create(dir, FILE_NAME)?;
         let failed = |source| OpenStoreError::Open { path: file.path().into(), source };
         let mut connection = file.connect().map_err(failed)?;
-        // Of no effect on a ledger that is there.
+        // Has no effect on an existing database.
         connection.pragma_update(None, "page_size", DB_PAGE_BYTES).map_err(failed)?;
         migrate::migrate(&mut connection, file.path(), &MIGRATIONS)?;
         drop(connection);
         Self::start(file, durability, clock)
     }
 
-    /// Opens the ledger in a directory, as it is: no database is made and no schema changed. What a killed process left
-    /// in the journal is put where it belongs. For the command line beside a running gateway.
+    /// Opens an existing ledger without creating a database or changing the schema. Replays the redo log of a killed process.
+    /// For the command line next to a running gateway.
     ///
     /// # Errors
     /// See [`OpenStoreError`].
@@ -111,19 +127,19 @@ impl SqliteLedger {
 
         let shared = Arc::new(SharedWriterState::default());
         let queue = Arc::new(WriterQueue::default());
-        let open = LedgerDb::open(&file, durability).map_err(|fault| fault.into_open_error(file.path()))?;
+        let open = LedgerDb::open(&file, durability).map_err(|error| error.into_open_error(file.path()))?;
         let no_thread = |source| OpenStoreError::Thread { path: file.path().into(), source };
-        let bell = Arc::<SyncSignal>::default();
-        let couriers = Arc::new(ReplyDispatcher::new(Arc::clone(&shared), Arc::clone(&queue)));
-        let of_writer = (Arc::clone(&queue), Arc::clone(&shared), Arc::clone(&couriers));
-        let of_thread = Arc::clone(&shared);
-        let writer = LedgerWriter::new(file.clone(), durability, clock, of_writer, open, Arc::clone(&bell));
+        let sync_signal = Arc::<SyncSignal>::default();
+        let reply_dispatcher = Arc::new(ReplyDispatcher::new(Arc::clone(&shared), Arc::clone(&queue)));
+        let for_writer = (Arc::clone(&queue), Arc::clone(&shared), Arc::clone(&reply_dispatcher));
+        let for_syncer = Arc::clone(&shared);
+        let writer = LedgerWriter::new(file.clone(), durability, clock, for_writer, open, Arc::clone(&sync_signal));
         let writer = Arc::new(Mutex::new(writer));
         let commit = {
             let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
             move || ledger_writer::commit_and_drain(&writer, &queue)
         };
-        let syncer = Some(WalSyncer::start(file.clone(), of_thread, bell, commit).map_err(no_thread)?);
+        let syncer = Some(WalSyncer::start(file.clone(), for_syncer, sync_signal, commit).map_err(no_thread)?);
         let run = {
             let (writer, queue) = (Arc::clone(&writer), Arc::clone(&queue));
             move || ledger_writer::run_writer(&writer, &queue)
@@ -133,7 +149,7 @@ impl SqliteLedger {
             file,
             durability,
             queue,
-            reply_dispatcher: couriers,
+            reply_dispatcher,
             writer,
             writer_thread: Some(thread),
             syncer,
@@ -141,13 +157,13 @@ impl SqliteLedger {
         })
     }
 
-    /// How often something was lost or left undone since the start: a row that could not be kept, a head or a
-    /// log that could not be written through. None of it undoes a limit; each is for somebody to look at.
+    /// Number of errors since the start: rows that were lost, and heads or logs that could not be written or synced. None of
+    /// them weakens a limit; each needs attention.
     pub fn error_count(&self) -> u64 {
         self.writer_state.errors()
     }
 
-    /// Reads, away from the async threads, what was answered before.
+    /// Reads on a blocking thread; sees everything that was confirmed before.
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&DbFile, &Connection) -> Result<T, StoreError> + Send + 'static,
@@ -164,32 +180,32 @@ impl SqliteLedger {
         .await
     }
 
-    /// Queues a job, waiting for room.
-    async fn enqueue(&self, job: WriterRequest) -> Result<(), StoreError> {
-        self.queue.push_timeout(job, CALL_TIMEOUT).await.map_err(|why| match why {
-            EnqueueError::Full => StoreError::Unavailable("the ledger's queue stays full".into()),
+    /// Queues a request, waiting for space.
+    async fn enqueue(&self, request: WriterRequest) -> Result<(), StoreError> {
+        self.queue.push_timeout(request, CALL_TIMEOUT).await.map_err(|why| match why {
+            EnqueueError::Full => StoreError::Unavailable("the queue of the ledger stays full".into()),
             EnqueueError::Closed => writer_ended_error(),
         })
     }
 
-    /// Queues what is to be kept without anybody waiting for it.
+    /// Queues a row without waiting until it is written.
     async fn enqueue_row(&self, record: &CallRecord, reservation: Reservation) -> Result<(), StoreError> {
-        let keep = AppendRequest { row: EncodedRow::of(record)?, refunds: reservation.charges };
-        let sent = self.enqueue(WriterRequest::Append(keep)).await;
+        let append = AppendRequest { row: EncodedRow::of(record)?, refunds: reservation.charges };
+        let sent = self.enqueue(WriterRequest::Append(append)).await;
         if sent.is_err() {
             self.writer_state.count_errors(1);
         }
         sent
     }
 
-    /// Asks the writer and waits for its answer.
+    /// Sends a request to the writer and waits for its reply.
     async fn request<T>(
         &self,
-        job: impl FnOnce(writer_request::ReplySender<T>) -> WriterRequest,
+        make_request: impl FnOnce(writer_request::ReplySender<T>) -> WriterRequest,
     ) -> Result<T, StoreError> {
-        let (sender, answer) = oneshot::channel();
-        self.enqueue(job(sender)).await?;
-        match timeout(CALL_TIMEOUT, answer).await {
+        let (sender, reply) = oneshot::channel();
+        self.enqueue(make_request(sender)).await?;
+        match timeout(CALL_TIMEOUT, reply).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(writer_ended_error()),
             Err(_) => Err(timeout_error()),
@@ -197,8 +213,7 @@ impl SqliteLedger {
     }
 }
 
-/// Comes back when those have run that the scheduler has waiting. Its own way of yielding asks the system for more of them
-/// each time.
+/// Yields once to the tasks that the scheduler has queued. `tokio::task::yield_now` would poll the I/O driver each time.
 async fn yield_once() {
     let mut has_waited = false;
     poll_fn(|cx| match std::mem::replace(&mut has_waited, true) {
@@ -212,43 +227,39 @@ async fn yield_once() {
 }
 
 fn writer_ended_error() -> StoreError {
-    StoreError::Unavailable("the ledger's writer has ended".into())
+    StoreError::Unavailable("the writer thread of the ledger has ended".into())
 }
 
 fn timeout_error() -> StoreError {
-    StoreError::Unavailable("the ledger did not answer in time".into())
+    StoreError::Unavailable("the ledger did not respond in time".into())
 }
 
 #[async_trait]
 impl Ledger for SqliteLedger {
-    async fn reserve(&self, claims: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
-        let (answer, receiver) = oneshot::channel();
-        let tag = match self.durability {
+    async fn reserve(&self, charges: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError> {
+        let (reply, receiver) = oneshot::channel();
+        let caller = match self.durability {
             Durability::Process => CallerThread::current(),
             Durability::Power => self.reply_dispatcher.caller_thread(),
         };
-        let job = WriterRequest::Reserve(ReserveRequest {
-            caller: tag,
-            charges: claims,
-            intent: EncodedRow::of(intent)?,
-            reply: answer,
-        });
+        let request =
+            WriterRequest::Reserve(ReserveRequest { caller, charges, intent: EncodedRow::of(intent)?, reply });
         let pushed = match self.durability {
-            Durability::Process => self.queue.push_without_wake(job),
-            Durability::Power => self.queue.push(job),
+            Durability::Process => self.queue.push_without_wake(request),
+            Durability::Power => self.queue.push(request),
         };
         pushed.map_err(|why| match why {
-            EnqueueError::Full => StoreError::Unavailable("the ledger's queue is full".into()),
+            EnqueueError::Full => StoreError::Unavailable("the queue of the ledger is full".into()),
             EnqueueError::Closed => writer_ended_error(),
         })?;
         let waiting = ReservationWaiter { reply: receiver, queue: &self.queue, shared: &self.writer_state };
         if self.durability == Durability::Process {
             if self.writer_state.is_batch_likely() {
-                // What they bring is in the same group.
+                // The requests of these tasks join the same batch.
                 yield_once().await;
             }
             if !waiting.has_reply() {
-                ledger_writer::lead_batch(&self.writer, &self.queue, tag);
+                ledger_writer::lead_batch(&self.writer, &self.queue, caller);
             }
         }
         waiting.outcome().await
@@ -285,7 +296,7 @@ impl Ledger for SqliteLedger {
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError> {
         let last = self.read(move |_, db| Ok(prune::last_row_before(db, before)?)).await?;
         let removed = self.request(|answer| WriterRequest::Prune { through: last, answer }).await?;
-        // They are gone from every answer now; the rows themselves go in steps, so that no call waits for long.
+        // They are already invisible to readers; the rows themselves are deleted in steps, so that no call waits long.
         while self.request(WriterRequest::Sweep).await? {}
         Ok(removed)
     }
@@ -297,7 +308,7 @@ impl Ledger for SqliteLedger {
 
 impl Drop for SqliteLedger {
     fn drop(&mut self) {
-        // First: what they bring back, because nobody waits any more, is written, too.
+        // First, so that the refunds of replies without a receiver are written, too.
         self.reply_dispatcher.close();
         self.queue.close();
         if self.writer_thread.take().is_some_and(|thread| thread.join().is_err()) {

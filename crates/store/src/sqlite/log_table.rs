@@ -1,4 +1,4 @@
-//! Rows of the two logs, which look alike: `seq, at, body, hash`.
+//! Rows of the two log tables, which have the same columns: `seq, at, body, hash`.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -15,7 +15,7 @@ pub(super) struct LogTableRow<'a> {
     pub hash: RowHash,
 }
 
-/// Reads a row; its number if that is all that can be read.
+/// Reads a row; returns its sequence number if the rest cannot be read.
 pub(super) fn read_row<'a>(row: &'a Row<'_>) -> Result<LogTableRow<'a>, u64> {
     let seq = row.get(0).unwrap_or_default();
     let line = || {
@@ -25,34 +25,34 @@ pub(super) fn read_row<'a>(row: &'a Row<'_>) -> Result<LogTableRow<'a>, u64> {
     line().ok_or(seq)
 }
 
-/// The end of a log; none if it has no rows.
+/// The head of a log; `None` if it has no rows.
 pub(super) fn last_head(db: &Connection, table: &str) -> rusqlite::Result<Option<ChainHead>> {
     let mut statement = db.prepare_cached(&format!("SELECT seq, hash FROM {table} ORDER BY seq DESC LIMIT 1"))?;
     statement.query_row([], read_head).optional()
 }
 
-/// Reads a number and a hash.
+/// Reads a sequence number and a hash.
 pub(super) fn read_head(row: &Row<'_>) -> rusqlite::Result<ChainHead> {
     Ok(ChainHead { seq: row.get(0)?, hash: RowHash(row.get(1)?) })
 }
 
-/// A page of a log behind a number, oldest row first.
+/// A page of a log after a sequence number, oldest row first.
 pub(super) fn page_after(db: &Connection, log: LogTable, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
-    // One state of the database for all that is read.
+    // All reads must see the same state of the database.
     let db = db.unchecked_transaction()?;
     let anchor = (log.anchor)(&db)?;
     let table = log.table;
-    let mut before =
+    let mut preceding =
         db.prepare(&format!("SELECT seq, hash FROM {table} WHERE seq > ? AND seq <= ? ORDER BY seq DESC LIMIT 1"))?;
     let after = i64::try_from(after).unwrap_or(i64::MAX);
-    let mut end = before.query_row(params![anchor.seq, after], read_head).optional()?.unwrap_or(anchor);
+    let mut end = preceding.query_row(params![anchor.seq, after], read_head).optional()?.unwrap_or(anchor);
     let mut select =
         db.prepare(&format!("SELECT seq, at, body, hash FROM {table} WHERE seq > ? ORDER BY seq LIMIT ?"))?;
     let mut rows =
         select.query(params![i64::max(after, i64::try_from(anchor.seq).unwrap_or(i64::MAX)), MAX_PAGE_ROWS])?;
     let mut page = LogPage::default();
     while let Some(row) = rows.next()? {
-        let line = read_row(row).map_err(|seq| StoreError::Corrupt(format!("row {seq} of a log")))?;
+        let line = read_row(row).map_err(|seq| StoreError::Corrupt(format!("log row {seq}")))?;
         let LogTableRow { seq, at: nanoseconds, body, hash } = line;
         let row = ChainedRow { seq, nanoseconds, body: body.to_owned(), previous: end.hash, hash };
         end = ChainHead { seq, hash };

@@ -1,4 +1,4 @@
-//! Bringing a database to the schema of this build: forward only, one transaction a step, numbered by `user_version`.
+//! Schema migration: forward only, one transaction per step, numbered by `user_version`.
 
 use std::path::Path;
 use std::thread;
@@ -8,21 +8,21 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::OpenStoreError;
 
-/// How long two processes that start at once may be in each other's way.
+/// How long two processes that start at once may block each other.
 const MIGRATION_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Turns on the write-ahead log and takes the steps that are missing. Safe when two processes do it at once.
+/// Enables the write-ahead log and applies the missing steps. Safe if two processes do it at once.
 pub(super) fn migrate(connection: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), OpenStoreError> {
     let open = |source| OpenStoreError::Open { path: path.into(), source };
     use_write_ahead_log(connection).map_err(open)?;
     let since = Instant::now();
     while schema_version(connection, path, steps)? < steps.len() {
         let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
-            // Others take their steps; each may wait for a slow disk.
+            // Another process migrates; each of its steps may wait for a slow disk.
             Err(error) if is_busy(&error) && since.elapsed() < MIGRATION_BUSY_TIMEOUT => continue,
             begun => begun.map_err(open)?,
         };
-        // Asked again: another process may have taken the step while this one waited for the lock.
+        // Checked again: another process may have applied the step while this one waited for the lock.
         let done = schema_version(&transaction, path, steps)?;
         if let Some(step) = steps.get(done) {
             transaction.execute_batch(step).map_err(open)?;
@@ -33,7 +33,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path, steps: &[&str]) 
     Ok(())
 }
 
-/// Holds that the database has the schema of this build, and changes nothing.
+/// Checks that the database has the schema of this build, without changing it.
 pub(super) fn check_version(connection: &Connection, path: &Path, steps: &[&str]) -> Result<(), OpenStoreError> {
     let found = schema_version(connection, path, steps)?;
     if found == steps.len() {
@@ -42,17 +42,17 @@ pub(super) fn check_version(connection: &Connection, path: &Path, steps: &[&str]
     Err(OpenStoreError::TooOld { path: path.into(), found: to_u32(found), known: to_u32(steps.len()) })
 }
 
-/// How many steps a database has taken.
+/// Number of steps applied to a database.
 pub(super) fn schema_version(connection: &Connection, path: &Path, steps: &[&str]) -> Result<usize, OpenStoreError> {
-    let asked = connection.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
-    let found = asked.map_err(|source| OpenStoreError::Open { path: path.into(), source })?;
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
+    let found = version.map_err(|source| OpenStoreError::Open { path: path.into(), source })?;
     match usize::try_from(found) {
         Ok(found) if found <= steps.len() => Ok(found),
         _ => Err(OpenStoreError::TooNew { path: path.into(), found, known: to_u32(steps.len()) }),
     }
 }
 
-// SQLite does not wait when a second process turns the log on at the same moment; so this does.
+// SQLite does not wait if another process enables the log at the same moment, so retry here.
 fn use_write_ahead_log(connection: &Connection) -> rusqlite::Result<()> {
     let since = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! `state.db`: servers, policies, grants and the log of changes. Each change is on the disk before it is answered.
+//! `state.db`: servers, policies, grants, sessions and the admin log. Each change is on the disk before it is confirmed.
 
 mod admin_log;
 mod change_feed;
@@ -33,19 +33,19 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("state/7.sql"),
     include_str!("state/8.sql"),
 ];
-/// The schema of builds that kept no head of the log of changes.
+/// The schema of builds without a head file for the admin log.
 const SCHEMA_WITHOUT_HEAD_FILE: usize = 1;
-/// What each connection keeps of the file in memory: so many KiB, which SQLite wants to be told as less than nothing. No
-/// call waits for what is here; with SQLite's own 2 MB, sessions that come and go would take that for their rows.
+/// Page cache of each connection: 512 KiB, negative as SQLite requires for a size in KiB. No call waits for this database;
+/// with SQLite's default of 2 MB, the rows of short-lived sessions would fill it.
 const CACHE_SIZE_PRAGMA: i64 = -512;
-/// Of the log of changes nothing is ever removed.
+/// The admin log is never pruned.
 const ADMIN_LOG_TABLE: LogTable = LogTable { table: "admin_log", anchor: |_| Ok(ChainHead::EMPTY) };
 
-/// What people set up, in `state.db`.
+/// The state of a gateway, in `state.db`.
 #[derive(Debug)]
 pub struct SqliteState {
     database: Arc<StateDb>,
-    /// Rung after each change of this process, so that `changed` need not wait for its next look.
+    /// Notified after each change by this process, so that `wait_for_change` need not wait for its next poll.
     changed: Notify,
 }
 
@@ -53,12 +53,12 @@ pub struct SqliteState {
 struct StateDb {
     file: DbFile,
     connection: Mutex<Connection>,
-    /// For rows that are no settings of anybody, and that a power cut may take: it does not wait for the disk.
+    /// For rows that are not settings and that a power failure may lose: its commits do not wait for the disk.
     relaxed: Mutex<Connection>,
 }
 
 impl SqliteState {
-    /// Opens the state in a directory. What is missing is made; an older schema is brought up.
+    /// Opens the state in a directory. Creates missing files and upgrades an older schema.
     ///
     /// # Errors
     /// See [`OpenStoreError`].
@@ -72,8 +72,7 @@ impl SqliteState {
         })
     }
 
-    /// Opens the state in a directory, as it is: nothing is made and no schema changed. For the command line beside
-    /// a running gateway.
+    /// Opens an existing state without creating files or changing the schema. For the command line next to a running gateway.
     ///
     /// # Errors
     /// See [`OpenStoreError`].
@@ -92,16 +91,16 @@ impl SqliteState {
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         prepare(&mut connection, file.path())?;
         chain_head_file::reconcile(&connection, &file, ADMIN_LOG_TABLE)?;
-        let light = file.connect().map_err(failed)?;
-        light.pragma_update(None, "synchronous", "normal").map_err(failed)?;
-        for own in [&connection, &light] {
+        let relaxed = file.connect().map_err(failed)?;
+        relaxed.pragma_update(None, "synchronous", "normal").map_err(failed)?;
+        for own in [&connection, &relaxed] {
             own.pragma_update(None, "cache_size", CACHE_SIZE_PRAGMA).map_err(failed)?;
         }
-        let open = StateDb { file, connection: Mutex::new(connection), relaxed: Mutex::new(light) };
+        let open = StateDb { file, connection: Mutex::new(connection), relaxed: Mutex::new(relaxed) };
         Ok(Self { database: Arc::new(open), changed: Notify::new() })
     }
 
-    /// Does something with the database, away from the async threads.
+    /// Runs `work` with the connection on a blocking thread.
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -109,7 +108,7 @@ impl SqliteState {
         self.run_with_file(|_, connection| work(connection)).await
     }
 
-    /// Does something with the database and the files beside it.
+    /// Like [`run`](Self::run), with the database file as well.
     async fn run_with_file<T: Send + 'static>(
         &self,
         work: impl FnOnce(&DbFile, &mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -122,7 +121,7 @@ impl SqliteState {
         task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 
-    /// Does something with rows that are no settings of anybody.
+    /// Like [`run`](Self::run), with the connection for rows that a power failure may lose.
     async fn run_relaxed<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -135,13 +134,13 @@ impl SqliteState {
         task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 
-    /// Writes in one transaction, and keeps the end of the log of changes apart.
+    /// Runs `work` in one transaction, and writes the head file of the admin log.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let write = self.run_with_file(move |file, connection| {
-            // A directory that could not take the head refuses the change, before there is one.
+            // If the directory cannot take a head file, the change is refused before it is made.
             let mut head_file = ChainHeadFile::open(file)?;
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             chain_head_file::preserve_if_mismatched::<StoreError>(&transaction, file, ADMIN_LOG_TABLE)?;
@@ -153,8 +152,7 @@ impl SqliteState {
         write.await
     }
 
-    /// Changes something in one transaction that also writes the entry and counts the version up, and tells the
-    /// listeners.
+    /// Runs `work` in one transaction that also writes the entry and increments the version, then notifies the waiters.
     async fn change<T: Send + 'static>(
         &self,
         mut entry: AdminEntry,
@@ -172,8 +170,8 @@ impl SqliteState {
     }
 }
 
-/// Keeps the end of the log apart. The lock is taken once more: without it, two processes could write their heads in
-/// another order than their rows. If that fails, the head is behind by this change until the next one.
+/// Writes the head file. Takes the lock once more: without it, two processes could write their heads in a different order
+/// than their rows. On failure, the head file stays behind until the next change.
 fn write_head(connection: &mut Connection, head_file: &mut ChainHeadFile) {
     if let Ok(locked) = connection.transaction_with_behavior(TransactionBehavior::Immediate)
         && let Ok(end) = chain_head_file::chain_head(&locked, ADMIN_LOG_TABLE)
@@ -182,7 +180,7 @@ fn write_head(connection: &mut Connection, head_file: &mut ChainHeadFile) {
     }
 }
 
-/// What is kept as JSON in a column.
+/// Serialises a value for a JSON column.
 fn to_json<T: serde::Serialize>(value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
@@ -191,9 +189,9 @@ fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError
     serde_json::from_str(text).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-/// A name that is stored; one that is none was put there by somebody else.
+/// Parses a stored name; an invalid one was not written by this program.
 fn parse_name<T: std::str::FromStr<Err = crate::ParseNameError>>(text: &str) -> Result<T, StoreError> {
-    text.parse().map_err(|error| StoreError::Corrupt(format!("`{text}` as a name: {error}")))
+    text.parse().map_err(|error| StoreError::Corrupt(format!("invalid name `{text}`: {error}")))
 }
 
 #[cfg(test)]
@@ -207,25 +205,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_is_written_under_the_lock_and_one_that_was_held_up_is_the_newest() {
+    async fn a_head_is_written_under_the_lock_and_a_delayed_one_is_the_newest() {
         let dir = tempfile::tempdir().expect("a directory");
         let (slow, other) =
             (SqliteState::open(dir.path()).expect("a state"), SqliteState::open(dir.path()).expect("a state"));
         let path = dir.path().join("state.head");
         slow.append(entry()).await.expect("kept");
         let mut head_file = ChainHeadFile::open(&slow.database.file).expect("a file");
-        let mut keep = || write_head(&mut slow.database.connection.lock().expect("a connection"), &mut head_file);
+        let mut write = || write_head(&mut slow.database.connection.lock().expect("a connection"), &mut head_file);
         std::fs::write(&path, "").expect("emptied");
 
         let foreign = Connection::open(dir.path().join(FILE_NAME)).expect("a database");
         foreign.execute_batch("BEGIN IMMEDIATE").expect("a lock");
-        keep();
-        assert_eq!(std::fs::read_to_string(&path).expect("a head"), "", "somebody else is writing");
+        write();
+        assert_eq!(std::fs::read_to_string(&path).expect("a head"), "", "another connection is writing");
         foreign.execute_batch("ROLLBACK").expect("no lock");
 
         other.append(entry()).await.expect("kept");
         std::fs::write(&path, "").expect("emptied");
-        keep();
+        write();
         let newest = AdminLog::head(&other).await.expect("a head");
         assert_eq!(std::fs::read_to_string(&path).expect("a head").trim(), newest.to_string());
     }

@@ -1,9 +1,9 @@
-//! A group of jobs inside its transaction: each is decided by what those before it left.
+//! Executes a batch inside its transaction: each request sees the effects of those before it.
 
 use jiff::Timestamp;
 use rusqlite::Connection;
 
-use super::counter_cache::Counters;
+use super::counter_cache::CounterCache;
 use super::prune;
 use super::row_buffer::RowBuffer;
 use super::writer_request::{AppendRequest, EncodedRow, ReserveRequest, WriterRequest};
@@ -12,7 +12,7 @@ use crate::counter::AppliedCharge;
 use crate::hash_chain::ChainHead;
 use crate::ledger::ExhaustedCounter;
 
-/// What a group's transaction says to one job.
+/// Result of one request.
 pub(super) enum WriteOutcome {
     Taken(Vec<AppliedCharge>),
     Exhausted(ExhaustedCounter),
@@ -22,10 +22,10 @@ pub(super) enum WriteOutcome {
     Failed(StoreError),
 }
 
-/// What a group is decided with.
+/// State that a batch is executed on.
 pub(super) struct BatchExecutor<'a> {
     connection: &'a Connection,
-    counters: &'a mut Counters,
+    counters: &'a mut CounterCache,
     head: &'a mut ChainHead,
     rows: &'a mut RowBuffer,
 }
@@ -33,38 +33,38 @@ pub(super) struct BatchExecutor<'a> {
 impl<'a> BatchExecutor<'a> {
     pub fn new(
         connection: &'a Connection,
-        counters: &'a mut Counters,
+        counters: &'a mut CounterCache,
         head: &'a mut ChainHead,
         rows: &'a mut RowBuffer,
     ) -> Self {
         Self { connection, counters, head, rows }
     }
 
-    /// Decides all of a group, and hands on their rows.
-    pub fn execute(mut self, group: &[WriterRequest], now: Timestamp) -> rusqlite::Result<Vec<WriteOutcome>> {
-        group.iter().map(|job| self.execute_one(job, now)).collect()
+    /// Executes all requests of a batch and buffers their rows.
+    pub fn execute(mut self, batch: &[WriterRequest], now: Timestamp) -> rusqlite::Result<Vec<WriteOutcome>> {
+        batch.iter().map(|request| self.execute_one(request, now)).collect()
     }
 
-    fn execute_one(&mut self, job: &WriterRequest, now: Timestamp) -> rusqlite::Result<WriteOutcome> {
-        if !job.is_append_only() {
-            // It may look into the table.
+    fn execute_one(&mut self, request: &WriterRequest, now: Timestamp) -> rusqlite::Result<WriteOutcome> {
+        if !request.is_append_only() {
+            // It may read the table.
             self.rows.flush(self.connection)?;
         }
-        match job {
+        match request {
             WriterRequest::Reserve(reserve) => self.reserve(reserve, now),
-            WriterRequest::Append(AppendRequest { row: entry, refunds: taken }) => {
-                self.counters.give_back(self.connection, taken)?;
-                self.append(entry);
+            WriterRequest::Append(AppendRequest { row, refunds }) => {
+                self.counters.refund(self.connection, refunds)?;
+                self.append(row);
                 Ok(WriteOutcome::Done)
             }
             WriterRequest::Prune { through, .. } => {
-                let entry = match prune::move_anchor(self.connection, *through, now)? {
-                    Ok(Some(moved)) => moved,
+                let anchor_move = match prune::move_anchor(self.connection, *through, now)? {
+                    Ok(Some(anchor_move)) => anchor_move,
                     Ok(None) => return Ok(WriteOutcome::Pruned(0)),
                     Err(error) => return Ok(WriteOutcome::Failed(error)),
                 };
-                self.append(&entry.row);
-                Ok(WriteOutcome::Pruned(entry.removed))
+                self.append(&anchor_move.row);
+                Ok(WriteOutcome::Pruned(anchor_move.removed))
             }
             WriterRequest::Sweep(_) => Ok(WriteOutcome::Swept { more: prune::delete_pruned_rows(self.connection)? }),
             WriterRequest::Flush(_) | WriterRequest::Wake => Ok(WriteOutcome::Done),
@@ -77,12 +77,12 @@ impl<'a> BatchExecutor<'a> {
     }
 
     fn reserve(&mut self, reserve: &ReserveRequest, now: Timestamp) -> rusqlite::Result<WriteOutcome> {
-        for claim in &reserve.charges {
-            if !self.counters.load(self.connection, &claim.key)? {
-                return Ok(WriteOutcome::Failed(StoreError::Corrupt(format!("counter `{}`", claim.key))));
+        for charge in &reserve.charges {
+            if !self.counters.load(self.connection, &charge.key)? {
+                return Ok(WriteOutcome::Failed(StoreError::Corrupt(format!("counter `{}`", charge.key))));
             }
         }
-        match self.counters.take(&reserve.charges, now) {
+        match self.counters.charge_all(&reserve.charges, now) {
             Ok(taken) => {
                 self.append(&reserve.intent);
                 Ok(WriteOutcome::Taken(taken))
@@ -91,13 +91,13 @@ impl<'a> BatchExecutor<'a> {
         }
     }
 
-    /// Hands on rows that were decided before.
+    /// Buffers rows of a batch from the redo log.
     pub fn replay_rows(mut self, rows: &[EncodedRow]) {
         rows.iter().for_each(|row| self.append(row));
     }
 
-    fn append(&mut self, entry: &EncodedRow) {
-        *self.head = self.head.next(entry.at, &entry.body);
-        self.rows.push(*self.head, entry);
+    fn append(&mut self, row: &EncodedRow) {
+        *self.head = self.head.next(row.at, &row.body);
+        self.rows.push(*self.head, row);
     }
 }

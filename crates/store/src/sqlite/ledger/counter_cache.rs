@@ -1,6 +1,6 @@
-//! Counters at hand and in their table.
+//! Counters in memory and in their table.
 //!
-//! Those at hand are a cache: bounded, dropped whenever another process has written or a transaction has failed.
+//! The counters in memory are a bounded cache, dropped when another process has written or a transaction has failed.
 
 use foldhash::{HashSet, HashSetExt};
 use jiff::{Timestamp, ToSpan};
@@ -11,52 +11,52 @@ use crate::counter::{AppliedCharge, CounterCharge, CounterKey, CounterState};
 use crate::counter_map::CounterMap;
 use crate::ledger::ExhaustedCounter;
 
-/// The most that are kept at hand; they are some 20 MB.
+/// Maximum number of cached counters, about 20 MB.
 const MAX_CACHED_COUNTERS: usize = 100_000;
-/// How long a counter is kept after the last of it has stopped to count.
+/// How long a counter is stored after it has expired.
 const RETENTION_DAYS: i64 = 40;
-/// How many rows one group looks at when old ones are forgotten.
+/// Number of rows that each batch scans for expired counters.
 const EXPIRY_SCAN_ROWS: usize = 200;
 
 const UPSERT_COUNTER: &str = "INSERT INTO counters (key, state, ends) VALUES (?, ?, ?) \
                       ON CONFLICT DO UPDATE SET state = excluded.state, ends = excluded.ends";
 
-/// The counters, and which of them the present transaction has changed.
-pub(super) struct Counters {
-    book: CounterMap,
-    touched: HashSet<CounterKey>,
-    /// Which of them its last group has changed.
-    fresh: HashSet<CounterKey>,
-    /// When to look for old ones again.
-    next_look: Timestamp,
-    /// Where the look has come to; none if there is none under way.
-    looked_until: Option<String>,
+/// Cached counters, and those that the open transaction has changed.
+pub(super) struct CounterCache {
+    counters: CounterMap,
+    changed_in_tx: HashSet<CounterKey>,
+    /// Counters changed by the last batch.
+    changed_in_batch: HashSet<CounterKey>,
+    /// Time of the next scan for expired counters.
+    next_expiry_scan: Timestamp,
+    /// Last key of the scan in progress; `None` if no scan is in progress.
+    expiry_scan_cursor: Option<String>,
 }
 
-impl Counters {
+impl CounterCache {
     pub fn new() -> Self {
         Self {
-            book: CounterMap::new(),
-            touched: HashSet::new(),
-            fresh: HashSet::new(),
-            next_look: Timestamp::MIN,
-            looked_until: None,
+            counters: CounterMap::new(),
+            changed_in_tx: HashSet::new(),
+            changed_in_batch: HashSet::new(),
+            next_expiry_scan: Timestamp::MIN,
+            expiry_scan_cursor: None,
         }
     }
 
-    /// Lets go of everything at hand.
-    pub fn read_anew(&mut self, db: &Connection) -> rusqlite::Result<()> {
-        self.book.clear();
-        self.touched.clear();
-        self.fresh.clear();
+    /// Drops all cached counters.
+    pub fn reload(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        self.counters.clear();
+        self.changed_in_tx.clear();
+        self.changed_in_batch.clear();
         let floor = db.prepare_cached("SELECT at FROM floor")?.query_row([], |row| row.get(0))?;
-        self.book.min_window_start = from_unix_nanoseconds(floor);
+        self.counters.min_window_start = from_unix_nanoseconds(floor);
         Ok(())
     }
 
-    /// Puts a counter at hand. False if what is stored is none.
+    /// Loads a counter into the cache. Returns `false` if the stored counter is malformed.
     pub fn load(&mut self, db: &Connection, key: &CounterKey) -> rusqlite::Result<bool> {
-        if self.book.get(key).is_some() {
+        if self.counters.get(key).is_some() {
             return Ok(true);
         }
         let mut select = db.prepare_cached("SELECT state, ends FROM counters WHERE key = ?")?;
@@ -65,102 +65,106 @@ impl Counters {
             select.query_row([key.as_str()], read).optional()?.unwrap_or_else(|| Some(CounterState::default()));
         let is_readable = counter.is_some();
         if let Some(counter) = counter {
-            self.book.insert(key.clone(), counter);
+            self.counters.insert(key.clone(), counter);
         }
         Ok(is_readable)
     }
 
-    /// Takes all claims or none. Their counters are at hand.
-    pub fn take(&mut self, claims: &[CounterCharge], now: Timestamp) -> Result<Vec<AppliedCharge>, ExhaustedCounter> {
-        let taken = self.book.charge_all(claims, now)?;
-        taken.iter().for_each(|taken| self.touch(&taken.key));
-        Ok(taken)
+    /// Takes all charges or none. Their counters must be loaded.
+    pub fn charge_all(
+        &mut self,
+        charges: &[CounterCharge],
+        now: Timestamp,
+    ) -> Result<Vec<AppliedCharge>, ExhaustedCounter> {
+        let applied = self.counters.charge_all(charges, now)?;
+        applied.iter().for_each(|applied| self.mark_changed(&applied.key));
+        Ok(applied)
     }
 
-    fn touch(&mut self, key: &CounterKey) {
-        if !self.fresh.contains(key) {
-            self.fresh.insert(key.clone());
+    fn mark_changed(&mut self, key: &CounterKey) {
+        if !self.changed_in_batch.contains(key) {
+            self.changed_in_batch.insert(key.clone());
         }
     }
 
-    /// What the last group has changed.
-    pub fn fresh(&self) -> impl Iterator<Item = (&str, &CounterState)> {
-        self.fresh.iter().filter_map(|key| Some((key.as_str(), self.book.get(key)?)))
+    /// The counters that the last batch changed.
+    pub fn changed_in_batch(&self) -> impl Iterator<Item = (&str, &CounterState)> {
+        self.changed_in_batch.iter().filter_map(|key| Some((key.as_str(), self.counters.get(key)?)))
     }
 
-    /// Ends a group: what it changed is stored with the transaction.
-    pub fn keep_fresh(&mut self) {
-        self.touched.extend(self.fresh.drain());
+    /// Ends a batch: its changes are stored when the transaction commits.
+    pub fn end_batch(&mut self) {
+        self.changed_in_tx.extend(self.changed_in_batch.drain());
     }
 
-    /// Stores counters as somebody else wrote them down.
-    pub fn put(db: &Connection, written: &[(String, String, i64)]) -> rusqlite::Result<()> {
+    /// Stores counters from the redo log.
+    pub fn put(db: &Connection, counters: &[(String, String, i64)]) -> rusqlite::Result<()> {
         let mut upsert = db.prepare_cached(UPSERT_COUNTER)?;
-        written.iter().try_for_each(|(key, state, ends)| upsert.execute(params![key, state, ends]).map(drop))
+        counters.iter().try_for_each(|(key, state, ends)| upsert.execute(params![key, state, ends]).map(drop))
     }
 
-    /// Gives back what still counts.
-    pub fn give_back(&mut self, db: &Connection, taken: &[AppliedCharge]) -> rusqlite::Result<()> {
-        for taken in taken {
-            // One that cannot be read stays as it is: what was taken is then spent.
-            if self.load(db, &taken.key)? {
-                self.touch(&taken.key);
+    /// Refunds charges that still count.
+    pub fn refund(&mut self, db: &Connection, applied: &[AppliedCharge]) -> rusqlite::Result<()> {
+        for applied in applied {
+            // A malformed counter stays as it is; the charge is then spent.
+            if self.load(db, &applied.key)? {
+                self.mark_changed(&applied.key);
             }
         }
-        self.book.refund_all(taken);
+        self.counters.refund_all(applied);
         Ok(())
     }
 
-    /// Writes what was changed, one row a counter.
+    /// Writes the changed counters, one row each.
     pub fn store(&mut self, db: &Connection, now: Timestamp) -> rusqlite::Result<()> {
-        self.keep_fresh();
-        if self.touched.is_empty() {
+        self.end_batch();
+        if self.changed_in_tx.is_empty() {
             return Ok(());
         }
         let mut upsert = db.prepare_cached(UPSERT_COUNTER)?;
-        for key in self.touched.drain() {
-            if let Some(counter) = self.book.get(&key) {
+        for key in self.changed_in_tx.drain() {
+            if let Some(counter) = self.counters.get(&key) {
                 upsert.execute(params![key.as_str(), counter.encode(), counter.expiry_second()])?;
             }
         }
         drop(upsert);
-        self.forget_old(db, now)?;
-        if self.book.len() > MAX_CACHED_COUNTERS {
-            self.book.clear();
+        self.remove_expired(db, now)?;
+        if self.counters.len() > MAX_CACHED_COUNTERS {
+            self.counters.clear();
         }
         Ok(())
     }
 
-    /// Once a day, removes counters of which nothing has counted for long; some rows with each group.
-    fn forget_old(&mut self, db: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+    /// Once a day, removes counters that expired long ago; each batch scans some rows.
+    fn remove_expired(&mut self, db: &Connection, now: Timestamp) -> rusqlite::Result<()> {
         let before = now.checked_sub((RETENTION_DAYS * 24).hours()).unwrap_or(Timestamp::MIN);
-        let from = match self.looked_until.take() {
+        let from = match self.expiry_scan_cursor.take() {
             Some(key) => key,
-            None if now < self.next_look => return Ok(()),
+            None if now < self.next_expiry_scan => return Ok(()),
             None => {
-                self.next_look = now.checked_add(24.hours()).unwrap_or(Timestamp::MAX);
+                self.next_expiry_scan = now.checked_add(24.hours()).unwrap_or(Timestamp::MAX);
                 String::new()
             }
         };
-        let (old, last) = old_after(db, &from, before)?;
-        self.looked_until = last;
+        let (old, last) = expired_after(db, &from, before)?;
+        self.expiry_scan_cursor = last;
         if old.is_empty() {
             return Ok(());
         }
-        // INVARIANT: the floor goes up with the first counter that is forgotten, in the same transaction. Should the
-        // clock go back behind it, the counter does not start anew in a window that was used up.
-        self.book.min_window_start = self.book.min_window_start.max(before);
+        // INVARIANT: `floor` rises in the same transaction that removes the first counter. If the clock is then set back, the
+        // counter does not start again in a window that was exhausted.
+        self.counters.min_window_start = self.counters.min_window_start.max(before);
         db.execute("UPDATE floor SET at = max(at, ?)", [to_unix_nanoseconds(before)])?;
         for key in old {
             db.execute("DELETE FROM counters WHERE key = ?", [&key])?;
-            self.book.remove(&key);
+            self.counters.remove(&key);
         }
         Ok(())
     }
 }
 
-/// The old ones among the next rows behind a key, and the last key if there may be more.
-fn old_after(db: &Connection, from: &str, before: Timestamp) -> rusqlite::Result<(Vec<String>, Option<String>)> {
+/// The expired counters among the next rows after a key, and the last key if there may be more.
+fn expired_after(db: &Connection, from: &str, before: Timestamp) -> rusqlite::Result<(Vec<String>, Option<String>)> {
     let mut select = db.prepare_cached("SELECT key, ends FROM counters WHERE key > ? ORDER BY key LIMIT ?")?;
     let mut rows = select.query(params![from, EXPIRY_SCAN_ROWS])?;
     let (mut old, mut last, mut count) = (Vec::new(), None, 0);

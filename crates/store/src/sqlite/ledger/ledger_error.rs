@@ -1,4 +1,4 @@
-//! Why the open ledger could not do what it should. Each one refuses the group it came in.
+//! Errors of the open ledger. Each one refuses the batch in which it occurs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use crate::StoreError;
 use crate::sqlite::OpenStoreError;
 use crate::sqlite::chain_head_file::ChainHeadFileError;
 
-/// A fault of the database or of the files beside it.
+/// An error of the database or of the files next to it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LedgerError {
     #[error(transparent)]
     Sql(#[from] rusqlite::Error),
     #[error("cannot open `{path}`: {source}")]
     File { path: PathBuf, source: io::Error },
-    #[error("the ledger now has schema {found}, this build knows {known}")]
+    #[error("the ledger now has schema version {found}, but this build supports {known}")]
     Schema { found: usize, known: usize },
 }
 
@@ -27,13 +27,13 @@ impl From<ChainHeadFileError> for LedgerError {
 }
 
 impl LedgerError {
-    /// Whether somebody else has the database, and nothing else is wrong.
+    /// Whether another process has locked the database and nothing else is wrong.
     pub fn is_busy(&self) -> bool {
         let Self::Sql(error) = self else { return false };
         matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
-    /// What it means at the start.
+    /// Converts an error that occurs while opening the ledger.
     pub fn into_open_error(self, path: &Path) -> OpenStoreError {
         match self {
             Self::Sql(source) => OpenStoreError::Open { path: path.into(), source },
@@ -47,10 +47,10 @@ impl LedgerError {
 }
 
 impl From<LedgerError> for StoreError {
-    fn from(fault: LedgerError) -> Self {
-        match fault {
+    fn from(error: LedgerError) -> Self {
+        match error {
             LedgerError::Sql(error) => error.into(),
-            LedgerError::File { .. } | LedgerError::Schema { .. } => Self::Unavailable(fault.to_string()),
+            LedgerError::File { .. } | LedgerError::Schema { .. } => Self::Unavailable(error.to_string()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reading the ledger, on a connection of its own each time, so that the writer never waits.
+//! Reads of the ledger, each on a connection of its own, so that the writer never waits.
 
 use gatelodge_policy::Amount;
 use rusqlite::{Connection, params};
@@ -12,7 +12,7 @@ use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
 use crate::sqlite::db_file::DbFile;
 use crate::sqlite::{chain_head_file, log_table};
 
-/// Reads away from the async threads.
+/// Reads on a blocking thread.
 pub(super) async fn run_blocking<T: Send + 'static>(
     file: &DbFile,
     read: impl FnOnce(&DbFile) -> Result<T, StoreError> + Send + 'static,
@@ -22,12 +22,12 @@ pub(super) async fn run_blocking<T: Send + 'static>(
     task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
 }
 
-/// The last row that was removed.
+/// The anchor: the last pruned row.
 pub(super) fn read_anchor(db: &Connection) -> rusqlite::Result<ChainHead> {
     db.prepare_cached("SELECT seq, hash FROM anchor")?.query_row([], log_table::read_head)
 }
 
-/// The newest rows that a filter admits, oldest of them first.
+/// The newest rows that match a filter, oldest first.
 pub(super) fn filter_rows(db: &Connection, filter: &CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {
     let db = db.unchecked_transaction()?;
     let after = filter.after.unwrap_or_default().max(read_anchor(&db)?.seq);
@@ -52,7 +52,7 @@ pub(super) fn filter_rows(db: &Connection, filter: &CallLogFilter) -> Result<Vec
     Ok(rows)
 }
 
-/// What a row must contain as text to be worth reading.
+/// Texts that a row must contain to be worth parsing.
 fn required_substrings(filter: &CallLogFilter) -> Result<Vec<String>, StoreError> {
     let wanted = [&filter.grant, &filter.server, &filter.target, &filter.call];
     let mut needles = Vec::new();
@@ -62,13 +62,13 @@ fn required_substrings(filter: &CallLogFilter) -> Result<Vec<String>, StoreError
     Ok(needles)
 }
 
-/// Walks the whole chain.
+/// Verifies the whole chain.
 pub(super) fn verify_chain(
     file: &DbFile,
     db: &Connection,
     mut known: Vec<ChainHead>,
 ) -> Result<ChainReport, StoreError> {
-    // The kept heads are read before the log: meanwhile the log can only have become longer.
+    // Read the head file before the log: in the meantime the log can only grow.
     known.extend(chain_head_file::read_heads(file)?);
     let db = db.unchecked_transaction()?;
     let anchor = read_anchor(&db)?;
@@ -87,7 +87,7 @@ pub(super) fn verify_chain(
     Ok(ChainReport { missing_head_marker: chain_head_file::missing_marker(file), ..inspection.finish() })
 }
 
-/// All counters, by key.
+/// All counters, ordered by key.
 pub(super) fn counter_usage(db: &Connection) -> Result<Vec<CounterUsage>, StoreError> {
     let mut statement = db.prepare("SELECT key, state, ends FROM counters ORDER BY key")?;
     let mut rows = statement.query([])?;

@@ -1,8 +1,9 @@
-//! What writes: it takes whatever is queued as one group, has it written, and answers. The thread has it, or, for as long
-//! as nothing but rows is to be written, a caller that waits anyway: waking a thread costs more than a group.
+//! Group-commit writer: takes all queued requests as one batch, writes it and replies. A batch is written by the writer
+//! thread or, while only rows are queued, by a waiting caller (the leader), because waking a thread costs more than writing
+//! a batch.
 //!
-//! INVARIANT: jobs are taken from the queue only by whoever has the writer, so those of one thread are written in their
-//! order, and how a call ended is written behind that it began.
+//! INVARIANT: only the holder of the writer lock takes requests from the queue. So the requests of a thread are written in
+//! their order, and the outcome of a call after its intent.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -24,52 +25,52 @@ use crate::clock::Clock;
 use crate::sqlite::Durability;
 use crate::sqlite::db_file::DbFile;
 
-/// The most that one transaction takes from the queue. It bounds how long the first of them waits for the last.
+/// Maximum number of requests per batch. It limits how long the first one waits for the last.
 const MAX_BATCH_REQUESTS: usize = 512;
-/// The most that it takes of what is pending, so that calls go on while much is made up for.
+/// Maximum number of pending rows per batch, so that calls continue while a backlog is written.
 const MAX_BATCH_PENDING_ROWS: usize = 2_048;
-/// How long it leaves a database alone that could not take rows, when nobody asks.
+/// How long the writer waits before it retries a failing database, if there are no requests.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
-/// How often it tries to write what is left when the ledger is dropped.
+/// How often the writer tries to write the remaining rows when the ledger is dropped.
 const MAX_CLOSE_ATTEMPTS: u32 = 3;
 
-/// What a row takes in the log, and what each commit takes by itself: it writes the last pages of the tables anew.
+/// Estimated size of a row in the write-ahead log, and the overhead of a commit, which rewrites the last pages of the tables.
 const ESTIMATED_ROW_BYTES: u64 = 512;
 const ESTIMATED_COMMIT_BYTES: u64 = 3 * (16 << 10);
-/// For how long the database's file is taken to be in its place while groups follow each other within that time, when so
-/// many have done so.
+/// How long a check of the database file stays valid while batches follow each other within that time, once
+/// `MIN_CONSECUTIVE_BATCHES` have done so.
 const FILE_RECHECK_INTERVAL: Duration = Duration::from_millis(1);
 const MIN_CONSECUTIVE_BATCHES: u32 = 16;
-/// How many groups a caller writes for others before it calls the thread.
+/// Number of batches that a caller leads before it wakes the writer thread.
 const MAX_LED_BATCHES: usize = 4;
 
-/// What is written with.
+/// State of the writer, protected by its lock.
 pub(super) struct LedgerWriter {
     file: DbFile,
     durability: Durability,
     clock: Arc<dyn Clock>,
-    /// From callers. Closed when the ledger is dropped; then what is pending is written, and the thread ends.
+    /// Requests from callers. Closed when the ledger is dropped; then pending rows are written and the thread ends.
     queue: Arc<WriterQueue>,
     shared: Arc<SharedWriterState>,
-    /// To callers, for all answers of a group that do not go by themselves.
+    /// Delivers the replies of a batch to callers on other runtimes.
     reply_dispatcher: Arc<ReplyDispatcher>,
     replies: Vec<PendingReply>,
-    /// The database; none after a fault, until the next group opens it again.
+    /// The database; `None` after an error, until the next batch opens it again.
     database: Option<LedgerDb>,
-    /// What could not be written yet, oldest first.
+    /// Rows that could not be written yet, oldest first.
     pending: PendingRows,
-    /// Those who wait until nothing is pending.
+    /// Callers that wait until nothing is pending.
     flush_waiters: Vec<ReplySender<()>>,
     is_failing: bool,
-    /// Whether the journal has what was answered and the database has not.
+    /// Whether the redo log holds confirmed batches that the database does not have.
     needs_replay: bool,
     close_attempts_left: u32,
-    /// When the database's file was last looked at, when it was last to be written for callers, and how often that was in a
-    /// row.
+    /// When the database file was last checked, when the last batch was led by a caller, and how many such batches followed
+    /// each other closely.
     file_checked_at: Instant,
     last_batch_at: Instant,
     consecutive_batches: u32,
-    /// Told of what is to be committed and synced.
+    /// Asks the sync thread to commit and sync.
     sync_signal: Arc<SyncSignal>,
 }
 
@@ -103,27 +104,27 @@ impl LedgerWriter {
         }
     }
 
-    /// Writes one group. False when there will be no more.
+    /// Writes one batch. Returns `false` when there will be no more.
     fn run_batch(&mut self) -> bool {
-        let Some(group) = self.next_batch() else {
+        let Some(batch) = self.next_batch() else {
             self.commit_open_tx();
-            // If it fails, who opens the ledger next does it.
+            // If it fails, the next process that opens the ledger replays it.
             self.replay_redo_log();
             self.shared.count_errors(self.pending.len() as u64);
             return false;
         };
-        if !group.is_empty() || !self.flush_waiters.is_empty() || self.needs_replay {
-            let written = self.file.check_identity().and_then(|()| Ok(self.commit_batch(&group, BusyPolicy::Wait)?));
+        if !batch.is_empty() || !self.flush_waiters.is_empty() || self.needs_replay {
+            let written = self.file.check_identity().and_then(|()| Ok(self.commit_batch(&batch, BusyPolicy::Wait)?));
             if written.is_ok() {
                 self.shared.clear_checkpointed();
             }
-            self.complete_batch(group, written);
+            self.complete_batch(batch, written);
         }
         true
     }
 
-    /// Writes one group without waiting for other processes: what a caller's thread has queued, or everything. False if
-    /// the writer's thread has to, which may wait.
+    /// Writes one batch without waiting for other processes: the requests of one thread, or all. Returns `false` if the writer
+    /// thread has to do it, which may wait.
     fn try_run_batch(&mut self, of: Option<CallerThread>) -> bool {
         let is_plain = !self.is_failing && self.flush_waiters.is_empty() && self.pending.is_empty();
         if !is_plain || self.shared.has_orphans() || !self.is_same_file() {
@@ -134,103 +135,106 @@ impl LedgerWriter {
         if !may_join {
             return false;
         }
-        let Some(mut group) = self.queue.take_appends(MAX_BATCH_REQUESTS, of) else { return false };
-        group.retain(WriterRequest::is_awaited);
-        if group.is_empty() {
+        let Some(mut batch) = self.queue.take_appends(MAX_BATCH_REQUESTS, of) else { return false };
+        batch.retain(WriterRequest::is_awaited);
+        if batch.is_empty() {
             return true;
         }
-        self.shared.record_batch_size(group.len());
-        match self.append_to_open_tx(&group) {
+        self.shared.record_batch_size(batch.len());
+        match self.append_to_open_tx(&batch) {
             Ok(decided) => {
-                self.complete_batch(group, Ok(decided));
+                self.complete_batch(batch, Ok(decided));
                 self.commit_if_due();
             }
-            Err(Some(fault)) => self.complete_batch(group, Err(fault.into())),
-            // It is for the thread, which may wait.
+            Err(Some(error)) => self.complete_batch(batch, Err(error.into())),
+            // Left to the writer thread, which may wait.
             Err(None) => {
-                self.queue.requeue(group);
+                self.queue.requeue(batch);
                 return false;
             }
         }
         true
     }
 
-    /// Whether the database's file is the one that was opened. While groups follow each other, and one transaction takes
-    /// them, it is looked at each millisecond and not for each group.
+    /// Whether the database file is the one that was opened. While batches follow each other in one open transaction, the check
+    /// is repeated every millisecond and not for each batch.
     fn is_same_file(&mut self) -> bool {
         let now = Instant::now();
-        let is_soon = |since: Instant| now.duration_since(since) < FILE_RECHECK_INTERVAL;
+        let is_recent = |since: Instant| now.duration_since(since) < FILE_RECHECK_INTERVAL;
         self.consecutive_batches =
-            if is_soon(self.last_batch_at) { self.consecutive_batches.saturating_add(1) } else { 0 };
+            if is_recent(self.last_batch_at) { self.consecutive_batches.saturating_add(1) } else { 0 };
         self.last_batch_at = now;
-        let is_held = self.database.as_ref().is_some_and(LedgerDb::has_open_tx);
-        if is_held && self.consecutive_batches >= MIN_CONSECUTIVE_BATCHES && is_soon(self.file_checked_at) {
+        let has_open_tx = self.database.as_ref().is_some_and(LedgerDb::has_open_tx);
+        if has_open_tx && self.consecutive_batches >= MIN_CONSECUTIVE_BATCHES && is_recent(self.file_checked_at) {
             return true;
         }
-        let is_in_place = self.file.check_identity().is_ok();
+        let is_same = self.file.check_identity().is_ok();
         self.file_checked_at = now;
-        if !is_in_place {
-            // Whoever comes next looks, too.
+        if !is_same {
+            // The next batch checks, too.
             self.consecutive_batches = 0;
         }
-        is_in_place
+        is_same
     }
 
-    /// Writes a group without waiting for anybody; no fault where that cannot be done now.
-    fn append_to_open_tx(&mut self, group: &[WriterRequest]) -> Result<Vec<WriteOutcome>, Option<LedgerError>> {
+    /// Appends a batch without waiting. Returns `Err(None)` if that is not possible now.
+    fn append_to_open_tx(&mut self, batch: &[WriterRequest]) -> Result<Vec<WriteOutcome>, Option<LedgerError>> {
         let Some(open) = &mut self.database else { return Err(None) };
-        let before = open.uncommitted_bytes();
-        match open.append_to_open_tx(group, self.clock.as_ref()) {
+        let uncommitted_before = open.uncommitted_bytes();
+        match open.append_to_open_tx(batch, self.clock.as_ref()) {
             Ok(AppendOutcome::Appended(decided)) => {
                 self.shared.set_uncommitted(true);
-                // With the first of a transaction, what its commit takes.
-                let begun = if before == 0 { ESTIMATED_COMMIT_BYTES } else { 0 };
-                self.sync_signal.request_sync(open.wal_file(), begun + open.uncommitted_bytes().saturating_sub(before));
+                // The first batch of a transaction also accounts for its commit.
+                let commit_bytes = if uncommitted_before == 0 { ESTIMATED_COMMIT_BYTES } else { 0 };
+                self.sync_signal.request_sync(
+                    open.wal_file(),
+                    commit_bytes + open.uncommitted_bytes().saturating_sub(uncommitted_before),
+                );
                 Ok(decided)
             }
-            // The first commit behind a log that was carried over waits for the disk.
+            // The first commit after a checkpoint waits for the disk.
             Ok(AppendOutcome::NotExclusive) if self.shared.is_checkpointed() || !open.is_ready() => Err(None),
-            Ok(AppendOutcome::NotExclusive) => match self.commit_batch(group, BusyPolicy::FailFast) {
-                Err(fault) if fault.is_busy() => Err(None),
+            Ok(AppendOutcome::NotExclusive) => match self.commit_batch(batch, BusyPolicy::FailFast) {
+                Err(error) if error.is_busy() => Err(None),
                 written => written.map_err(Some),
             },
-            Err(fault) if open.is_usable_after(&fault) => Err(None),
-            Err(fault) => {
+            Err(error) if open.is_usable_after(&error) => Err(None),
+            Err(error) => {
                 self.abandon_open_tx();
-                Err(Some(fault))
+                Err(Some(error))
             }
         }
     }
 
-    /// What was answered comes back from the journal when the database is opened again.
+    /// Drops the database; the confirmed batches are replayed from the redo log when it is opened again.
     fn abandon_open_tx(&mut self) {
         (self.database, self.needs_replay, self.is_failing) = (None, true, true);
     }
 
-    /// Has that done.
+    /// Replays the redo log if necessary.
     fn replay_redo_log(&mut self) {
         if self.needs_replay && self.file.check_identity().is_ok() {
             let _ = self.commit_batch(&[], BusyPolicy::Wait);
         }
     }
 
-    /// Whether there is nothing to do before somebody calls.
+    /// Whether there is nothing to do until the next request.
     fn is_idle(&self) -> bool {
         self.pending.is_empty() && !self.needs_replay
     }
 
-    /// Commits when much is held, so that no commit takes long.
+    /// Commits a large transaction, so that no single commit takes long.
     fn commit_if_due(&mut self) {
-        // The first commit behind a log that was carried over waits for the disk; the thread that syncs makes it.
+        // The first commit after a checkpoint waits for the disk, so it is left to the sync thread.
         if self.database.as_ref().is_some_and(LedgerDb::is_commit_due) && !self.shared.is_checkpointed() {
             self.commit_open_tx();
         }
     }
 
-    /// Commits what is answered and only in the journal yet.
+    /// Commits the batches that are confirmed but only in the redo log.
     pub fn commit_open_tx(&mut self) {
         let Some(open) = self.database.as_mut().filter(|open| open.has_open_tx()) else { return };
-        // Into a log without a name nothing is committed: what is in the journal goes into the next one.
+        // Nothing is committed into an unlinked log: the redo log is replayed into the next one.
         let is_committed = open.has_linked_wal() && open.commit_open_tx(self.clock.as_ref()).is_ok();
         if is_committed {
             if !open.write_head() {
@@ -244,42 +248,42 @@ impl LedgerWriter {
         }
     }
 
-    /// Answers all of a group that was written, or refuses it.
-    fn complete_batch(&mut self, group: Vec<WriterRequest>, written: Result<Vec<WriteOutcome>, StoreError>) {
+    /// Replies to all requests of a batch, or refuses them.
+    fn complete_batch(&mut self, batch: Vec<WriterRequest>, written: Result<Vec<WriteOutcome>, StoreError>) {
         match written {
             Ok(decided) => {
                 self.is_failing = false;
-                for (job, decided) in group.into_iter().zip(decided) {
-                    self.reply(job, decided);
+                for (request, decided) in batch.into_iter().zip(decided) {
+                    self.reply(request, decided);
                 }
                 for granted in self.reply_dispatcher.send_batch(&mut self.replies) {
                     self.refund(granted);
                 }
                 if !self.flush_waiters.is_empty() {
-                    // What is still on its way is given back before, where nobody waits for it.
+                    // Replies in delivery whose callers are gone are refunded before the flush completes.
                     self.reply_dispatcher.deliver_all();
                     self.shared.take_orphans().into_iter().for_each(|granted| self.refund(granted));
                 }
-                // What answering brought back, because nobody waited, is pending; then they wait for it, too.
+                // Refunds of replies without a receiver are pending; then the flush waits for them, too.
                 if self.pending.is_empty() {
                     self.flush_waiters.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
                 }
             }
             Err(error) => {
                 self.is_failing = true;
-                let why = match error {
-                    StoreError::Unavailable(why) => why,
+                let reason = match error {
+                    StoreError::Unavailable(reason) => reason,
                     other => other.to_string(),
                 };
-                self.refuse(group, &why);
+                self.refuse(batch, &reason);
             }
         }
     }
 
-    /// Takes what is pending and what is queued. None when there will be no more.
+    /// Takes pending rows and queued requests. `None` when there will be no more.
     fn next_batch(&mut self) -> Option<Vec<WriterRequest>> {
-        let came = self.queue.take(MAX_BATCH_REQUESTS);
-        if came.is_none() && self.pending.is_empty() {
+        let queued = self.queue.take(MAX_BATCH_REQUESTS);
+        if queued.is_none() && self.pending.is_empty() {
             return None;
         }
         for granted in self.shared.take_orphans() {
@@ -287,43 +291,43 @@ impl LedgerWriter {
         }
         let oldest = self.pending.len().min(MAX_BATCH_PENDING_ROWS);
         let oldest = (0..oldest).map_while(|_| self.pending.pop_front());
-        let mut group: Vec<WriterRequest> = oldest.map(WriterRequest::Append).collect();
-        let Some(came) = came else { return self.final_batch(group) };
-        if self.is_failing && came.is_empty() {
+        let mut batch: Vec<WriterRequest> = oldest.map(WriterRequest::Append).collect();
+        let Some(queued) = queued else { return self.final_batch(batch) };
+        if self.is_failing && queued.is_empty() {
             thread::sleep(RETRY_INTERVAL);
         }
-        came.into_iter().for_each(|job| self.route_request(job, &mut group));
-        Some(group)
+        queued.into_iter().for_each(|request| self.route_request(request, &mut batch));
+        Some(batch)
     }
 
-    fn route_request(&mut self, job: WriterRequest, group: &mut Vec<WriterRequest>) {
-        match job {
-            job if !job.is_awaited() => {}
+    fn route_request(&mut self, request: WriterRequest, batch: &mut Vec<WriterRequest>) {
+        match request {
+            request if !request.is_awaited() => {}
             WriterRequest::Flush(answer) => self.flush_waiters.push(answer),
-            // Behind those that are older.
-            WriterRequest::Append(keep) if !self.pending.is_empty() => self.pending.push_back(keep),
-            job => group.push(job),
+            // After the rows that are older.
+            WriterRequest::Append(append) if !self.pending.is_empty() => self.pending.push_back(append),
+            request => batch.push(request),
         }
     }
 
-    /// The ledger is being dropped: a database that takes nothing is tried a few times more.
-    fn final_batch(&mut self, group: Vec<WriterRequest>) -> Option<Vec<WriterRequest>> {
+    /// The ledger is being dropped: a failing database is tried a few more times.
+    fn final_batch(&mut self, batch: Vec<WriterRequest>) -> Option<Vec<WriterRequest>> {
         if self.is_failing {
             self.close_attempts_left = self.close_attempts_left.saturating_sub(1);
             thread::sleep(RETRY_INTERVAL);
         }
         if self.close_attempts_left > 0 {
-            return Some(group);
+            return Some(batch);
         }
-        self.refuse(group, "the ledger was closed");
+        self.refuse(batch, "the ledger was closed");
         None
     }
 
-    /// Writes a group, or leaves everything as it was.
+    /// Writes a batch, or leaves everything unchanged.
     fn commit_batch(
         &mut self,
-        group: &[WriterRequest],
-        patience: BusyPolicy,
+        batch: &[WriterRequest],
+        busy_policy: BusyPolicy,
     ) -> Result<Vec<WriteOutcome>, LedgerError> {
         self.commit_open_tx();
         if self.database.as_ref().is_some_and(|open| !open.has_linked_files()) {
@@ -333,9 +337,9 @@ impl LedgerWriter {
             Some(open) => open,
             None => self.database.insert(LedgerDb::open(&self.file, self.durability)?),
         };
-        match open.commit_batch(group, self.clock.as_ref(), patience) {
+        match open.commit_batch(batch, self.clock.as_ref(), busy_policy) {
             Ok(decided) => {
-                // Each transaction begins with what the journal has.
+                // Each transaction starts with a replay of the redo log.
                 if std::mem::take(&mut self.needs_replay) {
                     self.shared.set_uncommitted(false);
                 }
@@ -343,7 +347,7 @@ impl LedgerWriter {
                     self.shared.count_errors(1);
                 }
                 self.sync_signal
-                    .request_sync(open.wal_file(), ESTIMATED_COMMIT_BYTES + ESTIMATED_ROW_BYTES * group.len() as u64);
+                    .request_sync(open.wal_file(), ESTIMATED_COMMIT_BYTES + ESTIMATED_ROW_BYTES * batch.len() as u64);
                 Ok(decided)
             }
             Err(error) => {
@@ -355,24 +359,24 @@ impl LedgerWriter {
         }
     }
 
-    fn reply(&mut self, job: WriterRequest, decided: WriteOutcome) {
-        match (job, decided) {
+    fn reply(&mut self, request: WriterRequest, decided: WriteOutcome) {
+        match (request, decided) {
             (
-                WriterRequest::Reserve(ReserveRequest { caller: tag, intent, reply: answer, .. }),
+                WriterRequest::Reserve(ReserveRequest { caller, intent, reply: answer, .. }),
                 WriteOutcome::Taken(taken),
             ) => {
                 let granted = GrantedReservation { charges: taken, intent: intent.body };
-                self.send_reply(tag, answer, ReserveReply::Taken(granted));
+                self.send_reply(caller, answer, ReserveReply::Taken(granted));
             }
             (
-                WriterRequest::Reserve(ReserveRequest { caller: tag, reply: answer, .. }),
+                WriterRequest::Reserve(ReserveRequest { caller, reply: answer, .. }),
                 WriteOutcome::Exhausted(exhausted),
             ) => {
-                self.send_reply(tag, answer, ReserveReply::Exhausted(exhausted));
+                self.send_reply(caller, answer, ReserveReply::Exhausted(exhausted));
             }
             (WriterRequest::Prune { answer, .. }, WriteOutcome::Pruned(count)) => drop(answer.send(Ok(count))),
             (WriterRequest::Sweep(answer), WriteOutcome::Swept { more }) => drop(answer.send(Ok(more))),
-            (job, WriteOutcome::Failed(error)) => self.refuse_one(job, error),
+            (request, WriteOutcome::Failed(error)) => self.refuse_one(request, error),
             #[cfg(test)]
             (WriterRequest::Tamper(_, answer), _) => drop(answer.send(Ok(()))),
             (
@@ -387,9 +391,9 @@ impl LedgerWriter {
         }
     }
 
-    fn send_reply(&mut self, tag: CallerThread, to: ReplySender<ReserveReply>, answer: ReserveReply) {
-        match tag.runtime() {
-            // What nobody waits for comes back at once: a flush in this group waits for it.
+    fn send_reply(&mut self, caller: CallerThread, to: ReplySender<ReserveReply>, answer: ReserveReply) {
+        match caller.runtime() {
+            // A reply without a receiver is refunded at once: a flush in this batch waits for it.
             Some(runtime) if !to.is_closed() => self.replies.push(PendingReply { runtime, reply: to, answer }),
             _ => {
                 if let Some(granted) = reply_dispatcher::deliver_reply(to, answer) {
@@ -399,29 +403,29 @@ impl LedgerWriter {
         }
     }
 
-    /// Nobody waits for it any more: it goes back with the next group.
+    /// Refunds a reservation whose caller is gone, with the next batch.
     fn refund(&mut self, granted: GrantedReservation) {
         match granted.into_refund(self.clock.now()) {
-            Ok(keep) => self.pending.push_back(keep),
+            Ok(append) => self.pending.push_back(append),
             Err(_) => self.shared.count_errors(1),
         }
     }
 
-    /// Says no to all who wait; what nobody waits for is pending again, before what is newer.
-    fn refuse(&mut self, group: Vec<WriterRequest>, why: &str) {
-        let refusal = || StoreError::Unavailable(why.to_owned());
+    /// Refuses all waiting callers; rows without a waiting caller become pending again, in front of newer ones.
+    fn refuse(&mut self, batch: Vec<WriterRequest>, reason: &str) {
+        let refusal = || StoreError::Unavailable(reason.to_owned());
         self.flush_waiters.drain(..).for_each(|answer| drop(answer.send(Err(refusal()))));
-        for job in group.into_iter().rev() {
-            match job {
-                WriterRequest::Append(keep) => self.pending.push_front(keep),
-                job => self.refuse_one(job, refusal()),
+        for request in batch.into_iter().rev() {
+            match request {
+                WriterRequest::Append(append) => self.pending.push_front(append),
+                request => self.refuse_one(request, refusal()),
             }
         }
         self.shared.count_errors(self.pending.trim());
     }
 
-    fn refuse_one(&self, job: WriterRequest, error: StoreError) {
-        match job {
+    fn refuse_one(&self, request: WriterRequest, error: StoreError) {
+        match request {
             WriterRequest::Reserve(reserve) => drop(reserve.reply.send(Err(error))),
             WriterRequest::Flush(answer) => drop(answer.send(Err(error))),
             WriterRequest::Prune { answer, .. } => drop(answer.send(Err(error))),
@@ -434,35 +438,35 @@ impl LedgerWriter {
     }
 }
 
-/// The thread: writes until the queue is closed and everything is written, or cannot be.
+/// The writer thread: writes until the queue is closed and everything is written, or cannot be.
 pub(super) fn run_writer(writer: &Mutex<LedgerWriter>, queue: &WriterQueue) {
-    // Also after a panic: nobody should wait for a writer that is not there.
+    // Also after a panic, so that no caller waits for a writer that is gone.
     let _closing = CloseOnDrop(queue);
     loop {
         let Ok(is_idle) = writer.lock().map(|writer| writer.is_idle()) else { return drop_database(writer) };
-        let is_called = is_idle && queue.wait();
+        let was_woken = is_idle && queue.wait();
         let Ok(mut writer) = writer.lock() else { return drop_database(writer) };
         writer.shared.count_thread_run();
-        let is_helped = is_called && writer.try_run_batch(None);
-        if !is_helped && !writer.run_batch() {
+        let is_done = was_woken && writer.try_run_batch(None);
+        if !is_done && !writer.run_batch() {
             return;
         }
     }
 }
 
-/// Whoever panicked with it has left it in nobody knows which state. Others must not wait for its locks; what was answered
-/// is in the journal.
+/// Closes the database after a panic left it in an unknown state, so that others do not wait for its locks. Confirmed
+/// batches are in the redo log.
 fn drop_database(writer: &Mutex<LedgerWriter>) {
     writer.lock().unwrap_or_else(PoisonError::into_inner).database = None;
 }
 
-/// A caller that waits: writes what its thread has queued, unless somebody writes already, who then writes it as well.
+/// Lets a waiting caller lead a batch with the requests of its thread. If the writer is busy, its holder writes them.
 pub(super) fn lead_batch(writer: &Mutex<LedgerWriter>, queue: &WriterQueue, own: CallerThread) {
     let mut of = Some(own);
     for _ in 0..MAX_LED_BATCHES {
         let turn = writer.try_lock().or_else(|busy| match busy {
             TryLockError::WouldBlock => {
-                // Looked at by whoever has it, when the turn is over; if that was just now, it is ours.
+                // The holder checks for handoffs when it is done. If it finished just now, the second attempt succeeds.
                 queue.hand_to_leader();
                 writer.try_lock()
             }
@@ -476,9 +480,9 @@ pub(super) fn lead_batch(writer: &Mutex<LedgerWriter>, queue: &WriterQueue, own:
         if !turn.try_run_batch(of) {
             break;
         }
-        let is_left_behind = !turn.pending.is_empty();
+        let has_pending = !turn.pending.is_empty();
         drop(turn);
-        if is_left_behind {
+        if has_pending {
             break;
         }
         if !queue.take_handoff() {
@@ -489,22 +493,22 @@ pub(super) fn lead_batch(writer: &Mutex<LedgerWriter>, queue: &WriterQueue, own:
     queue.wake_writer();
 }
 
-/// Commits what is held, and writes what came meanwhile, or has the thread look at it.
+/// Commits the open transaction and writes requests that arrived in the meantime, or wakes the writer thread for them.
 pub(super) fn commit_and_drain(writer: &Mutex<LedgerWriter>, queue: &WriterQueue) {
-    // One that panicked has left it in nobody knows which state.
+    // A panic left the writer in an unknown state.
     let Ok(mut turn) = writer.lock() else { return };
     turn.commit_open_tx();
     turn.replay_redo_log();
-    let is_helped = !queue.take_handoff() || turn.try_run_batch(None);
+    let is_done = !queue.take_handoff() || turn.try_run_batch(None);
     drop(turn);
-    if !is_helped || queue.take_handoff() {
+    if !is_done || queue.take_handoff() {
         queue.wake_writer();
     }
 }
 
 impl fmt::Debug for LedgerWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("file", &self.file).finish_non_exhaustive()
+        f.debug_struct("LedgerWriter").field("file", &self.file).finish_non_exhaustive()
     }
 }
 

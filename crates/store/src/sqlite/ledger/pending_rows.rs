@@ -1,19 +1,19 @@
-//! Rows that a database could not take yet, oldest first: bounded by their number and by their size.
+//! Rows that the database could not accept yet, oldest first, limited in number and size.
 
 use std::collections::VecDeque;
 
 use super::writer_request::AppendRequest;
 
-/// The most rows that are kept for a database that cannot take them.
+/// Maximum number of pending rows.
 const MAX_PENDING_ROWS: usize = 100_000;
-/// The most bytes that their texts may have together.
+/// Maximum total size of their bodies.
 const MAX_PENDING_BYTES: usize = 64 * 1024 * 1024;
 
-/// What waits.
+/// The pending rows.
 #[derive(Debug, Default)]
 pub(super) struct PendingRows {
     rows: VecDeque<AppendRequest>,
-    /// The sum of their texts.
+    /// Total size of the bodies.
     bytes: usize,
 }
 
@@ -26,32 +26,32 @@ impl PendingRows {
         self.rows.len()
     }
 
-    /// Adds the newest.
-    pub fn push_back(&mut self, keep: AppendRequest) {
-        self.bytes += keep.row.body.len();
-        self.rows.push_back(keep);
+    /// Adds the newest row.
+    pub fn push_back(&mut self, append: AppendRequest) {
+        self.bytes += append.row.body.len();
+        self.rows.push_back(append);
     }
 
-    /// Puts one back that is older than all others.
-    pub fn push_front(&mut self, keep: AppendRequest) {
-        self.bytes += keep.row.body.len();
-        self.rows.push_front(keep);
+    /// Puts back a row that is older than all others.
+    pub fn push_front(&mut self, append: AppendRequest) {
+        self.bytes += append.row.body.len();
+        self.rows.push_front(append);
     }
 
-    /// Takes the oldest out.
+    /// Removes the oldest row.
     pub fn pop_front(&mut self) -> Option<AppendRequest> {
-        let keep = self.rows.pop_front()?;
-        self.bytes -= keep.row.body.len();
-        Some(keep)
+        let append = self.rows.pop_front()?;
+        self.bytes -= append.row.body.len();
+        Some(append)
     }
 
-    /// Drops the newest beyond the bounds, and tells how many.
+    /// Drops the newest rows beyond the limits, and returns their number.
     pub fn trim(&mut self) -> u64 {
         let mut lost = 0;
         while (self.rows.len() > MAX_PENDING_ROWS || self.bytes > MAX_PENDING_BYTES)
-            && let Some(keep) = self.rows.pop_back()
+            && let Some(append) = self.rows.pop_back()
         {
-            self.bytes -= keep.row.body.len();
+            self.bytes -= append.row.body.len();
             lost += 1;
         }
         lost
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn few_big_rows_are_as_bounded_as_many_small_ones() {
+    fn large_rows_are_limited_by_size_and_small_ones_by_number() {
         let mut pending = PendingRows::default();
         (0..100).for_each(|_| pending.push_back(row(MAX_PENDING_BYTES / 64)));
         assert_eq!((pending.trim(), pending.len()), (36, 64));

@@ -1,4 +1,4 @@
-//! Removing old rows of the call log: first the anchor moves and a row says so, then the rows go, some at a time.
+//! Pruning of the call log: first moves the anchor and writes a row about it, then deletes the rows in steps.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -11,17 +11,17 @@ use crate::clock::to_unix_nanoseconds;
 use crate::hash_chain::ChainHead;
 use crate::sqlite::{chain_head_file, log_table};
 
-/// How many rows go at a time; some milliseconds' worth.
+/// Number of rows deleted per step; takes a few milliseconds.
 const MAX_ROWS_PER_SWEEP: u64 = 2_000;
 
-/// What became of the anchor.
+/// Result of moving the anchor.
 pub(super) struct AnchorMove {
     pub removed: u64,
-    /// The row that says so.
+    /// The row about the pruning.
     pub row: EncodedRow,
 }
 
-/// The last row before the first one that is not older than a time; 0 if there is none.
+/// The row in front of the first one that is not older than a time; 0 if there is no such row.
 pub(super) fn last_row_before(db: &Connection, before: Timestamp) -> rusqlite::Result<u64> {
     let db = db.unchecked_transaction()?;
     let anchor = ledger_reads::read_anchor(&db)?.seq;
@@ -34,7 +34,7 @@ pub(super) fn last_row_before(db: &Connection, before: Timestamp) -> rusqlite::R
     }
 }
 
-/// Moves the anchor to a row, if it is before it. All rows up to there are gone from every answer.
+/// Moves the anchor to a later row. All rows up to it become invisible to readers.
 pub(super) fn move_anchor(
     db: &Connection,
     through: u64,
@@ -58,7 +58,7 @@ fn encode_prune_row(last: ChainHead, removed: u64, now: Timestamp) -> Result<Enc
     EncodedRow::of(&prune_record(last, removed, now)?)
 }
 
-/// Removes some of the rows up to the anchor. True if there are more.
+/// Deletes some of the rows up to the anchor. Returns whether there are more.
 pub(super) fn delete_pruned_rows(db: &Connection) -> rusqlite::Result<bool> {
     let anchor = ledger_reads::read_anchor(db)?.seq;
     let first: Option<u64> = db.query_row("SELECT min(seq) FROM log", [], |row| row.get(0))?;

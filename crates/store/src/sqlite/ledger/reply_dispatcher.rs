@@ -1,8 +1,8 @@
-//! Brings answers to callers that wait on another thread than the writer's. To wake a task from outside its runtime takes a
-//! system call; so the answers of a group go to each runtime together, and a task there, the courier, hands them out.
+//! Delivers replies to callers on other Tokio runtimes. Waking a task from outside its runtime takes a system call, so the
+//! replies of a batch go to each runtime together, and a task of that runtime (the mailbox task) delivers them.
 //!
-//! INVARIANT: a letter that a courier has taken is handed out or given back, whatever ends first: its task closes it
-//! when it is dropped, and the ledger before it closes the queue.
+//! INVARIANT: a reply in a mailbox is delivered or refunded, whatever ends first: the mailbox task closes the mailbox when
+//! it is dropped, and the ledger closes all mailboxes before the queue.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use tokio::task;
 use super::writer_queue::{CallerThread, WriterQueue};
 use super::writer_request::{GrantedReservation, ReplySender, ReserveReply, SharedWriterState, WriterRequest};
 
-/// An answer, and who waits for it where.
+/// A reply, its receiver, and the runtime that the receiver waits on.
 #[derive(Debug)]
 pub(super) struct PendingReply {
     pub runtime: runtime::Id,
@@ -22,25 +22,25 @@ pub(super) struct PendingReply {
     pub answer: ReserveReply,
 }
 
-/// The couriers of all runtimes from which somebody asked.
+/// The mailboxes of all runtimes with callers.
 #[derive(Debug)]
 pub(super) struct ReplyDispatcher {
-    /// Callers put them in; the writer takes out one that has ended.
+    /// Callers add mailboxes; the writer removes closed ones.
     mailboxes: Mutex<Vec<Arc<RuntimeMailbox>>>,
     shared: Arc<SharedWriterState>,
     queue: Arc<WriterQueue>,
 }
 
-/// What the writer and the task of one runtime have in common.
+/// State shared by the writer and the mailbox task of one runtime.
 #[derive(Debug)]
 struct RuntimeMailbox {
     runtime: runtime::Id,
-    /// The writer puts letters in and rings; who has `round` takes them out.
+    /// The writer adds replies and notifies; the holder of `delivering` takes them out.
     state: Mutex<MailboxState>,
-    /// Rung for the task, which alone listens, when the bag was empty or is closed.
+    /// Notifies the mailbox task, the only waiter, when the mailbox was empty or is closed.
     wake: Notify,
-    /// What is being handed out. Held until it is and what nobody took is stranded, so that who closes waits for that.
-    /// What is woken under it only goes into a scheduler's queue.
+    /// Replies being delivered. Locked until all are delivered and those without a receiver are orphaned, so that closing waits
+    /// for that. Tasks woken under the lock only enter a scheduler queue.
     delivering: Mutex<VecDeque<PendingReply>>,
     shared: Arc<SharedWriterState>,
     queue: Arc<WriterQueue>,
@@ -53,7 +53,7 @@ struct MailboxState {
 }
 
 impl PendingReply {
-    /// Gives it to who waits. What was taken comes back if nobody does.
+    /// Sends the reply. Returns the reservation if the receiver is gone.
     fn deliver(self) -> Option<GrantedReservation> {
         deliver_reply(self.reply, self.answer)
     }
@@ -64,59 +64,59 @@ impl ReplyDispatcher {
         Self { mailboxes: Mutex::default(), shared, queue }
     }
 
-    /// The tag of the caller. If it is a task, its runtime has a courier from now on.
+    /// Identifies the caller. If it is a task, its runtime gets a mailbox.
     pub fn caller_thread(&self) -> CallerThread {
         let own = CallerThread::current();
-        // Who is no task may wait where nothing else runs, and no courier would come.
+        // A caller outside a task may block its runtime, so a mailbox task would not run.
         let (Ok(runtime), Some(_)) = (Handle::try_current(), task::try_id()) else { return own };
         let id = runtime.id();
         let mut all = self.lock();
-        if !all.iter().any(|courier| courier.runtime == id) {
-            // Of runtimes that are gone.
-            all.retain(|courier| !courier.drain_if_closed());
+        if !all.iter().any(|mailbox| mailbox.runtime == id) {
+            // Remove the mailboxes of runtimes that are gone.
+            all.retain(|mailbox| !mailbox.drain_if_closed());
             all.push(self.spawn_mailbox(&runtime));
         }
         own.with_runtime(id)
     }
 
-    /// Sends the letters of a group, those of each runtime together. What was taken comes back where nobody waits.
-    pub fn send_batch(&self, letters: &mut Vec<PendingReply>) -> Vec<GrantedReservation> {
-        let mut back = Vec::new();
-        while let Some(to) = letters.first().map(|letter| letter.runtime) {
-            let round: Vec<PendingReply> = letters.extract_if(.., |letter| letter.runtime == to).collect();
-            // One by itself is there sooner without a courier, and wakes no more.
-            let by_hand = if round.len() == 1 { round } else { self.enqueue(round, to) };
-            back.extend(by_hand.into_iter().filter_map(PendingReply::deliver));
+    /// Sends the replies of a batch, grouped by runtime. Returns the reservations whose receivers are gone.
+    pub fn send_batch(&self, replies: &mut Vec<PendingReply>) -> Vec<GrantedReservation> {
+        let mut orphans = Vec::new();
+        while let Some(to) = replies.first().map(|pending| pending.runtime) {
+            let batch: Vec<PendingReply> = replies.extract_if(.., |pending| pending.runtime == to).collect();
+            // A single reply is faster without a mailbox and needs one wake-up either way.
+            let direct = if batch.len() == 1 { batch } else { self.enqueue(batch, to) };
+            orphans.extend(direct.into_iter().filter_map(PendingReply::deliver));
         }
-        back
+        orphans
     }
 
-    /// Gives the letters of one runtime to its courier; they come back where there is none.
-    fn enqueue(&self, round: Vec<PendingReply>, to: runtime::Id) -> Vec<PendingReply> {
-        let found = self.lock().iter().find(|courier| courier.runtime == to).cloned();
-        let Some(courier) = found else { return round };
-        let Err(refused) = courier.enqueue(round) else { return Vec::new() };
-        // The next who asks there starts another.
-        self.lock().retain(|courier| !courier.drain_if_closed());
+    /// Adds replies to the mailbox of their runtime; returns them if the runtime has no mailbox.
+    fn enqueue(&self, batch: Vec<PendingReply>, to: runtime::Id) -> Vec<PendingReply> {
+        let found = self.lock().iter().find(|mailbox| mailbox.runtime == to).cloned();
+        let Some(mailbox) = found else { return batch };
+        let Err(refused) = mailbox.enqueue(batch) else { return Vec::new() };
+        // The next caller on that runtime starts another one.
+        self.lock().retain(|mailbox| !mailbox.drain_if_closed());
         refused
     }
 
-    /// Hands out what is on its way, from here.
+    /// Delivers the replies in all mailboxes from this thread.
     pub fn deliver_all(&self) {
         let all = self.lock().clone();
-        all.iter().for_each(|courier| courier.deliver());
+        all.iter().for_each(|mailbox| mailbox.deliver());
     }
 
-    /// The same, and ends all tasks.
+    /// Delivers the replies in all mailboxes and ends the mailbox tasks.
     pub fn close(&self) {
-        for courier in std::mem::take(&mut *self.lock()) {
-            courier.close();
+        for mailbox in std::mem::take(&mut *self.lock()) {
+            mailbox.close();
         }
     }
 
-    /// Nobody waits for the task: it ends with its runtime or when the ledger is dropped, and leaves nothing behind.
+    /// Starts the mailbox task. It is not joined: it ends with its runtime or when the ledger is dropped, and cleans up.
     fn spawn_mailbox(&self, runtime: &Handle) -> Arc<RuntimeMailbox> {
-        let courier = Arc::new(RuntimeMailbox {
+        let mailbox = Arc::new(RuntimeMailbox {
             runtime: runtime.id(),
             state: Mutex::default(),
             wake: Notify::new(),
@@ -124,8 +124,8 @@ impl ReplyDispatcher {
             shared: Arc::clone(&self.shared),
             queue: Arc::clone(&self.queue),
         });
-        runtime.spawn(MailboxTask(Arc::clone(&courier)).run());
-        courier
+        runtime.spawn(MailboxTask(Arc::clone(&mailbox)).run());
+        mailbox
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<RuntimeMailbox>>> {
@@ -134,14 +134,14 @@ impl ReplyDispatcher {
 }
 
 impl RuntimeMailbox {
-    fn enqueue(&self, round: Vec<PendingReply>) -> Result<(), Vec<PendingReply>> {
-        let mut bag = self.lock_state();
-        if bag.is_closed {
-            return Err(round);
+    fn enqueue(&self, batch: Vec<PendingReply>) -> Result<(), Vec<PendingReply>> {
+        let mut state = self.lock_state();
+        if state.is_closed {
+            return Err(batch);
         }
-        let is_first = bag.replies.is_empty();
-        bag.replies.extend(round);
-        drop(bag);
+        let is_first = state.replies.is_empty();
+        state.replies.extend(batch);
+        drop(state);
         self.shared.count_reply_batch();
         if is_first {
             self.wake.notify_one();
@@ -150,19 +150,19 @@ impl RuntimeMailbox {
     }
 
     fn deliver(&self) {
-        let mut round = self.delivering.lock().unwrap_or_else(PoisonError::into_inner);
-        let letters = std::mem::take(&mut self.lock_state().replies);
-        round.extend(letters);
-        let mut is_stranded = false;
-        // One by one: should a waker panic, the others are still there for who closes.
-        while let Some(letter) = round.pop_front() {
-            if let Some(granted) = letter.deliver() {
+        let mut batch = self.delivering.lock().unwrap_or_else(PoisonError::into_inner);
+        let replies = std::mem::take(&mut self.lock_state().replies);
+        batch.extend(replies);
+        let mut has_orphans = false;
+        // One by one: if a waker panics, the others remain for `close`.
+        while let Some(pending) = batch.pop_front() {
+            if let Some(granted) = pending.deliver() {
                 self.shared.add_orphan(granted);
-                is_stranded = true;
+                has_orphans = true;
             }
         }
-        if is_stranded {
-            // If the queue is full, the writer comes by anyway.
+        if has_orphans {
+            // If the queue is full, the writer checks for orphans anyway.
             let _ = self.queue.push(WriterRequest::Wake);
         }
     }
@@ -173,24 +173,24 @@ impl RuntimeMailbox {
         self.wake.notify_one();
     }
 
-    /// Whether it takes no more letters. Then it has none, either, and can be forgotten: who closes the ledger does not
-    /// know of it any more.
+    /// Returns whether the mailbox is closed. If so, delivers what is left, so that it can be removed: closing the ledger no
+    /// longer covers it.
     fn drain_if_closed(&self) -> bool {
         let is_closed = self.lock_state().is_closed;
         if is_closed {
-            // Whoever closed it may be at it still.
+            // The thread that closed it may still be delivering.
             self.deliver();
         }
         is_closed
     }
 
     fn lock_state(&self) -> MutexGuard<'_, MailboxState> {
-        // A panic while holding it leaves it whole: each change is one step.
+        // A panic under this lock leaves the state consistent: each change is one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The task has it. Dropped, with the task or its runtime, it hands out what is left.
+/// Owned by the mailbox task. When dropped with the task or its runtime, it delivers the remaining replies.
 struct MailboxTask(Arc<RuntimeMailbox>);
 
 impl MailboxTask {
@@ -208,7 +208,7 @@ impl Drop for MailboxTask {
     }
 }
 
-/// Gives an answer to who waits for it. What was taken comes back if nobody does.
+/// Sends a reply to its receiver. Returns the reservation if the receiver is gone.
 pub(super) fn deliver_reply(to: ReplySender<ReserveReply>, answer: ReserveReply) -> Option<GrantedReservation> {
     match to.send(Ok(answer)) {
         Err(Ok(ReserveReply::Taken(granted))) => Some(granted),

@@ -1,4 +1,4 @@
-//! A caller that waits for its reservation, and may stop waiting at any moment.
+//! A caller that waits for its reservation and may stop waiting at any time.
 
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::timeout;
@@ -9,7 +9,7 @@ use super::{CALL_TIMEOUT, timeout_error, writer_ended_error};
 use crate::StoreError;
 use crate::ledger::{Reservation, ReserveOutcome};
 
-/// Waits for the answer to a reservation. Dropped before the answer was taken, it gives back what was taken.
+/// Waits for the reply to a reservation. If dropped before the reply was received, the charges are refunded.
 pub(super) struct ReservationWaiter<'a> {
     pub reply: oneshot::Receiver<Result<ReserveReply, StoreError>>,
     pub queue: &'a WriterQueue,
@@ -17,13 +17,13 @@ pub(super) struct ReservationWaiter<'a> {
 }
 
 impl ReservationWaiter<'_> {
-    /// Whether the answer is there.
+    /// Whether the reply has arrived.
     pub fn has_reply(&self) -> bool {
         !self.reply.is_empty()
     }
 
     pub async fn outcome(mut self) -> Result<ReserveOutcome, StoreError> {
-        // One that is there already, as where callers write themselves, needs no timer.
+        // A reply that is already there, as for a leader, needs no timer.
         let answer = match self.reply.try_recv() {
             Ok(answer) => answer,
             Err(TryRecvError::Closed) => Err(writer_ended_error()),
@@ -42,11 +42,11 @@ impl ReservationWaiter<'_> {
 
 impl Drop for ReservationWaiter<'_> {
     fn drop(&mut self) {
-        // From here on the writer cannot answer and gives back by itself; an answer that is on its way is taken out.
+        // From here on the writer cannot reply and refunds by itself; a reply that was already sent is taken out.
         self.reply.close();
         if let Ok(Ok(ReserveReply::Taken(granted))) = self.reply.try_recv() {
             self.shared.add_orphan(granted);
-            // If the queue is full, the writer comes by anyway.
+            // If the queue is full, the writer checks for orphans anyway.
             let _ = self.queue.push(WriterRequest::Wake);
         }
     }

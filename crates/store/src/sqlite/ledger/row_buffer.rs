@@ -1,30 +1,30 @@
-//! Rows that are decided and on their way into the database. They go in many at once: one after another, between other
-//! work, each would find nothing of the database's program in the processor's nearest memory.
+//! Executed rows that are not in the table yet. They are inserted in groups: inserted one by one between other work, each
+//! would find SQLite's code evicted from the processor cache.
 
 use rusqlite::{Connection, params};
 
 use super::writer_request::EncodedRow;
 use crate::hash_chain::ChainHead;
 
-/// So many are put in together. That takes a tenth of a millisecond, for which a caller may wait.
+/// Number of rows inserted together. That takes a tenth of a millisecond, for which a caller may wait.
 const FLUSH_ROWS: usize = 64;
-/// What is kept ready for the texts of the next ones.
+/// Capacity kept for the bodies of the next rows.
 const RETAINED_BODY_BYTES: usize = 64 << 10;
 
-/// Rows that follow the last one of the table, in their order.
+/// Rows that follow the last one of the table, in order.
 #[derive(Debug, Default)]
 pub(super) struct RowBuffer {
-    /// Their bodies, one behind the other.
+    /// Concatenated bodies.
     bodies: String,
     rows: Vec<BufferedRow>,
 }
 
 #[derive(Debug)]
 struct BufferedRow {
-    /// The end of the log behind it.
+    /// Head of the log after the row.
     head: ChainHead,
     at: i64,
-    /// Where its body ends.
+    /// End of the body in `bodies`.
     body_end: usize,
 }
 
@@ -34,29 +34,29 @@ impl RowBuffer {
         self.rows.push(BufferedRow { head: end, at: *at, body_end: self.bodies.len() });
     }
 
-    /// Whether it is time to put them in.
+    /// Whether the rows should be inserted now.
     pub fn is_flush_due(&self) -> bool {
         self.rows.len() >= FLUSH_ROWS
     }
 
-    /// Puts them into the table. After an error they are still here, and the transaction is to be rolled back.
+    /// Inserts the rows into the table. After an error they are still buffered, and the transaction must be rolled back.
     pub fn flush(&mut self, db: &Connection) -> rusqlite::Result<()> {
         if self.rows.is_empty() {
             return Ok(());
         }
         let mut insert = db.prepare_cached("INSERT INTO log (seq, at, body, hash) VALUES (?, ?, ?, ?)")?;
         let mut start = 0;
-        for BufferedRow { head: end, at, body_end: until } in &self.rows {
-            // INVARIANT: bodies end where the next ones begin.
-            let body = self.bodies.get(start..*until).unwrap_or_default();
-            insert.execute(params![end.seq, at, body, end.hash.0])?;
-            start = *until;
+        for BufferedRow { head, at, body_end } in &self.rows {
+            // INVARIANT: each body ends where the next one starts.
+            let body = self.bodies.get(start..*body_end).unwrap_or_default();
+            insert.execute(params![head.seq, at, body, head.hash.0])?;
+            start = *body_end;
         }
         self.clear();
         Ok(())
     }
 
-    /// Forgets them: their transaction is no more.
+    /// Drops the rows of an abandoned transaction.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.bodies.clear();
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_go_in_together_and_in_their_order_and_stay_where_they_cannot() {
+    fn rows_are_inserted_in_order_and_stay_buffered_on_failure() {
         let db = Connection::open_in_memory().expect("a database");
         let (mut rows, mut end) = (RowBuffer::default(), ChainHead::EMPTY);
         for body in ["one", "", "three"] {

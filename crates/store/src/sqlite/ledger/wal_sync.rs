@@ -1,5 +1,5 @@
-//! The thread that commits what callers have written down, has the write-ahead log written through to the disk shortly
-//! after, and carries it over into the database when it has grown, so that no call waits for any of it.
+//! The sync thread: commits confirmed batches, syncs the write-ahead log shortly after, and checkpoints it when it has
+//! grown, so that no call waits for any of it.
 
 use std::fs::File;
 use std::io;
@@ -11,20 +11,20 @@ use super::writer_request::SharedWriterState;
 use crate::StoreError;
 use crate::sqlite::db_file::DbFile;
 
-/// After how much, roughly, the log is carried over.
+/// Approximate size of the write-ahead log that triggers a checkpoint.
 const CHECKPOINT_THRESHOLD_BYTES: u64 = 8 << 20;
-/// How long groups gather before they are committed and synced together. With the sync itself it stays below 50 ms.
+/// How long batches gather before they are committed and synced together. With the sync itself it stays below 50 ms.
 pub(super) const COMMIT_INTERVAL: Duration = Duration::from_millis(30);
 
-/// The thread. Dropped, it syncs what is left and ends.
+/// Handle of the sync thread. When dropped, it syncs the rest and ends the thread.
 #[derive(Debug)]
 pub(super) struct WalSyncer {
     signal: Arc<SyncSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread is told. The writer puts a file in and rings; the thread takes it out. The newest file wins: there is another one only
-/// when the database was opened again, and closing it has synced the one before.
+/// Requests to the sync thread. The writer sets a file and notifies; the thread takes it out. The newest file wins: it
+/// changes only when the database was reopened, and closing the database has synced the previous file.
 #[derive(Debug, Default)]
 pub(super) struct SyncSignal {
     state: Mutex<SyncState>,
@@ -34,57 +34,57 @@ pub(super) struct SyncSignal {
 #[derive(Debug, Default)]
 struct SyncState {
     wal_file: Option<Arc<File>>,
-    /// What was written since the log was last carried over.
+    /// Bytes written since the last checkpoint.
     bytes_since_checkpoint: u64,
     is_closed: bool,
 }
 
 impl WalSyncer {
-    /// Starts the thread, which has `commit` done before each sync.
+    /// Starts the thread, which calls `commit` before each sync.
     pub fn start(
         ledger: DbFile,
         shared: Arc<SharedWriterState>,
-        bell: Arc<SyncSignal>,
+        signal: Arc<SyncSignal>,
         commit: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
-        let of_thread = Arc::clone(&bell);
-        let run = move || of_thread.run(&ledger, &shared, commit);
+        let thread_signal = Arc::clone(&signal);
+        let run = move || thread_signal.run(&ledger, &shared, commit);
         let thread = thread::Builder::new().name("ledger-sync".into()).spawn(run)?;
-        Ok(Self { signal: bell, thread: Some(thread) })
+        Ok(Self { signal: signal, thread: Some(thread) })
     }
 }
 
 impl SyncSignal {
-    /// Has what is held committed soon, and a file synced, in which it makes so much.
+    /// Requests a commit and a sync of `file`, which gets about `bytes` more.
     pub fn request_sync(&self, file: &Arc<File>, bytes: u64) {
-        let mut wish = self.lock();
-        if wish.wal_file.is_none() {
+        let mut state = self.lock();
+        if state.wal_file.is_none() {
             self.wake.notify_one();
-            wish.wal_file = Some(Arc::clone(file));
-        } else if wish.wal_file.as_ref().is_some_and(|known| !Arc::ptr_eq(known, file)) {
-            wish.wal_file = Some(Arc::clone(file));
+            state.wal_file = Some(Arc::clone(file));
+        } else if state.wal_file.as_ref().is_some_and(|known| !Arc::ptr_eq(known, file)) {
+            state.wal_file = Some(Arc::clone(file));
         }
-        wish.bytes_since_checkpoint += bytes;
+        state.bytes_since_checkpoint += bytes;
     }
 
     fn run(&self, ledger: &DbFile, shared: &SharedWriterState, commit: impl Fn()) {
         loop {
-            let mut wish = self.lock();
-            while wish.wal_file.is_none() && !wish.is_closed {
-                wish = self.wake.wait(wish).unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.lock();
+            while state.wal_file.is_none() && !state.is_closed {
+                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            if !wish.is_closed {
-                drop(wish);
+            if !state.is_closed {
+                drop(state);
                 thread::sleep(COMMIT_INTERVAL);
-                wish = self.lock();
+                state = self.lock();
             }
-            // Taken out before the commit: a group that comes during it is a new wish.
-            let Some(file) = wish.wal_file.take() else { return };
-            let is_large = wish.bytes_since_checkpoint >= CHECKPOINT_THRESHOLD_BYTES;
+            // Taken out before the commit: a batch that arrives during it is a new request.
+            let Some(file) = state.wal_file.take() else { return };
+            let is_large = state.bytes_since_checkpoint >= CHECKPOINT_THRESHOLD_BYTES;
             if is_large {
-                wish.bytes_since_checkpoint = 0;
+                state.bytes_since_checkpoint = 0;
             }
-            drop(wish);
+            drop(state);
             if shared.has_uncommitted() {
                 commit();
             }
@@ -93,7 +93,7 @@ impl SyncSignal {
                 Err(_) => shared.count_errors(1),
             }
             if is_large {
-                // If it fails, the writer does it when it must.
+                // If it fails, the writer's automatic checkpoint follows.
                 if checkpoint(ledger).is_ok() {
                     shared.set_checkpointed();
                 }
@@ -106,7 +106,8 @@ impl SyncSignal {
     }
 }
 
-/// Copies what is in the log into the database, as far as no reader needs it. Nobody waits for it, and it for nobody.
+/// Copies the write-ahead log into the database, as far as no reader needs it. It blocks no other connection and waits for
+/// none.
 fn checkpoint(ledger: &DbFile) -> Result<(), StoreError> {
     ledger.check_identity()?;
     let connection = ledger.connect()?;
@@ -117,7 +118,7 @@ impl Drop for WalSyncer {
     fn drop(&mut self) {
         self.signal.lock().is_closed = true;
         self.signal.wake.notify_one();
-        // A thread that panicked has nothing more to tell.
+        // A panic of the thread was already reported.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,6 +1,6 @@
-//! What waits to be written. Whoever waits for an answer rings, or takes the writer's place; what nobody waits for goes
-//! along with the next group, or by itself after a moment. So under load there is one commit for many calls, and none
-//! for outcomes alone.
+//! Queue of the writer. A caller that waits for a reply wakes the writer or leads the batch itself; rows without a waiting
+//! caller join the next batch, or are written after a short interval. So under load one commit serves many calls, and
+//! outcomes alone cause none.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -12,65 +12,65 @@ use tokio::time::timeout;
 
 use super::writer_request::WriterRequest;
 
-/// How many jobs may wait. Beyond it, a call is refused rather than kept waiting.
+/// Maximum number of queued requests. Beyond it, calls are refused instead of kept waiting.
 const MAX_QUEUED_REQUESTS: usize = 4_096;
-/// How many bytes of rows make a group that takes no more.
+/// Size of rows from which a batch takes no more.
 const MAX_BATCH_BYTES: usize = 4 << 20;
-/// How long a row that nobody waits for may lie; twice as long while callers write what others left.
+/// How long a row without a waiting caller may stay queued; twice as long while callers lead batches.
 const IDLE_FLUSH_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Jobs on their way to the writer, oldest first.
+/// Requests to the writer, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct WriterQueue {
     state: Mutex<QueueState>,
-    /// Rung for the writer, which alone listens.
+    /// Notifies the writer thread, the only waiter.
     wake: Condvar,
-    /// Told when there is room again; those who wait to put something in listen.
+    /// Notifies callers that wait for space in the queue.
     space_available: Notify,
 }
 
 #[derive(Debug, Default)]
 struct QueueState {
     requests: Vec<WriterRequest>,
-    /// Whether the thread is wanted for one of them.
+    /// Whether a request needs the writer thread.
     is_urgent: bool,
-    /// Whether a caller that waits could not write its own, because somebody else had the writer.
+    /// Whether a waiting caller could not lead its batch because the writer was busy.
     has_handoff: bool,
     writer: WriterWaitState,
-    /// Whether everything was taken that nobody waits for, since the writer last fell asleep: then what is there is young.
+    /// Whether the queue was emptied of rows since the writer last fell asleep: then the queued rows are recent.
     is_drained: bool,
     is_closed: bool,
 }
 
-/// How the writer waits.
+/// Wait state of the writer thread.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum WriterWaitState {
-    /// It does not: it looks into the queue before it does.
+    /// It is running, and checks the queue before it waits.
     #[default]
     Awake,
-    /// It comes back by itself.
+    /// It waits with a timeout.
     Timed,
-    /// It does not come back before it is called.
+    /// It waits until it is woken.
     Indefinite,
 }
 
-/// Whether the thread is called.
+/// Whether to wake the writer thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WakeMode {
     Wake,
     NoWake,
 }
 
-/// Which thread has queued a reservation. One that is answered on the same thread wakes nobody.
+/// The thread that queued a reservation. A reply on the same thread needs no wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallerThread {
     thread: ThreadId,
-    /// Where it is waited for, if a courier goes there.
+    /// The runtime of the caller, if replies go through a mailbox.
     runtime: Option<runtime::Id>,
 }
 
 impl CallerThread {
-    /// Of the calling thread.
+    /// The calling thread.
     pub fn current() -> Self {
         thread_local!(static OWN: ThreadId = thread::current().id());
         Self { thread: OWN.with(|own| *own), runtime: None }
@@ -85,7 +85,7 @@ impl CallerThread {
     }
 }
 
-/// Why a job was not taken.
+/// Reason why a request was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EnqueueError {
     Full,
@@ -93,61 +93,61 @@ pub(super) enum EnqueueError {
 }
 
 impl WriterQueue {
-    /// Puts a job in, and calls the thread where somebody waits for it.
+    /// Queues a request, and wakes the writer thread if a caller waits for it.
     ///
     /// # Errors
-    /// There is no room, or there will be no writer.
-    pub fn push(&self, job: WriterRequest) -> Result<(), EnqueueError> {
-        self.try_push(job, WakeMode::Wake).map_err(|(_, why)| why)
+    /// The queue is full or closed.
+    pub fn push(&self, request: WriterRequest) -> Result<(), EnqueueError> {
+        self.try_push(request, WakeMode::Wake).map_err(|(_, reason)| reason)
     }
 
-    /// The same without calling anybody: whoever puts it in sees to it that it is written.
-    pub fn push_without_wake(&self, job: WriterRequest) -> Result<(), EnqueueError> {
-        self.try_push(job, WakeMode::NoWake).map_err(|(_, why)| why)
+    /// Like [`push`](Self::push), but wakes no thread: the caller makes sure that the request is written.
+    pub fn push_without_wake(&self, request: WriterRequest) -> Result<(), EnqueueError> {
+        self.try_push(request, WakeMode::NoWake).map_err(|(_, reason)| reason)
     }
 
-    /// Puts a job in, waiting for room for so long at most.
-    pub async fn push_timeout(&self, job: WriterRequest, time: Duration) -> Result<(), EnqueueError> {
-        // Nearly always there is room, and no timer is needed.
-        match self.try_push(job, WakeMode::Wake) {
+    /// Queues a request, waiting at most `time` for space.
+    pub async fn push_timeout(&self, request: WriterRequest, time: Duration) -> Result<(), EnqueueError> {
+        // Nearly always there is space, and no timer is needed.
+        match self.try_push(request, WakeMode::Wake) {
             Ok(()) => Ok(()),
             Err((_, EnqueueError::Closed)) => Err(EnqueueError::Closed),
-            Err((job, EnqueueError::Full)) => {
-                // In a box: else each row that is written makes room for it.
-                Box::pin(timeout(time, self.push_when_space(*job))).await.unwrap_or(Err(EnqueueError::Full))
+            Err((request, EnqueueError::Full)) => {
+                // Boxed: otherwise the future of every row would have its size.
+                Box::pin(timeout(time, self.push_when_space(*request))).await.unwrap_or(Err(EnqueueError::Full))
             }
         }
     }
 
-    async fn push_when_space(&self, mut job: WriterRequest) -> Result<(), EnqueueError> {
+    async fn push_when_space(&self, mut request: WriterRequest) -> Result<(), EnqueueError> {
         loop {
-            let room = self.space_available.notified();
-            job = match self.try_push(job, WakeMode::Wake) {
+            let space = self.space_available.notified();
+            request = match self.try_push(request, WakeMode::Wake) {
                 Ok(()) => return Ok(()),
-                Err((job, EnqueueError::Full)) => *job,
+                Err((request, EnqueueError::Full)) => *request,
                 Err((_, EnqueueError::Closed)) => return Err(EnqueueError::Closed),
             };
-            room.await;
+            space.await;
         }
     }
 
-    fn try_push(&self, job: WriterRequest, bell: WakeMode) -> Result<(), (Box<WriterRequest>, EnqueueError)> {
+    fn try_push(&self, request: WriterRequest, wake_mode: WakeMode) -> Result<(), (Box<WriterRequest>, EnqueueError)> {
         let mut state = self.lock();
         if state.is_closed {
-            return Err((Box::new(job), EnqueueError::Closed));
+            return Err((Box::new(request), EnqueueError::Closed));
         }
         if state.requests.len() >= MAX_QUEUED_REQUESTS {
-            return Err((Box::new(job), EnqueueError::Full));
+            return Err((Box::new(request), EnqueueError::Full));
         }
-        let is_urgent = !matches!(job, WriterRequest::Append(_));
-        state.requests.push(job);
-        state.is_urgent |= is_urgent && bell == WakeMode::Wake;
-        let rings = match state.writer {
+        let is_urgent = !matches!(request, WriterRequest::Append(_));
+        state.requests.push(request);
+        state.is_urgent |= is_urgent && wake_mode == WakeMode::Wake;
+        let wakes = match state.writer {
             WriterWaitState::Awake => false,
             WriterWaitState::Timed => is_urgent,
             WriterWaitState::Indefinite => true,
         };
-        if rings && bell == WakeMode::Wake {
+        if wakes && wake_mode == WakeMode::Wake {
             state.writer = WriterWaitState::Awake;
             drop(state);
             self.wake.notify_one();
@@ -155,15 +155,15 @@ impl WriterQueue {
         Ok(())
     }
 
-    /// Puts back what was taken and not done, before all others, and calls the thread.
-    pub fn requeue(&self, jobs: Vec<WriterRequest>) {
+    /// Puts requests back in front of all others, and wakes the writer thread.
+    pub fn requeue(&self, requests: Vec<WriterRequest>) {
         let mut state = self.lock();
-        state.requests.splice(0..0, jobs);
+        state.requests.splice(0..0, requests);
         drop(state);
         self.wake_writer();
     }
 
-    /// Calls the thread, also where nothing is queued: what is pending is for it.
+    /// Wakes the writer thread, even if nothing is queued: it handles pending rows.
     pub fn wake_writer(&self) {
         let mut state = self.lock();
         (state.writer, state.is_urgent) = (WriterWaitState::Awake, true);
@@ -171,87 +171,91 @@ impl WriterQueue {
         self.wake.notify_one();
     }
 
-    /// Leaves a caller's own to whoever has the writer.
+    /// Leaves the caller's requests to the holder of the writer lock.
     pub fn hand_to_leader(&self) {
         self.lock().has_handoff = true;
     }
 
-    /// Whether something was left since this was last asked.
+    /// Returns and clears whether a handoff happened.
     pub fn take_handoff(&self) -> bool {
         std::mem::take(&mut self.lock().has_handoff)
     }
 
-    /// Waits for jobs. False when it is closed and empty.
+    /// Waits for requests. Returns `false` when the queue is closed and empty.
     pub fn wait(&self) -> bool {
         let mut state = self.lock();
-        let mut has_napped = false;
+        let mut has_timed_out = false;
         state.is_drained = false;
-        while !state.is_urgent && !state.has_handoff && !state.is_closed && (!has_napped || state.requests.is_empty()) {
-            let is_deep = has_napped;
-            state.writer = if is_deep { WriterWaitState::Indefinite } else { WriterWaitState::Timed };
-            state = if is_deep {
+        while !state.is_urgent
+            && !state.has_handoff
+            && !state.is_closed
+            && (!has_timed_out || state.requests.is_empty())
+        {
+            let is_indefinite = has_timed_out;
+            state.writer = if is_indefinite { WriterWaitState::Indefinite } else { WriterWaitState::Timed };
+            state = if is_indefinite {
                 self.wake.wait(state).unwrap_or_else(PoisonError::into_inner)
             } else {
                 self.wake.wait_timeout(state, IDLE_FLUSH_INTERVAL).unwrap_or_else(PoisonError::into_inner).0
             };
-            // A call may follow what woke us from deep sleep; and while callers write everything, we are not needed.
-            let is_emptied = std::mem::take(&mut state.is_drained);
-            has_napped = !is_deep && !is_emptied;
+            // A request may follow the row that ended an indefinite wait; and while callers lead all batches, the thread is not needed.
+            let was_drained = std::mem::take(&mut state.is_drained);
+            has_timed_out = !is_indefinite && !was_drained;
             state.writer = WriterWaitState::Awake;
         }
         if state.requests.is_empty() && state.is_closed {
             return false;
         }
         drop(state);
-        // Where others want the processor, they go first: what they bring is in the same group.
+        // Let other threads that are ready run first: their requests join the same batch.
         thread::yield_now();
         true
     }
 
-    /// Gives the oldest of what is there, without waiting. None when it is closed and empty.
-    pub fn take(&self, most: usize) -> Option<Vec<WriterRequest>> {
+    /// Takes the oldest requests without waiting. `None` when the queue is closed and empty.
+    pub fn take(&self, max: usize) -> Option<Vec<WriterRequest>> {
         let state = self.lock();
         if state.requests.is_empty() && state.is_closed {
             return None;
         }
-        Some(self.drain_oldest(state, most))
+        Some(self.drain_oldest(state, max))
     }
 
-    /// The same if it is all calls and rows; none where there is anything else to do. Of calls only those of one thread,
-    /// if one is named.
-    pub fn take_appends(&self, most: usize, of: Option<CallerThread>) -> Option<Vec<WriterRequest>> {
+    /// Like [`take`](Self::take), if the oldest requests are all reservations and rows; `None` otherwise. If a thread is given,
+    /// reservations of other threads are left.
+    pub fn take_appends(&self, max: usize, of: Option<CallerThread>) -> Option<Vec<WriterRequest>> {
         let mut state = self.lock();
-        let most = most.min(state.requests.len()).min(batch_length(&state.requests));
-        if !state.requests.iter().take(most).all(WriterRequest::is_append_only) {
+        let max = max.min(state.requests.len()).min(batch_length(&state.requests));
+        if !state.requests.iter().take(max).all(WriterRequest::is_append_only) {
             return None;
         }
-        let is_others = |job: &WriterRequest| matches!(job, WriterRequest::Reserve(reserve) if of.is_some_and(|own| own != reserve.caller));
-        if !state.requests.iter().take(most).any(is_others) {
-            return Some(self.drain_oldest(state, most));
+        let is_foreign = |request: &WriterRequest| matches!(request, WriterRequest::Reserve(reserve) if of.is_some_and(|own| own != reserve.caller));
+        if !state.requests.iter().take(max).any(is_foreign) {
+            return Some(self.drain_oldest(state, max));
         }
-        let taken = state.requests.extract_if(..most, |job| !is_others(job)).collect();
-        state.is_drained = !state.requests.iter().any(|job| matches!(job, WriterRequest::Append(_)));
+        let taken = state.requests.extract_if(..max, |request| !is_foreign(request)).collect();
+        state.is_drained = !state.requests.iter().any(|request| matches!(request, WriterRequest::Append(_)));
         drop(state);
         self.space_available.notify_waiters();
         Some(taken)
     }
 
-    fn drain_oldest(&self, mut state: MutexGuard<'_, QueueState>, most: usize) -> Vec<WriterRequest> {
-        if state.requests.len() <= most {
+    fn drain_oldest(&self, mut state: MutexGuard<'_, QueueState>, max: usize) -> Vec<WriterRequest> {
+        if state.requests.len() <= max {
             (state.is_urgent, state.is_drained) = (false, true);
             let next = Vec::with_capacity(state.requests.len());
-            let jobs = std::mem::replace(&mut state.requests, next);
+            let requests = std::mem::replace(&mut state.requests, next);
             drop(state);
             self.space_available.notify_waiters();
-            return jobs;
+            return requests;
         }
-        let jobs = state.requests.drain(..most).collect();
+        let requests = state.requests.drain(..max).collect();
         drop(state);
         self.space_available.notify_waiters();
-        jobs
+        requests
     }
 
-    /// Takes no more; the writer ends when it has what is there.
+    /// Refuses further requests; the writer ends when it has written the queued ones.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.wake.notify_one();
@@ -259,24 +263,24 @@ impl WriterQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // A panic while holding it leaves it whole: each change is one step.
+        // A panic under this lock leaves the state consistent: each change is one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How many of the oldest jobs make a group that is not too large to be written down at once.
-fn batch_length(jobs: &[WriterRequest]) -> usize {
+/// Number of the oldest requests that make a batch of acceptable size.
+fn batch_length(requests: &[WriterRequest]) -> usize {
     let mut bytes = 0;
-    let is_small = |job: &&WriterRequest| {
-        let before = bytes;
-        bytes += match job {
+    let is_small = |request: &&WriterRequest| {
+        let bytes_before = bytes;
+        bytes += match request {
             WriterRequest::Reserve(reserve) => reserve.intent.body.len(),
-            WriterRequest::Append(keep) => keep.row.body.len(),
+            WriterRequest::Append(append) => append.row.body.len(),
             _ => 0,
         };
-        before < MAX_BATCH_BYTES
+        bytes_before < MAX_BATCH_BYTES
     };
-    jobs.iter().take_while(is_small).count()
+    requests.iter().take_while(is_small).count()
 }
 
 #[cfg(test)]
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_is_written_though_no_call_follows() {
+    fn an_outcome_is_written_although_no_call_follows() {
         let queue = WriterQueue::default();
         queue.push(outcome()).expect("room");
         assert!(queue.wait());
@@ -299,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_sleeps_while_callers_write_everything_and_wakes_when_they_stop() {
+    fn the_writer_thread_sleeps_while_callers_lead_all_batches_and_wakes_when_they_stop() {
         let queue = std::sync::Arc::new(WriterQueue::default());
         let waiting = {
             let queue = std::sync::Arc::clone(&queue);
@@ -316,15 +320,15 @@ mod tests {
         }
         assert!(was_late || !waiting.is_finished(), "nothing was left for it");
         queue.push(outcome()).expect("room");
-        assert!(waiting.join().expect("no panic"), "what nobody writes is for the thread");
+        assert!(waiting.join().expect("no panic"), "the thread takes rows that no caller writes");
         assert_eq!(queue.take(8).expect("open").len(), 1);
     }
 
     #[test]
-    fn outcomes_and_calls_are_taken_in_their_order_and_no_more_than_asked_for() {
+    fn requests_are_taken_in_order_and_not_more_than_asked_for() {
         let queue = WriterQueue::default();
-        for job in [outcome(), WriterRequest::Wake, outcome()] {
-            queue.push(job).expect("room");
+        for request in [outcome(), WriterRequest::Wake, outcome()] {
+            queue.push(request).expect("room");
         }
         assert!(queue.wait());
         let group = queue.take(2).expect("open");
@@ -333,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_refuses_and_a_closed_one_gives_what_it_has() {
+    fn a_full_queue_refuses_and_a_closed_one_returns_its_requests() {
         let queue = WriterQueue::default();
         for _ in 0..MAX_QUEUED_REQUESTS {
             queue.push(outcome()).expect("room");
@@ -347,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_done_comes_before_all_others_and_what_is_no_row_is_left() {
+    fn requeued_requests_come_first_and_other_requests_are_not_taken_as_appends() {
         let queue = WriterQueue::default();
         queue.push(outcome()).expect("room");
         let taken = queue.take_appends(8, None).expect("rows");
@@ -358,11 +362,11 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_takes_its_own_calls_and_nothing_that_is_no_row() {
-        let call = |tag| {
+    fn a_thread_takes_only_its_own_reservations_and_rows() {
+        let call = |caller| {
             let entry = EncodedRow { at: 0, body: String::new() };
             WriterRequest::Reserve(ReserveRequest {
-                caller: tag,
+                caller: caller,
                 charges: Vec::new(),
                 intent: entry,
                 reply: oneshot::channel().0,
@@ -370,12 +374,12 @@ mod tests {
         };
         let other = thread::spawn(CallerThread::current).join().expect("a tag");
         let queue = WriterQueue::default();
-        for job in
+        for request in
             [call(CallerThread::current()), call(other), outcome(), call(CallerThread::current()), WriterRequest::Wake]
         {
-            queue.push_without_wake(job).expect("room");
+            queue.push_without_wake(request).expect("room");
         }
-        assert!(queue.take_appends(5, Some(other)).is_none(), "something else is to be done");
+        assert!(queue.take_appends(5, Some(other)).is_none(), "there is another request");
         let own = queue.take_appends(4, Some(CallerThread::current())).expect("rows");
         assert!(
             matches!(own.as_slice(), [WriterRequest::Reserve(_), WriterRequest::Append(_), WriterRequest::Reserve(_)]),
@@ -385,7 +389,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_room_gets_it_when_there_is_some() {
+    async fn a_caller_that_waits_for_space_gets_it_when_there_is_some() {
         let queue = std::sync::Arc::new(WriterQueue::default());
         for _ in 0..MAX_QUEUED_REQUESTS {
             queue.push(outcome()).expect("room");

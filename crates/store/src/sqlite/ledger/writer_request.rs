@@ -1,4 +1,4 @@
-//! What is asked of the writer, and what it shares with those who ask.
+//! Requests to the writer, and state that it shares with callers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,64 +14,64 @@ use crate::clock::to_unix_nanoseconds;
 use crate::counter::{AppliedCharge, CounterCharge};
 use crate::ledger::ExhaustedCounter;
 
-/// After how many calls that came alone the next is taken to be alone, too.
+/// After this many calls in batches of their own, the next call is expected to be alone, too.
 const SOLO_CALL_THRESHOLD: usize = 16;
 
-/// Where an answer goes. Closed if nobody waits any more.
+/// Sends a reply. Closed if the caller stopped waiting.
 pub(super) type ReplySender<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// One thing to do.
+/// One request.
 #[derive(Debug)]
 pub(super) enum WriterRequest {
-    /// Take claims and write the intent.
+    /// Take charges and write the intent.
     Reserve(ReserveRequest),
-    /// Write a row, and give back what is given back.
+    /// Write a row and refund charges.
     Append(AppendRequest),
-    /// Answer when all before is written.
+    /// Reply when all earlier requests are written.
     Flush(ReplySender<()>),
-    /// Move the anchor to a row, and tell how many rows are behind it now.
+    /// Move the anchor to a row, and reply with the number of pruned rows.
     Prune { through: u64, answer: ReplySender<u64> },
-    /// Remove some rows behind the anchor, and tell whether there are more.
+    /// Delete some pruned rows, and reply whether there are more.
     Sweep(ReplySender<bool>),
-    /// Look at what is stranded.
+    /// Check for orphaned reservations.
     Wake,
-    /// Do something to the connection.
+    /// Manipulate the connection.
     #[cfg(test)]
     Tamper(fn(&rusqlite::Connection), ReplySender<()>),
 }
 
-/// A reservation to be made.
+/// A request to reserve charges.
 #[derive(Debug)]
 pub(super) struct ReserveRequest {
-    /// Whose thread sees to it.
+    /// The thread of the caller.
     pub caller: CallerThread,
     pub charges: Vec<CounterCharge>,
     pub intent: EncodedRow,
     pub reply: ReplySender<ReserveReply>,
 }
 
-/// A row to be written, which may come with something to be given back.
+/// A row to write, perhaps with charges to refund.
 #[derive(Debug)]
 pub(super) struct AppendRequest {
     pub row: EncodedRow,
     pub refunds: Vec<AppliedCharge>,
 }
 
-/// A row before it has a number. It is put into words where the call runs, not on the writer.
+/// A row without a sequence number. It is serialised by the caller, not by the writer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EncodedRow {
     pub at: i64,
     pub body: String,
 }
 
-/// What became of a reservation.
+/// Result of a reservation.
 #[derive(Debug)]
 pub(super) enum ReserveReply {
     Taken(GrantedReservation),
     Exhausted(ExhaustedCounter),
 }
 
-/// What was taken, with the intent that was written for it.
+/// The charges that were taken, and the intent that was written.
 #[derive(Debug)]
 pub(super) struct GrantedReservation {
     pub charges: Vec<AppliedCharge>,
@@ -85,7 +85,7 @@ impl EncodedRow {
 }
 
 impl GrantedReservation {
-    /// Gives back what nobody waits for any more.
+    /// Makes the request that refunds a reservation whose caller is gone.
     pub fn into_refund(self, now: Timestamp) -> Result<AppendRequest, StoreError> {
         let outcome = not_sent_record(CallRecord::from_body(&self.intent)?, now);
         Ok(AppendRequest { row: EncodedRow::of(&outcome)?, refunds: self.charges })
@@ -93,21 +93,21 @@ impl GrantedReservation {
 }
 
 impl WriterRequest {
-    /// The row that was written for it, by what was decided.
-    pub fn written_row(&self, decided: &WriteOutcome) -> Option<&EncodedRow> {
-        match (self, decided) {
+    /// The row that was written for the request, given its outcome.
+    pub fn written_row(&self, outcome: &WriteOutcome) -> Option<&EncodedRow> {
+        match (self, outcome) {
             (Self::Reserve(reserve), WriteOutcome::Taken(_)) => Some(&reserve.intent),
-            (Self::Append(keep), WriteOutcome::Done) => Some(&keep.row),
+            (Self::Append(append), WriteOutcome::Done) => Some(&append.row),
             _ => None,
         }
     }
 
-    /// Whether it only writes a row, and looks at none.
+    /// Whether the request only appends a row and reads none.
     pub fn is_append_only(&self) -> bool {
         matches!(self, Self::Reserve(_) | Self::Append(_))
     }
 
-    /// Whether it is still to be done: not if whoever asked has gone.
+    /// Whether the request is still needed: not if its caller is gone.
     pub fn is_awaited(&self) -> bool {
         match self {
             Self::Reserve(reserve) => !reserve.reply.is_closed(),
@@ -122,25 +122,24 @@ impl WriterRequest {
     }
 }
 
-/// What the writer shares with those who ask it.
+/// State shared by the writer and its callers.
 #[derive(Debug, Default)]
 pub(super) struct SharedWriterState {
-    /// Reservations that were answered when nobody waited any more. Callers put them in, the writer takes them out
-    /// with its next group; [`WriterRequest::Wake`] sees to it that there is one.
+    /// Granted reservations whose callers are gone. Callers add them; the writer takes them out with its next batch, and
+    /// [`WriterRequest::Wake`] makes sure that there is one.
     orphans: Mutex<Vec<GrantedReservation>>,
     errors: AtomicU64,
-    /// How often the log was written through to the disk, how often the thread had a turn, and how often answers went
-    /// together.
+    /// Number of syncs, of runs of the writer thread, and of replies delivered in batches.
     syncs: AtomicU64,
     thread_runs: AtomicU64,
     reply_batches: AtomicU64,
-    /// Whether the log was carried over and nothing was written since. The sync thread says so, the writer's takes it
-    /// back, and callers leave the next group to that.
+    /// Whether the log was checkpointed and nothing was written since. The sync thread sets it, the writer thread clears it,
+    /// and callers leave the next batch to the writer thread while it is set.
     is_checkpointed: AtomicBool,
-    /// Whether something is answered and not committed, or could not be. Whoever has the writer says so; who reads has it
-    /// committed.
+    /// Whether something is confirmed but not committed. The holder of the writer lock sets it; readers have it committed
+    /// first.
     has_uncommitted: AtomicBool,
-    /// How many calls came since a group had more than one.
+    /// Number of calls since a batch had more than one.
     solo_calls: AtomicUsize,
 }
 
@@ -173,24 +172,24 @@ impl SharedWriterState {
         self.is_checkpointed.load(Ordering::Acquire)
     }
 
-    pub fn set_uncommitted(&self, is_held: bool) {
-        self.has_uncommitted.store(is_held, Ordering::Release);
+    pub fn set_uncommitted(&self, has_uncommitted: bool) {
+        self.has_uncommitted.store(has_uncommitted, Ordering::Release);
     }
 
     pub fn has_uncommitted(&self) -> bool {
         self.has_uncommitted.load(Ordering::Acquire)
     }
 
-    /// Whether it is worth waiting for others that may be about to ask. A call that is alone looks now and then.
+    /// Whether other callers are likely to join the batch. After many solo calls, this is checked only now and then.
     pub fn is_batch_likely(&self) -> bool {
-        let lonely = self.solo_calls.fetch_add(1, Ordering::Relaxed);
-        lonely < SOLO_CALL_THRESHOLD || lonely.is_multiple_of(SOLO_CALL_THRESHOLD)
+        let solo_calls = self.solo_calls.fetch_add(1, Ordering::Relaxed);
+        solo_calls < SOLO_CALL_THRESHOLD || solo_calls.is_multiple_of(SOLO_CALL_THRESHOLD)
     }
 
-    /// Notes how many jobs were in a group.
-    pub fn record_batch_size(&self, jobs: usize) {
-        // A call comes with the outcome of the one before.
-        if jobs > 2 {
+    /// Records the number of requests in a batch.
+    pub fn record_batch_size(&self, requests: usize) {
+        // A call usually comes with the outcome of the previous one.
+        if requests > 2 {
             self.solo_calls.store(0, Ordering::Relaxed);
         }
     }

@@ -1,4 +1,4 @@
-//! The log of changes in `state.db`.
+//! Admin log in `state.db`.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
@@ -42,7 +42,7 @@ impl AdminLog for SqliteState {
 
     async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError> {
         let verify = self.run_with_file(move |file, db| {
-            // Read before the log: meanwhile the log can only have become longer.
+            // Read before the log: in the meantime the log can only grow.
             let mut known = chain_head_file::read_heads(file)?;
             known.extend(head);
             let mut inspection = ChainInspection::start(ChainHead::EMPTY, known);
@@ -63,7 +63,7 @@ impl AdminLog for SqliteState {
     }
 }
 
-/// Writes an entry in the transaction that is open.
+/// Writes an entry in the open transaction.
 pub(super) fn write(db: &Connection, entry: &AdminEntry) -> Result<(), StoreError> {
     let (at, body) = (to_unix_nanoseconds(entry.at), entry.to_body()?);
     let end = log_table::last_head(db, "admin_log")?.unwrap_or(ChainHead::EMPTY).next(at, &body);

@@ -1,4 +1,4 @@
-//! Notices from `state.db`: a number that each change counts up, and a look at it now and then.
+//! Change feed of `state.db`: a version number that each change increments, polled for changes by other processes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::SqliteState;
 use crate::StoreError;
 use crate::change_feed::{ChangeFeed, StateVersion};
 
-/// How often `changed` looks for what another process did. It owes an answer within a second.
+/// How often `wait_for_change` polls for changes by other processes. It must report them within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 #[async_trait]
@@ -27,7 +27,7 @@ impl ChangeFeed for SqliteState {
             if version != seen {
                 return Ok(version);
             }
-            // Whether the bell rang or the time passed: look again. A ring that was missed costs one round.
+            // Check again after a notification or the interval. A missed notification costs one interval.
             let _ = tokio::time::timeout(POLL_INTERVAL, self.changed.notified()).await;
         }
     }

@@ -21,7 +21,7 @@ impl Grants for SqliteState {
         let labels = to_json(&new.labels)?;
         let change = self.change(entry, move |db, entry| {
             if exists(db, "SELECT 1 FROM grants WHERE label = ? AND revoked_at IS NULL", &new.label)? {
-                return Err(StoreError::Conflict(format!("there is a grant `{}` already", new.label)));
+                return Err(StoreError::Conflict(format!("there is already a grant `{}`", new.label)));
             }
             refuse_taken(db, &id, new.token)?;
             db.execute(
@@ -62,7 +62,7 @@ impl Grants for SqliteState {
     async fn get(&self, id_or_label: &str) -> Result<Grant, StoreError> {
         let wanted = id_or_label.to_owned();
         let get = self.run(move |db| {
-            // Both may match: a label may look like another grant's id. The id goes first.
+            // Both may match: a label may look like the id of another grant. The id takes precedence.
             let sql = format!(
                 "SELECT {COLUMNS} FROM grants WHERE id = ?1 OR (label = ?1 AND revoked_at IS NULL) \
                  ORDER BY id = ?1 DESC LIMIT 1"
@@ -100,7 +100,7 @@ impl Grants for SqliteState {
         let id = id.clone();
         let change = self.change(entry, move |db, _| {
             if revoked_at(db, &id)?.is_some() {
-                return Err(StoreError::Conflict(format!("grant `{id}` is revoked already")));
+                return Err(StoreError::Conflict(format!("grant `{id}` is already revoked")));
             }
             db.execute("UPDATE grants SET revoked_at = ? WHERE id = ?", params![to_unix_nanoseconds(at), id.0])?;
             Ok(())
@@ -190,7 +190,7 @@ fn attachments(db: &Connection, id: &str) -> Result<Vec<GrantAttachment>, StoreE
             mode: match mode.as_str() {
                 "enforce" => EnforcementMode::Enforce,
                 "observe" => EnforcementMode::Observe,
-                other => return Err(StoreError::Corrupt(format!("`{other}` as a mode"))),
+                other => return Err(StoreError::Corrupt(format!("invalid mode `{other}`"))),
             },
         });
     }

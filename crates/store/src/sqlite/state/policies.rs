@@ -42,7 +42,7 @@ impl Policies for SqliteState {
 
     async fn list(&self) -> Result<Vec<PolicySummary>, StoreError> {
         let list = self.run(|db| {
-            // With `max`, the other columns are those of the row that has it.
+            // With `max`, SQLite takes the other columns from the row that has the maximum.
             let mut statement = db.prepare_cached(
                 "SELECT name, max(version), created_at, created_by FROM policies GROUP BY name ORDER BY name",
             )?;

@@ -29,7 +29,7 @@ impl Servers for SqliteState {
                 ],
             )?;
             match added {
-                0 => Err(StoreError::Conflict(format!("there is a server `{}` already", server.name))),
+                0 => Err(StoreError::Conflict(format!("there is already a server `{}`", server.name))),
                 _ => Ok(()),
             }
         });
@@ -42,7 +42,7 @@ impl Servers for SqliteState {
             if db.execute("DELETE FROM servers WHERE name = ?", [name.as_str()])? == 0 {
                 return Err(StoreError::NotFound(format!("server `{name}`")));
             }
-            // A server that gets the name later is another one.
+            // A later server with the same name is a different one.
             for table in ["attachments", "tool_pins", "tool_offers", "tool_classes", "asked_servers"] {
                 db.execute(&format!("DELETE FROM {table} WHERE server = ?"), [name.as_str()])?;
             }

@@ -14,7 +14,7 @@ use crate::sessions::{SessionRow, Sessions};
 const COLUMNS: &str =
     "id, grant_id, server, revision, client_name, client_version, handshake, is_far_stateless, watched, used_at, level";
 
-/// In place of a server's name; no server has this one.
+/// Stands for the aggregate endpoint; not a valid server name.
 const AGGREGATE_SERVER: &str = "";
 
 #[async_trait]
@@ -119,12 +119,12 @@ fn read_session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
     })
 }
 
-/// A list of texts as one: a URI may have any character.
+/// Encodes a list of URIs as JSON, since they may contain any character.
 fn encode_uris(uris: &[String]) -> String {
     serde_json::Value::from(uris).to_string()
 }
 
-/// What cannot be read is nothing: the client subscribes again.
+/// Decodes a list of URIs. A malformed list counts as empty: the client subscribes again.
 fn decode_uris(text: &str) -> Vec<String> {
     serde_json::from_str(text).unwrap_or_default()
 }

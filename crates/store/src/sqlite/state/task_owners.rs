@@ -1,4 +1,4 @@
-//! Whose tasks are, in `state.db`.
+//! Task ownership in `state.db`.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Accepted definitions in `state.db`.
+//! Pinned tool definitions in `state.db`.
 
 use async_trait::async_trait;
 use gatelodge_policy::Category;
@@ -20,8 +20,9 @@ impl ToolPins for SqliteState {
             if !is_asked(db, &server)? {
                 return Ok(None);
             }
-            let (accepted, offered, said) = (pins(db, &server)?, offers(db, &server)?, said(db, &server)?);
-            Ok(Some(ServerTools { pinned: accepted, offered, category_overrides: said }))
+            let (accepted, offered, category_override) =
+                (pins(db, &server)?, offers(db, &server)?, category_override(db, &server)?);
+            Ok(Some(ServerTools { pinned: accepted, offered, category_overrides: category_override }))
         });
         known.await
     }
@@ -81,7 +82,7 @@ impl ToolPins for SqliteState {
     async fn set_category(
         &self,
         server: &ServerName,
-        said: CategoryOverride,
+        category_override: CategoryOverride,
         entry: AdminEntry,
     ) -> Result<(), StoreError> {
         let server = server.clone();
@@ -93,7 +94,8 @@ impl ToolPins for SqliteState {
                 "INSERT OR REPLACE INTO tool_classes (server, tool, category, why, said_by, said_at, fingerprint) \
                  VALUES (?, ?, ?, ?, ?, ?, ?)",
             )?;
-            let CategoryOverride { tool, category, reason: why, fingerprint, set_at: said_at, set_by: said_by } = said;
+            let CategoryOverride { tool, category, reason: why, fingerprint, set_at: said_at, set_by: said_by } =
+                category_override;
             let at = to_unix_nanoseconds(said_at);
             insert.execute(params![server.as_str(), tool, category.as_str(), why, said_by, at, fingerprint])?;
             Ok(())
@@ -118,14 +120,14 @@ fn is_asked(db: &Connection, server: &ServerName) -> Result<bool, StoreError> {
     Ok(db.prepare_cached("SELECT 1 FROM asked_servers WHERE server = ?")?.exists([server.as_str()])?)
 }
 
-fn said(db: &Connection, server: &ServerName) -> Result<Vec<CategoryOverride>, StoreError> {
+fn category_override(db: &Connection, server: &ServerName) -> Result<Vec<CategoryOverride>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT tool, category, why, fingerprint, said_at, said_by FROM tool_classes WHERE server = ? ORDER BY tool",
     )?;
     let rows = statement.query_map([server.as_str()], |row| {
         Ok(CategoryOverride {
             tool: row.get(0)?,
-            // A word that is not known to this program is the riskiest reading.
+            // A category that this build does not know counts as the riskiest one.
             category: Category::from_word(&row.get::<_, String>(1)?).unwrap_or(Category::Unknown),
             reason: row.get(2)?,
             fingerprint: row.get(3)?,
