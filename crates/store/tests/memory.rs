@@ -1,4 +1,4 @@
-//! The memory backend passes the suite.
+//! Conformance of the memory backend.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A ledger's threads end with it. Alone in its process, so that no other test has threads of that name.
+//! The threads of a ledger end with it. In a test binary of its own, so that no other test has threads of that name.
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use gatelodge_store::conformance::support::{START_TIME, record, timestamp};
 use gatelodge_store::{Durability, Ledger, ManualClock, RecordKind, SqliteLedger};
 
-fn threads_of_ledgers() -> usize {
+fn ledger_thread_count() -> usize {
     let tasks = fs::read_dir("/proc/self/task").expect("threads");
     let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.filter(|name| name.starts_with("ledger-")).count()
 }
 
-// A thread takes its name only when it first runs, and leaves the list a moment after it was joined.
+// A thread gets its name when it first runs, and leaves the list shortly after it was joined.
 async fn assert_becomes(count: usize) {
     let since = Instant::now();
-    while threads_of_ledgers() != count {
-        assert!(since.elapsed() < Duration::from_secs(5), "{} threads, not {count}", threads_of_ledgers());
+    while ledger_thread_count() != count {
+        assert!(since.elapsed() < Duration::from_secs(5), "{} threads, not {count}", ledger_thread_count());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_ledger_leaves_no_thread() {
+async fn dropping_a_ledger_ends_its_threads() {
     let dir = tempfile::tempdir().expect("a directory");
     for durability in [Durability::Process, Durability::Power] {
         let clock = Arc::new(ManualClock::at(timestamp(START_TIME)));

@@ -1,4 +1,4 @@
-//! What is on the disk: who may read it, what a reopened store remembers, which schemas are refused.
+//! Files on the disk: permissions, reopening, and schema versions.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use gatelodge_store::{
 };
 use rusqlite::Connection;
 
-use crate::desk::server;
+use crate::state_changes::server;
 use crate::{clock, ledger};
 
 pub async fn take(ledger: &SqliteLedger, max: u32) -> bool {
@@ -25,7 +25,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn directory_and_files_are_for_their_owner_alone() {
+async fn directory_and_files_are_accessible_to_their_owner_only() {
     let outer = tempfile::tempdir().expect("a directory");
     let dir = outer.path().join("var").join("data");
     let _state = SqliteState::open(&dir).expect("a state");
@@ -51,14 +51,14 @@ async fn a_reopened_ledger_keeps_counters_and_chain() {
     let ledger = SqliteLedger::open_existing(dir.path(), Durability::Process, clock()).expect("a ledger");
     assert!(!take(&ledger, 3).await);
     let verified = ledger.verify(vec![]).await.expect("a walk");
-    assert_eq!((verified.rows, verified.chain_break), (6, None), "dropping writes what is queued");
+    assert_eq!((verified.rows, verified.chain_break), (6, None), "dropping writes the queued rows");
     let kept = fs::read_to_string(dir.path().join("ledger.head")).expect("a head");
     assert_eq!(kept.trim_end(), verified.head.to_string());
     assert_eq!(ledger.error_count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_of_small_pages_goes_on_and_a_new_one_has_large_ones() {
+async fn a_ledger_with_small_pages_keeps_working_and_a_new_one_has_large_pages() {
     let page = |dir: &Path| -> u32 {
         let database = Connection::open(dir.join("ledger.db")).expect("a database");
         database.pragma_query_value(None, "page_size", |row| row.get(0)).expect("a size")
@@ -76,7 +76,7 @@ async fn a_ledger_of_small_pages_goes_on_and_a_new_one_has_large_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_by_another_connection_is_heard_within_a_second() {
+async fn a_change_by_another_connection_is_reported_within_a_second() {
     let dir = tempfile::tempdir().expect("a directory");
     let gateway = SqliteState::open(dir.path()).expect("a state");
     let command_line = SqliteState::open_existing(dir.path()).expect("a state");
@@ -91,7 +91,7 @@ async fn a_change_by_another_connection_is_heard_within_a_second() {
 }
 
 #[test]
-fn what_is_not_there_is_not_made_beside_a_gateway() {
+fn open_existing_creates_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = SqliteState::open_existing(dir.path()).expect_err("no state");
     assert!(matches!(state, OpenStoreError::Missing { .. }), "{state}");
@@ -106,7 +106,7 @@ fn set_schema(path: &Path, version: u32) {
 }
 
 #[test]
-fn a_schema_of_a_later_build_is_refused_and_an_earlier_one_only_brought_up_by_open() {
+fn a_later_schema_is_refused_and_only_open_upgrades_an_earlier_one() {
     let dir = tempfile::tempdir().expect("a directory");
     drop(ledger(dir.path()));
     drop(SqliteState::open(dir.path()).expect("a state"));
@@ -126,7 +126,7 @@ fn a_schema_of_a_later_build_is_refused_and_an_earlier_one_only_brought_up_by_op
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_ledger_refuses_when_a_later_build_brings_the_schema_up() {
+async fn a_running_ledger_refuses_calls_after_a_later_build_upgraded_the_schema() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = ledger(dir.path());
     assert!(take(&ledger, 9).await);
@@ -137,7 +137,7 @@ async fn a_running_ledger_refuses_when_a_later_build_brings_the_schema_up() {
 }
 
 #[test]
-fn many_may_open_an_empty_directory_at_once() {
+fn many_processes_can_open_an_empty_directory_at_once() {
     for _ in 0..5 {
         let dir = tempfile::tempdir().expect("a directory");
         std::thread::scope(|scope| {
@@ -150,14 +150,14 @@ fn many_may_open_an_empty_directory_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_lost_its_end_is_noticed_after_the_next_start() {
+async fn a_truncated_log_is_detected_after_the_next_start() {
     let dir = tempfile::tempdir().expect("a directory");
     let first = ledger(dir.path());
     for _ in 0..3 {
         assert!(take(&first, 9).await);
     }
     drop(first);
-    // Another ledger stands in its place; what is kept beside it says that it is not the one there was.
+    // Another ledger is in its place; the head file shows that it is a different one.
     let other = tempfile::tempdir().expect("a directory");
     drop(ledger(other.path()));
     fs::rename(other.path().join("ledger.db"), dir.path().join("ledger.db")).expect("replaced");
@@ -166,8 +166,8 @@ async fn a_log_that_lost_its_end_is_noticed_after_the_next_start() {
         assert!(take(&second, 9).await);
     }
     let verified = second.verify(vec![]).await.expect("a walk");
-    assert!(verified.chain_break.is_some(), "row 3 is another one");
-    fs::remove_file(dir.path().join("ledger.head.lost")).expect("somebody has looked");
+    assert!(verified.chain_break.is_some(), "row 3 is a different one");
+    fs::remove_file(dir.path().join("ledger.head.lost")).expect("removed by an operator");
     assert_eq!(second.verify(vec![]).await.expect("a walk").chain_break, None);
 }
 
@@ -182,7 +182,7 @@ async fn counters(ledger: &SqliteLedger) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counters_of_windows_long_past_are_forgotten_and_never_refilled() {
+async fn counters_that_expired_long_ago_are_removed_and_never_refilled() {
     let dir = tempfile::tempdir().expect("a directory");
     let clock = clock();
     let open = || SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
@@ -190,11 +190,11 @@ async fn counters_of_windows_long_past_are_forgotten_and_never_refilled() {
     assert!(take_of(&ledger, "now", 1).await && take_of(&ledger, "reopened", 1).await);
     clock.set(timestamp("2026-12-20T12:00:00Z"));
     assert!(take_of(&ledger, "other", 9).await);
-    assert_eq!(counters(&ledger).await, ["now", "other", "reopened"], "34 days are not long");
+    assert_eq!(counters(&ledger).await, ["now", "other", "reopened"], "34 days are below the retention");
     clock.set(timestamp("2027-01-20T12:00:00Z"));
     assert!(take_of(&ledger, "new", 9).await);
     assert_eq!(counters(&ledger).await, ["new", "other"]);
-    // The clock goes back to the day that was used up. A counter starts again at the floor, once, and stays there.
+    // The clock is set back to the exhausted day. A counter starts again at the floor, once, and stays there.
     for counter in ["now", "reopened"] {
         clock.set(timestamp(START_TIME));
         assert!(take_of(&ledger, counter, 1).await);
@@ -208,7 +208,7 @@ async fn counters_of_windows_long_past_are_forgotten_and_never_refilled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_counter_that_cannot_be_read_refuses() {
+async fn calls_with_an_unreadable_counter_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let first = ledger(dir.path());
     assert!(take(&first, 9).await);
@@ -223,7 +223,7 @@ async fn a_counter_that_cannot_be_read_refuses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_that_vanished_is_not_begun_anew_while_its_head_is_there() {
+async fn a_missing_ledger_is_not_recreated_while_its_head_file_exists() {
     let dir = tempfile::tempdir().expect("a directory");
     let first = ledger(dir.path());
     assert!(take(&first, 1).await);
@@ -239,17 +239,17 @@ async fn a_ledger_that_vanished_is_not_begun_anew_while_its_head_is_there() {
             assert!(matches!(&lost, OpenStoreError::Lost { rows: 1, .. }), "{lost}");
             let (path, head) = (database.display(), head.display());
             let words =
-                format!("`{path}` is gone or empty, but `{head}` says that it had 1 rows; restore it, or remove");
+                format!("`{path}` is missing or empty, but `{head}` records 1 rows; restore the database, or remove");
             assert!(lost.to_string().starts_with(&words), "{lost}");
         }
-        assert_eq!(database.exists(), is_emptied, "nothing is made");
+        assert_eq!(database.exists(), is_emptied, "nothing is created");
     }
-    fs::remove_file(&head).expect("somebody has decided");
-    assert!(take(&ledger(dir.path()), 1).await, "it begins anew");
+    fs::remove_file(&head).expect("removed by an operator");
+    assert!(take(&ledger(dir.path()), 1).await, "it starts empty");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_that_is_missing_beside_rows_is_remarked_on_until_somebody_has_looked() {
+async fn a_missing_head_file_is_reported_until_an_operator_removes_the_marker() {
     let dir = tempfile::tempdir().expect("a directory");
     let (first, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
     assert!(take(&first, 1).await);
@@ -273,13 +273,13 @@ async fn a_head_that_is_missing_beside_rows_is_remarked_on_until_somebody_has_lo
         );
     }
     for name in ["ledger.head.missed", "state.head.missed"] {
-        fs::remove_file(dir.path().join(name)).expect("somebody has looked");
+        fs::remove_file(dir.path().join(name)).expect("removed by an operator");
     }
     assert_eq!(ledger(dir.path()).verify(vec![]).await.expect("a walk").missing_head_marker, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_of_a_build_that_kept_no_head_is_not_remarked_on() {
+async fn a_state_of_a_build_without_head_files_is_not_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let old = Connection::open(dir.path().join("state.db")).expect("a database");
     old.execute_batch(include_str!("../../src/sqlite/state/1.sql")).expect("the first schema");

@@ -1,13 +1,13 @@
-//! SQLite passes the suite, and what only files, faults and processes can show.
+//! Conformance of the SQLite backend, and its behaviour with files, faults and several processes.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod desk;
-mod faults;
+mod database_faults;
 mod files;
-mod killed;
+mod killed_process;
+mod state_changes;
 mod tamper;
-mod two;
+mod two_processes;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Whatever somebody does to the rows of the call log behind the ledger's back is found.
+//! Any manipulation of the rows of the call log is detected.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ async fn verify(ledger: &SqliteLedger) -> ChainReport {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_row_is_found() {
+async fn a_removed_row_is_detected() {
     let (dir, ledger) = filled().await;
     execute(dir.path(), "DELETE FROM log WHERE seq = 5");
     let verified = verify(&ledger).await;
@@ -44,7 +44,7 @@ async fn a_dropped_row_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn swapped_rows_are_found() {
+async fn swapped_rows_are_detected() {
     let (dir, ledger) = filled().await;
     let swap = "UPDATE log SET seq = 99 WHERE seq = 5; UPDATE log SET seq = 5 WHERE seq = 6; \
                 UPDATE log SET seq = 6 WHERE seq = 99";
@@ -53,7 +53,7 @@ async fn swapped_rows_are_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_end_is_found_also_after_a_restart() {
+async fn a_truncated_log_is_detected_after_a_restart() {
     let (dir, first) = filled().await;
     execute(dir.path(), "DELETE FROM log WHERE seq > 9");
     assert_eq!(verify(&first).await.chain_break, Some(ChainBreak::Truncated { end: 9, known: ROWS }));
@@ -65,7 +65,7 @@ async fn a_cut_end_is_found_also_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_end_is_found_also_after_a_running_ledger_has_written_on() {
+async fn a_truncated_log_is_detected_after_further_writes() {
     let (dir, ledger) = filled().await;
     execute(dir.path(), "DELETE FROM log WHERE seq > 9");
     ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
@@ -74,7 +74,7 @@ async fn a_cut_end_is_found_also_after_a_running_ledger_has_written_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_moved_anchor_is_found() {
+async fn a_moved_anchor_is_detected() {
     let (dir, ledger) = filled().await;
     let move_to = |seq: u64| {
         format!(
@@ -95,7 +95,7 @@ async fn a_moved_anchor_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_was_written_anew_is_found_by_a_kept_head() {
+async fn a_rewritten_log_is_detected_by_a_known_head() {
     let (_dir, ledger) = filled().await;
     let kept = ledger.head().await.expect("a head");
     let (_other_dir, other) = filled().await;
@@ -109,7 +109,7 @@ async fn a_log_that_was_written_anew_is_found_by_a_kept_head() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_entry_of_the_admin_log_is_found() {
+async fn a_changed_admin_log_entry_is_detected() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = SqliteState::open(dir.path()).expect("a state");
     for subject in ["a", "b", "c"] {
@@ -129,7 +129,7 @@ async fn a_changed_entry_of_the_admin_log_is_found() {
     assert_eq!(verified.rows, 1);
 }
 
-/// Flips one bit of one column of one row, and gives the number of the row.
+/// Flips one bit of one column of one row.
 fn flip(db: &Connection, seq: u64, column: &str, byte: usize, bit: u8) {
     let select = format!("SELECT CAST({column} AS BLOB) FROM log WHERE seq = ?");
     let mut bytes: Vec<u8> = db.query_row(&select, [seq], |row| row.get(0)).expect("a row");
@@ -146,7 +146,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn a_flipped_bit_is_found(seq in 1..=ROWS, byte: usize, bit in 0_u8..8, column in 0..3, shift in 0..63) {
+    fn a_flipped_bit_is_detected(seq in 1..=ROWS, byte: usize, bit in 0_u8..8, column in 0..3, shift in 0..63) {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
             let (dir, ledger) = filled().await;

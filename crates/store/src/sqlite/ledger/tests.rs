@@ -1,6 +1,6 @@
-//! Faults that only the inside of the writer can bring about.
+//! Faults that can only be injected from inside the writer.
 
-mod courier;
+mod reply_delivery;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ fn record(number: u8) -> CallRecord {
     record
 }
 
-fn a_day(counter: &str, max: i128) -> CounterCharge {
+fn daily_charge(counter: &str, max: i128) -> CounterCharge {
     let billion = 1_000_000_000;
     CounterCharge {
         key: CounterKey::from_stored(counter),
@@ -41,8 +41,8 @@ async fn count(ledger: &SqliteLedger) -> usize {
     ledger.rows(CallLogFilter { limit: 1_000, ..CallLogFilter::default() }).await.expect("rows").len()
 }
 
-/// Does something to the writer's connection. It lasts until the writer opens the database again, as it does after
-/// any fault but a lock.
+/// Manipulates the writer's connection. The effect lasts until the writer reopens the database, which it does after any
+/// error except a lock.
 async fn tamper(ledger: &SqliteLedger, with: fn(&Connection)) {
     ledger.request(|answer| WriterRequest::Tamper(with, answer)).await.expect("tampered");
 }
@@ -56,7 +56,7 @@ fn close(db: &Connection) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_or_read_only_disk_refuses_calls_and_loses_no_row_that_was_queued() {
+async fn a_full_or_read_only_disk_refuses_calls_and_loses_no_queued_row() {
     for fault in [fill, close] {
         let dir = tempfile::tempdir().expect("a directory");
         let ledger = open(dir.path());
@@ -76,15 +76,15 @@ async fn a_full_or_read_only_disk_refuses_calls_and_loses_no_row_that_was_queued
     }
 }
 
-/// Breaks a rule that is only looked at when the transaction ends.
-fn spoil(db: &Connection) {
+/// Violates a constraint that is only checked at commit.
+fn violate_constraint(db: &Connection) {
     let sql = "CREATE TABLE parent (id INTEGER PRIMARY KEY); \
                CREATE TABLE child (id REFERENCES parent DEFERRABLE INITIALLY DEFERRED); \
                INSERT INTO child VALUES (1)";
     db.execute_batch(sql).expect("spoiled");
 }
 
-/// Queues something done to the connection, without waiting for it.
+/// Queues a manipulation of the connection without waiting for it.
 fn queue(ledger: &SqliteLedger, with: fn(&Connection)) -> oneshot::Receiver<Result<(), StoreError>> {
     let (sender, answer) = oneshot::channel();
     ledger.queue.push(WriterRequest::Tamper(with, sender)).expect("room");
@@ -96,7 +96,7 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_that_fails_leaves_no_trace_in_memory_or_on_the_disk() {
+async fn a_failed_batch_leaves_no_trace_in_memory_or_on_the_disk() {
     static ENTERED: Barrier = Barrier::new(2);
     static LEAVE: Barrier = Barrier::new(2);
     fn pause(_: &Connection) {
@@ -109,27 +109,27 @@ async fn a_group_that_fails_leaves_no_trace_in_memory_or_on_the_disk() {
     ledger.flush().await.expect("written");
     let before = ledger.head().await.expect("a head");
 
-    // While the writer is held up, a call and what makes a commit fail gather to one group.
+    // While the writer is paused, a call and a request that makes the commit fail join one batch.
     let held = queue(&ledger, pause);
     ENTERED.wait();
-    let claims = vec![a_day("calls", 1)];
+    let claims = vec![daily_charge("calls", 1)];
     let second = record(2);
     let mut reserve = ledger.reserve(claims.clone(), &second);
     assert!(!poll_once(&mut reserve));
-    let spoiled = queue(&ledger, spoil);
+    let spoiled = queue(&ledger, violate_constraint);
     LEAVE.wait();
     held.await.expect("an answer").expect("held up");
     assert!(matches!(reserve.await, Err(StoreError::Unavailable(_))));
     spoiled.await.expect("an answer").expect_err("no commit");
 
     assert_eq!(ledger.head().await.expect("a head"), before);
-    assert_eq!(ledger.verify(vec![]).await.expect("a walk").chain_break, None, "the kept head is not ahead");
+    assert_eq!(ledger.verify(vec![]).await.expect("a walk").chain_break, None, "the head file is not ahead");
     assert!(matches!(ledger.reserve(claims, &record(3)).await, Ok(ReserveOutcome::Taken(_))), "nothing was taken");
     assert_eq!(ledger.verify(vec![before]).await.expect("a walk").rows, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flush_waits_for_what_is_given_back_in_its_group() {
+async fn a_flush_waits_for_refunds_in_its_batch() {
     static ENTERED: Barrier = Barrier::new(2);
     static LEAVE: Barrier = Barrier::new(2);
     fn pause(_: &Connection) {
@@ -141,13 +141,13 @@ async fn a_flush_waits_for_what_is_given_back_in_its_group() {
     let _first = queue(&ledger, pause);
     ENTERED.wait();
     let first = record(1);
-    let mut reserve = ledger.reserve(vec![a_day("calls", 1)], &first);
+    let mut reserve = ledger.reserve(vec![daily_charge("calls", 1)], &first);
     assert!(!poll_once(&mut reserve));
     let _second = queue(&ledger, pause);
     let mut flush = ledger.flush();
     assert!(!poll_once(&mut flush));
     LEAVE.wait();
-    // The call is decided and its group not yet committed when nobody waits for it any more.
+    // The call is executed and its batch not yet committed when its caller gives up.
     ENTERED.wait();
     drop(reserve);
     LEAVE.wait();
@@ -157,7 +157,7 @@ async fn a_flush_waits_for_what_is_given_back_in_its_group() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_big_rows_is_bounded_while_the_database_is_gone() {
+async fn pending_large_rows_are_limited_while_the_database_is_gone() {
     const ROWS: usize = 2_600;
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
@@ -170,34 +170,34 @@ async fn a_flood_of_big_rows_is_bounded_while_the_database_is_gone() {
     std::fs::rename(&away, &here).expect("back");
     let since = std::time::Instant::now();
     while ledger.flush().await.is_err() {
-        assert!(since.elapsed() < Duration::from_secs(60), "what was kept is not written");
+        assert!(since.elapsed() < Duration::from_secs(60), "pending rows are not written");
     }
     let lost = usize::try_from(ledger.error_count()).expect("a number");
     let rows = ledger.rows(CallLogFilter { limit: ROWS, ..CallLogFilter::default() }).await.expect("rows").len();
-    // Each has 30 KB; 64 MiB hold some 2,200 of them.
+    // Each has 30 KB, so 64 MiB hold about 2,200 of them.
     assert!(rows > 2_000 && rows < 2_300, "{rows} kept, {lost} lost");
-    assert_eq!(rows + lost, ROWS, "what is lost is counted");
+    assert_eq!(rows + lost, ROWS, "lost rows are counted");
 }
 
-/// No further call comes to carry it along.
+/// No further call triggers the commit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_is_on_the_disk_shortly_after_it_was_answered() {
+async fn a_call_is_synced_shortly_after_its_confirmation() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     assert_eq!(ledger.writer_state.syncs(), 0);
     let _taken = ledger.reserve(vec![], &record(1)).await.expect("taken");
     let since = std::time::Instant::now();
     while ledger.writer_state.syncs() == 0 {
-        // Far above the 50 ms that are promised: a busy machine may give the thread no turn.
+        // Far above the guaranteed 50 ms: on a busy machine the thread may be delayed.
         assert!(since.elapsed() < Duration::from_secs(2), "not synced");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert!(wal_sync::COMMIT_INTERVAL < Duration::from_millis(50));
 }
 
-/// On one thread: whoever waited for the lock there would keep the one that holds it from letting go.
+/// On one thread: waiting for the lock there would keep its holder from releasing it.
 #[tokio::test]
-async fn a_caller_that_writes_for_others_waits_for_no_other_process() {
+async fn a_leader_waits_for_no_other_process() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     let other = Connection::open(dir.path().join(FILE_NAME)).expect("a connection");
@@ -206,59 +206,59 @@ async fn a_caller_that_writes_for_others_waits_for_no_other_process() {
     let letting_go = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         // A statement that may wait does so for 900 ms.
-        assert!(since.elapsed() < Duration::from_millis(800), "the thread was held up");
+        assert!(since.elapsed() < Duration::from_millis(800), "the thread was blocked");
         other.execute_batch("COMMIT").expect("let go");
     };
     let first = record(1);
-    let (reserved, ()) = tokio::join!(ledger.reserve(vec![a_day("calls", 1)], &first), letting_go);
+    let (reserved, ()) = tokio::join!(ledger.reserve(vec![daily_charge("calls", 1)], &first), letting_go);
     assert!(matches!(reserved, Ok(ReserveOutcome::Taken(_))), "{reserved:?}");
     assert_eq!(count(&ledger).await, 1);
 }
 
 #[tokio::test]
-async fn callers_that_ask_together_are_written_together_by_one_of_them() {
+async fn concurrent_callers_are_written_in_one_batch_by_a_leader() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
-    let claims = vec![a_day("calls", 3)];
+    let claims = vec![daily_charge("calls", 3)];
     let ask = async |number| ledger.reserve(claims.clone(), &record(number)).await;
     let (a, b, c, d) = tokio::join!(ask(1), ask(2), ask(3), ask(4));
     let taken = [a, b, c, d].map(|reserved| matches!(reserved, Ok(ReserveOutcome::Taken(_))));
-    assert_eq!(taken, [true, true, true, false], "in the order in which they asked");
-    assert_eq!(ledger.writer_state.thread_runs(), 0, "the thread slept");
+    assert_eq!(taken, [true, true, true, false], "in the order of their requests");
+    assert_eq!(ledger.writer_state.thread_runs(), 0, "the writer thread slept");
     assert_eq!(count(&ledger).await, 3);
 }
 
-/// An outcome and a call in one group that a caller writes, and that fails.
-async fn a_failed_group(ledger: &SqliteLedger) {
+/// An outcome and a call in one batch that a caller leads and that fails.
+async fn failed_batch(ledger: &SqliteLedger) {
     tamper(ledger, fill).await;
     ledger.write(&record(1)).await.expect("queued");
     let refused = ledger.reserve(vec![], &record(2)).await.expect_err("no room");
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
 }
 
-/// Nobody asks for anything any more.
+/// There are no further requests.
 #[tokio::test]
-async fn what_a_caller_could_not_write_is_written_by_the_thread_when_it_can_be() {
+async fn rows_of_a_failed_leader_are_written_by_the_thread() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
-    a_failed_group(&ledger).await;
+    failed_batch(&ledger).await;
     let since = std::time::Instant::now();
     while count(&ledger).await == 0 {
-        assert!(since.elapsed() < Duration::from_secs(5), "it is pending, and nobody writes it");
+        assert!(since.elapsed() < Duration::from_secs(5), "the row stays pending");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 #[tokio::test]
-async fn what_a_caller_could_not_write_is_written_when_the_ledger_is_closed() {
+async fn rows_of_a_failed_leader_are_written_when_the_ledger_is_closed() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
-    a_failed_group(&ledger).await;
+    failed_batch(&ledger).await;
     drop(ledger);
     assert_eq!(count(&open(dir.path())).await, 1);
 }
 
-/// Makes every commit of a row fail, on this connection alone.
+/// Makes every commit of a row fail, on this connection only.
 fn refuse_commits(db: &Connection) {
     let sql = "CREATE TABLE parent (id INTEGER PRIMARY KEY); \
                CREATE TABLE child (id REFERENCES parent DEFERRABLE INITIALLY DEFERRED); \
@@ -267,15 +267,15 @@ fn refuse_commits(db: &Connection) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_answered_and_cannot_be_committed_comes_back_from_the_journal() {
+async fn a_confirmed_batch_that_cannot_be_committed_is_replayed_from_the_redo_log() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     tamper(&ledger, refuse_commits).await;
-    let claims = vec![a_day("calls", 2)];
+    let claims = vec![daily_charge("calls", 2)];
     assert!(matches!(ledger.reserve(claims.clone(), &record(1)).await, Ok(ReserveOutcome::Taken(_))));
     let since = std::time::Instant::now();
     while count(&ledger).await == 0 {
-        assert!(since.elapsed() < Duration::from_secs(5), "it is in the journal, and nobody brings it back");
+        assert!(since.elapsed() < Duration::from_secs(5), "the redo log is not replayed");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(matches!(ledger.reserve(claims.clone(), &record(2)).await, Ok(ReserveOutcome::Taken(_))));
@@ -284,11 +284,11 @@ async fn what_was_answered_and_cannot_be_committed_comes_back_from_the_journal()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_answered_and_cannot_be_committed_is_there_for_who_opens_the_ledger_next() {
+async fn a_confirmed_batch_that_cannot_be_committed_is_replayed_at_the_next_open() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     tamper(&ledger, refuse_commits).await;
-    let claims = vec![a_day("calls", 1)];
+    let claims = vec![daily_charge("calls", 1)];
     assert!(matches!(ledger.reserve(claims.clone(), &record(1)).await, Ok(ReserveOutcome::Taken(_))));
     drop(ledger);
     let next = open(dir.path());
@@ -296,14 +296,14 @@ async fn what_was_answered_and_cannot_be_committed_is_there_for_who_opens_the_le
     assert_eq!((count(&next).await, next.verify(vec![]).await.expect("a walk").chain_break), (1, None));
 }
 
-/// How many rows a reader sees that knows nothing of the ledger.
+/// Number of rows that a plain SQLite connection sees.
 fn committed(dir: &Path) -> usize {
     let db = Connection::open(dir.join(FILE_NAME)).expect("a database");
     db.query_row("SELECT count(*) FROM log", [], |row| row.get(0)).expect("a count")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_transaction_stays_open_while_somebody_else_has_the_ledger_open() {
+async fn no_transaction_stays_open_while_another_process_has_the_ledger_open() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     let other = open(dir.path());
@@ -315,7 +315,7 @@ async fn no_transaction_stays_open_while_somebody_else_has_the_ledger_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_opens_a_ledger_sees_what_was_answered_before() {
+async fn opening_a_ledger_sees_all_confirmed_calls() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     for number in 1..=20 {
@@ -324,9 +324,9 @@ async fn who_opens_a_ledger_sees_what_was_answered_before() {
     }
 }
 
-/// As a process does that was stopped while it is alone with the ledger.
+/// Like a process that was stopped while it holds the exclusive lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_does_not_let_go_keeps_nobody_from_reading() {
+async fn a_held_exclusive_lock_does_not_block_readers() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     ledger.write(&record(1)).await.expect("queued");
@@ -342,53 +342,56 @@ async fn one_that_does_not_let_go_keeps_nobody_from_reading() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_journal_that_begins_with_a_refused_call_brings_back_what_follows() {
+async fn a_redo_log_that_starts_with_a_refused_call_is_replayed() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     ledger.write(&record(1)).await.expect("queued");
     ledger.flush().await.expect("written");
     tamper(&ledger, refuse_commits).await;
-    assert!(matches!(ledger.reserve(vec![a_day("none", 0)], &record(2)).await, Ok(ReserveOutcome::Exhausted(_))));
-    assert!(matches!(ledger.reserve(vec![a_day("calls", 1)], &record(3)).await, Ok(ReserveOutcome::Taken(_))));
+    assert!(matches!(
+        ledger.reserve(vec![daily_charge("none", 0)], &record(2)).await,
+        Ok(ReserveOutcome::Exhausted(_))
+    ));
+    assert!(matches!(ledger.reserve(vec![daily_charge("calls", 1)], &record(3)).await, Ok(ReserveOutcome::Taken(_))));
     drop(ledger);
     assert_eq!(count(&open(dir.path())).await, 2);
 }
 
-/// As a process does that is killed: its transaction is gone, and what it answered is in the journal.
-async fn left_behind(dir: &Path) {
+/// Like a killed process: its transaction is gone, and its confirmed batches are in the redo log.
+async fn leave_unreplayed_batch(dir: &Path) {
     let ledger = open(dir);
     tamper(&ledger, refuse_commits).await;
-    assert!(matches!(ledger.reserve(vec![a_day("calls", 1)], &record(1)).await, Ok(ReserveOutcome::Taken(_))));
+    assert!(matches!(ledger.reserve(vec![daily_charge("calls", 1)], &record(1)).await, Ok(ReserveOutcome::Taken(_))));
     let journal = dir.join("ledger.journal");
     let text = std::fs::read(&journal).expect("a journal");
     let database = std::fs::read(dir.join(FILE_NAME)).expect("a database");
     drop(ledger);
-    // As it was before the ledger was closed.
+    // Restores the redo log from before the ledger was closed.
     std::fs::write(dir.join(FILE_NAME), database).expect("a database");
     std::fs::write(journal, text).expect("a journal");
 }
 
-/// The file lock is one thing and the database's another: whoever has the latter writes, and must know of the journal.
+/// The holder of the database lock writes and must replay the redo log, even without the file lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_left_is_put_in_place_by_the_next_who_writes_whoever_holds_the_journal() {
+async fn the_next_writer_replays_the_redo_log_without_its_file_lock() {
     let dir = tempfile::tempdir().expect("a directory");
-    left_behind(dir.path()).await;
+    leave_unreplayed_batch(dir.path()).await;
     let held = std::fs::File::open(dir.path().join("ledger.journal")).expect("a journal");
     held.lock().expect("a lock");
     let foreign = Connection::open(dir.path().join(FILE_NAME)).expect("a database");
     foreign.execute_batch("BEGIN IMMEDIATE").expect("locked");
-    // Neither lock can be had at the start.
+    // Neither lock is available at the start.
     let ledger = open(dir.path());
     foreign.execute_batch("COMMIT").expect("unlocked");
-    let again = ledger.reserve(vec![a_day("calls", 1)], &record(2)).await;
+    let again = ledger.reserve(vec![daily_charge("calls", 1)], &record(2)).await;
     assert!(matches!(again, Ok(ReserveOutcome::Exhausted(_))), "{again:?}");
     assert_eq!((count(&ledger).await, ledger.verify(vec![]).await.expect("a walk").chain_break), (1, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_journal_that_does_not_follow_the_log_is_set_aside_and_not_forgotten() {
+async fn a_redo_log_that_does_not_follow_the_log_is_saved() {
     let dir = tempfile::tempdir().expect("a directory");
-    left_behind(dir.path()).await;
+    leave_unreplayed_batch(dir.path()).await;
     let db = Connection::open(dir.path().join(FILE_NAME)).expect("a database");
     db.execute("UPDATE anchor SET hash = randomblob(32)", []).expect("another log");
     drop(db);
@@ -397,9 +400,9 @@ async fn a_journal_that_does_not_follow_the_log_is_set_aside_and_not_forgotten()
     assert!(dir.path().join("ledger.journal.lost").exists());
 }
 
-/// One that works without a pause lets others in all the same.
+/// A process under constant load lets others in.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_comes_to_a_busy_ledger_is_let_in_and_served() {
+async fn a_second_process_can_use_a_busy_ledger() {
     let dir = tempfile::tempdir().expect("a directory");
     let busy = Arc::new(open(dir.path()));
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -413,7 +416,10 @@ async fn who_comes_to_a_busy_ledger_is_let_in_and_served() {
     };
     for _ in 0..5 {
         let guest = open(dir.path());
-        assert!(matches!(guest.reserve(vec![a_day("calls", 9)], &record(2)).await, Ok(ReserveOutcome::Taken(_))));
+        assert!(matches!(
+            guest.reserve(vec![daily_charge("calls", 9)], &record(2)).await,
+            Ok(ReserveOutcome::Taken(_))
+        ));
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     working.await.expect("no panic");
@@ -421,7 +427,7 @@ async fn who_comes_to_a_busy_ledger_is_let_in_and_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_journal_that_was_moved_away_is_made_again_before_anything_is_answered() {
+async fn a_moved_redo_log_is_created_again_before_the_next_confirmation() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     let _taken = ledger.reserve(vec![], &record(1)).await.expect("taken");
@@ -432,12 +438,12 @@ async fn a_journal_that_was_moved_away_is_made_again_before_anything_is_answered
     assert_eq!(count(&ledger).await, 2);
 }
 
-/// A runtime without a clock cannot make one.
+/// A runtime without time support cannot create a timer.
 #[test]
-fn an_answer_that_is_there_needs_no_timer() {
+fn a_reply_that_is_there_needs_no_timer() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open(dir.path());
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let taken = runtime.block_on(ledger.reserve(vec![a_day("calls", 1)], &record(1)));
+    let taken = runtime.block_on(ledger.reserve(vec![daily_charge("calls", 1)], &record(1)));
     assert!(matches!(taken, Ok(ReserveOutcome::Taken(_))), "{taken:?}");
 }

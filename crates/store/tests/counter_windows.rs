@@ -1,4 +1,4 @@
-//! The rules of windows, held against a model that keeps every charge with its time and knows no stretches.
+//! Windows compared with a model that keeps every charge with its time and has no periods.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -22,19 +22,19 @@ const MAX: i128 = 10;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Moves the clock by so many milliseconds, forwards or back.
+    /// Moves the clock by this many milliseconds, forwards or backwards.
     Move(i64),
     Reserve(i128),
-    /// Gives back one of the reservations that are left.
+    /// Releases one of the remaining reservations.
     Release(usize),
 }
 
-/// All charges that were ever taken, at the time that counts for them.
+/// All charges that were ever taken, with the time at which they count.
 struct Model {
     window: LimitWindow,
     align: Align,
     charges: Vec<(Timestamp, i128)>,
-    /// No charge is ever at an earlier time than the one before it.
+    /// No charge has an earlier time than the one before it.
     latest: Timestamp,
 }
 
@@ -47,7 +47,7 @@ impl Model {
         };
         match (self.align, self.window) {
             (Align::Rolling, _) => {
-                // In sixtieths of the window: gone when the end of its slot is a whole window ago.
+                // In sixtieths of the window: expired when the end of its slot is a whole window ago.
                 let slot = |time: Timestamp| (time.as_nanosecond() * 60).div_euclid(seconds * 1_000_000_000);
                 slot(now) < slot(charged) + 1 + 60
             }
@@ -65,7 +65,7 @@ impl Model {
         self.charges.iter().filter(|(at, _)| self.counts(*at, now)).map(|(_, amount)| amount).sum()
     }
 
-    fn has_room(&self, amount: i128, now: Timestamp) -> bool {
+    fn has_capacity(&self, amount: i128, now: Timestamp) -> bool {
         self.used(now) + amount <= MAX
     }
 
@@ -75,8 +75,8 @@ impl Model {
         self.charges.len() - 1
     }
 
-    /// Nothing that the window's length covers, wherever it lies, is above the limit.
-    fn assert_rolling_law(&self) {
+    /// Checks that no interval of the window's length exceeds the limit.
+    fn assert_rolling_limit(&self) {
         let Some(seconds) = self.window.seconds() else { return };
         for (end, _) in &self.charges {
             let start = *end - Duration::from_secs(seconds.into());
@@ -100,18 +100,18 @@ fn week(time: Timestamp) -> jiff::civil::Date {
     date
 }
 
-fn assert_room_in(model: &Model, amount: i128, now: Timestamp, exhausted: ExhaustedCounter) {
+fn assert_retry_after(model: &Model, amount: i128, now: Timestamp, exhausted: ExhaustedCounter) {
     let Some(room_in) = exhausted.retry_after else {
         assert!(amount > MAX);
         return;
     };
     let then = now + room_in;
-    assert!(model.has_room(amount, then), "no room at {then} for {amount}");
+    assert!(model.has_capacity(amount, then), "no capacity at {then} for {amount}");
     let before = then - Duration::from_nanos(1);
-    assert!(!model.has_room(amount, before), "room for {amount} before {then}");
+    assert!(!model.has_capacity(amount, before), "capacity for {amount} before {then}");
 }
 
-async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitWindow, Align), steps: &[Step]) {
+async fn run_scenario(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitWindow, Align), steps: &[Step]) {
     let mut now = timestamp(START_TIME);
     let mut model = Model { window, align, charges: Vec::new(), latest: Timestamp::MIN };
     let mut held: Vec<(usize, Reservation)> = Vec::new();
@@ -125,12 +125,12 @@ async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitW
                 let claims = vec![counter_charge("calls", (window, align), billionths(MAX), billionths(*amount))];
                 match ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer") {
                     ReserveOutcome::Taken(reservation) => {
-                        assert!(model.has_room(*amount, now), "taken {amount} at {now}, where there was no room");
+                        assert!(model.has_capacity(*amount, now), "taken {amount} at {now} without capacity");
                         held.push((model.take(*amount, now), reservation));
                     }
                     ReserveOutcome::Exhausted(exhausted) => {
-                        assert!(!model.has_room(*amount, now), "refused {amount} at {now}, where there was room");
-                        assert_room_in(&model, *amount, now, exhausted);
+                        assert!(!model.has_capacity(*amount, now), "refused {amount} at {now} despite capacity");
+                        assert_retry_after(&model, *amount, now, exhausted);
                     }
                 }
             }
@@ -146,7 +146,7 @@ async fn play(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitW
         }
     }
     if align == Align::Rolling {
-        model.assert_rolling_law();
+        model.assert_rolling_limit();
     }
 }
 
@@ -160,8 +160,8 @@ fn windows() -> impl Strategy<Value = (LimitWindow, Align)> {
     ]
 }
 
-/// Steps whose moves are of the size of the window.
-fn plays() -> impl Strategy<Value = ((LimitWindow, Align), Vec<Step>)> {
+/// Steps that move the clock by about the size of the window.
+fn scenarios() -> impl Strategy<Value = ((LimitWindow, Align), Vec<Step>)> {
     windows().prop_flat_map(|(window, align)| {
         let length = i64::from(window.seconds().unwrap_or(10 * 86_400)) * 1_000;
         let step = prop_oneof![
@@ -179,10 +179,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn windows_in_memory_follow_the_model((window, steps) in plays()) {
+    fn windows_in_memory_follow_the_model((window, steps) in scenarios()) {
         let clock = Arc::new(ManualClock::at(timestamp(START_TIME)));
         let store = MemoryStore::new(clock.clone());
-        Runtime::new().expect("a runtime").block_on(play(&store, &clock, window, &steps));
+        Runtime::new().expect("a runtime").block_on(run_scenario(&store, &clock, window, &steps));
     }
 }
 
@@ -190,10 +190,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn windows_on_sqlite_follow_the_model((window, steps) in plays()) {
+    fn windows_on_sqlite_follow_the_model((window, steps) in scenarios()) {
         let dir = tempfile::tempdir().expect("a directory");
         let clock = Arc::new(ManualClock::at(timestamp(START_TIME)));
         let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
-        Runtime::new().expect("a runtime").block_on(play(&ledger, &clock, window, &steps));
+        Runtime::new().expect("a runtime").block_on(run_scenario(&ledger, &clock, window, &steps));
     }
 }

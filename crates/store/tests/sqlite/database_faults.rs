@@ -1,4 +1,4 @@
-//! A database that is locked, moved away or replaced: calls are refused in time, nothing is lost, and it ends by itself.
+//! A locked, moved or replaced database: calls are refused in time, nothing is lost, and the ledger recovers by itself.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ async fn count(ledger: &SqliteLedger) -> usize {
     ledger.rows(CallLogFilter { limit: 1_000, ..CallLogFilter::default() }).await.expect("rows").len()
 }
 
-/// Waits until a call is taken, at most five seconds.
+/// Waits at most five seconds until a call is accepted.
 async fn assert_recovers(ledger: &SqliteLedger) {
     let since = Instant::now();
     loop {
@@ -41,31 +41,31 @@ async fn assert_recovers(ledger: &SqliteLedger) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_lock_refuses_in_time_and_ends_with_it() {
+async fn calls_are_refused_in_time_while_another_process_holds_the_lock() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = ledger(dir.path());
     assert!(take(&ledger, 9).await);
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN EXCLUSIVE").expect("locked");
-    // Also for those who come while others wait.
+    // Also for calls that arrive while others wait.
     let ((), (), ()) = tokio::join!(assert_unavailable(&ledger), assert_unavailable(&ledger), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_unavailable(&ledger).await;
     });
     let since = Instant::now();
     ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
-    assert!(since.elapsed() < Duration::from_millis(100), "queueing waits for nobody");
+    assert!(since.elapsed() < Duration::from_millis(100), "queueing does not wait");
     assert!(matches!(ledger.flush().await, Err(StoreError::Unavailable(_))));
-    assert_eq!(count(&ledger).await, 1, "reading goes on");
+    assert_eq!(count(&ledger).await, 1, "reads continue");
     foreign.execute_batch("COMMIT").expect("unlocked");
     assert_recovers(&ledger).await;
-    assert_eq!(count(&ledger).await, 3, "what was queued is written, what was refused is not");
+    assert_eq!(count(&ledger).await, 3, "queued rows are written, refused ones are not");
     assert_eq!(ledger.verify(vec![]).await.expect("a walk").chain_break, None);
     assert_eq!(ledger.error_count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_queued_during_a_lock_is_written_though_nobody_asks() {
+async fn rows_queued_during_a_lock_are_written_without_further_requests() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = ledger(dir.path());
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
@@ -84,7 +84,7 @@ async fn what_was_queued_during_a_lock_is_written_though_nobody_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_dropped_under_a_lock_ends_and_counts_what_it_lost() {
+async fn a_ledger_dropped_during_a_lock_ends_and_counts_lost_rows() {
     let dir = tempfile::tempdir().expect("a directory");
     let first = ledger(dir.path());
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
@@ -102,7 +102,7 @@ fn names(dir: &Path) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_that_was_moved_away_refuses_until_it_is_back() {
+async fn calls_are_refused_until_a_moved_directory_is_back() {
     let outer = tempfile::tempdir().expect("a directory");
     let (dir, away) = (outer.path().join("data"), outer.path().join("away"));
     let ledger = ledger(&dir);
@@ -111,10 +111,10 @@ async fn a_directory_that_was_moved_away_refuses_until_it_is_back() {
     assert_unavailable(&ledger).await;
     assert!(matches!(ledger.head().await, Err(StoreError::Unavailable(_))));
     ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
-    assert!(!dir.exists(), "nothing is made anew");
+    assert!(!dir.exists(), "nothing is created");
     fs::create_dir(&dir).expect("made");
     assert_unavailable(&ledger).await;
-    assert_eq!(names(&dir), 0, "nothing is made anew");
+    assert_eq!(names(&dir), 0, "nothing is created");
     fs::remove_dir(&dir).expect("removed");
     fs::rename(&away, &dir).expect("moved back");
     assert_recovers(&ledger).await;
@@ -124,14 +124,14 @@ async fn a_directory_that_was_moved_away_refuses_until_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_was_moved_away_is_missed_however_many_calls_come() {
+async fn a_moved_database_is_detected_under_load() {
     for (callers, most) in [(1, 600), (1, 600), (1, 600), (32, 1_000)] {
-        is_missed_by(callers, most).await;
+        assert_detected_by(callers, most).await;
     }
 }
 
-/// Holds that a database which is moved away while so many call is missed before more than so many calls of each.
-async fn is_missed_by(callers: usize, most: usize) {
+/// Checks that a database that is moved away under load is detected within `most` calls of each caller.
+async fn assert_detected_by(callers: usize, most: usize) {
     let outer = tempfile::tempdir().expect("a directory");
     let dir = outer.path().join("data");
     let ledger = Arc::new(ledger(&dir));
@@ -140,7 +140,7 @@ async fn is_missed_by(callers: usize, most: usize) {
         .map(|_| {
             let (ledger, is_gone) = (Arc::clone(&ledger), Arc::clone(&is_gone));
             tokio::spawn(async move {
-                // Those that were under way when it went may have been answered.
+                // Calls that were in flight at that moment may have been confirmed.
                 let mut answered = 0;
                 loop {
                     let was_gone = is_gone.load(Ordering::Acquire);
@@ -161,18 +161,18 @@ async fn is_missed_by(callers: usize, most: usize) {
         let answered = caller.await.expect("no panic");
         assert!(answered < most, "{answered} calls were answered by a ledger that is not in its place");
     }
-    assert!(since.elapsed() < Duration::from_secs(1), "it was missed late");
+    assert!(since.elapsed() < Duration::from_secs(1), "it was detected late");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_small_commits_are_carried_over_before_a_call_has_to() {
+async fn many_small_commits_are_checkpointed_before_a_call_has_to() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = ledger(dir.path());
     let bytes = |name: &str| fs::metadata(dir.path().join(name)).map_or(0, |file| file.len());
     let before = bytes("ledger.db");
     for _ in 0..400 {
         assert!(take(&ledger, 1_000).await);
-        // Who reads has it committed.
+        // A read commits the open transaction.
         ledger.head().await.expect("a head");
     }
     let since = Instant::now();
@@ -180,11 +180,11 @@ async fn many_small_commits_are_carried_over_before_a_call_has_to() {
         assert!(since.elapsed() < Duration::from_secs(5), "the log has {} bytes", bytes("ledger.db-wal"));
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(bytes("ledger.db-wal") < 32 << 20, "a commit has carried it over");
+    assert!(bytes("ledger.db-wal") < 32 << 20, "a commit has checkpointed it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_ledger_in_its_place_is_not_written_to() {
+async fn a_replacement_ledger_is_not_written_to() {
     let outer = tempfile::tempdir().expect("a directory");
     let (dir, away) = (outer.path().join("data"), outer.path().join("away"));
     let first = ledger(&dir);
@@ -202,7 +202,7 @@ async fn another_ledger_in_its_place_is_not_written_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_ahead_log_that_was_removed_loses_nothing_that_was_answered() {
+async fn removing_the_write_ahead_log_loses_no_confirmed_call() {
     let dir = tempfile::tempdir().expect("a directory");
     let first = ledger(dir.path());
     assert!(take(&first, 2).await);
@@ -214,20 +214,20 @@ async fn a_write_ahead_log_that_was_removed_loses_nothing_that_was_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_file_that_was_removed_is_made_again() {
+async fn a_removed_head_file_is_created_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = ledger(dir.path());
     assert!(take(&ledger, 2).await);
     fs::remove_file(dir.path().join("ledger.head")).expect("removed");
     assert!(take(&ledger, 2).await);
-    // It is kept with the commit.
+    // The head is written after the commit.
     ledger.flush().await.expect("written");
     let kept = fs::read_to_string(dir.path().join("ledger.head")).expect("a head");
     assert_eq!(kept.trim_end(), ledger.head().await.expect("a head").to_string());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_kept_for_a_lost_database_is_bounded_and_what_is_not_kept_is_counted() {
+async fn pending_rows_of_a_lost_database_are_limited_and_lost_ones_counted() {
     const KEPT: usize = 100_000;
     let outer = tempfile::tempdir().expect("a directory");
     let (dir, away) = (outer.path().join("data"), outer.path().join("away"));
@@ -243,10 +243,10 @@ async fn what_is_kept_for_a_lost_database_is_bounded_and_what_is_not_kept_is_cou
     }
     let since = Instant::now();
     assert_unavailable(&ledger).await;
-    assert!(since.elapsed() < Duration::from_secs(1), "a call is refused at once, however much is pending");
+    assert!(since.elapsed() < Duration::from_secs(1), "a call is refused at once, regardless of the pending rows");
     assert_eq!(ledger.error_count(), 500);
     fs::rename(&away, &dir).expect("moved back");
-    // Calls go on while it is made up for.
+    // Calls continue while the backlog is written.
     assert_recovers(&ledger).await;
     let since = Instant::now();
     while ledger.head().await.expect("a head").seq < KEPT as u64 + 1 {
@@ -260,14 +260,14 @@ async fn what_is_kept_for_a_lost_database_is_bounded_and_what_is_not_kept_is_cou
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_and_a_missing_table_are_told_with_what_to_do() {
+async fn errors_for_a_lock_and_a_missing_table_say_what_to_do() {
     let dir = tempfile::tempdir().expect("a directory");
     let (ledger, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN EXCLUSIVE").expect("locked");
     let refused =
         ledger.reserve(vec![daily_charge("calls", 9)], &record(RecordKind::Intent)).await.expect_err("refused");
-    assert!(refused.to_string().contains("another program holds a lock on it: end that"), "{refused}");
+    assert!(refused.to_string().contains("another program holds a lock on it: stop that program"), "{refused}");
     foreign.execute_batch("COMMIT").expect("unlocked");
     let foreign = Connection::open(dir.path().join("state.db")).expect("a database");
     foreign.execute_batch("DROP TABLE servers").expect("dropped");

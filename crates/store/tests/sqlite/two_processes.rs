@@ -1,4 +1,4 @@
-//! Two ledgers on one directory, as two processes have them.
+//! Two ledgers open the same directory, like two processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ async fn take_all(ledger: Arc<SqliteLedger>) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_ledgers_never_overshoot_together_and_make_one_chain() {
+async fn two_ledgers_never_exceed_the_limit_and_write_one_chain() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledgers = [Arc::new(ledger(dir.path())), Arc::new(ledger(dir.path()))];
     let mut tasks = JoinSet::new();
@@ -54,7 +54,7 @@ async fn reserve(ledger: &SqliteLedger) -> Reservation {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_sees_what_the_other_took_and_gave_back() {
+async fn each_ledger_sees_charges_and_refunds_of_the_other() {
     let dir = tempfile::tempdir().expect("a directory");
     let (one, other) = (ledger(dir.path()), ledger(dir.path()));
     let reservation = reserve(&one).await;
@@ -65,7 +65,7 @@ async fn each_sees_what_the_other_took_and_gave_back() {
     one.flush().await.expect("written");
     let from_other = reserve(&other).await;
     assert!(!take(&one, 2).await);
-    // What one took, the other can give back.
+    // A reservation of one ledger can be released by the other.
     one.release(from_other, &not_sent_record()).await.expect("queued");
     one.flush().await.expect("written");
     assert!(take(&other, 2).await);
@@ -73,7 +73,7 @@ async fn each_sees_what_the_other_took_and_gave_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_walk_along_the_chain_does_not_hold_up_the_writer() {
+async fn verifying_the_chain_does_not_block_the_writer() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = Arc::new(ledger(dir.path()));
     for _ in 0..20_000 {

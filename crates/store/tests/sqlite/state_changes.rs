@@ -1,4 +1,4 @@
-//! Changes of the state: each with its entry in the admin log, or not at all; and the head of that log, kept apart.
+//! Changes of the state are atomic with their admin log entries; the head file of that log detects truncation.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub fn server(name: &str) -> StoredServer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_whose_entry_cannot_be_written_is_not_made() {
+async fn a_change_without_a_writable_entry_is_not_made() {
     let dir = tempfile::tempdir().expect("a directory");
     let state = SqliteState::open(dir.path()).expect("a state");
     state.add(server("zoo"), admin_entry()).await.expect("added");
@@ -36,12 +36,12 @@ async fn a_change_whose_entry_cannot_be_written_is_not_made() {
     assert_eq!(state.version().await.expect("a version"), version);
 }
 
-async fn broken(state: &SqliteState) -> Option<ChainBreak> {
+async fn chain_break(state: &SqliteState) -> Option<ChainBreak> {
     AdminLog::verify(state, None).await.expect("a walk").chain_break
 }
 
 /// A state with three changes.
-async fn changed(dir: &Path) -> SqliteState {
+async fn state_with_changes(dir: &Path) -> SqliteState {
     let state = SqliteState::open(dir).expect("a state");
     for name in ["ark", "bay", "cot"] {
         state.add(server(name), admin_entry()).await.expect("added");
@@ -50,49 +50,53 @@ async fn changed(dir: &Path) -> SqliteState {
 }
 
 fn execute(dir: &Path, sql: &str) {
-    Connection::open(dir.join("state.db")).expect("a database").execute_batch(sql).expect("changed");
+    Connection::open(dir.join("state.db")).expect("a database").execute_batch(sql).expect("state_with_changes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_end_of_the_admin_log_is_found_also_after_a_change_and_a_restart() {
+async fn a_truncated_admin_log_is_detected_after_a_change_and_a_restart() {
     for (cut, end) in [("DELETE FROM admin_log WHERE seq > 1", 1), ("DELETE FROM admin_log", 0)] {
         let dir = tempfile::tempdir().expect("a directory");
-        let state = changed(dir.path()).await;
-        assert_eq!(broken(&state).await, None);
+        let state = state_with_changes(dir.path()).await;
+        assert_eq!(chain_break(&state).await, None);
         execute(dir.path(), cut);
-        assert_eq!(broken(&state).await, Some(ChainBreak::Truncated { end, known: 3 }));
+        assert_eq!(chain_break(&state).await, Some(ChainBreak::Truncated { end, known: 3 }));
         state.add(server("dam"), admin_entry()).await.expect("added");
-        assert_eq!(broken(&state).await, Some(ChainBreak::Truncated { end: end + 1, known: 3 }));
+        assert_eq!(chain_break(&state).await, Some(ChainBreak::Truncated { end: end + 1, known: 3 }));
         drop(state);
         let state = SqliteState::open_existing(dir.path()).expect("a state");
-        assert_eq!(broken(&state).await, Some(ChainBreak::Truncated { end: end + 1, known: 3 }));
-        fs::remove_file(dir.path().join("state.head.lost")).expect("somebody has looked");
-        assert_eq!(broken(&state).await, None);
+        assert_eq!(chain_break(&state).await, Some(ChainBreak::Truncated { end: end + 1, known: 3 }));
+        fs::remove_file(dir.path().join("state.head.lost")).expect("removed by an operator");
+        assert_eq!(chain_break(&state).await, None);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_that_is_behind_its_admin_log_is_no_tampering() {
+async fn a_head_older_than_the_admin_log_is_valid() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("state.head");
-    let state = changed(dir.path()).await;
+    let state = state_with_changes(dir.path()).await;
     let early = fs::read(&path).expect("a head");
     state.add(server("dam"), admin_entry()).await.expect("added");
     let late = fs::read(&path).expect("a head");
     assert_eq!(String::from_utf8_lossy(&late).trim(), AdminLog::head(&state).await.expect("a head").to_string());
-    // Killed between the commit and the file.
+    // Killed between the commit and the write of the head file.
     fs::write(&path, early).expect("written");
-    assert_eq!(broken(&state).await, None);
+    assert_eq!(chain_break(&state).await, None);
     drop(state);
     let state = SqliteState::open(dir.path()).expect("a state");
-    assert_eq!(broken(&state).await, None);
+    assert_eq!(chain_break(&state).await, None);
     state.add(server("elm"), admin_entry()).await.expect("added");
     execute(dir.path(), "DELETE FROM admin_log WHERE seq = 5");
-    assert_eq!(broken(&state).await, Some(ChainBreak::Truncated { end: 4, known: 5 }), "the next change has caught up");
+    assert_eq!(
+        chain_break(&state).await,
+        Some(ChainBreak::Truncated { end: 4, known: 5 }),
+        "the next change updated the head"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_that_write_at_once_keep_the_last_head() {
+async fn processes_that_write_at_once_store_the_last_head() {
     let dir = tempfile::tempdir().expect("a directory");
     let states: Vec<_> = (0..4).map(|_| Arc::new(SqliteState::open(dir.path()).expect("a state"))).collect();
     for round in 0..20 {
@@ -110,7 +114,7 @@ async fn processes_that_write_at_once_keep_the_last_head() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_of_the_first_schema_is_brought_up_with_all_it_has() {
+async fn a_state_of_the_first_schema_is_upgraded_without_loss() {
     let dir = tempfile::tempdir().expect("a directory");
     execute(dir.path(), include_str!("../../src/sqlite/state/1.sql"));
     execute(dir.path(), "INSERT INTO servers VALUES ('zoo', 'https://zoo.example', '{}', 0); PRAGMA user_version = 1");

@@ -1,4 +1,4 @@
-//! A process that is killed at any moment has lost nothing that it was told, and gained nothing.
+//! A process that is killed at any moment loses no confirmed reservation and gains no capacity.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
@@ -19,10 +19,10 @@ const ROUNDS: u64 = 20;
 const SMALL: u32 = 2_000;
 const LARGE: u32 = 1_000_000;
 
-/// Reserves until it is killed, and prints each call that was taken, after the answer.
+/// Reserves until it is killed, and prints each granted call after its confirmation.
 #[test]
 #[ignore = "runs as a child of the test below"]
-#[expect(clippy::disallowed_methods, reason = "how a test tells its child where to work")]
+#[expect(clippy::disallowed_methods, reason = "a test passes the directory to its child")]
 fn child() {
     let dir = PathBuf::from(std::env::var_os(DIRECTORY).expect("a directory"));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -30,13 +30,13 @@ fn child() {
         let ledger = Arc::new(SqliteLedger::open(&dir, Durability::Process, clock()).expect("a ledger"));
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..16 {
-            tasks.spawn(reserve_for_ever(Arc::clone(&ledger)));
+            tasks.spawn(reserve_until_killed(Arc::clone(&ledger)));
         }
         tasks.join_all().await;
     });
 }
 
-async fn reserve_for_ever(ledger: Arc<SqliteLedger>) {
+async fn reserve_until_killed(ledger: Arc<SqliteLedger>) {
     loop {
         let mut random = [0; 10];
         getrandom::fill(&mut random).expect("randomness");
@@ -48,16 +48,16 @@ async fn reserve_for_ever(ledger: Arc<SqliteLedger>) {
             outcome = ledger.reserve(vec![daily_charge("large", LARGE)], &intent()).await.expect("an answer");
         }
         assert!(matches!(outcome, ReserveOutcome::Taken(_)));
-        // One write a line: what the parent reads was answered.
+        // One write per line: every line that the parent reads was confirmed.
         std::io::stdout().write_all(format!("taken {call}\n").as_bytes()).expect("a parent");
         ledger.write(&CallRecord::new(RecordKind::Outcome, call, timestamp(START_TIME))).await.expect("queued");
     }
 }
 
-/// Runs the child for a while, kills it, and gives what it was told.
+/// Runs the child for a while, kills it, and returns the calls that were confirmed.
 fn run_and_kill(dir: &Path, after: Duration) -> Vec<String> {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["killed::child", "--exact", "--ignored", "--nocapture"])
+        .args(["killed_process::child", "--exact", "--ignored", "--nocapture"])
         .env(DIRECTORY, dir)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -83,21 +83,21 @@ fn run_and_kill(dir: &Path, after: Duration) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_process_has_lost_nothing_it_was_told_and_gained_nothing() {
+async fn a_killed_process_loses_no_confirmed_call_and_gains_no_capacity() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut told = HashSet::new();
+    let mut confirmed = HashSet::new();
     for round in 0..ROUNDS {
         let mut random = [0; 1];
         getrandom::fill(&mut random).expect("randomness");
         let after = Duration::from_millis(40 + u64::from(random[0]) / 2);
-        told.extend(run_and_kill(dir.path(), after));
+        confirmed.extend(run_and_kill(dir.path(), after));
         let ledger = ledger(dir.path());
         let verified = ledger.verify(vec![]).await.expect("a walk");
         assert_eq!(verified.chain_break, None, "round {round}");
         let rows = ledger.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows");
         let intents = rows.iter().filter(|row| row.record.kind == RecordKind::Intent);
         let intents: HashSet<_> = intents.map(|row| row.record.call.to_string()).collect();
-        assert!(told.is_subset(&intents), "round {round}: what was told is not in the ledger");
+        assert!(confirmed.is_subset(&intents), "round {round}: a confirmed call is not in the ledger");
         let usage = ledger.usage().await.expect("counters");
         let used = |name: &str| usage.iter().find(|usage| usage.key.as_str() == name).map(|usage| usage.used);
         let written = u32::try_from(intents.len()).expect("few");
@@ -105,6 +105,6 @@ async fn a_killed_process_has_lost_nothing_it_was_told_and_gained_nothing() {
         assert_eq!(used("small").unwrap_or(calls(0)), calls(written.min(SMALL)));
         assert_eq!(ledger.error_count(), 0);
     }
-    assert!(told.len() > 100, "the children did something: {}", told.len());
-    assert!(!dir.path().join("ledger.head.lost").exists(), "no head was ahead of its log");
+    assert!(confirmed.len() > 100, "the children did something: {}", confirmed.len());
+    assert!(!dir.path().join("ledger.head.lost").exists(), "no head was newer than its log");
 }

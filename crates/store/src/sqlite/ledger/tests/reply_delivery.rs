@@ -1,4 +1,4 @@
-//! Answers that go together, and what may end before they are there.
+//! Delivery of replies in batches, and what may end before they arrive.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Wake;
@@ -20,7 +20,7 @@ fn open_for_power(dir: &Path) -> Arc<SqliteLedger> {
     Arc::new(SqliteLedger::open(dir, Durability::Power, clock).expect("a ledger"))
 }
 
-fn lane() -> Runtime {
+fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
@@ -28,69 +28,70 @@ fn call(ledger: &Arc<SqliteLedger>, number: u8, max: i128) -> Call {
     let ledger = Arc::clone(ledger);
     let mut intent = record(number);
     intent.message = None;
-    Box::pin(async move { ledger.reserve(vec![a_day("calls", max)], &intent).await })
+    Box::pin(async move { ledger.reserve(vec![daily_charge("calls", max)], &intent).await })
 }
 
-/// Calls that a task of a runtime has queued. Nobody drives the runtime any more.
-fn queued(ledger: &Arc<SqliteLedger>, lane: &Runtime) -> Vec<Call> {
+/// Calls that a task of a runtime has queued. The runtime is not driven any more.
+fn queued(ledger: &Arc<SqliteLedger>, runtime: &Runtime) -> Vec<Call> {
     let mut calls: Vec<Call> = (0..CALLS).map(|number| call(ledger, number, 99)).collect();
     let task = async move {
-        assert!(!calls.iter_mut().any(poll_once), "the writer is held up");
+        assert!(!calls.iter_mut().any(poll_once), "the writer is blocked");
         calls
     };
-    lane.block_on(lane.spawn(task)).expect("no panic")
+    runtime.block_on(runtime.spawn(task)).expect("no panic")
 }
 
-/// The same, when the writer has sent their answers together.
-fn under_way(ledger: &Arc<SqliteLedger>, lane: &Runtime) -> Vec<Call> {
+/// Like [`queued`], after the writer has sent their replies as one batch.
+fn in_delivery(ledger: &Arc<SqliteLedger>, runtime: &Runtime) -> Vec<Call> {
     let held = ledger.writer.lock().expect("the writer");
-    let calls = queued(ledger, lane);
+    let calls = queued(ledger, runtime);
     drop(held);
     wait_until(|| ledger.writer_state.reply_batches() == 1);
     calls
 }
 
-/// Whether all have their answer, and it is yes. They are looked at from a runtime that is not theirs.
+/// Whether all reservations were granted. Polls them from another runtime.
 fn are_taken(calls: &mut [Call]) -> bool {
-    let elsewhere = lane();
+    let elsewhere = runtime();
     let _inside = elsewhere.enter();
     let mut cx = Context::from_waker(Waker::noop());
     calls.iter_mut().all(|call| matches!(call.as_mut().poll(&mut cx), Poll::Ready(Ok(ReserveOutcome::Taken(_)))))
 }
 
-fn wait_until(is_so: impl Fn() -> bool) {
+fn wait_until(is_true: impl Fn() -> bool) {
     let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < Duration::from_secs(5), "it does not come about");
+    while !is_true() {
+        assert!(since.elapsed() < Duration::from_secs(5), "the condition does not become true");
         thread::sleep(Duration::from_millis(1));
     }
 }
 
 fn used(ledger: &SqliteLedger) -> i128 {
-    let usage = lane().block_on(ledger.usage()).expect("counters");
+    let usage = runtime().block_on(ledger.usage()).expect("counters");
     usage.iter().map(|usage| usage.used.billionths() / 1_000_000_000).sum()
 }
 
-/// How many rows say that a call began, and how many that it was never sent.
-fn told(ledger: &SqliteLedger) -> (usize, usize) {
-    let rows = lane().block_on(ledger.rows(CallLogFilter { limit: 99_999, ..CallLogFilter::default() })).expect("rows");
+/// Number of intents, and number of outcomes of calls that were not sent.
+fn intent_and_not_sent_counts(ledger: &SqliteLedger) -> (usize, usize) {
+    let rows =
+        runtime().block_on(ledger.rows(CallLogFilter { limit: 99_999, ..CallLogFilter::default() })).expect("rows");
     let never_sent = rows.iter().filter(|row| row.record.outcome == Some(CallOutcome::NotSent)).count();
     (rows.len() - never_sent, never_sent)
 }
 
-fn assert_all_is_given_back(ledger: &SqliteLedger) {
+fn assert_all_refunded(ledger: &SqliteLedger) {
     let all = usize::from(CALLS);
-    wait_until(|| told(ledger) == (all, all));
+    wait_until(|| intent_and_not_sent_counts(ledger) == (all, all));
     assert_eq!((used(ledger), ledger.error_count()), (0, 0));
 }
 
 #[test]
-fn many_calls_of_a_runtime_are_all_answered_and_no_limit_is_passed() {
+fn many_calls_of_a_runtime_all_get_replies_within_the_limit() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (ledger, lane) = (open_for_power(dir.path()), lane());
+    let (ledger, runtime) = (open_for_power(dir.path()), runtime());
     let three_calls = |number| {
         let calls = [(); 3].map(|()| call(&ledger, number, 250));
-        lane.spawn(async move {
+        runtime.spawn(async move {
             let mut taken = 0;
             for call in calls {
                 taken += usize::from(matches!(call.await.expect("an answer"), ReserveOutcome::Taken(_)));
@@ -101,14 +102,14 @@ fn many_calls_of_a_runtime_are_all_answered_and_no_limit_is_passed() {
     let tasks: Vec<_> = (0..100).map(three_calls).collect();
     let mut taken = 0;
     for task in tasks {
-        taken += lane.block_on(task).expect("no panic");
+        taken += runtime.block_on(task).expect("no panic");
     }
-    assert_eq!((taken, used(&ledger), told(&ledger)), (250, 250, (250, 0)));
-    let walk = lane.block_on(ledger.verify(vec![])).expect("a walk");
+    assert_eq!((taken, used(&ledger), intent_and_not_sent_counts(&ledger)), (250, 250, (250, 0)));
+    let walk = runtime.block_on(ledger.verify(vec![])).expect("a walk");
     assert_eq!((walk.chain_break, ledger.error_count()), (None, 0));
 }
 
-/// Notes on which thread it was woken.
+/// Records the thread on which it was woken.
 #[derive(Default)]
 struct Noting(Mutex<Option<ThreadId>>);
 
@@ -124,174 +125,178 @@ impl Noting {
     }
 }
 
-/// Queues calls, says so, and runs until all were woken. Gives the threads on which they were.
+/// Queues calls, waits at the barrier, and runs until all were woken. Returns the threads on which they were.
 fn threads_of_wakes(ledger: &Arc<SqliteLedger>, is_queued: &Barrier) -> Vec<ThreadId> {
-    let lane = lane();
-    let mut calls = queued(ledger, &lane);
+    let runtime = runtime();
+    let mut calls = queued(ledger, &runtime);
     let wakers = [(); CALLS as usize].map(|()| Arc::<Noting>::default());
-    let _inside = lane.enter();
+    let _inside = runtime.enter();
     for (call, waker) in calls.iter_mut().zip(&wakers) {
         let waker = Waker::from(Arc::clone(waker));
         assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     }
     is_queued.wait();
-    lane.block_on(async {
+    runtime.block_on(async {
         let since = Instant::now();
         while wakers.iter().any(|waker| waker.woken_on().is_none()) {
-            assert!(since.elapsed() < CALL_TIMEOUT / 2, "not answered");
+            assert!(since.elapsed() < CALL_TIMEOUT / 2, "no reply");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
-    assert!(are_taken(&mut calls), "woken for the answer");
+    assert!(are_taken(&mut calls), "woken for the reply");
     wakers.iter().filter_map(|waker| waker.woken_on()).collect()
 }
 
 #[test]
-fn the_answers_of_a_group_go_to_each_runtime_in_one_round_and_wake_on_its_thread() {
+fn replies_of_a_batch_reach_each_runtime_together_and_wake_on_its_thread() {
     let dir = tempfile::tempdir().expect("a directory");
     let ledger = open_for_power(dir.path());
     let are_queued = Barrier::new(3);
     thread::scope(|scope| {
         let held = ledger.writer.lock().expect("the writer");
-        let lanes = [(); 2].map(|()| scope.spawn(|| threads_of_wakes(&ledger, &are_queued)));
+        let runtimes = [(); 2].map(|()| scope.spawn(|| threads_of_wakes(&ledger, &are_queued)));
         are_queued.wait();
         drop(held);
-        for lane in lanes {
-            let own = lane.thread().id();
-            assert_eq!(lane.join().expect("no panic"), [own; CALLS as usize]);
+        for runtime in runtimes {
+            let own = runtime.thread().id();
+            assert_eq!(runtime.join().expect("no panic"), [own; CALLS as usize]);
         }
     });
     assert_eq!(ledger.writer_state.reply_batches(), 2);
 }
 
 #[test]
-fn a_call_that_is_alone_is_answered_without_a_courier() {
+fn a_single_reply_bypasses_the_mailbox() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (ledger, lane) = (open_for_power(dir.path()), lane());
+    let (ledger, runtime) = (open_for_power(dir.path()), runtime());
     for number in 0..CALLS {
-        let answer = lane.block_on(lane.spawn(call(&ledger, number, 99))).expect("no panic");
+        let answer = runtime.block_on(runtime.spawn(call(&ledger, number, 99))).expect("no panic");
         assert!(matches!(answer, Ok(ReserveOutcome::Taken(_))), "{answer:?}");
     }
     assert_eq!(ledger.writer_state.reply_batches(), 0);
 }
 
 #[test]
-fn what_is_on_its_way_to_a_runtime_that_ends_with_its_callers_is_given_back() {
+fn replies_to_a_runtime_that_ends_with_its_callers_are_refunded() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (ledger, lane) = (open_for_power(dir.path()), lane());
+    let (ledger, runtime) = (open_for_power(dir.path()), runtime());
     let held = ledger.writer.lock().expect("the writer");
     for number in 0..CALLS {
-        lane.spawn(call(&ledger, number, 99));
+        runtime.spawn(call(&ledger, number, 99));
     }
-    lane.block_on(yield_once());
+    runtime.block_on(yield_once());
     drop(held);
     wait_until(|| ledger.writer_state.reply_batches() == 1);
-    assert_eq!((used(&ledger), told(&ledger)), (CALLS.into(), (CALLS.into(), 0)), "all is taken");
-    drop(lane);
-    assert_all_is_given_back(&ledger);
+    assert_eq!(
+        (used(&ledger), intent_and_not_sent_counts(&ledger)),
+        (CALLS.into(), (CALLS.into(), 0)),
+        "all are charged"
+    );
+    drop(runtime);
+    assert_all_refunded(&ledger);
 }
 
 #[test]
-fn what_is_on_its_way_to_a_runtime_that_ends_reaches_who_waits_elsewhere() {
+fn replies_to_a_runtime_that_ends_reach_callers_on_other_runtimes() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (ledger, first) = (open_for_power(dir.path()), lane());
-    let mut calls = under_way(&ledger, &first);
+    let (ledger, first) = (open_for_power(dir.path()), runtime());
+    let mut calls = in_delivery(&ledger, &first);
     drop(first);
     assert!(are_taken(&mut calls));
 }
 
 #[test]
-fn after_its_courier_has_ended_nobody_waits_for_it() {
+fn callers_get_replies_after_the_mailbox_task_has_ended() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (ledger, first) = (open_for_power(dir.path()), lane());
+    let (ledger, first) = (open_for_power(dir.path()), runtime());
     let held = ledger.writer.lock().expect("the writer");
     let mut calls = queued(&ledger, &first);
     drop(first);
     drop(held);
-    lane().block_on(ledger.flush()).expect("written");
+    runtime().block_on(ledger.flush()).expect("written");
     assert!(are_taken(&mut calls));
     assert_eq!(ledger.writer_state.reply_batches(), 0);
 }
 
 #[test]
-fn what_is_on_its_way_to_callers_that_leave_is_given_back() {
+fn replies_to_callers_that_gave_up_are_refunded() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (ledger, lane) = (open_for_power(dir.path()), lane());
-    let calls = under_way(&ledger, &lane);
+    let (ledger, runtime) = (open_for_power(dir.path()), runtime());
+    let calls = in_delivery(&ledger, &runtime);
     drop(calls);
-    assert_eq!(used(&ledger), CALLS.into(), "the courier has them");
-    lane.block_on(yield_once());
-    assert_all_is_given_back(&ledger);
+    assert_eq!(used(&ledger), CALLS.into(), "the mailbox has them");
+    runtime.block_on(yield_once());
+    assert_all_refunded(&ledger);
 }
 
 #[test]
-fn what_is_on_its_way_when_the_ledger_is_closed_is_given_back() {
+fn replies_in_delivery_are_refunded_when_the_ledger_is_closed() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (ledger, lane) = (open_for_power(dir.path()), lane());
-    drop(under_way(&ledger, &lane));
+    let (ledger, runtime) = (open_for_power(dir.path()), runtime());
+    drop(in_delivery(&ledger, &runtime));
     let shared = Arc::clone(&ledger.writer_state);
     drop(Arc::into_inner(ledger).expect("the last"));
     assert_eq!(shared.errors(), 0);
-    assert_all_is_given_back(&open_for_power(dir.path()));
+    assert_all_refunded(&open_for_power(dir.path()));
 }
 
 #[test]
-fn a_courier_ends_with_the_ledger() {
+fn a_mailbox_task_ends_with_the_ledger() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (ledger, lane) = (open_for_power(dir.path()), lane());
-    let mut calls = under_way(&ledger, &lane);
-    lane.block_on(yield_once());
+    let (ledger, runtime) = (open_for_power(dir.path()), runtime());
+    let mut calls = in_delivery(&ledger, &runtime);
+    runtime.block_on(yield_once());
     assert!(are_taken(&mut calls));
     drop((calls, ledger));
-    assert_eq!(lane.metrics().num_alive_tasks(), 1);
-    lane.block_on(yield_once());
-    assert_eq!(lane.metrics().num_alive_tasks(), 0);
+    assert_eq!(runtime.metrics().num_alive_tasks(), 1);
+    runtime.block_on(yield_once());
+    assert_eq!(runtime.metrics().num_alive_tasks(), 0);
 }
 
-/// Runs callers that ask again and again, ends them with their runtime after a while, and gives how many times one was
-/// told that it may.
-fn taken_until(ledger: Arc<SqliteLedger>, end: Duration) -> i128 {
-    let (lane, taken) = (lane(), Arc::new(AtomicU64::new(0)));
+/// Runs callers that reserve repeatedly, ends them with their runtime after a while, and returns the number of granted
+/// reservations.
+fn granted_until(ledger: Arc<SqliteLedger>, end: Duration) -> i128 {
+    let (runtime, taken) = (runtime(), Arc::new(AtomicU64::new(0)));
     for number in 0..20 {
         let (ledger, taken) = (Arc::clone(&ledger), Arc::clone(&taken));
-        lane.spawn(async move {
+        runtime.spawn(async move {
             while let Ok(ReserveOutcome::Taken(_)) = call(&ledger, number, 99_999).await {
                 taken.fetch_add(1, Ordering::Relaxed);
             }
         });
     }
     drop(ledger);
-    lane.block_on(async { tokio::time::sleep(end).await });
-    drop(lane);
+    runtime.block_on(async { tokio::time::sleep(end).await });
+    drop(runtime);
     taken.load(Ordering::Relaxed).into()
 }
 
-/// The ledger ends with the last of them, wherever that is.
+/// The ledger ends with the last of them.
 #[test]
-fn whatever_ends_when_only_what_was_answered_is_used() {
+fn only_received_reservations_are_charged_whatever_ends_first() {
     for round in 1..=ROUNDS {
         let dir = tempfile::tempdir().expect("a directory");
         let ledger = open_for_power(dir.path());
         let shared = Arc::clone(&ledger.writer_state);
-        let lanes = [2, 3, 4].map(|step| {
+        let runtimes = [2, 3, 4].map(|step| {
             let (ledger, end) = (Arc::clone(&ledger), Duration::from_micros(300 * round * step));
-            thread::spawn(move || taken_until(ledger, end))
+            thread::spawn(move || granted_until(ledger, end))
         });
         drop(ledger);
-        let taken: i128 = lanes.into_iter().map(|lane| lane.join().expect("no panic")).sum();
+        let taken: i128 = runtimes.into_iter().map(|runtime| runtime.join().expect("no panic")).sum();
         let ledger = open_for_power(dir.path());
         assert_eq!((used(&ledger), shared.errors()), (taken, 0));
-        let (begun, never_sent) = told(&ledger);
+        let (begun, never_sent) = intent_and_not_sent_counts(&ledger);
         assert_eq!(begun as i128, taken + never_sent as i128);
     }
 }
 
-/// The courier of the first has no turn meanwhile.
+/// The mailbox task of the first runtime does not run in the meantime.
 #[test]
-fn each_runtime_of_a_thread_has_a_courier_of_its_own() {
+fn each_runtime_of_a_thread_has_its_own_mailbox() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (ledger, first, second) = (open_for_power(dir.path()), lane(), lane());
-    let _resting = under_way(&ledger, &first);
+    let (ledger, first, second) = (open_for_power(dir.path()), runtime(), runtime());
+    let _resting = in_delivery(&ledger, &first);
     let held = ledger.writer.lock().expect("the writer");
     let mut calls = queued(&ledger, &second);
     drop(held);
@@ -301,7 +306,7 @@ fn each_runtime_of_a_thread_has_a_courier_of_its_own() {
 }
 
 #[test]
-fn a_flush_waits_for_what_is_given_back_by_many_in_its_group() {
+fn a_flush_waits_for_many_refunds_in_its_batch() {
     static ENTERED: Barrier = Barrier::new(2);
     static LEAVE: Barrier = Barrier::new(2);
     fn pause(_: &Connection) {
@@ -309,18 +314,18 @@ fn a_flush_waits_for_what_is_given_back_by_many_in_its_group() {
         LEAVE.wait();
     }
     let dir = tempfile::tempdir().expect("a directory");
-    let (ledger, lane) = (open_for_power(dir.path()), lane());
+    let (ledger, runtime) = (open_for_power(dir.path()), runtime());
     let held = ledger.writer.lock().expect("the writer");
-    let calls = queued(&ledger, &lane);
+    let calls = queued(&ledger, &runtime);
     let _paused = queue(&ledger, pause);
     let mut flush = ledger.flush();
-    let _inside = lane.enter();
+    let _inside = runtime.enter();
     assert!(!poll_once(&mut flush));
     drop(held);
-    // They are decided, and their group is not yet committed.
+    // They are executed, and their batch is not yet committed.
     ENTERED.wait();
     drop(calls);
     LEAVE.wait();
-    lane.block_on(flush).expect("written");
-    assert_eq!((used(&ledger), told(&ledger)), (0, (CALLS.into(), CALLS.into())));
+    runtime.block_on(flush).expect("written");
+    assert_eq!((used(&ledger), intent_and_not_sent_counts(&ledger)), (0, (CALLS.into(), CALLS.into())));
 }
