@@ -1,4 +1,4 @@
-//! One file for each command; each knows one thing.
+//! Subcommands of `gatelodge`, one module for each.
 
 pub mod audit;
 pub mod bridge;
@@ -18,5 +18,6 @@ pub mod serve;
 pub mod server;
 pub mod stack;
 pub mod status;
+mod time_text;
 pub mod up;
 pub mod wrap;

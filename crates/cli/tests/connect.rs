@@ -128,7 +128,7 @@ fn backups_are_numbered_and_changes_are_taken_back_one_by_one() {
     assert_eq!(house.read("home/.claude.json.gatelodge-backup").into_bytes(), before[file].0);
     assert_eq!(mode(&house.path(file)), 0o600);
     let again = connect(&house, &["claude-code", "--server", "two", "--write", "--yes"]);
-    assert!(again.stderr.contains("says so already"), "{}", again.stderr);
+    assert!(again.stderr.contains("is already up to date"), "{}", again.stderr);
     for _ in 0..2 {
         assert_eq!(connect(&house, &["claude-code", "--undo", "--yes"]).code, 0);
     }
@@ -309,7 +309,7 @@ fn the_bridge_is_told_the_file_that_init_made_or_the_one_that_is_named() {
     assert_eq!(args("zed", &["--token-env", "MINE"]).1, serde_json::json!(["bridge", url, "--token-env", "MINE"]));
     assert_eq!(args("junie", &["--token-file", "/x/y"]).1, serde_json::json!(["bridge", url, "--token-file", "/x/y"]));
     let (code, _, told) = args("cursor", &["--token-file", "/x/y"]);
-    assert!(code == 2 && told.contains("Cursor reads no file for the token"), "{told}");
+    assert!(code == 2 && told.contains("Cursor cannot read the token from a file"), "{told}");
 }
 
 #[test]

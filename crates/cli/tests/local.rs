@@ -101,8 +101,8 @@ fn the_bridge_takes_a_token_only_from_a_file_that_is_its_users_alone() {
         set_mode(&house, name, 0o600);
     }
     for (name, words) in [
-        ("none", "the token's file `none`: it cannot be read: No such file or directory"),
-        (".", "the token's file `.`: it is not a file"),
+        ("none", "token file `none`: it cannot be read: No such file or directory"),
+        (".", "token file `.`: it is not a file"),
         ("empty", "`empty`: it is empty; it must hold the token of a grant"),
         ("many", "`many`: it must hold the token of a grant and nothing else"),
         ("long", "`long`: it must hold the token of a grant and nothing else"),
@@ -126,7 +126,7 @@ fn the_bridge_takes_a_token_only_from_a_file_that_is_its_users_alone() {
         set_mode(&house, "it's mine", mode);
         let run = house.run(&["bridge", URL, "--token-file", "it's mine"]);
         assert_eq!(run.code == 0, is_taken, "{mode:o}: {run:?}");
-        let told = format!("others may use it, its mode is {mode:03o}; make it yours alone: chmod 600 'it'\\''s mine'");
+        let told = format!("other users can access it (mode {mode:03o}); restrict it: chmod 600 'it'\\''s mine'");
         assert_eq!(run.stderr.contains(&told), !is_taken, "{}", run.stderr);
         assert!(!run.stderr.contains("s3cret"), "{}", run.stderr);
     }

@@ -384,7 +384,7 @@ fn a_missing_head_is_a_finding_and_a_vanished_ledger_an_error() {
         let run = at(&house, &["audit", "verify"]);
         assert_eq!(run.code, 1, "{run:?}");
         assert!(
-            run.stdout.contains("its head was MISSING") && run.stdout.contains("state.head.missed"),
+            run.stdout.contains("its head file was MISSING") && run.stdout.contains("state.head.missed"),
             "{}",
             run.stdout
         );

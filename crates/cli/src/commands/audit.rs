@@ -1,17 +1,18 @@
-//! `gatelodge audit …`: the verbs.
+//! `gatelodge audit …`: verifies, exports and prunes the call log and the admin log.
 
 use anyhow::{Context, Result};
 use gatelodge_store::ChainReport;
 use serde_json::json;
 
+use super::time_text::local_time;
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{AuditCommand, AuditLogArg, ExportLogArgs, LogHeadArgs, PruneLogArgs, VerifyLogArgs};
 use crate::config::{DURATION_SYNTAX, parse_duration};
-use crate::diagnostic_report::{escape_for_terminal, print_stderr};
+use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
-/// Runs a verb of `audit`.
+/// Runs one `audit` subcommand.
 pub fn run(command: AuditCommand) -> Result<CommandExitCode> {
     match command {
         AuditCommand::Verify(args) => verify(args),
@@ -22,11 +23,11 @@ pub fn run(command: AuditCommand) -> Result<CommandExitCode> {
 }
 
 fn verify(args: VerifyLogArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let calls = desk.stores.ledger.verify(args.heads.clone()).await?;
-        let admin = desk.stores.admin_log.verify(args.admin_head).await?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let calls = ctx.stores.ledger.verify(args.heads.clone()).await?;
+        let admin = ctx.stores.admin_log.verify(args.admin_head).await?;
         let holds = calls.chain_break.is_none() && admin.chain_break.is_none();
-        let is_fine = holds && calls.missing_head_marker.is_none() && admin.missing_head_marker.is_none();
+        let is_intact = holds && calls.missing_head_marker.is_none() && admin.missing_head_marker.is_none();
         if args.json {
             stdout_output::print_json(
                 &json!({"holds": holds, "calls": verification_json(&calls), "admin": verification_json(&admin)}),
@@ -38,7 +39,7 @@ fn verify(args: VerifyLogArgs) -> Result<CommandExitCode> {
                 verification_text(&admin)
             ))?;
         }
-        Ok(if is_fine { CommandExitCode::Success } else { CommandExitCode::Findings })
+        Ok(if is_intact { CommandExitCode::Success } else { CommandExitCode::Findings })
     })
 }
 
@@ -48,26 +49,26 @@ fn verification_json(verified: &ChainReport) -> serde_json::Value {
 }
 
 fn verification_text(verified: &ChainReport) -> String {
-    let walked = match &verified.chain_break {
+    let chain = match &verified.chain_break {
         None => format!("holds: {} rows, head {}", verified.rows, verified.head),
         Some(chain_break) => format!("BROKEN after {} good rows: {chain_break}", verified.rows),
     };
-    let missed = verified.missing_head_marker.as_ref().map(|note| {
-        let note = escape_for_terminal(&note.display().to_string());
-        let help = format!("hold it against a head that was kept elsewhere, then remove `{note}`");
-        format!("\n           its head was MISSING: nothing tells whether rows at its end were cut off; {help}")
+    let missing = verified.missing_head_marker.as_ref().map(|marker| {
+        let marker = escape_for_terminal(&marker.display().to_string());
+        let help = format!("verify it against a head stored elsewhere, then remove `{marker}`");
+        format!("\n           its head file was MISSING, so rows may have been cut off at its end; {help}")
     });
-    walked + &missed.unwrap_or_default()
+    chain + &missing.unwrap_or_default()
 }
 
 fn export(args: ExportLogArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
         let mut after = args.after.unwrap_or_default();
-        // A page at a time: a log may be larger than the memory.
+        // One page at a time: a log may be larger than memory.
         loop {
             let page = match args.log {
-                AuditLogArg::Calls => desk.stores.ledger.page_after(after).await?,
-                AuditLogArg::Admin => desk.stores.admin_log.page_after(after).await?,
+                AuditLogArg::Calls => ctx.stores.ledger.page_after(after).await?,
+                AuditLogArg::Admin => ctx.stores.admin_log.page_after(after).await?,
             };
             let Some(last) = page.last() else { return Ok(CommandExitCode::Success) };
             after = last.seq;
@@ -78,8 +79,8 @@ fn export(args: ExportLogArgs) -> Result<CommandExitCode> {
 }
 
 fn head(args: LogHeadArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let (calls, admin) = (desk.stores.ledger.head().await?, desk.stores.admin_log.head().await?);
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let (calls, admin) = (ctx.stores.ledger.head().await?, ctx.stores.admin_log.head().await?);
         match (args.json, args.log) {
             (true, _) => stdout_output::print_json(&json!({"calls": calls, "admin": admin}))?,
             (false, AuditLogArg::Calls) => stdout_output::print(&format!("{calls}\n"))?,
@@ -91,22 +92,23 @@ fn head(args: LogHeadArgs) -> Result<CommandExitCode> {
 
 fn prune(args: PruneLogArgs) -> Result<CommandExitCode> {
     let length = parse_duration(&args.older).ok_or_else(|| {
-        UsageError(format!("`{}` is not a length of time: write {DURATION_SYNTAX}", escape_for_terminal(&args.older)))
+        UsageError(format!("`{}` is not a duration: write {DURATION_SYNTAX}", escape_for_terminal(&args.older)))
     })?;
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
         let before =
-            desk.clock.now().checked_sub(length).map_err(|_| UsageError("that is before time began".to_owned()))?;
-        let rows = desk.stores.ledger.prune(before).await?;
+            ctx.clock.now().checked_sub(length).map_err(|_| UsageError("the date is out of range".to_owned()))?;
+        let rows = ctx.stores.ledger.prune(before).await?;
         if rows > 0 {
-            // The rows are in another file: this entry is a second step. The call log has a row on it of its own.
-            let entry = desk.admin_log_entry("audit.prune", "calls", json!({"before": before, "rows": rows}));
-            let noted = desk.stores.admin_log.append(entry).await;
-            noted.context("the rows are removed, but the admin log could not be written")?;
+            // The admin log is another file, so this entry is not written atomically with the removal. The call log
+            // has its own `pruned` row.
+            let entry = ctx.admin_log_entry("audit.prune", "calls", json!({"before": before, "rows": rows}));
+            let appended = ctx.stores.admin_log.append(entry).await;
+            appended.context("removed the rows, but cannot write the admin log")?;
         }
         if args.json {
             stdout_output::print_json(&json!({"rows": rows, "before": before}))?;
         } else {
-            print_stderr(&format!("{rows} rows from before {before} are removed"));
+            print_stderr(&format!("removed {} from before {}", count_noun(rows as usize, "row"), local_time(before)));
         }
         Ok(CommandExitCode::Success)
     })

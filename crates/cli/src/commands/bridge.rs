@@ -1,6 +1,6 @@
-//! `gatelodge bridge`: a way to a gateway for clients that speak over their standard streams.
+//! `gatelodge bridge`: connects a stdio client to a remote gateway.
 //!
-//! It is a gateway of its own that allows everything and keeps nothing: the rules are at the other end.
+//! It runs a local gateway that allows everything and stores nothing on disk; the remote gateway enforces the policies.
 
 use std::fs::File;
 use std::io::Read;
@@ -24,30 +24,29 @@ use crate::{header_template, process_environment, server_url};
 const UPSTREAM_NAME: &str = "gateway";
 const ALLOW_ALL_POLICY: &str =
     r#"{"version":"1","default":"allow","client_requests":{"sampling":"allow","roots":"allow","elicitation":"allow"}}"#;
-/// What was done is written down at the gateway; here it goes after this long.
+/// Age at which records are dropped from memory; the remote gateway keeps the call log.
 const RECORD_RETENTION: Duration = Duration::from_secs(60);
 
-/// A token is far shorter; whoever names another file by mistake is told so.
+/// Far more than a token needs, so a larger file is reported as the wrong one.
 const MAX_TOKEN_FILE_BYTES: u64 = 4_096;
-/// What the group and all others may do with a file.
+/// File mode bits of the group and of others.
 const GROUP_AND_OTHER_MODE_BITS: u32 = 0o077;
 
 pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
     app::start_log(&args.log)?;
     let url = server_url::parse_server_url(&args.url)
-        .map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
+        .map_err(|error| UsageError(format!("{}; {}", error.message(), error.help())))?;
     let token = read_token(&args)?;
     let token = header_template::expand_header("authorization", "Bearer ${TOKEN}", &|_| Some(token.clone()))
-        .map_err(|_| UsageError("the token cannot be sent: it is one line of plain text".to_owned()))?;
+        .map_err(|_| UsageError("cannot send the token in a header: it must be one line of plain text".to_owned()))?;
     let policy = parse(ALLOW_ALL_POLICY.as_bytes(), DocumentFormat::Json)
-        .map_err(|_| anyhow::anyhow!("the built-in policy is broken"))?;
+        .map_err(|_| anyhow::anyhow!("cannot read the built-in policy"))?;
     let policy = ActivePolicy { name: UPSTREAM_NAME.parse()?, version: PolicyVersion(0), policy };
-    let door = ServerAccess { policy: Some(Arc::new(policy)), mode: EnforcementMode::Observe };
-    // What is withheld is withheld there; in observe mode nothing is here.
-    let accepting = PinningSettings::default();
-    let way = UpstreamTransport::Http(UpstreamHttpConfig { url, headers: vec![token] });
-    let server =
-        UpstreamConfig { name: UPSTREAM_NAME.parse()?, transport: way, log_arguments: false, pinning: accepting };
+    let access = ServerAccess { policy: Some(Arc::new(policy)), mode: EnforcementMode::Observe };
+    // The remote gateway checks pinned definitions; observe mode refuses nothing here.
+    let pinning = PinningSettings::default();
+    let transport = UpstreamTransport::Http(UpstreamHttpConfig { url, headers: vec![token] });
+    let server = UpstreamConfig { name: UPSTREAM_NAME.parse()?, transport, log_arguments: false, pinning };
     let clock = app::system_clock();
     let ledger = Arc::new(MemoryStore::new(Arc::clone(&clock)));
     let local = StdioGateway {
@@ -59,7 +58,7 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
         },
         clock: Arc::clone(&clock),
         server,
-        server_access: door,
+        server_access: access,
         client_label: UPSTREAM_NAME.to_owned(),
     };
     app::run_local(local, async {
@@ -73,31 +72,31 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// The token, from where it was said to be.
+/// Reads the token from `--token-file`, or from the variable that `--token-env` names.
 fn read_token(args: &BridgeArgs) -> Result<String, UsageError> {
     if let Some(path) = &args.token_file {
         let token =
-            token_from_file(path).map_err(|why| UsageError(format!("the token's file `{}`: {why}", path.display())))?;
+            token_from_file(path).map_err(|why| UsageError(format!("token file `{}`: {why}", path.display())))?;
         return Ok(token);
     }
     let variable = crate::diagnostic_report::escape_for_terminal(&args.token_env);
     process_environment::find_variable(&args.token_env).filter(|token| !token.is_empty()).ok_or_else(|| {
-        let help = "where the client hands no variables on, name a file with `--token-file`";
+        let help = "if the client does not pass variables on, name a file with `--token-file`";
         UsageError(format!("the variable `{variable}` is not set; it must hold the token of a grant; {help}"))
     })
 }
 
-/// Looks at the file that was opened, not at its name: in between it could become another.
+/// Checks the metadata of the opened file, not of its path: the path could be replaced in between.
 fn token_from_file(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| format!("it cannot be read: {error}"))?;
-    let metadata = file.metadata().map_err(|error| format!("it cannot be looked at: {error}"))?;
+    let metadata = file.metadata().map_err(|error| format!("its metadata cannot be read: {error}"))?;
     if !metadata.is_file() {
         return Err("it is not a file".to_owned());
     }
     let mode = metadata.mode() & 0o777;
     if mode & GROUP_AND_OTHER_MODE_BITS != 0 {
         let name = process_environment::quote_for_shell(&path.display().to_string());
-        return Err(format!("others may use it, its mode is {mode:03o}; make it yours alone: chmod 600 {name}"));
+        return Err(format!("other users can access it (mode {mode:03o}); restrict it: chmod 600 {name}"));
     }
     let mut text = String::new();
     let read = file.take(MAX_TOKEN_FILE_BYTES + 1).read_to_string(&mut text);

@@ -1,4 +1,4 @@
-//! `gatelodge call`: one tool, called as an agent would.
+//! `gatelodge call`: calls one tool the way an agent would, or lists the tools.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::exit_code::{CommandExitCode, UsageError};
 use crate::mcp_client::{McpClient, McpClientError};
 use crate::{process_environment, server_url, stdout_output};
 
-/// What stands before a refusal's text, and how the command then ends.
+/// Prefix of a refusal's text, and the exit code for it.
 const REFUSAL_EXIT_CODES: &[(&str, CommandExitCode)] = &[
     ("[POLICY DENIED]", CommandExitCode::Denied),
     ("[GATEWAY]", CommandExitCode::InternalError),
@@ -21,14 +21,14 @@ const REFUSAL_EXIT_CODES: &[(&str, CommandExitCode)] = &[
 
 pub fn run(args: &CallArgs) -> Result<CommandExitCode> {
     let url = server_url::parse_server_url(&args.url)
-        .map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
+        .map_err(|error| UsageError(format!("{}; {}", error.message(), error.help())))?;
     let arguments: Value = serde_json::from_str(&args.arguments).ok().filter(Value::is_object).ok_or_else(|| {
         UsageError("the arguments are not a JSON object; write them like '{\"name\": \"plans\"}'".to_owned())
     })?;
     let mut headers = HeaderMap::new();
     if let Some(token) = process_environment::find_variable(&args.token_env) {
         let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
-        let mut value = value.map_err(|_| UsageError(format!("what `{}` holds is not a token", args.token_env)))?;
+        let mut value = value.map_err(|_| UsageError(format!("the value of `{}` is not a token", args.token_env)))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
@@ -83,7 +83,7 @@ async fn list_tools(client: &mut McpClient, args: &CallArgs) -> Result<CommandEx
     Ok(CommandExitCode::Success)
 }
 
-/// Says why there is no result.
+/// Prints why there is no result, and returns the exit code.
 fn report_failure(error: &McpClientError, args: &CallArgs) -> Result<CommandExitCode> {
     let url = server_url::redact_url(&args.url);
     let why = escape_for_terminal(&error.to_string());
@@ -92,17 +92,17 @@ fn report_failure(error: &McpClientError, args: &CallArgs) -> Result<CommandExit
         McpClientError::Status(401, why) => {
             let variable = &args.token_env;
             let help = format!("put the token of a grant into `{variable}`: export {variable}=…");
-            (format!("error: not let in: {}\nhelp: {help}", escape_for_terminal(why)), CommandExitCode::Denied)
+            (format!("error: not authenticated: {}\nhelp: {help}", escape_for_terminal(why)), CommandExitCode::Denied)
         }
         McpClientError::Rpc(refused) if refused.message.starts_with("[POLICY DENIED]") => {
             (escape_for_terminal(&refused.message), CommandExitCode::Denied)
         }
         McpClientError::Rpc(_) => (why, CommandExitCode::Findings),
         McpClientError::Status(..) | McpClientError::Protocol(_) => {
-            let is_ours = matches!(error, McpClientError::Status(400..=499, _));
+            let is_client_error = matches!(error, McpClientError::Status(400..=499, _));
             (
                 format!("error: {url}: {why}"),
-                if is_ours { CommandExitCode::Findings } else { CommandExitCode::InternalError },
+                if is_client_error { CommandExitCode::Findings } else { CommandExitCode::InternalError },
             )
         }
     };
@@ -122,12 +122,12 @@ fn result_exit_code(result: &Value) -> CommandExitCode {
     known.map_or(CommandExitCode::Findings, |(_, exit)| *exit)
 }
 
-/// What a result says in words; of other content its kind.
+/// Text of a result; other content is shown as its type in brackets.
 fn result_text(result: &Value) -> String {
     let content = result.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
-    let words = content.iter().map(|item| match item.get("text").and_then(Value::as_str) {
+    let blocks = content.iter().map(|item| match item.get("text").and_then(Value::as_str) {
         Some(text) => text.lines().map(escape_for_terminal).collect::<Vec<_>>().join("\n"),
         None => format!("[{}]", escape_for_terminal(item.get("type").and_then(Value::as_str).unwrap_or("content"))),
     });
-    words.collect::<Vec<_>>().join("\n")
+    blocks.collect::<Vec<_>>().join("\n")
 }

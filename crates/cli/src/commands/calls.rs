@@ -1,4 +1,4 @@
-//! `gatelodge calls`: what agents did, each with its why.
+//! `gatelodge calls`: prints logged calls, with the reason for each refusal.
 
 mod call_query;
 mod call_text;
@@ -15,21 +15,21 @@ use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 
 pub fn run(args: CallsArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let wanted = CallQuery::of(&args);
-        let found = call_query::newest_calls(desk.stores.ledger.as_ref(), &wanted).await?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let query = CallQuery::of(&args);
+        let found = call_query::newest_calls(ctx.stores.ledger.as_ref(), &query).await?;
         if found.calls.is_empty() && !args.follow && !args.json {
-            print_stderr("there are no such calls");
+            print_stderr("no matching calls");
         }
         found.calls.iter().try_for_each(|call| print_call(call, args.json))?;
         if args.follow {
-            follow_calls::follow_calls(&desk, &wanted, args.json, found).await?;
+            follow_calls::follow_calls(&ctx, &query, args.json, found).await?;
         }
         Ok(CommandExitCode::Success)
     })
 }
 
-/// Tells a call whole: its first row, and how it ended.
+/// Prints a call as one record, its intent merged with its outcome.
 fn print_call(call: &LoggedCall, json: bool) -> Result<()> {
     print_row(&CallLogRow { seq: call.row.seq, record: call.merged_record() }, json)
 }

@@ -1,4 +1,4 @@
-//! `gatelodge catalogue …`: what tools can do.
+//! `gatelodge catalogue …`: the package index and the classification of tools.
 
 mod catalogue_mcp;
 pub mod classification_io;
@@ -17,7 +17,7 @@ use crate::cli::{CatalogueCommand, MovedArgs};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::process_environment;
 
-/// The program that builds the index.
+/// The separate program that builds the index.
 const INDEXER: &str = "gatelodge-indexer";
 const INSTALL_INDEXER: &str = "`cargo install --path tools/indexer` in the source tree installs it";
 
@@ -37,9 +37,9 @@ pub fn run(command: CatalogueCommand) -> Result<CommandExitCode> {
     }
 }
 
-/// The error for a command that is now one of `gatelodge-indexer`.
+/// Error for a subcommand that moved to `gatelodge-indexer`.
 fn moved(verb: &str, args: &MovedArgs) -> anyhow::Error {
     let words = args.rest.iter().map(|word| format!(" {}", process_environment::quote_for_shell(word)));
     let command = format!("{INDEXER} {verb}{}", words.collect::<String>());
-    UsageError(format!("`catalogue {verb}` moved to a program of its own: run `{command}` ({INSTALL_INDEXER})")).into()
+    UsageError(format!("`catalogue {verb}` moved to a separate program: run `{command}` ({INSTALL_INDEXER})")).into()
 }

@@ -1,4 +1,4 @@
-//! `gatelodge connect`: a client's configuration, printed or written.
+//! `gatelodge connect`: prints the configuration of a client, or writes it to the client's file.
 
 mod first_request;
 pub mod gateway_target;
@@ -25,38 +25,39 @@ pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
     let client =
         client_config::find_client(&args.client).ok_or_else(|| UsageError("there is no such client".into()))?;
     let home = home_directory(args.home.as_deref())?;
-    let peek = GatewayTarget::load(&args.store)?;
+    let gateway = GatewayTarget::load(&args.store)?;
     if args.undo {
-        return undo_connect::run(args, &choose_location(args, client, home)?, &peek.data);
+        return undo_connect::run(args, &choose_location(args, client, home)?, &gateway.data);
     }
     check_token_env(&args.token_env)?;
-    let (server, url) = peek.resolve_server(args)?;
+    let (server, url) = gateway.resolve_server(args)?;
     let name = args.name.clone().or_else(|| server.clone()).unwrap_or_else(|| "gatelodge".to_owned());
     let program = args.program.clone().unwrap_or_else(own_program_path);
-    let token_file = resolve_token_file(args, client, &peek, server.as_deref())?;
-    let link = GatewayEntry { name, url, token_env: args.token_env.clone(), token_file, program };
-    let mut told = connection_json(client, &link, args, &home);
-    // Taken before anything is written, so that no request is missed.
-    let watch = if args.wait { Some(first_request::FirstRequestWatch::start(args, server, &peek)?) } else { None };
+    let token_file = resolve_token_file(args, client, &gateway, server.as_deref())?;
+    let entry = GatewayEntry { name, url, token_env: args.token_env.clone(), token_file, program };
+    let mut result = connection_json(client, &entry, args, &home);
+    // Starts before the file is written, so that no request is missed.
+    let watch = if args.wait { Some(first_request::FirstRequestWatch::start(args, server, &gateway)?) } else { None };
     if args.write {
-        told.extend(write_entry::run(args, client, &link, &choose_location(args, client, home)?, &peek.data)?);
+        result.extend(write_entry::run(args, client, &entry, &choose_location(args, client, home)?, &gateway.data)?);
     } else if !args.json {
-        print_snippet(client, &link, args, &home)?;
+        print_snippet(client, &entry, args, &home)?;
     }
     if let Some(watch) = watch {
-        watch.wait(client, &mut told)?;
+        watch.wait(client, &mut result)?;
     }
     if args.json {
-        stdout_output::print_json(&told)?;
+        stdout_output::print_json(&result)?;
     }
     Ok(CommandExitCode::Success)
 }
 
-/// Some clients hand the name to a shell, and some people hand us the token itself.
+/// Rejects names that a shell would not accept, because some clients pass the name to one, and a token that is given in
+/// place of the name.
 fn check_token_env(name: &str) -> Result<(), UsageError> {
     if GrantToken::parse(name).is_ok() {
         return Err(UsageError(
-            "this is the token itself; put it into a variable, and name that as `--token-env`".into(),
+            "this is the token itself; put it into a variable and name the variable with `--token-env`".into(),
         ));
     }
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -64,31 +65,35 @@ fn check_token_env(name: &str) -> Result<(), UsageError> {
     if starts_well && name.bytes().all(is_letter) {
         Ok(())
     } else {
-        Err(UsageError("a variable's name has letters, digits and `_`, and begins with a letter".into()))
+        Err(UsageError("a variable name consists of letters, digits and `_`, and does not begin with a digit".into()))
     }
 }
 
-/// The file from which the bridge shall take the token: as asked, else the one that `init` made for this client.
+/// File from which the bridge reads the token: `--token-file`, else the one that `init` wrote for this client.
 fn resolve_token_file(
     args: &ConnectArgs,
     client: &ClientProfile,
-    peek: &GatewayTarget,
+    gateway: &GatewayTarget,
     server: Option<&str>,
 ) -> Result<Option<String>> {
     let is_bridge = client.connection_method() == ConnectionMethod::Bridge;
     let file = match &args.token_file {
         Some(_) if !is_bridge => {
-            let message = format!("{} reads no file for the token: name a variable with `--token-env`", client.name);
+            let message =
+                format!("{} cannot read the token from a file: name a variable with `--token-env`", client.name);
             return Err(UsageError(message).into());
         }
         Some(file) => Some(file.clone()),
-        None if is_bridge && args.token_env == client_config::DEFAULT_TOKEN_ENV => peek.token_file(client.id, server),
+        None if is_bridge && args.token_env == client_config::DEFAULT_TOKEN_ENV => {
+            gateway.token_file(client.id, server)
+        }
         None => None,
     };
     Ok(file.map(std::path::absolute).transpose()?.map(|file| file.display().to_string()))
 }
 
-/// The home directory to look in; one that was named stands alone.
+/// Returns the home directory and whether it was given with `--home`. If it was, environment variables do not change
+/// where client files are looked for.
 pub fn home_directory(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     if let Some(home) = named {
         return Ok((std::path::absolute(home)?, true));
@@ -98,7 +103,7 @@ pub fn home_directory(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     Ok((home, false))
 }
 
-/// Where clients have their files, below a home that was named or by what the environment says.
+/// Directories of client files: below the given home directory, or as the environment says.
 pub fn user_directories((home, is_named): (PathBuf, bool), project: Option<&Path>) -> Result<UserDirectories> {
     let project = project.map(std::path::absolute).transpose()?;
     Ok(if is_named {
@@ -108,76 +113,82 @@ pub fn user_directories((home, is_named): (PathBuf, bool), project: Option<&Path
     })
 }
 
-/// The place in the file that is meant: the first one there is, else the most usual.
+/// Chooses the configuration file of a client: the first that exists, else the most common one.
 fn choose_location(
     args: &ConnectArgs,
     client: &'static ClientProfile,
     home: (PathBuf, bool),
 ) -> Result<ClientConfigLocation> {
-    let mut spots = user_directories(home.clone(), args.project.as_deref())?.config_locations(client);
-    if spots.is_empty() {
-        // It has files in projects only; the one at hand is meant.
-        spots = user_directories(home, Some(Path::new(".")))?.config_locations(client);
+    let mut locations = user_directories(home.clone(), args.project.as_deref())?.config_locations(client);
+    if locations.is_empty() {
+        // The client has project files only; use the current directory.
+        locations = user_directories(home, Some(Path::new(".")))?.config_locations(client);
     }
     if let Some(project) = &args.project {
-        // Whoever names a project means its file; it may be that the client has none.
+        // `--project` prefers the file in the project; the client may not have one.
         let project = std::path::absolute(project)?;
-        spots.sort_by_key(|spot| !spot.file.starts_with(&project));
+        locations.sort_by_key(|location| !location.file.starts_with(&project));
     }
-    spots.retain(|spot| spot.servers_path == client.servers_path);
-    let chosen = spots.iter().find(|spot| args.project.is_some() || spot.file.exists()).or(spots.first()).cloned();
+    locations.retain(|location| location.servers_path == client.servers_path);
+    let chosen = locations
+        .iter()
+        .find(|location| args.project.is_some() || location.file.exists())
+        .or(locations.first())
+        .cloned();
     match (chosen, &args.file) {
-        (Some(spot), Some(file)) => Ok(ClientConfigLocation { file: file.clone(), ..spot }),
-        (Some(spot), None) => Ok(spot),
-        (None, _) => {
-            Err(UsageError(format!("{} has no file; leave `--write` out to see what to do", client.name)).into())
-        }
+        (Some(location), Some(file)) => Ok(ClientConfigLocation { file: file.clone(), ..location }),
+        (Some(location), None) => Ok(location),
+        (None, _) => Err(UsageError(format!(
+            "{} has no configuration file; run it without `--write` to see what to do",
+            client.name
+        ))
+        .into()),
     }
 }
 
 fn print_snippet(
     client: &'static ClientProfile,
-    link: &GatewayEntry,
+    entry: &GatewayEntry,
     args: &ConnectArgs,
     home: &(PathBuf, bool),
 ) -> Result<()> {
-    stdout_output::print(&config_snippet(client, link))?;
-    if let Ok(spot) = choose_location(args, client, home.clone()) {
+    stdout_output::print(&config_snippet(client, entry))?;
+    if let Ok(location) = choose_location(args, client, home.clone()) {
         print_stderr(&format!(
             "{}: this goes into {}",
             client.name,
-            escape_for_terminal(&shorten_home(&spot.file, &home.0))
+            escape_for_terminal(&shorten_home(&location.file, &home.0))
         ));
     } else {
-        print_stderr(&format!("{}: this is what it takes", client.name));
+        print_stderr(&format!("{}: use these values", client.name));
     }
-    if let Some(install) = link.install_command(client) {
+    if let Some(install) = entry.install_command(client) {
         print_stderr(&format!("or: {install}"));
     }
-    connection_notes(client, link).iter().for_each(|note| print_stderr(note));
+    connection_notes(client, entry).iter().for_each(|note| print_stderr(note));
     Ok(())
 }
 
-/// What has to be known beside the entry.
-fn connection_notes(client: &ClientProfile, link: &GatewayEntry) -> Vec<String> {
+/// Notes that the entry itself does not tell: where the token goes, and problems with the URL.
+fn connection_notes(client: &ClientProfile, entry: &GatewayEntry) -> Vec<String> {
     let mut notes = Vec::new();
-    let local = server_url::parse_server_url(&link.url).ok().filter(server_url::is_loopback);
+    let local = server_url::parse_server_url(&entry.url).ok().filter(server_url::is_loopback);
     match client.connection_method() {
-        ConnectionMethod::Bridge if let Some(file) = &link.token_file => {
-            notes.push(format!("the bridge takes the token from {}", escape_for_terminal(file)));
+        ConnectionMethod::Bridge if let Some(file) = &entry.token_file => {
+            notes.push(format!("the bridge reads the token from {}", escape_for_terminal(file)));
         }
         ConnectionMethod::Http | ConnectionMethod::Bridge if client.can_read_token_env() => {
-            notes.push(format!("set {} to the token where {} starts", link.token_env, client.name));
+            notes.push(format!("set {} to the token where {} starts", entry.token_env, client.name));
         }
         ConnectionMethod::Http | ConnectionMethod::Bridge => {}
-        ConnectionMethod::PublicHttps if local.is_some() || !link.url.starts_with("https://") => notes.push(format!(
-            "it calls from elsewhere: the address must be https and reachable from the internet, and {} is not",
-            escape_for_terminal(&link.url)
+        ConnectionMethod::PublicHttps if local.is_some() || !entry.url.starts_with("https://") => notes.push(format!(
+            "it connects from outside: the URL must be https and reachable from the internet, and {} is not",
+            escape_for_terminal(&entry.url)
         )),
         ConnectionMethod::PublicHttps => {}
     }
-    if local.is_none() && link.url.starts_with("http://") {
-        notes.push("the token travels without encryption to another machine: use https".to_owned());
+    if local.is_none() && entry.url.starts_with("http://") {
+        notes.push("the token is sent unencrypted to another machine: use https".to_owned());
     }
     if !client.note.is_empty() {
         notes.push(client.note.to_owned());
@@ -187,19 +198,19 @@ fn connection_notes(client: &ClientProfile, link: &GatewayEntry) -> Vec<String> 
 
 fn connection_json(
     client: &'static ClientProfile,
-    link: &GatewayEntry,
+    entry: &GatewayEntry,
     args: &ConnectArgs,
     home: &(PathBuf, bool),
 ) -> Map<String, Value> {
-    let file = choose_location(args, client, home.clone()).ok().map(|spot| spot.file);
-    let told = json!({
-        "client": client.id, "file": file, "url": link.url, "token_env": link.token_env, "token_file": link.token_file, "entry": link.client_entry(client),
-        "snippet": config_snippet(client, link), "install": link.install_command(client), "notes": connection_notes(client, link),
+    let file = choose_location(args, client, home.clone()).ok().map(|location| location.file);
+    let result = json!({
+        "client": client.id, "file": file, "url": entry.url, "token_env": entry.token_env, "token_file": entry.token_file, "entry": entry.client_entry(client),
+        "snippet": config_snippet(client, entry), "install": entry.install_command(client), "notes": connection_notes(client, entry),
     });
-    if let Value::Object(told) = told { told } else { Map::new() }
+    if let Value::Object(result) = result { result } else { Map::new() }
 }
 
-/// This program, by its full path: programs of the desktop look in other places than a shell.
+/// Full path of this program: desktop programs search other directories than a shell does.
 pub fn own_program_path() -> String {
     std::env::current_exe().map_or_else(|_| "gatelodge".to_owned(), |path| path.display().to_string())
 }

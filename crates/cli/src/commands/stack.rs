@@ -325,7 +325,7 @@ impl StackServer {
 
     /// Why what the index knows may not be what starts.
     fn version_concern(&self) -> Option<String> {
-        let read = format!("the index has read version {}", self.version.as_deref()?);
+        let read = format!("the indexed version is {}", self.version.as_deref()?);
         match (self.version_match, &self.launched_version) {
             (VersionComparison::Same, _) => None,
             (VersionComparison::Different, Some(started)) => Some(format!("{read}, and {started} is started")),

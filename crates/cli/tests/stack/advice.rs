@@ -43,8 +43,8 @@ fn agents_that_ask_for_a_tool_are_told_of_the_version_the_namesake_and_the_publi
     };
     for (server, verdict, says) in [
         ("npm:mcp-remote@0.1.15", "ask-first", "this version is one of them"),
-        ("npm:mcp-remote@0.1.30", "connect-with-rule", "the index has read version 0.1.29, not 0.1.30"),
-        ("twins", "proceed", "say which is meant"),
+        ("npm:mcp-remote@0.1.30", "connect-with-rule", "the indexed version is 0.1.29, not 0.1.30"),
+        ("twins", "proceed", "name the source"),
     ] {
         let told = ask(server);
         assert!(told["verdict"] == verdict && told["reasons"].to_string().contains(says), "{server}: {told}");
@@ -122,7 +122,7 @@ fn programs_are_told_which_tools_are_there_only_under_a_setting() {
 fn an_index_that_is_older_than_the_programs_own_is_told_and_one_option_brings_that() {
     let house = with(&[], "2001-01-01");
     let ask = || house.run(&["catalogue", "search", "x", "--json", "--data", "d"]);
-    let says = "is of 2001-01-01, and the one that came with the program of 20";
+    let says = "is from 2001-01-01, and the built-in one from 20";
     let run = ask();
     assert_eq!((run.code, run.stderr.matches(says).count()), (0, 1), "{}", run.stderr);
     assert!(run.stderr.contains("`gatelodge catalogue update --built-in`"), "{}", run.stderr);

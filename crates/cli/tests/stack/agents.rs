@@ -173,9 +173,9 @@ fn a_version_or_an_index_that_is_not_the_one_that_was_read_is_told() {
     };
     assert_eq!(of("same").0, "proceed");
     for (name, verdict, says) in [
-        ("later", "connect-with-rule", "the index has read version 1.0.0, and 9.1 is started"),
-        ("tagged", "connect-with-rule", "the index has read version 1.0.0; whether that is the one"),
-        ("range", "connect-with-rule", "the index has read version 1.0.0; whether that is the one"),
+        ("later", "connect-with-rule", "the indexed version is 1.0.0, and 9.1 is started"),
+        ("tagged", "connect-with-rule", "the indexed version is 1.0.0; the version that starts is not known"),
+        ("range", "connect-with-rule", "the indexed version is 1.0.0; the version that starts is not known"),
         ("option", "ask-first", "a guess by its command and variables"),
         ("variable", "ask-first", "a guess by its command and variables"),
         ("registry", "ask-first", "a guess by its command and variables"),

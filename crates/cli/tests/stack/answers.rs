@@ -31,7 +31,7 @@ fn a_server_of_many_tools_is_told_in_parts_the_riskiest_first() {
     assert_eq!((second["tools"].as_array().unwrap().len(), &second["next_skip"]), (100, &json!(125)));
     assert!(last.get("next_skip").is_none() && last["tools"].as_array().unwrap().len() == 10, "{last}");
     // These changes are others than those that the cursor is of.
-    assert!(answers[3]["result"]["isError"] == true && answers[3].to_string().contains("begin again with 0"));
+    assert!(answers[3]["result"]["isError"] == true && answers[3].to_string().contains("start again with 0"));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn agents_are_told_that_another_version_is_meant_than_was_read() {
         ],
     );
     let of = |at: usize| answered(&answers[at]);
-    let other = "the index has read version 1.0.0, not 9.9.9";
+    let other = "the indexed version is 1.0.0, not 9.9.9";
     for own in [&of(0), &of(1)["servers"][0]] {
         assert!(own["verdict"] == "connect-with-rule" && own["reasons"].to_string().contains(other), "{own}");
     }

@@ -19,7 +19,7 @@ fn a_server_is_shown_with_its_grade_its_tools_and_a_policy_that_loads() {
     }
     let run = house.run(&["catalogue", "show", "@example/gihtub", "--index", "i.glx"]);
     assert!(
-        run.code == 1 && run.stderr.contains("`npm:@example/github` 1.0.0, which is another package"),
+        run.code == 1 && run.stderr.contains("`npm:@example/github` 1.0.0 is a different package"),
         "{}",
         run.stderr
     );
@@ -47,7 +47,7 @@ fn a_tool_that_is_there_only_under_a_setting_is_shown_as_such() {
 #[test]
 fn a_version_that_was_not_read_is_told_by_show() {
     let house = with_index();
-    let says = "the index has read version 1.0.0, not 9.9.9";
+    let says = "the indexed version is 1.0.0, not 9.9.9";
     let run = house.run(&["catalogue", "show", "npm:@example/files@9.9.9", "--json", "--index", "i.glx"]);
     assert!(run.code == 0 && told(&run)["unread"] == says && run.stderr.contains(says), "{}", run.stderr);
     let run = house.run(&["catalogue", "show", "npm:@example/files@1.0.0", "--index", "i.glx"]);

@@ -14,12 +14,12 @@ fn precheck_gives_advice_with_a_rule_and_never_says_safe() {
         ("notes", 0, "pypi:notes: connect-with-rule"),
         ("notes", 0, "of a `notes` of npm nothing is known"),
         ("mail", 0, "connect-with-rule"),
-        ("npm:@example/github@2.0.0", 0, "the index has read version 1.0.0, not 2.0.0"),
+        ("npm:@example/github@2.0.0", 0, "the indexed version is 1.0.0, not 2.0.0"),
         ("pypi:notes==1.0.0", 0, "pypi:notes: proceed"),
         ("notes@1.0.0", 0, "pypi:notes: connect-with-rule"),
         ("notes@1.0.0", 0, "of a `notes` of npm nothing is known"),
         ("notes==9.0", 0, "pypi:notes: connect-with-rule"),
-        ("@example/githubb", 1, "`npm:@example/github` 1.0.0 has a name like this one"),
+        ("@example/githubb", 1, "`npm:@example/github` 1.0.0 has a similar name"),
         ("nobody-knows-this-one", 1, "ask-first"),
         ("https://example.com/mcp?key=hunter2secret", 1, "ask-first"),
     ] {
@@ -38,7 +38,7 @@ fn precheck_gives_advice_with_a_rule_and_never_says_safe() {
     assert!(run.code == 1 && !run.stdout.contains(SECRET));
     // A version inside the identifier is one that is meant, too.
     for (package, says) in [
-        (r#""identifier": "@example/files@9.9.9""#, "the index has read version 1.0.0, not 9.9.9"),
+        (r#""identifier": "@example/files@9.9.9""#, "the indexed version is 1.0.0, not 9.9.9"),
         (r#""identifier": "@example/files@9.9.9", "version": "1.0.0""#, "whether that is the one that is meant"),
         (r#""identifier": "@example/files@1.0.0", "version": "1.0.0""#, "proceed"),
     ] {

@@ -119,7 +119,7 @@ fn changes_that_cannot_be_read_or_are_of_another_index_are_told_as_such() {
     };
     assert_eq!(answered(&json!({"result": ask("")}))["events"].as_array().unwrap().len(), 3);
     let named = ask("--index i.glx");
-    assert!(named["isError"] == true && named.to_string().contains("no changes are kept of this index"), "{named}");
+    assert!(named["isError"] == true && named.to_string().contains("changes are not recorded for an index"), "{named}");
     // A folder in the log's place cannot be read.
     std::fs::remove_file(house.path("d/catalogue-changes.jsonl")).unwrap();
     assert_eq!(answered(&json!({"result": ask("")}))["events"], json!([]));

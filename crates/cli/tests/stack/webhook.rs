@@ -130,7 +130,11 @@ fn no_event_is_lost_or_skipped_where_an_address_fails() {
     let received = receive(listener, &[200, 500]);
     let run = post(&house, &url, &["--retries", "0"]);
     assert_eq!(run.code, 4);
-    assert!(run.stderr.contains("behind cursor 100: it answers 500; 100 events were taken before"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("after cursor 100: it responded with 500; 100 events delivered before"),
+        "{}",
+        run.stderr
+    );
     let first = received.join().unwrap();
     let received = receive(again, &[503, 200, 200]);
     let run = post(&house, &url, &["--retries", "1"]);
@@ -165,7 +169,7 @@ fn what_cannot_be_posted_is_told_and_no_event_counts_as_taken() {
     let args = ["catalogue", "changes", "--post", &url, "--secret-file", "short", "--data", "d"];
     let run = house.run(&args);
     assert!(
-        run.code == 2 && run.stderr.contains("less than 16 bytes") && !run.stderr.contains(SECRET),
+        run.code == 2 && run.stderr.contains("shorter than 16 bytes") && !run.stderr.contains(SECRET),
         "{}",
         run.stderr
     );

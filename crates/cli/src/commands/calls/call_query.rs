@@ -1,4 +1,5 @@
-//! Finding the newest calls: the log is read once, from its end, a page at a time, and no further than needed.
+//! Finds the newest calls. Reads the log backwards from its end, one page at a time, and stops as soon as enough calls
+//! are found.
 
 use std::collections::HashMap;
 
@@ -7,34 +8,34 @@ use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallRecord, Ledger, Rec
 
 use crate::cli::CallsArgs;
 
-/// How many rows are read at a time.
+/// Rows per read.
 const PAGE_ROWS: usize = 500;
 
-/// Which calls are wanted.
+/// Filter and limit for logged calls.
 #[derive(Debug)]
 pub struct CallQuery {
     filter: CallLogFilter,
-    /// Also what no rule speaks of.
+    /// Also returns calls that no rule covers.
     includes_passed: bool,
-    /// How many at most.
+    /// Maximum number of calls.
     max_calls: usize,
 }
 
-/// A call: its first row, and the one that says how it ended.
+/// A call: its first row and, if there is one, its outcome row.
 #[derive(Debug)]
 pub struct LoggedCall {
     pub row: CallLogRow,
     pub outcome: Option<CallLogRow>,
 }
 
-/// What was found.
+/// Result of [`newest_calls`].
 #[derive(Debug, Default)]
 pub struct CallQueryResult {
-    /// The calls, oldest first.
+    /// Calls, oldest first.
     pub calls: Vec<LoggedCall>,
-    /// The number of the last row that was looked at.
+    /// Sequence number of the chain head when the query began.
     pub last_seq: u64,
-    /// How many rows were read for it.
+    /// Rows read by the query.
     pub rows_read: usize,
 }
 
@@ -51,32 +52,32 @@ impl CallQuery {
         Self { filter, includes_passed: args.all, max_calls: args.last }
     }
 
-    /// Whatever a filter admits.
+    /// Every call that passes `filter`.
     #[cfg(test)]
     pub fn all(filter: CallLogFilter) -> Self {
         Self { filter, includes_passed: true, max_calls: usize::MAX }
     }
 
-    /// Whether a call that begins with this row is wanted.
+    /// Whether a call that begins with this row matches.
     pub fn matches(&self, row: &CallLogRow) -> bool {
         (self.includes_passed || row.record.kind != RecordKind::Unchecked) && self.filter.admits(row)
     }
 }
 
-/// Finds the newest calls. An outcome has only the call's id; going back, it comes before its intent, and waits there.
-pub async fn newest_calls(ledger: &dyn Ledger, wanted: &CallQuery) -> Result<CallQueryResult> {
+/// Finds the newest calls. Reading backwards, an outcome comes before its intent; it is held by call id until then.
+pub async fn newest_calls(ledger: &dyn Ledger, query: &CallQuery) -> Result<CallQueryResult> {
     let mut found = CallQueryResult { last_seq: ledger.head().await?.seq, ..CallQueryResult::default() };
-    // Outcomes whose intents are further back: no more than there were calls in flight at that moment.
+    // Outcomes with an intent further back; at most as many as there were calls in flight at that moment.
     let mut outcomes: HashMap<CallId, CallLogRow> = HashMap::new();
     let mut before = Some(found.last_seq.saturating_add(1));
-    while found.calls.len() < wanted.max_calls {
+    while found.calls.len() < query.max_calls {
         let page = ledger.rows(CallLogFilter { before, limit: PAGE_ROWS, ..CallLogFilter::default() }).await?;
         found.rows_read += page.len();
         before = page.first().map(|row| row.seq);
         if before.is_none() {
-            // Of these the intents are removed already.
-            let alone = outcomes.into_values().filter(|row| wanted.matches(row));
-            found.calls.extend(alone.map(|row| LoggedCall { row, outcome: None }));
+            // The intents of these outcomes were pruned.
+            let orphans = outcomes.into_values().filter(|row| query.matches(row));
+            found.calls.extend(orphans.map(|row| LoggedCall { row, outcome: None }));
             break;
         }
         for row in page.into_iter().rev() {
@@ -85,19 +86,19 @@ pub async fn newest_calls(ledger: &dyn Ledger, wanted: &CallQuery) -> Result<Cal
                 continue;
             }
             let outcome = outcomes.remove(&row.record.call);
-            if wanted.matches(&row) && found.calls.len() < wanted.max_calls {
+            if query.matches(&row) && found.calls.len() < query.max_calls {
                 found.calls.push(LoggedCall { row, outcome });
             }
         }
     }
     found.calls.sort_by_key(|call| std::cmp::Reverse(call.row.seq));
-    found.calls.truncate(wanted.max_calls);
+    found.calls.truncate(query.max_calls);
     found.calls.reverse();
     Ok(found)
 }
 
 impl LoggedCall {
-    /// The call in one record: what it was, and how it ended.
+    /// Merges the outcome into the first row's record.
     pub fn merged_record(&self) -> CallRecord {
         let mut record = self.row.record.clone();
         if let Some(CallLogRow { record: outcome, .. }) = &self.outcome {
@@ -126,8 +127,8 @@ mod tests {
 
     const CALLS: usize = 20_000;
 
-    /// A log in which each call has two rows, and calls overlap: the outcome of one stands behind the next two intents.
-    async fn filled() -> MemoryStore {
+    /// A log with two rows per call and overlapping calls: each outcome follows the next two intents.
+    async fn filled_store() -> MemoryStore {
         let at: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");
         let store = MemoryStore::new(Arc::new(ManualClock::at(at)));
         let id = |number: usize| {
@@ -152,14 +153,14 @@ mod tests {
         store
     }
 
-    fn wanted(last: usize) -> CallQuery {
+    fn query_last(last: usize) -> CallQuery {
         CallQuery { filter: CallLogFilter::default(), includes_passed: false, max_calls: last }
     }
 
     #[tokio::test]
-    async fn the_newest_calls_are_found_without_reading_the_log() {
-        let store = filled().await;
-        let found = newest_calls(&store, &wanted(50)).await.expect("calls");
+    async fn newest_calls_are_found_without_reading_the_whole_log() {
+        let store = filled_store().await;
+        let found = newest_calls(&store, &query_last(50)).await.expect("calls");
         assert_eq!(found.calls.len(), 50);
         assert!(found.calls.iter().all(|call| !call.is_open()), "each has its outcome");
         assert!(found.calls.is_sorted_by_key(|call| call.row.seq));
@@ -168,10 +169,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn however_many_calls_are_asked_for_each_row_is_read_once() {
-        let store = filled().await;
+    async fn large_query_reads_each_row_once() {
+        let store = filled_store().await;
         let filter = CallLogFilter { grant: Some("rare".into()), ..CallLogFilter::default() };
-        let found = newest_calls(&store, &CallQuery { filter, ..wanted(1_000) }).await.expect("calls");
+        let found = newest_calls(&store, &CallQuery { filter, ..query_last(1_000) }).await.expect("calls");
         assert_eq!(found.calls.len(), CALLS / 1_000);
         assert!(found.calls.iter().all(|call| !call.is_open()), "each has its outcome");
         assert_eq!(found.rows_read, 2 * CALLS);

@@ -1,24 +1,25 @@
-//! A call as people read it.
+//! Text form of a logged call.
 
 use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
 
+use crate::commands::time_text::{duration_text, local_time};
 use crate::diagnostic_report::escape_for_terminal;
 
-/// A call on one line, and why on the next.
+/// Formats a call on one line, and the reason for its refusal or failure on the next.
 pub fn call_text(record: &CallRecord) -> String {
     let word = |text: Option<&str>| escape_for_terminal(text.unwrap_or("-"));
-    let at = record.at.strftime("%Y-%m-%d %H:%M:%S");
+    let at = local_time(record.at);
     let server = record.server.as_ref().map_or("-", |server| server.as_str());
     let target = record.target.as_deref().or(record.method.as_deref());
-    let (who, what) = (word(record.label.as_deref()), word(target));
-    let mut out = format!("{at}Z  {who}  {server}/{what}  {}  {}\n", outcome_summary(record), record.call);
+    let (grant, target) = (word(record.label.as_deref()), word(target));
+    let mut out = format!("{at}  {grant}  {server}/{target}  {}  {}\n", outcome_summary(record), record.call);
     if let Some(why) = reason_text(record) {
         out.push_str(&format!("  {}\n", escape_for_terminal(&why)));
     }
     out
 }
 
-/// How the call went, in a few words.
+/// Outcome of a call, in a few words.
 fn outcome_summary(record: &CallRecord) -> String {
     let sent = || {
         let time = record.timings.map(|timings| format!(" in {:.1} ms", timings.upstream as f64 / 1_000.0));
@@ -41,15 +42,15 @@ fn outcome_text(outcome: CallOutcome) -> &'static str {
     match outcome {
         CallOutcome::Ok => "ok",
         CallOutcome::ToolError => "the tool failed",
-        CallOutcome::Error => "the server gave an error",
-        CallOutcome::NotSent => "not sent, charges given back",
-        CallOutcome::Timeout => "no answer in time",
-        CallOutcome::ConnectionLost => "the connection broke",
+        CallOutcome::Error => "the server returned an error",
+        CallOutcome::NotSent => "not sent, charges released",
+        CallOutcome::Timeout => "timed out",
+        CallOutcome::ConnectionLost => "connection lost",
         CallOutcome::Cancelled => "cancelled",
     }
 }
 
-/// Why it was refused, would have been, or failed: code, rule, and what the caller was told.
+/// Why the call was refused, would have been refused, or failed: code, rule, policy, and the message to the client.
 fn reason_text(record: &CallRecord) -> Option<String> {
     let code = record.code.as_deref()?;
     let rule = record.rule.as_deref().map(|rule| format!(" by {rule}")).unwrap_or_default();
@@ -58,10 +59,11 @@ fn reason_text(record: &CallRecord) -> Option<String> {
         format!(" of `{policy}`{version}")
     });
     let message = record.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
-    // What the caller was told says it already, in words; it is not said twice.
-    let untold = record.retry_after_seconds.filter(|_| !message.contains("room again"));
-    let room = untold.map(|seconds| format!("; room again in {seconds} s")).unwrap_or_default();
-    Some(format!("{code}{rule}{}{message}{room}", policy.unwrap_or_default()))
+    // The message usually says it already. Older records say "room again in".
+    let is_in_message = ["resets in", "room again"].iter().any(|words| message.contains(words));
+    let retry = record.retry_after_seconds.filter(|_| !is_in_message);
+    let retry = retry.map(|seconds| format!("; resets in {}", duration_text(seconds))).unwrap_or_default();
+    Some(format!("{code}{rule}{}{message}{retry}", policy.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -71,14 +73,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_stopped_by_a_limit_says_when_there_is_room() {
+    fn call_refused_by_a_limit_says_once_when_the_limit_resets() {
         let at = "2026-11-15T12:00:00Z".parse().expect("a time");
         let mut record = CallRecord::new(RecordKind::Refused, CallId::new(at, [7; 10]), at);
         record.code = Some("limit".into());
-        assert!(!call_text(&record).contains("room again"));
-        record.retry_after_seconds = Some(3_600);
-        assert!(call_text(&record).ends_with("  limit; room again in 3600 s\n"), "{}", call_text(&record));
-        record.message = Some("2 per day, room again in 3600 s".into());
-        assert_eq!(call_text(&record).matches("room again").count(), 1);
+        assert!(!call_text(&record).contains("resets in"));
+        record.retry_after_seconds = Some(65_355);
+        assert!(call_text(&record).ends_with("  limit; resets in 18 h 9 min\n"), "{}", call_text(&record));
+        record.message = Some("2 per day, resets in 18 h 9 min".into());
+        assert_eq!(call_text(&record).matches("resets in").count(), 1);
+        record.message = Some("2 per day, room again in 65355 s".into());
+        assert_eq!(call_text(&record).matches("resets in").count(), 0, "older records");
     }
 }

@@ -1,4 +1,4 @@
-//! `calls --follow`: calls as they come. Only rows behind the last look are read.
+//! `calls --follow`: prints calls as they are logged. Polls the log for rows after the last one read.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::{print_call, print_row};
 use crate::admin_context::AdminContext;
 use crate::stdout_output;
 
-/// How often the log is looked at.
+/// Interval between reads of the log.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// After so many looks a call is shown without its outcome.
+/// Number of polls after which a call is printed without its outcome.
 const MAX_POLLS_WITHOUT_OUTCOME: u32 = 8;
-/// The most calls whose outcomes are waited for; beyond, the oldest is forgotten.
+/// Maximum number of calls that wait for their outcome; the oldest is dropped first.
 const MAX_UNFINISHED_CALLS: usize = 4_096;
 
-/// Calls without an outcome so far, oldest first.
+/// Calls that have no outcome yet, oldest first.
 struct UnfinishedCallList {
     calls: VecDeque<UnfinishedCall>,
     json: bool,
@@ -30,24 +30,24 @@ struct UnfinishedCall {
     is_printed: bool,
 }
 
-/// Shows calls until interrupted, beginning behind what was found.
-pub async fn follow_calls(desk: &AdminContext, wanted: &CallQuery, json: bool, found: CallQueryResult) -> Result<()> {
+/// Prints calls until interrupted, starting after the rows that `found` covers.
+pub async fn follow_calls(ctx: &AdminContext, query: &CallQuery, json: bool, found: CallQueryResult) -> Result<()> {
     let mut seen = found.last_seq;
     let mut open = UnfinishedCallList { calls: VecDeque::new(), json };
-    let told = found.calls.into_iter().filter(LoggedCall::is_open);
-    told.for_each(|call| open.add_unfinished(UnfinishedCall { row: call.row, polls: 0, is_printed: true }));
-    let mut looks = tokio::time::interval(LOG_POLL_INTERVAL);
+    let printed = found.calls.into_iter().filter(LoggedCall::is_open);
+    printed.for_each(|call| open.add_unfinished(UnfinishedCall { row: call.row, polls: 0, is_printed: true }));
+    let mut polls = tokio::time::interval(LOG_POLL_INTERVAL);
     loop {
         tokio::select! {
-            _ = looks.tick() => {}
+            _ = polls.tick() => {}
             interrupted = tokio::signal::ctrl_c() => return Ok(interrupted?),
         }
         loop {
-            let page = desk.stores.ledger.page_after(seen).await?;
+            let page = ctx.stores.ledger.page_after(seen).await?;
             let Some(last) = page.last() else { break };
             seen = last.seq;
             for row in &page {
-                open.add_row(row.parse_call_row()?, wanted)?;
+                open.add_row(row.parse_call_row()?, query)?;
             }
         }
         open.print_overdue()?;
@@ -58,15 +58,15 @@ pub async fn follow_calls(desk: &AdminContext, wanted: &CallQuery, json: bool, f
 }
 
 impl UnfinishedCallList {
-    /// Takes the next row of the log.
-    fn add_row(&mut self, row: CallLogRow, wanted: &CallQuery) -> Result<()> {
+    /// Processes the next row of the log.
+    fn add_row(&mut self, row: CallLogRow, query: &CallQuery) -> Result<()> {
         if row.record.kind == RecordKind::Outcome {
-            return self.print_outcome(row, wanted);
+            return self.print_outcome(row, query);
         }
-        if !wanted.matches(&row) {
+        if !query.matches(&row) {
             return Ok(());
         }
-        // The outcome is a moment behind, and the two are shown together.
+        // The outcome usually follows within milliseconds; both are printed as one call.
         if row.record.kind != RecordKind::Intent {
             return print_row(&row, self.json);
         }
@@ -74,12 +74,12 @@ impl UnfinishedCallList {
         Ok(())
     }
 
-    /// Shows how a call ended that is wanted, or was shown before.
-    fn print_outcome(&mut self, outcome: CallLogRow, wanted: &CallQuery) -> Result<()> {
+    /// Prints the outcome of a call that matches the query or was printed before.
+    fn print_outcome(&mut self, outcome: CallLogRow, query: &CallQuery) -> Result<()> {
         let place = self.calls.iter().position(|waiting| waiting.row.record.call == outcome.record.call);
         match place.and_then(|place| self.calls.remove(place)) {
             Some(waiting) => print_call(&LoggedCall { row: waiting.row, outcome: Some(outcome) }, self.json),
-            None if wanted.matches(&outcome) => print_row(&outcome, self.json),
+            None if query.matches(&outcome) => print_row(&outcome, self.json),
             None => Ok(()),
         }
     }
@@ -91,7 +91,7 @@ impl UnfinishedCallList {
         }
     }
 
-    /// Shows what has waited long enough.
+    /// Prints calls that have waited long enough for their outcome.
     fn print_overdue(&mut self) -> Result<()> {
         for waiting in self.calls.iter_mut().filter(|waiting| !waiting.is_printed) {
             waiting.polls += 1;
@@ -116,32 +116,32 @@ mod tests {
     }
 
     #[test]
-    fn a_call_waits_for_its_outcome_and_is_forgotten_with_it() {
-        let wanted = CallQuery::all(CallLogFilter { grant: Some("ci".into()), ..CallLogFilter::default() });
+    fn call_waits_for_its_outcome_and_is_then_dropped() {
+        let query = CallQuery::all(CallLogFilter { grant: Some("ci".into()), ..CallLogFilter::default() });
         let mut open = UnfinishedCallList { calls: VecDeque::new(), json: false };
         let mut mine = row(1, RecordKind::Intent, 1);
         mine.record.label = Some("ci".into());
-        open.add_row(mine, &wanted).expect("taken");
-        open.add_row(row(2, RecordKind::Intent, 2), &wanted).expect("not wanted");
-        assert_eq!(open.calls.len(), 1, "only what is wanted is waited for");
-        (1..MAX_POLLS_WITHOUT_OUTCOME).for_each(|_| open.print_overdue().expect("a look"));
+        open.add_row(mine, &query).expect("taken");
+        open.add_row(row(2, RecordKind::Intent, 2), &query).expect("not wanted");
+        assert_eq!(open.calls.len(), 1, "only matching calls wait");
+        (1..MAX_POLLS_WITHOUT_OUTCOME).for_each(|_| open.print_overdue().expect("a poll"));
         assert!(!open.calls[0].is_printed);
-        open.print_overdue().expect("a look");
+        open.print_overdue().expect("a poll");
         assert!(open.calls[0].is_printed, "shown without its outcome");
         let mut outcome = row(3, RecordKind::Outcome, 1);
         outcome.record.outcome = Some(CallOutcome::Ok);
-        open.add_row(outcome, &wanted).expect("settled");
+        open.add_row(outcome, &query).expect("settled");
         assert!(open.calls.is_empty());
     }
 
     #[test]
-    fn calls_that_never_end_are_bounded() {
-        let wanted = CallQuery::all(CallLogFilter::default());
+    fn number_of_unfinished_calls_is_limited() {
+        let query = CallQuery::all(CallLogFilter::default());
         let mut open = UnfinishedCallList { calls: VecDeque::new(), json: true };
         for seq in 1..=MAX_UNFINISHED_CALLS as u64 + 10 {
             open.add_unfinished(UnfinishedCall { row: row(seq, RecordKind::Intent, 0), polls: 0, is_printed: true });
         }
         assert_eq!((open.calls.len(), open.calls[0].row.seq), (MAX_UNFINISHED_CALLS, 11));
-        assert!(wanted.matches(&row(1, RecordKind::Intent, 0)));
+        assert!(query.matches(&row(1, RecordKind::Intent, 0)));
     }
 }

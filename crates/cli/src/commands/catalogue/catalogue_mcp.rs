@@ -1,5 +1,5 @@
-//! `catalogue mcp`: the catalogue as an MCP server over the standard streams. One message at a time: each answer is a look
-//! into memory.
+//! `catalogue mcp`: serves the catalogue as an MCP server over stdio. Handles one message at a time, because every
+//! response is computed from memory.
 
 mod catalogue_methods;
 mod catalogue_tools;
@@ -16,12 +16,12 @@ use crate::exit_code::CommandExitCode;
 use catalogue_tools::CatalogueServer;
 
 pub fn run(args: &CatalogueMcpArgs) -> Result<CommandExitCode> {
-    // Where there is no directory to keep them in, nothing has changed yet.
+    // Without a data directory there are no recorded changes.
     let changes = index_access::index_paths(&args.index_source.store).ok().map(|(index, changes)| {
         index_access::publish_staged_changes(&index, &changes);
         changes
     });
-    let desk = CatalogueServer {
+    let catalogue = CatalogueServer {
         index: index_access::open_index(&args.index_source)?,
         change_log: changes,
         is_custom_index: args.index_source.index.is_some(),
@@ -37,18 +37,18 @@ pub fn run(args: &CatalogueMcpArgs) -> Result<CommandExitCode> {
             return Ok(CommandExitCode::Success);
         }
         let is_whole = line.ends_with(b"\n") || read as u64 <= max;
-        let said = match (is_rest, is_whole) {
-            // What is too long is told once, at its end, and the rest of it dropped.
-            (false, true) => catalogue_methods::answer(&desk, line.trim_ascii_end()),
+        let response = match (is_rest, is_whole) {
+            // A message that is too long is dropped and reported once, at its end.
+            (false, true) => catalogue_methods::handle_line(&catalogue, line.trim_ascii_end()),
             (_, false) => None,
             (true, true) => {
-                let what = format!("a message has more than {max} bytes");
-                Some(error_response(None, code::INVALID_REQUEST, &what, None))
+                let message = format!("the message is longer than {max} bytes");
+                Some(error_response(None, code::INVALID_REQUEST, &message, None))
             }
         };
         is_rest = !is_whole;
-        if let Some(said) = said {
-            let written = writeln!(output, "{}", to_single_line(&said)).and_then(|()| output.flush());
+        if let Some(response) = response {
+            let written = writeln!(output, "{}", to_single_line(&response)).and_then(|()| output.flush());
             if written.is_err() {
                 // The client has gone.
                 return Ok(CommandExitCode::Success);

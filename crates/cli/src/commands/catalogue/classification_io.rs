@@ -1,4 +1,4 @@
-//! Tools that were told, among their siblings, and what is known of each.
+//! Reads tool definitions and prints their classification.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,38 +12,36 @@ use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::source_file::{self, NamedSource};
 
-/// Reads what is to be classified.
+/// Reads a file of tool definitions, at most 64 MiB.
 pub fn read_tool_definitions(path: &Path) -> Result<NamedSource> {
     let source =
         source_file::try_read_reply(path).map_err(|error| UsageError(format!("{}; {}", error.message, error.help)))?;
     if source.text.len() > JsonLimits::REPLY.max_bytes {
-        return Err(UsageError(format!(
-            "`{}` is larger than 64 MiB; give it in parts",
-            escape_for_terminal(&source.name)
-        ))
-        .into());
+        return Err(
+            UsageError(format!("`{}` is larger than 64 MiB; split it", escape_for_terminal(&source.name))).into()
+        );
     }
     Ok(source)
 }
 
-/// The servers of some tools, by family.
+/// Groups tools by server key, because the other tools of a server are part of each tool's context.
 pub fn group_servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> BTreeMap<String, ServerContext> {
-    let mut families: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
+    let mut groups: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
     for item in tools {
-        let family = families.entry(item.server_key()).or_insert_with(|| (item.server.to_string(), Vec::new()));
-        family.1.push(&item.tool.name);
+        let group = groups.entry(item.server_key()).or_insert_with(|| (item.server.to_string(), Vec::new()));
+        group.1.push(&item.tool.name);
     }
-    families.into_iter().map(|(family, (name, tools))| (family, ServerContext::new(&name, None, tools))).collect()
+    groups.into_iter().map(|(group, (name, tools))| (group, ServerContext::new(&name, None, tools))).collect()
 }
 
-/// Tells what is no tool.
+/// Prints the entries that are not valid tool definitions.
 pub fn report_errors(errors: &[ReadToolError]) {
     report_messages(errors.iter().map(ToString::to_string).collect());
 }
 
-/// The same, each in its own words.
+/// Prints one `not classified` line for each message.
 pub fn report_messages(errors: Vec<String>) {
-    /// Nobody reads more.
+    /// More lines would not be read.
     const MAX_PRINTED_ERRORS: usize = 20;
     for error in errors.iter().take(MAX_PRINTED_ERRORS) {
         print_stderr(&format!("not classified: {}", escape_for_terminal(error)));
@@ -53,7 +51,7 @@ pub fn report_messages(errors: Vec<String>) {
     }
 }
 
-/// All that is known of a tool, for programs.
+/// Classification of a tool, for `--json`.
 pub fn classification_json(server: &str, tool: &ToolSpec<'_>, known: &Classification) -> Result<Value> {
     let mut all = json!({"server": server, "name": tool.name});
     if let (Value::Object(all), Value::Object(known)) = (&mut all, serde_json::to_value(known)?) {
@@ -62,9 +60,9 @@ pub fn classification_json(server: &str, tool: &ToolSpec<'_>, known: &Classifica
     Ok(all)
 }
 
-/// A line of a table, for people.
+/// Table row of a tool.
 pub fn classification_row(tool: &ToolSpec<'_>, known: &Classification) -> Vec<String> {
-    let why = known.evidence.first().cloned().unwrap_or_else(|| "nothing in its definition says".to_owned());
+    let why = known.evidence.first().cloned().unwrap_or_else(|| "its definition has no evidence".to_owned());
     let confidence = format!("{:.2}", known.confidence);
     let (level, category) = (known.level.as_str().to_owned(), known.qualified_category_name());
     let why = if known.optional { format!("{why}; only under a setting") } else { why };

@@ -1,4 +1,4 @@
-//! `catalogue classify`: one line for each tool.
+//! `catalogue classify`: classifies tool definitions from a file, one line for each tool.
 
 use anyhow::Result;
 use gatelodge_catalogue::{ReadToolError, ServerContext, ToolEntry, classify, read_tools};
@@ -21,22 +21,22 @@ pub fn run(args: &ClassifyToolsArgs) -> Result<CommandExitCode> {
     }
     let servers = classification_io::group_servers(items.iter().flatten());
     let (mut out, mut rows, mut errors) = (String::new(), Vec::new(), Vec::new());
-    let nobody = ServerContext::default();
+    let unknown_server = ServerContext::default();
     for item in items {
         match item {
             Ok(item) => {
-                let answer = classify(&item.tool, servers.get(&item.server_key()).unwrap_or(&nobody));
+                let classification = classify(&item.tool, servers.get(&item.server_key()).unwrap_or(&unknown_server));
                 match args.json {
                     true => out.push_str(&stdout_output::json_line(&classification_io::classification_json(
                         &item.server,
                         &item.tool,
-                        &answer,
+                        &classification,
                     )?)?),
-                    false => rows.push(classification_io::classification_row(&item.tool, &answer)),
+                    false => rows.push(classification_io::classification_row(&item.tool, &classification)),
                 }
             }
             Err(error) => {
-                // Each tool that was told gets its line, also where there is no answer.
+                // Every entry of the input gets a line, also one that cannot be classified.
                 if args.json {
                     out.push_str(&stdout_output::json_line(&json!({"line": error.number, "error": error.why}))?);
                 }

@@ -1,7 +1,8 @@
-//! The changes that are kept beside the index: a line each, with a number that is the cursor of whoever reads them.
+//! Change feed of the package index: a file of JSON lines next to it, each with a sequence number that readers use as a
+//! cursor.
 //!
-//! Servers that people use are few among many, so each server that changed is told, and its gravest changes one by one.
-//! What is more than that is counted for the server.
+//! A reader uses few of the indexed servers, so no changed server may be missing: its most severe changes get a line
+//! each, and the rest are counted in one line for the server.
 
 mod index_change_page;
 
@@ -18,34 +19,35 @@ use serde_json::Value;
 use crate::source_file;
 pub use index_change_page::{IndexChangePage, events_after};
 
-/// Lines that are kept; the oldest go first.
+/// Maximum number of lines; the oldest are dropped first.
 const MAX_FEED_LINES: usize = 80_000;
-/// Lines that one update adds.
+/// Maximum number of lines that one update adds.
 const MAX_ADDED_LINES: usize = 40_000;
-/// How many changes of a server are told one by one: the first of these with which all fit.
+/// Candidates for the number of changes listed per server; the first one with which all changes fit is used.
 const CHANGES_PER_SERVER_STEPS: [usize; 6] = [50, 20, 10, 4, 1, 0];
-/// Bytes that are kept; the oldest lines go first.
+/// Maximum size of the file; the oldest lines are dropped first.
 const MAX_FEED_BYTES: usize = 64 << 20;
 
-/// What became of changes.
+/// Counts of what [`stage_changes`] wrote and dropped.
 #[derive(Debug, Default, Serialize)]
 pub struct FeedUpdateSummary {
     /// Tools that changed.
     pub changes: usize,
     /// Servers with such tools.
     pub servers: usize,
-    /// Tools that are told one by one.
+    /// Tools that have a line of their own.
     #[serde(rename = "told")]
     pub listed: usize,
-    /// Tools that are counted for their server.
+    /// Tools that are only counted in a line of their server.
     pub counted: usize,
-    /// Tools that are in neither.
+    /// Tools that are neither listed nor counted.
     pub left_out: usize,
-    /// Older lines that made room.
+    /// Older lines that were dropped.
     pub dropped: usize,
 }
 
-/// Adds what changed between two indexes to what is kept: beside it, until the new index, which has this hash, is in use.
+/// Writes the feed with the changes between two indexes to a staging file that is named after the new index's hash.
+/// [`publish_staged`] replaces the feed with it once the new index is installed.
 pub fn stage_changes(
     log: &Path,
     date: &str,
@@ -66,23 +68,23 @@ pub fn stage_changes(
     let mut cursor = before.iter().filter_map(|line| line_cursor(line)).max().unwrap_or_default();
     let (mut added, mut count) = (String::new(), 0);
     for server in index_changes(old, new) {
-        let told = server.first_changes(each);
+        let listed = server.first_changes(each);
         let mut own = String::new();
-        for (change, cursor) in told.iter().zip(cursor + 1..) {
+        for (change, cursor) in listed.iter().zip(cursor + 1..) {
             write_line(&mut own, cursor, date, &serde_json::to_value(change)?);
         }
-        if count + told.len() > MAX_ADDED_LINES || added.len() + own.len() > MAX_FEED_BYTES {
+        if count + listed.len() > MAX_ADDED_LINES || added.len() + own.len() > MAX_FEED_BYTES {
             kept.left_out += server.len();
             continue;
         }
-        for change in &told {
+        for change in &listed {
             match change.counts.values().sum::<usize>() {
                 0 => kept.listed += 1,
                 more => kept.counted += more,
             }
         }
-        cursor += told.len() as u64;
-        count += told.len();
+        cursor += listed.len() as u64;
+        count += listed.len();
         added.push_str(&own);
     }
     let (mut lines, mut bytes) = (MAX_FEED_LINES.saturating_sub(count), MAX_FEED_BYTES - added.len());
@@ -101,16 +103,16 @@ pub fn stage_changes(
     Ok(kept)
 }
 
-/// Puts changes that wait for the index in use into the feed. An update that was killed may have left them.
+/// Replaces the feed with the staged one of the index with this hash. A killed update may have left it unpublished.
 pub fn publish_staged(log: &Path, hash: &str) -> io::Result<()> {
     match fs::rename(staged_path(log, hash), log) {
-        // Somebody else did, or there are none.
+        // Another process published it, or nothing is staged.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         done => done,
     }
 }
 
-/// Drops what updates left that were killed. Only for who holds the lock of updates.
+/// Removes files that killed updates left. The caller must hold the update lock.
 pub fn remove_stale_files(index: &Path, log: &Path) {
     let names = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (index_name, log_name) = (names(index), names(log));
@@ -121,33 +123,33 @@ pub fn remove_stale_files(index: &Path, log: &Path) {
             .any(|own| name.strip_prefix(own.as_str()).is_some_and(|rest| rest.starts_with(".new-")));
         let is_draft = is_new || name.starts_with(&pending_changes_file(""));
         if is_draft {
-            // What stays is in nobody's way.
+            // A file that cannot be removed does no harm.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Where changes wait for the index that has this hash.
+/// Path of the staged feed for the index with this hash.
 fn staged_path(log: &Path, hash: &str) -> PathBuf {
     log.with_file_name(pending_changes_file(hash))
 }
 
-/// The lines that are kept, the oldest first. Of a file that is longer than what we write, the oldest are not read: what
-/// is new is told in any case.
+/// Reads the lines, oldest first. Skips the oldest lines of a file larger than [`MAX_FEED_BYTES`], so that new changes
+/// are always returned.
 pub fn feed_lines(log: &Path) -> io::Result<impl Iterator<Item = io::Result<String>>> {
     let mut file = match File::open(log) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         opened => Some(opened?),
     };
-    let mut is_cut = false;
+    let mut is_truncated = false;
     if let Some(file) = &mut file {
         let over = file.metadata()?.len().saturating_sub(MAX_FEED_BYTES as u64);
-        // From the byte before, so that a line which begins just there is whole.
+        // Starts one byte earlier, so that a line that begins exactly there is kept.
         file.seek(SeekFrom::Start(over.saturating_sub(1)))?;
-        is_cut = over > 0;
+        is_truncated = over > 0;
     }
     let mut reader = file.map(|file| BufReader::new(file.take(MAX_FEED_BYTES as u64 + 1)));
-    if let Some(reader) = reader.as_mut().filter(|_| is_cut) {
+    if let Some(reader) = reader.as_mut().filter(|_| is_truncated) {
         reader.skip_until(b'\n')?;
     }
     Ok(reader.into_iter().flat_map(BufRead::lines))

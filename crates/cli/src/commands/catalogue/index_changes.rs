@@ -1,4 +1,4 @@
-//! `catalogue changes`: the change events behind a cursor, told or posted.
+//! `catalogue changes`: prints the change events after a cursor, or posts them to a webhook.
 
 mod webhook_delivery;
 
@@ -27,14 +27,14 @@ pub fn run(args: &IndexChangesArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// The events behind a cursor, of the level that was asked for.
+/// Reads the events after `cursor` that have the requested level.
 fn load_page(log: &std::path::Path, cursor: u64, args: &IndexChangesArgs, limit: usize) -> Result<IndexChangePage> {
     let page = index_change_feed::events_after(log, cursor, args.level.unwrap_or(RiskLevel::Low), limit);
     let page = page.with_context(|| format!("cannot read `{}`", log.display()))?;
     page.map_err(|ahead| ExitError(CommandExitCode::Findings, ahead.to_string()).into())
 }
 
-/// A page for programs.
+/// A page for `--json` and webhooks.
 fn page_json(page: &IndexChangePage) -> Value {
     json!({"events": page.events, "cursor": page.cursor, "has_more": page.has_more, "left_out": page.left_out})
 }
@@ -43,7 +43,7 @@ fn print_page(page: &IndexChangePage) -> Result<()> {
     let rows: Vec<Vec<String>> = page.events.iter().map(event_row).collect();
     stdout_output::print(&stdout_output::format_table(&rows))?;
     if page.left_out > 0 {
-        print_stderr(&format!("{} before these are not kept any more", count_noun(page.left_out as usize, "event")));
+        print_stderr(&format!("{} before these are no longer stored", count_noun(page.left_out as usize, "event")));
     }
     let more = if page.has_more { "; there are more" } else { "" };
     print_stderr(&format!("{}; the cursor is {}{more}", count_noun(page.events.len(), "event"), page.cursor));

@@ -1,4 +1,4 @@
-//! `catalogue search`: servers and tools by parts of their names.
+//! `catalogue search`: finds servers and tools by parts of their names.
 
 use anyhow::Result;
 use gatelodge_catalogue::{
@@ -36,11 +36,11 @@ pub fn run(args: &SearchIndexArgs) -> Result<CommandExitCode> {
     stdout_output::print(&out)?;
     let (servers, tools) = (count_noun(found.server_count, "server"), count_noun(found.tool_count, "tool"));
     let about = index.metadata();
-    print_stderr(&format!("{servers} and {tools} fit, of {} and {} ({})", about.servers, about.tools, about.date));
+    print_stderr(&format!("{servers} and {tools} match, of {} and {} ({})", about.servers, about.tools, about.date));
     Ok(CommandExitCode::Success)
 }
 
-/// A server on its own line, for programs.
+/// A server, for `--json`.
 pub fn server_json(server: &IndexedServer<'_>) -> Value {
     let facts = server.facts();
     json!({
@@ -50,7 +50,7 @@ pub fn server_json(server: &IndexedServer<'_>) -> Value {
     })
 }
 
-/// A tool on its own line, for programs.
+/// A tool, for `--json`.
 pub fn tool_json(tool: &IndexedTool<'_>) -> Value {
     json!({
         "name": escape_for_terminal(tool.name()), "package": tool.server().map(|server| escape_for_terminal(server.package())),
@@ -75,7 +75,7 @@ fn server_row(server: &IndexedServer<'_>) -> Vec<String> {
     ]
 }
 
-/// The word for where a server is published.
+/// Name of the registry that publishes a server.
 pub fn source_name(server: &IndexedServer<'_>) -> &'static str {
     server.source().as_str()
 }

@@ -1,4 +1,4 @@
-//! `catalogue attacks`: the patterns, and what bounds them.
+//! `catalogue attacks`: prints attack patterns with their mitigations and known incidents.
 
 use anyhow::Result;
 use gatelodge_catalogue::{AttackPattern, Incident, attack_patterns, incidents};
@@ -39,8 +39,8 @@ pub fn run(args: &AttackPatternsArgs) -> Result<CommandExitCode> {
 
 fn pattern_text(pattern: &AttackPattern, cases: &[&Incident]) -> String {
     let mut out = format!("{}\n\n{}\n\n{}\n\n", pattern.name, pattern.summary, pattern.mechanism);
-    out.push_str(&format!("Signs: {}\n\nWhat bounds it:\n", pattern.signs));
-    pattern.mitigations.iter().for_each(|bound| out.push_str(&format!("  - {bound}\n")));
+    out.push_str(&format!("Signs: {}\n\nMitigations:\n", pattern.signs));
+    pattern.mitigations.iter().for_each(|mitigation| out.push_str(&format!("  - {mitigation}\n")));
     out.push_str(&format!("\nFor example:\n{}\n\nOWASP: {}\n", pattern.policy.trim(), pattern.owasp.join(", ")));
     for case in cases {
         out.push_str(&format!("\n{} {} ({})\n  {}\n", case.date, case.title, case.source, case.summary));

@@ -1,4 +1,4 @@
-//! `catalogue show`: what the index knows of a server, or of a tool.
+//! `catalogue show`: prints what the index knows about a server or a tool.
 
 use anyhow::Result;
 use gatelodge_catalogue::{
@@ -48,7 +48,7 @@ impl From<PostureArg> for Strictness {
     }
 }
 
-/// A ready policy for a server.
+/// Generates a policy for all tools of a server.
 pub fn server_policy(known: &CataloguedServer, posture: Strictness) -> Result<String> {
     known.with_classifications(|tools| {
         let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
@@ -61,7 +61,7 @@ fn tools_policy(server: &str, tools: &[(&ToolSpec<'_>, &Classification)], postur
         .map_err(|error| ExitError(CommandExitCode::Findings, error.to_string()).into())
 }
 
-/// All that is known of a server, for programs.
+/// Everything the index has about a server, for `--json`.
 pub fn package_json(index: &PackageIndex, server: &IndexedServer<'_>) -> Result<Value> {
     let known = CataloguedServer::of(server);
     let name = escape_for_terminal(server.package());
@@ -118,7 +118,7 @@ fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowPackageArgs) -> 
             ExitError(
                 CommandExitCode::Findings,
                 format!(
-                    "`{package}` has no tool `{}`; `catalogue show {package}` lists them",
+                    "`{package}` has no tool `{}`; `catalogue show {package}` lists its tools",
                     escape_for_terminal(name)
                 ),
             )

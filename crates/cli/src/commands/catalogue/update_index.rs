@@ -1,4 +1,4 @@
-//! `catalogue update`: a newer index in place of the one in use.
+//! `catalogue update`: installs another index and records the changes in the change feed.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,59 +15,61 @@ use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{admin_context, mcp_client, server_url, source_file, stdout_output};
 
-/// A slow line brings eight megabytes in this time.
+/// Long enough for eight megabytes over a slow connection.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
-/// An index with less than this share of the servers is more likely a mistake than news.
+/// An index with less than one half of the servers is more likely a mistake than an update.
 const MIN_SIZE_DIVISOR: usize = 2;
 
 pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
-    let (place, log) = index_access::index_paths(&args.store)?;
+    let (index_path, log) = index_access::index_paths(&args.store)?;
     let (name, bytes) = match &args.from {
         Some(from) => {
             (format!("`{}`", server_url::redact_url(from)), load_index_bytes(from, Duration::from_secs(args.timeout))?)
         }
-        None => ("the index of the program".to_owned(), PackageIndex::built_in().to_vec()),
+        None => ("the built-in index".to_owned(), PackageIndex::built_in().to_vec()),
     };
-    let refused = |why: String| ExitError(CommandExitCode::Findings, format!("{name} {why}; the old index stays"));
+    let refused =
+        |why: String| ExitError(CommandExitCode::Findings, format!("{name} {why}; the old index stays in use"));
     let new = PackageIndex::open(&bytes).map_err(|error| refused(format!("cannot be used: {error}")))?;
-    if let Some(folder) = place.parent() {
+    if let Some(folder) = index_path.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     }
-    // Held until the end: of two at once, the second compares with what the first has put there.
-    let lock = place.with_extension("lock");
+    // Held until the end: of two concurrent updates, the second compares with the index that the first installed.
+    let lock = index_path.with_extension("lock");
     let held = File::create(&lock).and_then(|file| file.lock().map(|()| file));
     let _held = held.with_context(|| format!("cannot lock `{}`", lock.display()))?;
-    // What an update that was killed left: changes of the index in use are told, the rest goes.
-    index_access::publish_staged_changes(&place, &log);
-    index_change_feed::remove_stale_files(&place, &log);
-    // One that cannot be read any more has nothing to compare with, and is what an update mends.
+    // Cleans up after a killed update: publishes the changes of the installed index and removes other staged files.
+    index_access::publish_staged_changes(&index_path, &log);
+    index_change_feed::remove_stale_files(&index_path, &log);
+    // An unreadable installed index must not block the update that repairs it; compare with the built-in one instead.
     let old = index_access::open_installed_quietly(&args.store)
         .or_else(|_| PackageIndex::open(PackageIndex::built_in()).map_err(anyhow::Error::from))?;
     let (before, after) = (old.metadata(), new.metadata());
     if let Some(why) = rejection_reason(before, after, args) {
         return Err(refused(why).into());
     }
-    // Changes are written first and told last: whenever it is killed, they are told if their index is in use, and once.
+    // INVARIANT: changes are staged before the index is installed and published after it. If the process is killed at
+    // any point, they are published exactly once, and only if their index is installed.
     let hash = index_hash(&bytes);
     let kept = index_change_feed::stage_changes(&log, &after.date, &old, &new, &hash)?;
-    source_file::replace_file(&place, &bytes)?;
+    source_file::replace_file(&index_path, &bytes)?;
     index_change_feed::publish_staged(&log, &hash).with_context(|| format!("cannot write `{}`", log.display()))?;
     match args.json {
         true => {
-            let told = json!({"date": after.date, "servers": after.servers, "tools": after.tools, "changes": kept.changes,
+            let summary = json!({"date": after.date, "servers": after.servers, "tools": after.tools, "changes": kept.changes,
                 "feed": kept, "before": {"date": before.date, "servers": before.servers, "tools": before.tools}});
-            stdout_output::print_json(&told)?;
+            stdout_output::print_json(&summary)?;
         }
         false => print_stderr(&update_summary(before, after, &kept)),
     }
     Ok(CommandExitCode::Success)
 }
 
-/// Why an index is not taken unless it is meant: all of it, so that what is told to do is enough.
+/// Returns all reasons why the index is rejected, with the options that allow it.
 fn rejection_reason(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateIndexArgs) -> Option<String> {
     let (mut why, mut options) = (Vec::new(), Vec::new());
     if after.date < before.date && !args.allow_older {
-        why.push(format!("is of {}, and the one in use of {}", after.date, before.date));
+        why.push(format!("is from {}, and the one in use from {}", after.date, before.date));
         options.push("`--allow-older`");
     }
     let is_small = after.servers == 0 || after.servers < before.servers.div_ceil(MIN_SIZE_DIVISOR);
@@ -75,13 +77,13 @@ fn rejection_reason(before: &IndexMetadata, after: &IndexMetadata, args: &Update
         why.push(format!("has {}, and the one in use {}", count_noun(after.servers, "server"), before.servers));
         options.push("`--allow-smaller`");
     }
-    let take = if options.len() > 1 { "take" } else { "takes" };
-    (!why.is_empty()).then(|| format!("{}; {} {take} it", why.join("; it "), options.join(" and ")))
+    let allow = if options.len() > 1 { "allow" } else { "allows" };
+    (!why.is_empty()).then(|| format!("{}; {} {allow} it", why.join("; it "), options.join(" and ")))
 }
 
 fn update_summary(before: &IndexMetadata, after: &IndexMetadata, kept: &FeedUpdateSummary) -> String {
-    let mut told = format!(
-        "in use: {} and {} of {}, before {} and {} of {}; {} changed",
+    let mut text = format!(
+        "installed index: {} and {} from {}, before {} and {} from {}; {} changed",
         count_noun(after.servers, "server"),
         count_noun(after.tools, "tool"),
         after.date,
@@ -91,20 +93,20 @@ fn update_summary(before: &IndexMetadata, after: &IndexMetadata, kept: &FeedUpda
         count_noun(kept.changes, "tool"),
     );
     if kept.counted + kept.left_out > 0 {
-        told.push_str(&format!(
-            " on {}: {} are told one by one, {} are counted by server",
+        text.push_str(&format!(
+            " on {}: {} listed one by one, {} counted by server",
             count_noun(kept.servers, "server"),
             kept.listed,
             kept.counted
         ));
     }
     if kept.left_out > 0 {
-        told.push_str(&format!(", {} are left out", kept.left_out));
+        text.push_str(&format!(", {} left out", kept.left_out));
     }
     if kept.dropped > 0 {
-        told.push_str(&format!("; the oldest {} made room", count_noun(kept.dropped, "event")));
+        text.push_str(&format!("; dropped the oldest {}", count_noun(kept.dropped, "event")));
     }
-    told
+    text
 }
 
 fn load_index_bytes(from: &str, silence: Duration) -> Result<Vec<u8>> {
@@ -118,8 +120,8 @@ fn load_index_bytes(from: &str, silence: Duration) -> Result<Vec<u8>> {
     })?;
     admin_context::block_on(async {
         let file = mcp_client::download_bytes(url, DOWNLOAD_TIMEOUT, silence, PackageIndex::MAX_FILE_BYTES).await;
-        let file =
-            file.map_err(|error| UnreachableError(format!("cannot fetch the index: {error}; the old one stays")))?;
+        let file = file
+            .map_err(|error| UnreachableError(format!("cannot fetch the index: {error}; the old one stays in use")))?;
         Ok(file.to_vec())
     })
 }

@@ -1,4 +1,4 @@
-//! Waits for a client's first request, by the call log.
+//! `connect --wait`: waits for the client's first request by polling the call log.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,16 @@ use super::gateway_target::GatewayTarget;
 use crate::app::{self, StoreHandles};
 use crate::cli::ConnectArgs;
 use crate::client_config::ClientProfile;
+use crate::commands::time_text::local_time;
 use crate::config::{self, DURATION_SYNTAX, StoreSection};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{UnreachableError, UsageError};
 use crate::{admin_context, stdout_output};
 
-/// How often the log is looked at.
+/// Interval between reads of the log.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The log as it stood when the wait began.
+/// Waits for the first row after the chain head at the time of [`FirstRequestWatch::start`].
 pub struct FirstRequestWatch {
     stores: StoreHandles,
     filter: CallLogFilter,
@@ -27,18 +28,19 @@ pub struct FirstRequestWatch {
 }
 
 impl FirstRequestWatch {
-    /// Notes where the log ends.
-    pub fn start(args: &ConnectArgs, server: Option<String>, peek: &GatewayTarget) -> Result<Self> {
+    /// Opens the call log and remembers its chain head.
+    pub fn start(args: &ConnectArgs, server: Option<String>, gateway: &GatewayTarget) -> Result<Self> {
         let bad = || {
-            UsageError(format!(
-                "`{}` is not a length of time: write {DURATION_SYNTAX}",
-                escape_for_terminal(&args.timeout)
-            ))
+            UsageError(format!("`{}` is not a duration: write {DURATION_SYNTAX}", escape_for_terminal(&args.timeout)))
         };
         let time = config::parse_duration(&args.timeout).ok_or_else(bad)?;
-        let store = StoreSection::in_directory(peek.data.clone());
-        let missing =
-            || format!("no gateway has run on `{}` yet; `--data` or `--config` names another", peek.data.display());
+        let store = StoreSection::in_directory(gateway.data.clone());
+        let missing = || {
+            format!(
+                "no gateway has used `{}` yet; name another data directory with `--data` or `--config`",
+                gateway.data.display()
+            )
+        };
         let stores = app::open_existing(&store, &app::system_clock()).map_err(|_| UsageError(missing()))?;
         let head = admin_context::block_on(async { stores.ledger.head().await.context("cannot read the call log") })?;
         let filter = CallLogFilter {
@@ -51,22 +53,22 @@ impl FirstRequestWatch {
         Ok(Self { stores, filter, timeout: time, json: args.json })
     }
 
-    /// Waits for a row of a grant, and says when it came.
-    pub fn wait(self, client: &ClientProfile, told: &mut Map<String, Value>) -> Result<()> {
+    /// Waits for a row of a grant and prints its time.
+    pub fn wait(self, client: &ClientProfile, result: &mut Map<String, Value>) -> Result<()> {
         if !self.json {
-            print_stderr(&format!("waiting for the first request of {}; Ctrl-C ends it", client.name));
+            print_stderr(&format!("waiting for the first request of {}; press Ctrl-C to stop", client.name));
         }
         let Some(row) = admin_context::block_on(self.poll_first_request())? else {
-            let help = "is the token set where the client starts, and was the client started anew?";
+            let help = "is the token set where the client starts, and was the client restarted?";
             return Err(UnreachableError(format!("no request came in time; {help}")).into());
         };
-        told.insert("first_request".to_owned(), json!(row));
+        result.insert("first_request".to_owned(), json!(row));
         if !self.json {
             let label = row.record.label.as_deref().unwrap_or_default();
             stdout_output::print(&format!(
                 "{} connected at {} with grant `{}`\n",
                 client.name,
-                row.record.at,
+                local_time(row.record.at),
                 escape_for_terminal(label)
             ))?;
         }
@@ -75,17 +77,17 @@ impl FirstRequestWatch {
 
     async fn poll_first_request(&self) -> Result<Option<CallLogRow>> {
         let start = Instant::now();
-        let mut looks = tokio::time::interval(LOG_POLL_INTERVAL);
+        let mut polls = tokio::time::interval(LOG_POLL_INTERVAL);
         while start.elapsed() < self.timeout {
             tokio::select! {
-                _ = looks.tick() => {}
+                _ = polls.tick() => {}
                 interrupted = tokio::signal::ctrl_c() => {
                     interrupted?;
                     return Ok(None);
                 }
             }
             let rows = self.stores.ledger.rows(self.filter.clone()).await.context("cannot read the call log")?;
-            // A row without a grant is somebody without a token of ours.
+            // A row without a grant is a request without a valid token.
             if let Some(row) = rows.into_iter().find(|row| row.record.grant.is_some()) {
                 return Ok(Some(row));
             }

@@ -1,6 +1,7 @@
-//! Where the gateway is and what servers it has, by the one that runs, the configuration, or what is usual.
+//! Finds the gateway's address and servers: from the running gateway, else the configuration, else the defaults.
 //!
-//! The configuration is only glanced at: what it needs from the environment is not there where a client is set up.
+//! The configuration is read without validating it: the variables that it refers to are usually not set where a client
+//! is configured.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -13,43 +14,44 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::UsageError;
 use crate::{app, server_url, source_file};
 
-/// What there is, as far as one can see.
+/// Address, servers and data directory of a gateway.
 pub struct GatewayTarget {
-    /// Where agents connect.
+    /// Address for clients.
     pub listen: SocketAddr,
-    /// The servers.
+    /// Names of the servers, sorted.
     pub servers: Vec<String>,
-    /// Where things are kept.
+    /// Data directory.
     pub data: PathBuf,
-    /// The grants of the configuration that have their token in a file: label, server, file.
+    /// Configured grants with a token file: label, server, file.
     token_files: Vec<(String, String, PathBuf)>,
 }
 
 impl GatewayTarget {
-    /// Looks at the configuration that is named, and at the gateway that runs.
+    /// Reads the configuration, if one is named, and the status file of a running gateway.
     pub fn load(args: &StoreArgs) -> Result<Self> {
         let mut table = toml::Table::new();
         let mut home = PathBuf::new();
         if let Some(path) = &args.config {
             let text = source_file::read_source(path)?.text;
             let not_toml =
-                || UsageError(format!("`{}` is not TOML; `gatelodge serve --check` tells more", path.display()));
+                || UsageError(format!("`{}` is not TOML; `gatelodge serve --check` shows the errors", path.display()));
             table = str::from_utf8(&text).ok().and_then(|text| toml::from_str(text).ok()).ok_or_else(not_toml)?;
             home = path.parent().map(PathBuf::from).unwrap_or_default();
         }
         let text = |section: &str, field: &str| table.get(section)?.get(field)?.as_str().map(str::to_owned);
         let written = text("store", "data").map(|data| home.join(data));
         let data = args.data.clone().or(written).or_else(config::default_data_directory);
-        let data = data
-            .ok_or_else(|| UsageError("there is no home directory to keep data in; name one with `--data`".into()))?;
-        let note = app::find_note(&data);
+        let data = data.ok_or_else(|| {
+            UsageError("there is no home directory for the data; name a directory with `--data`".into())
+        })?;
+        let status = app::find_note(&data);
         let listen =
             text("gateway", "listen").and_then(|listen| listen.parse().ok()).unwrap_or(config::DEFAULT_GATEWAY_ADDRESS);
-        let listen = note.as_ref().map_or(listen, |note| note.listen);
+        let listen = status.as_ref().map_or(listen, |status| status.listen);
         let named = table.get("servers").and_then(toml::Value::as_array).into_iter().flatten();
         let mut servers: Vec<String> =
             named.filter_map(|server| server.get("name")?.as_str().map(str::to_owned)).collect();
-        servers.extend(note.map(|note| note.servers).unwrap_or_default());
+        servers.extend(status.map(|status| status.servers).unwrap_or_default());
         servers.sort_unstable();
         servers.dedup();
         let grants = table.get("grants").and_then(toml::Value::as_array).into_iter().flatten();
@@ -60,19 +62,19 @@ impl GatewayTarget {
         Ok(Self { listen, servers, data, token_files: tokens.collect() })
     }
 
-    /// The file with the token of the grant that `init` made for a client at a server.
+    /// Token file of the grant that `init` created for a client and a server.
     pub fn token_file(&self, client: &str, server: Option<&str>) -> Option<PathBuf> {
         let label = format!("{client}-{}", server?);
         let found = self.token_files.iter().find(|(own, at, _)| *own == label && Some(at.as_str()) == server);
         found.map(|(_, _, file)| file.clone()).filter(|file| file.exists())
     }
 
-    /// The server that is meant, and its address.
+    /// Returns the server to connect to and its URL.
     pub fn resolve_server(&self, args: &ConnectArgs) -> Result<(Option<String>, String), UsageError> {
         if let Some(url) = &args.url {
-            let fault =
-                |fault: server_url::ServerUrlError| UsageError(format!("{}; {}", fault.message(), fault.help()));
-            let path = server_url::parse_server_url(url).map_err(fault)?.path().to_owned();
+            let usage_error =
+                |error: server_url::ServerUrlError| UsageError(format!("{}; {}", error.message(), error.help()));
+            let path = server_url::parse_server_url(url).map_err(usage_error)?.path().to_owned();
             let last = path.strip_prefix("/mcp/").map(|name| name.trim_end_matches('/').to_owned());
             return Ok((args.server.clone().or(last).filter(|name| !name.is_empty()), url.clone()));
         }
@@ -89,7 +91,7 @@ impl GatewayTarget {
             }
             (None, [only]) => only,
             (None, []) => {
-                return Err(UsageError("name the server with `--server`, or its address with `--url`".into()));
+                return Err(UsageError("name the server with `--server`, or its URL with `--url`".into()));
             }
             (None, many) => {
                 return Err(UsageError(format!("name one of the servers with `--server`: {}", many.join(", "))));
@@ -98,13 +100,13 @@ impl GatewayTarget {
         Ok((Some(server.clone()), self.server_url(server)))
     }
 
-    /// The address of a server behind the gateway, for programs on this machine.
+    /// URL of a server behind the gateway, for programs on this machine.
     pub fn server_url(&self, server: &str) -> String {
         format!("http://{}/mcp/{server}", loopback_if_unspecified(self.listen))
     }
 }
 
-/// Whoever listens everywhere is reached here, too.
+/// Replaces the unspecified address with loopback: a gateway that listens on all interfaces is reachable there.
 fn loopback_if_unspecified(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -1,4 +1,4 @@
-//! Takes back what was last written into a client's file.
+//! `connect --undo`: reverts the last change that `connect` made to a client's file.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::prompt;
 use crate::stdout_output;
 
-pub fn run(args: &ConnectArgs, spot: &ClientConfigLocation, data: &Path) -> Result<CommandExitCode> {
-    let path = std::path::absolute(&spot.file)?;
+pub fn run(args: &ConnectArgs, location: &ClientConfigLocation, data: &Path) -> Result<CommandExitCode> {
+    let path = std::path::absolute(&location.file)?;
     let name = escape_for_terminal(&path.display().to_string());
     let journal_file = data.join(UNDO_JOURNAL_NAME);
     let mut journal = UndoJournal::load(&journal_file)?.unwrap_or_default();
@@ -22,16 +22,16 @@ pub fn run(args: &ConnectArgs, spot: &ClientConfigLocation, data: &Path) -> Resu
         return Err(UsageError(format!("`connect` wrote nothing into `{name}`")).into());
     };
     let step = journal.steps.remove(at);
-    if step.file_state().map_err(|trouble| file_error(&name, &trouble))? == UndoFileState::Modified && !args.force {
-        let what = format!("`{name}` was changed since; `--force` takes our entry back, and keeps the changes");
+    if step.file_state().map_err(|error| file_error(&name, &error))? == UndoFileState::Modified && !args.force {
+        let what = format!("`{name}` was changed since then; `--force` removes our entry and keeps the changes");
         return Err(ExitError(CommandExitCode::Findings, what).into());
     }
-    if !prompt::confirm(args.yes, &format!("Put `{name}` back as it was?"))? {
-        return Err(UsageError("nothing was taken back".to_owned()).into());
+    if !prompt::confirm(args.yes, &format!("Restore `{name}`?"))? {
+        return Err(UsageError("nothing was restored".to_owned()).into());
     }
-    step.undo().map_err(|trouble| file_error(&name, &trouble))?;
+    step.undo().map_err(|error| file_error(&name, &error))?;
     journal.save(&journal_file)?;
-    print_stderr(&format!("`{name}` is as it was"));
+    print_stderr(&format!("restored `{name}`"));
     if args.json {
         stdout_output::print_json(&json!({"restored": path}))?;
     }

@@ -1,4 +1,4 @@
-//! The client's file with our entry in it: shown, agreed to, kept, replaced.
+//! `connect --write`: shows the change of the client's file, asks for confirmation, keeps a backup and writes the file.
 
 use std::path::{Path, PathBuf};
 
@@ -16,66 +16,67 @@ use crate::exit_code::UsageError;
 use crate::prompt;
 use crate::stdout_output;
 
-/// Where it is noted what `connect` wrote, in the data directory.
+/// File in the data directory that records what `connect` wrote.
 pub const UNDO_JOURNAL_NAME: &str = "connect.json";
 
-/// Writes the entry.
+/// Writes the entry into the client's file.
 pub fn run(
     args: &ConnectArgs,
     client: &'static ClientProfile,
-    link: &GatewayEntry,
-    spot: &ClientConfigLocation,
+    gateway_entry: &GatewayEntry,
+    location: &ClientConfigLocation,
     data: &Path,
 ) -> Result<Map<String, Value>> {
-    let path = std::path::absolute(&spot.file)?;
+    let path = std::path::absolute(&location.file)?;
     let name = escape_for_terminal(&path.display().to_string());
     if !client.is_writable() {
-        stdout_output::print(&config_snippet(client, link))?;
+        stdout_output::print(&config_snippet(client, gateway_entry))?;
         return Err(UsageError(format!(
-            "this goes into `{name}` by hand: nobody can change such a file and keep all of it"
+            "add this to `{name}` by hand: a file of this format cannot be changed without losing comments or layout"
         ))
         .into());
     }
-    let held = FileSnapshot::read(&path).map_err(|trouble| file_error(&name, &trouble))?;
+    let held = FileSnapshot::read(&path).map_err(|error| file_error(&name, &error))?;
     let document = match held.bytes() {
         Some(bytes) => ClientConfigDocument::read(client.format, bytes)
-            .map_err(|what| file_error(&name, &ClientFileError(what)))?,
+            .map_err(|message| file_error(&name, &ClientFileError(message)))?,
         None => ClientConfigDocument::new(client.format),
     };
-    let old = document.find_entry(&spot.servers_path, &link.name);
-    let entry = link.merged_entry(client, old);
+    let old = document.find_entry(&location.servers_path, &gateway_entry.name);
+    let entry = gateway_entry.merged_entry(client, old);
     if old == Some(&entry) {
-        print_stderr(&format!("`{name}` says so already"));
+        print_stderr(&format!("`{name}` is already up to date"));
         return Ok(Map::from_iter([("written".to_owned(), Value::Null)]));
     }
-    let shown_change = entry_diff(old, &entry, &link.client_entry(client));
+    let shown_change = entry_diff(old, &entry, &gateway_entry.client_entry(client));
     let change = EntryChange {
-        servers_path: spot.servers_path.clone(),
-        name: link.name.clone(),
+        servers_path: location.servers_path.clone(),
+        name: gateway_entry.name.clone(),
         entry: Some(entry),
-        vscode_input: link.vscode_input(client),
+        vscode_input: gateway_entry.vscode_input(client),
     };
     let bytes = document
         .apply_changes(std::slice::from_ref(&change))
-        .map_err(|what| file_error(&name, &ClientFileError(what)))?;
-    held.check_writable().map_err(|trouble| file_error(&name, &trouble))?;
+        .map_err(|message| file_error(&name, &ClientFileError(message)))?;
+    held.check_writable().map_err(|error| file_error(&name, &error))?;
     print_stderr(&format!(
         "{name}: `{}.{}`\n{}",
-        spot.servers_path.join("."),
-        escape_for_terminal(&link.name),
+        location.servers_path.join("."),
+        escape_for_terminal(&gateway_entry.name),
         shown_change
     ));
     if !prompt::confirm(args.yes, "Write it?")? {
         return Err(UsageError("nothing was written".to_owned()).into());
     }
     let output = PlannedWrite { snapshot: held, new_bytes: bytes, client: Some(client), entries: vec![change.path()] };
-    let backup = write_with_undo(&output, data).map_err(|trouble| file_error(&name, &trouble))?;
-    print_stderr(&format!("wrote `{name}`; `gatelodge connect {} --undo` takes it back", client.id));
-    connection_notes(client, link).iter().for_each(|note| print_stderr(note));
+    let backup = write_with_undo(&output, data).map_err(|error| file_error(&name, &error))?;
+    print_stderr(&format!("wrote `{name}`; `gatelodge connect {} --undo` reverts it", client.id));
+    connection_notes(client, gateway_entry).iter().for_each(|note| print_stderr(note));
     Ok(Map::from_iter([("written".to_owned(), json!(path)), ("backup".to_owned(), json!(backup))]))
 }
 
-/// Keeps the old text, notes what is done, and does it. If it cannot be done, nothing stays behind.
+/// Backs up the file, records the change in the undo journal and writes the file. If a step fails, removes backup and
+/// journal entry again.
 fn write_with_undo(output: &PlannedWrite, data: &Path) -> Result<Option<PathBuf>, ClientFileError> {
     let journal_file = data.join(UNDO_JOURNAL_NAME);
     let mut journal = UndoJournal::load(&journal_file)?.unwrap_or_default();
@@ -83,16 +84,16 @@ fn write_with_undo(output: &PlannedWrite, data: &Path) -> Result<Option<PathBuf>
     let backup = step.backup.clone();
     journal.steps.push(step);
     let done = journal.save(&journal_file).and_then(|()| output.snapshot.replace(&output.new_bytes));
-    if let Err(trouble) = done {
+    if let Err(error) = done {
         backup.iter().for_each(|backup| drop(std::fs::remove_file(backup)));
         journal.steps.pop();
         let _ = journal.save(&journal_file);
-        return Err(trouble);
+        return Err(error);
     }
     Ok(backup)
 }
 
-/// The error for a file that cannot be used as it is.
-pub fn file_error(name: &str, trouble: &ClientFileError) -> anyhow::Error {
-    ClientFileError(format!("`{name}`: {trouble}")).into()
+/// Error for a client file that cannot be read or written.
+pub fn file_error(name: &str, error: &ClientFileError) -> anyhow::Error {
+    ClientFileError(format!("`{name}`: {error}")).into()
 }

@@ -30,11 +30,11 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
             .iter()
             .for_each(|file| print_stderr(&format!("{file}: it was changed since `init`, or cannot be read")));
         let help = "`--force` takes our entries out of the changed files, and keeps the changes";
-        let what = format!("nothing was taken back; {help}");
+        let what = format!("nothing was restored; {help}");
         return Err(ExitError(CommandExitCode::Findings, what).into());
     }
     if !prompt::confirm(args.yes, &format!("Put {} files back as they were?", journal.steps.len()))? {
-        return Err(UsageError("nothing was taken back".to_owned()).into());
+        return Err(UsageError("nothing was restored".to_owned()).into());
     }
     let (mut restored, mut left) = (Vec::new(), Vec::new());
     // A configuration that stays names our policies and tokens; without them it could not be served.

@@ -1,4 +1,4 @@
-//! What is answered to a message, in the form of its era.
+//! Responses of the catalogue's MCP server, for both protocol generations.
 
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::http_headers::{check_meta, names_stateless};
@@ -15,91 +15,94 @@ const SERVER_INFO: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     r#""}"#
 );
-const INSTRUCTIONS: &str = "What published MCP servers let an agent do. Ask check_mcp_server before a server is added; \
-    its verdict is proceed, connect-with-rule or ask-first. Nothing here vouches for a server.";
+const INSTRUCTIONS: &str = "Describes what published MCP servers let an agent do. Call check_mcp_server before adding a \
+    server; its verdict is proceed, connect-with-rule or ask-first. No verdict is a guarantee that a server is safe.";
 
-/// The answer; none to what wants none.
-pub fn answer(desk: &CatalogueServer, line: &[u8]) -> Option<String> {
+/// Handles one line of input. Returns `None` for messages that get no response.
+pub fn handle_line(catalogue: &CatalogueServer, line: &[u8]) -> Option<String> {
     if line.is_empty() {
         return None;
     }
     match read_client_message(line, &JsonLimits::REQUEST) {
-        // A notification of some later revision wants no answer.
-        Err(fault) if fault.id.is_none() && fault.code == code::METHOD_NOT_FOUND => None,
-        Err(fault) => Some(error_response(fault.id.as_ref(), fault.code, &fault.message, None)),
+        // Notifications of later revisions get no response.
+        Err(error) if error.id.is_none() && error.code == code::METHOD_NOT_FOUND => None,
+        Err(error) => Some(error_response(error.id.as_ref(), error.code, &error.message, None)),
         Ok(ClientMessage::Notification(_) | ClientMessage::Response(_)) => None,
-        Ok(ClientMessage::Request(request)) => Some(to_request(desk, &request)),
+        Ok(ClientMessage::Request(request)) => Some(handle_request(catalogue, &request)),
     }
 }
 
-fn to_request(desk: &CatalogueServer, request: &ClientRequest<'_>) -> String {
-    let era = if names_stateless(request) {
+fn handle_request(catalogue: &CatalogueServer, request: &ClientRequest<'_>) -> String {
+    let generation = if names_stateless(request) {
         match check_meta(request, &Revision::ALL) {
             Ok(revision) => revision.generation(),
-            Err(misfit) => {
-                return error_response(Some(request.id()), misfit.code, &misfit.message, misfit.data.as_deref());
+            Err(error) => {
+                return error_response(Some(request.id()), error.code, &error.message, error.data.as_deref());
             }
         }
     } else {
         ProtocolGeneration::Stateful
     };
-    let answered = |text: &str| result_response(request.id(), &finished(text, era));
-    match (request.method(), era) {
-        (Method::Initialize, ProtocolGeneration::Stateful) => answered(&initialized(request)),
-        (Method::Ping, ProtocolGeneration::Stateful) => answered("{}"),
-        (Method::Discover, ProtocolGeneration::Stateless) => answered(&discovered()),
+    let respond = |text: &str| result_response(request.id(), &add_stateless_members(text, generation));
+    match (request.method(), generation) {
+        (Method::Initialize, ProtocolGeneration::Stateful) => respond(&initialize_result(request)),
+        (Method::Ping, ProtocolGeneration::Stateful) => respond("{}"),
+        (Method::Discover, ProtocolGeneration::Stateless) => respond(&discover_result()),
         (Method::ToolsList, _) => {
-            answered(&format!(r#"{{"tools":{}{}}}"#, catalogue_tools::TOOL_DEFINITIONS, caching(era)))
+            respond(&format!(r#"{{"tools":{}{}}}"#, catalogue_tools::TOOL_DEFINITIONS, cache_members(generation)))
         }
-        (Method::ResourcesList, ProtocolGeneration::Stateful) => answered(r#"{"resources":[]}"#),
-        (Method::ResourceTemplatesList, ProtocolGeneration::Stateful) => answered(r#"{"resourceTemplates":[]}"#),
-        (Method::PromptsList, ProtocolGeneration::Stateful) => answered(r#"{"prompts":[]}"#),
-        (Method::ToolsCall, _) => called(desk, request, era),
+        (Method::ResourcesList, ProtocolGeneration::Stateful) => respond(r#"{"resources":[]}"#),
+        (Method::ResourceTemplatesList, ProtocolGeneration::Stateful) => respond(r#"{"resourceTemplates":[]}"#),
+        (Method::PromptsList, ProtocolGeneration::Stateful) => respond(r#"{"prompts":[]}"#),
+        (Method::ToolsCall, _) => call_tool(catalogue, request, generation),
         (method, _) => {
-            let what = format!("this server does not know {}", gatelodge_mcp::quote_excerpt(method.name()));
-            error_response(Some(request.id()), code::METHOD_NOT_FOUND, &what, None)
+            let message = format!("method {} is not supported", gatelodge_mcp::quote_excerpt(method.name()));
+            error_response(Some(request.id()), code::METHOD_NOT_FOUND, &message, None)
         }
     }
 }
 
-fn called(desk: &CatalogueServer, request: &ClientRequest<'_>, era: ProtocolGeneration) -> String {
+fn call_tool(catalogue: &CatalogueServer, request: &ClientRequest<'_>, generation: ProtocolGeneration) -> String {
     let call = match request.tool_call() {
         Ok(call) => call,
-        Err(fault) => return error_response(Some(request.id()), fault.code, &fault.message, None),
+        Err(error) => return error_response(Some(request.id()), error.code, &error.message, None),
     };
     let arguments: Value = match call.arguments.map(|arguments| serde_json::from_str(arguments.raw())) {
         Some(Ok(arguments)) => arguments,
-        Some(Err(fault)) => return error_response(Some(request.id()), code::INVALID_PARAMS, &fault.to_string(), None),
+        Some(Err(error)) => return error_response(Some(request.id()), code::INVALID_PARAMS, &error.to_string(), None),
         None => Value::Object(serde_json::Map::new()),
     };
-    match catalogue_tools::call_tool(desk, &call.name, &arguments) {
+    match catalogue_tools::call_tool(catalogue, &call.name, &arguments) {
         None => {
-            let what =
-                format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::quote_excerpt(&call.name));
-            error_response(Some(request.id()), code::INVALID_PARAMS, &what, None)
+            let message = format!(
+                "there is no tool {}; call `tools/list` for the tools",
+                gatelodge_mcp::quote_excerpt(&call.name)
+            );
+            error_response(Some(request.id()), code::INVALID_PARAMS, &message, None)
         }
-        Some(Ok(told)) => {
-            // Text alone: no tool promises a structure, every client hands text on, and some would hand on both.
-            let text = content(&told.to_string());
-            result_response(request.id(), &finished(&format!(r#"{{"content":[{text}]}}"#), era))
+        Some(Ok(result)) => {
+            // Text only: no tool declares an output schema, every client passes text to the model, and some clients
+            // would pass structured content as well.
+            let text = text_content(&result.to_string());
+            result_response(request.id(), &add_stateless_members(&format!(r#"{{"content":[{text}]}}"#), generation))
         }
         Some(Err(why)) => result_response(
             request.id(),
-            &finished(&format!(r#"{{"content":[{}],"isError":true}}"#, content(&why)), era),
+            &add_stateless_members(&format!(r#"{{"content":[{}],"isError":true}}"#, text_content(&why)), generation),
         ),
     }
 }
 
-fn content(text: &str) -> String {
+fn text_content(text: &str) -> String {
     let mut block = String::from(r#"{"type":"text","text":"#);
     quote_into(text, &mut block);
     block.push('}');
     block
 }
 
-/// What a stateless result has to say beside what it is about.
-fn finished(text: &str, era: ProtocolGeneration) -> String {
-    let Some(members) = text.strip_suffix('}').filter(|_| era == ProtocolGeneration::Stateless) else {
+/// Adds the members that every stateless result carries.
+fn add_stateless_members(text: &str, generation: ProtocolGeneration) -> String {
+    let Some(members) = text.strip_suffix('}').filter(|_| generation == ProtocolGeneration::Stateless) else {
         return text.to_owned();
     };
     let comma = if members.ends_with('{') { "" } else { "," };
@@ -108,29 +111,29 @@ fn finished(text: &str, era: ProtocolGeneration) -> String {
     )
 }
 
-fn caching(era: ProtocolGeneration) -> &'static str {
-    if era == ProtocolGeneration::Stateless { r#","ttlMs":3600000,"cacheScope":"public""# } else { "" }
+fn cache_members(generation: ProtocolGeneration) -> &'static str {
+    if generation == ProtocolGeneration::Stateless { r#","ttlMs":3600000,"cacheScope":"public""# } else { "" }
 }
 
-fn initialized(request: &ClientRequest<'_>) -> String {
-    let asked = request.params().and_then(|params| params.get("protocolVersion")?.as_str());
-    let spoken = asked
-        .and_then(|asked| asked.parse().ok())
-        .filter(|revision: &Revision| revision.generation() == ProtocolGeneration::Stateful);
-    let spoken = spoken.unwrap_or(Revision::R2025_11_25);
+fn initialize_result(request: &ClientRequest<'_>) -> String {
+    let requested = request.params().and_then(|params| params.get("protocolVersion")?.as_str());
+    let revision = requested
+        .and_then(|requested| requested.parse().ok())
+        .filter(|known: &Revision| known.generation() == ProtocolGeneration::Stateful);
+    let revision = revision.unwrap_or(Revision::R2025_11_25);
     let mut out =
-        format!(r#"{{"protocolVersion":"{spoken}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER_INFO},"#);
+        format!(r#"{{"protocolVersion":"{revision}","capabilities":{{"tools":{{}}}},"serverInfo":{SERVER_INFO},"#);
     out.push_str(r#""instructions":"#);
     quote_into(INSTRUCTIONS, &mut out);
     out.push('}');
     out
 }
 
-fn discovered() -> String {
+fn discover_result() -> String {
     let versions: Vec<String> = Revision::ALL.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let mut out = format!(r#"{{"supportedVersions":[{}],"capabilities":{{"tools":{{}}}},"#, versions.join(","));
     out.push_str(r#""instructions":"#);
     quote_into(INSTRUCTIONS, &mut out);
-    out.push_str(&format!("{}}}", caching(ProtocolGeneration::Stateless)));
+    out.push_str(&format!("{}}}", cache_members(ProtocolGeneration::Stateless)));
     out
 }

@@ -1,4 +1,5 @@
-//! The tools of the catalogue. All of them only read; an error is one of the call, and says what to do.
+//! Tools of the catalogue's MCP server. All are read-only; an error is returned as the tool's result and says what to
+//! do.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -13,54 +14,54 @@ use serde_json::{Map, Value, json};
 use super::super::{classification_io, index_access, index_change_feed, search_index, show_package};
 use crate::diagnostic_report::escape_for_terminal;
 
-/// The most of anything that is told at once.
+/// Maximum number of items in one response.
 const MAX_ITEMS: u64 = 100;
-/// Tools of a server that are told if nobody says how many.
+/// Number of tools returned when `limit` is not given.
 const DEFAULT_TOOL_LIMIT: u64 = 25;
-/// A longer policy is not told to a model.
+/// A longer policy is not returned, because it would fill a model's context.
 const MAX_POLICY_BYTES: usize = 12_000;
 
-/// The `tools` of a list.
+/// Result of `tools/list`.
 pub const TOOL_DEFINITIONS: &str = r#"[
-{"name":"check_mcp_server","title":"Check a server","description":"Tells what a published MCP server lets an agent do, before it is added: verdict (proceed, connect-with-rule, ask-first) with reasons, grade, its tools with the riskiest first, and a policy if it is short. Of many tools a part is told: `tool_count` says how many there are, and `next_skip` is the `skip` that tells the next ones. A server that is not in the index is ask-first.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"A package, as `npm:@scope/name@1.2.3` or `pypi:name==1.2.3`; the source and the version may be left out."},"skip":{"type":"integer","minimum":0,"description":"Leave out so many of the riskiest tools."},"limit":{"type":"integer","minimum":1,"maximum":100}},"required":["server"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
-{"name":"search_registry","title":"Search servers and tools","description":"Finds servers and tools of the index by parts of their names, by category, level or signal.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Parts of names, parted by spaces."},"category":{"type":"string","enum":["read","write","execute","destructive","financial","unknown"]},"level":{"type":"string","enum":["low","medium","high","critical"]},"signal":{"type":"string","description":"What a definition shows, as `takes_code`."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
-{"name":"check_tool","title":"Check a tool","description":"Tells one tool's category, level, confidence, reasons, signals, attack patterns, OWASP classes and the rule that fits; and of its server the version that was read, and `verdict` with `reasons` as `check_mcp_server` has them.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"The package it is of."},"tool":{"type":"string","description":"Its name."}},"required":["server","tool"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
-{"name":"check_mcp_stack","title":"Check servers together","description":"Tells what several servers add up to for one agent: the highest level, tools by category, which are not known, and which combinations have private data, text of strangers and a way out.","inputSchema":{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":100,"description":"Packages."}},"required":["servers"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
-{"name":"get_change_events","title":"What changed","description":"Tells changes of tools between the indexes that were in use here, in order: raised level, added, lost claims, changed definitions, removed. Of a server with many changes the gravest are told, and the others counted (`more_changes`). Give the last cursor to get what came after it; `left_out` says how many older ones are not kept any more.","inputSchema":{"type":"object","properties":{"cursor":{"type":"integer","minimum":0},"level":{"type":"string","enum":["low","medium","high","critical"],"description":"Only tools of this level or a higher one."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}}
+{"name":"check_mcp_server","title":"Check a server","description":"Describes what a published MCP server lets an agent do, before it is added: verdict (proceed, connect-with-rule, ask-first) with reasons, grade, its tools with the riskiest first, and a policy if it is short. Long tool lists are paged: `tool_count` is the total, and `next_skip` is the `skip` for the next page. A server that is not in the index is ask-first.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"A package, such as `npm:@scope/name@1.2.3` or `pypi:name==1.2.3`; source and version are optional."},"skip":{"type":"integer","minimum":0,"description":"Number of tools to skip, riskiest first."},"limit":{"type":"integer","minimum":1,"maximum":100}},"required":["server"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
+{"name":"search_registry","title":"Search servers and tools","description":"Finds servers and tools of the index by parts of their names, by category, level or signal.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Parts of names, separated by spaces."},"category":{"type":"string","enum":["read","write","execute","destructive","financial","unknown"]},"level":{"type":"string","enum":["low","medium","high","critical"]},"signal":{"type":"string","description":"A risk signal in a tool definition, such as `takes_code`."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
+{"name":"check_tool","title":"Check a tool","description":"Returns one tool's category, level, confidence, reasons, signals, attack patterns, OWASP classes and recommended rule; and for its server the indexed version, and `verdict` with `reasons` as in `check_mcp_server`.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"The package that has the tool."},"tool":{"type":"string","description":"Name of the tool."}},"required":["server","tool"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
+{"name":"check_mcp_stack","title":"Check servers together","description":"Describes what several servers add up to for one agent: the highest level, tools by category, servers that are not in the index, and combinations of tools that give access to private data, expose the agent to untrusted text and can send data out.","inputSchema":{"type":"object","properties":{"servers":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":100,"description":"Packages."}},"required":["servers"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
+{"name":"get_change_events","title":"What changed","description":"Lists changes of tools between the indexes that were in use here, in order: raised level, added, lost claims, changed definitions, removed. For a server with many changes, the most severe are listed and the others counted (`more_changes`). Pass the last cursor to get later events; `left_out` is the number of older events that are no longer stored.","inputSchema":{"type":"object","properties":{"cursor":{"type":"integer","minimum":0},"level":{"type":"string","enum":["low","medium","high","critical"],"description":"Only tools of this level or higher."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}}
 ]"#;
 
-/// What the tools look into.
+/// Data that the tools read.
 pub struct CatalogueServer {
     pub index: PackageIndex,
-    /// Where changes are kept.
+    /// Change feed; `None` without a data directory.
     pub change_log: Option<PathBuf>,
-    /// Whether the index was named; the changes are then those of another.
+    /// Whether `--index` named the index; the change feed then belongs to another index.
     pub is_custom_index: bool,
 }
 
-/// Calls a tool; none if there is no such one.
-pub fn call_tool(desk: &CatalogueServer, name: &str, arguments: &Value) -> Option<Result<Value, String>> {
+/// Calls a tool. Returns `None` if there is no tool of this name.
+pub fn call_tool(catalogue: &CatalogueServer, name: &str, arguments: &Value) -> Option<Result<Value, String>> {
     let given = CatalogueToolArguments::of(arguments);
     let called = match name {
         "check_mcp_server" => given
             .reject_unknown(&["server", "skip", "limit"])
-            .and_then(|given| check_server(desk, &given.required_text("server")?, &given)),
+            .and_then(|given| check_server(catalogue, &given.required_text("server")?, &given)),
         "search_registry" => given
             .reject_unknown(&["query", "category", "level", "signal", "limit"])
-            .and_then(|given| search_index(desk, &given)),
+            .and_then(|given| search_index(catalogue, &given)),
         "check_tool" => given
             .reject_unknown(&["server", "tool"])
-            .and_then(|given| check_tool(desk, &given.required_text("server")?, &given.required_text("tool")?)),
-        "check_mcp_stack" => given.reject_unknown(&["servers"]).and_then(|given| check_stack(desk, &given)),
+            .and_then(|given| check_tool(catalogue, &given.required_text("server")?, &given.required_text("tool")?)),
+        "check_mcp_stack" => given.reject_unknown(&["servers"]).and_then(|given| check_stack(catalogue, &given)),
         "get_change_events" => {
-            given.reject_unknown(&["cursor", "level", "limit"]).and_then(|given| change_events(desk, &given))
+            given.reject_unknown(&["cursor", "level", "limit"]).and_then(|given| change_events(catalogue, &given))
         }
         _ => return None,
     };
     Some(called)
 }
 
-/// The arguments of a call.
+/// Arguments of a tool call.
 struct CatalogueToolArguments<'a>(Option<&'a Map<String, Value>>);
 
 impl<'a> CatalogueToolArguments<'a> {
@@ -68,12 +69,14 @@ impl<'a> CatalogueToolArguments<'a> {
         Self(arguments.as_object())
     }
 
-    /// Refuses what is not known: a misspelled condition must not count as none.
+    /// Rejects unknown arguments: a misspelled filter must not be ignored.
     fn reject_unknown(self, names: &[&str]) -> Result<Self, String> {
         match self.0.into_iter().flatten().find(|(name, _)| !names.contains(&name.as_str())) {
-            Some((name, _)) => {
-                Err(format!("there is no argument `{}`; there are {}", escape_for_terminal(name), names.join(", ")))
-            }
+            Some((name, _)) => Err(format!(
+                "there is no argument `{}`; the arguments are {}",
+                escape_for_terminal(name),
+                names.join(", ")
+            )),
             None => Ok(self),
         }
     }
@@ -86,7 +89,7 @@ impl<'a> CatalogueToolArguments<'a> {
         match self.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(format!("`{name}` is a text")),
+            Some(_) => Err(format!("`{name}` must be a string")),
         }
     }
 
@@ -97,13 +100,13 @@ impl<'a> CatalogueToolArguments<'a> {
     fn number_or(&self, name: &str, usual: u64) -> Result<u64, String> {
         match self.get(name) {
             None | Some(Value::Null) => Ok(usual),
-            Some(value) => value.as_u64().ok_or_else(|| format!("`{name}` is a whole number")),
+            Some(value) => value.as_u64().ok_or_else(|| format!("`{name}` must be a whole number")),
         }
     }
 
     fn parse_word<T>(&self, name: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, String> {
         let Some(text) = self.find_text(name)? else { return Ok(None) };
-        read(&text.to_ascii_lowercase()).map(Some).ok_or_else(|| format!("`{name}` is none of the known words"))
+        read(&text.to_ascii_lowercase()).map(Some).ok_or_else(|| format!("`{name}` is not one of the known values"))
     }
 
     fn level(&self) -> Result<Option<RiskLevel>, String> {
@@ -113,59 +116,62 @@ impl<'a> CatalogueToolArguments<'a> {
     }
 }
 
-fn find_server<'i>(desk: &'i CatalogueServer, text: &str) -> Result<(PackageName, Option<IndexedServer<'i>>), String> {
+fn find_server<'i>(
+    catalogue: &'i CatalogueServer,
+    text: &str,
+) -> Result<(PackageName, Option<IndexedServer<'i>>), String> {
     let named = PackageName::read(text)
-        .ok_or("a server is named as a package: `npm:@scope/name` or `pypi:name`; addresses are not in the index")?;
-    let server = desk.index.find(named.source, &named.name);
+        .ok_or("name the server by its package: `npm:@scope/name` or `pypi:name`; the index has no URLs")?;
+    let server = catalogue.index.find(named.source, &named.name);
     Ok((named, server))
 }
 
-fn check_server(desk: &CatalogueServer, text: &str, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
-    let (named, server) = find_server(desk, text)?;
+fn check_server(catalogue: &CatalogueServer, text: &str, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
+    let (named, server) = find_server(catalogue, text)?;
     let Some(server) = server else {
-        let advice = index_access::advise_unknown(&desk.index, &named);
+        let advice = index_access::advise_unknown(&catalogue.index, &named);
         return Ok(
             json!({"server": escape_for_terminal(text), "is_known": false, "verdict": advice.verdict, "reasons": advice.reasons}),
         );
     };
     let known = CataloguedServer::of(&server);
     let (grade, advice) =
-        (grade_server(&known.tools), index_access::advise(&desk.index, &named, &server, &known.tools));
+        (grade_server(&known.tools), index_access::advise(&catalogue.index, &named, &server, &known.tools));
     let skip = usize::try_from(given.number_or("skip", 0)?).unwrap_or(usize::MAX);
     let limit = given.number_or("limit", DEFAULT_TOOL_LIMIT)?.clamp(1, MAX_ITEMS) as usize;
     let mut tools: Vec<&ToolFacts> = known.tools.iter().collect();
     tools.sort_by_key(|tool| Reverse(RiskLevel::of(tool.category)));
     let part: Vec<Value> = tools.iter().skip(skip).take(limit).map(|tool| tool_row_json(tool)).collect();
     let next = skip.saturating_add(part.len());
-    let mut told = search_index::server_json(&server);
-    if let Value::Object(told) = &mut told {
+    let mut result = search_index::server_json(&server);
+    if let Value::Object(result) = &mut result {
         let more = json!({"is_known": true, "verdict": advice.verdict, "reasons": advice.reasons, "grade_reasons": grade.reasons,
-            "tokens": known.estimated_tokens(), "tools": part, "index_date": desk.index.metadata().date});
-        told.extend(more.as_object().cloned().unwrap_or_default());
+            "tokens": known.estimated_tokens(), "tools": part, "index_date": catalogue.index.metadata().date});
+        result.extend(more.as_object().cloned().unwrap_or_default());
         if next < tools.len() {
-            told.insert("next_skip".to_owned(), next.into());
+            result.insert("next_skip".to_owned(), next.into());
         }
         if skip == 0 {
-            told.insert("policy".to_owned(), short_policy(&server, &known));
+            result.insert("policy".to_owned(), short_policy(&server, &known));
         }
     }
-    Ok(told)
+    Ok(result)
 }
 
-/// A tool of a list.
+/// One tool of a list.
 fn tool_row_json(tool: &ToolFacts) -> Value {
     json!({"name": escape_for_terminal(&tool.name), "category": category_name(tool.category), "level": RiskLevel::of(tool.category),
         "confidence": tool.confidence, "optional": tool.optional})
 }
 
-/// The policy that fits, or where to get it if it would fill a model's context.
+/// Returns the recommended policy, or the command that prints it if it is too long for a model's context.
 fn short_policy(server: &IndexedServer<'_>, known: &CataloguedServer) -> Value {
     let policy = show_package::server_policy(known, Strictness::Recommended).ok();
     match policy {
         Some(policy) if policy.len() > MAX_POLICY_BYTES => {
             let package = format!("{}:{}", server.source().as_str(), escape_for_terminal(server.package()));
             format!(
-                "It has {} bytes. `gatelodge catalogue show {package} --policy recommended` prints it; `check_tool` gives the rule of one tool.",
+                "The policy has {} bytes. `gatelodge catalogue show {package} --policy recommended` prints it; `check_tool` gives the rule of one tool.",
                 policy.len()
             )
             .into()
@@ -174,79 +180,79 @@ fn short_policy(server: &IndexedServer<'_>, known: &CataloguedServer) -> Value {
     }
 }
 
-fn search_index(desk: &CatalogueServer, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
+fn search_index(catalogue: &CatalogueServer, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
     let mut query = IndexQuery::from_words(&given.find_text("query")?.unwrap_or_default());
     query.category = given.parse_word("category", Category::from_word)?;
     query.level = given.level()?;
     query.signal = given.parse_word("signal", RiskSignalKind::from_word)?;
     let limit = given.number_or("limit", 20)?.clamp(1, MAX_ITEMS) as usize;
-    let found = desk.index.search(&query, 0, limit);
+    let found = catalogue.index.search(&query, 0, limit);
     Ok(json!({
         "servers": found.servers.iter().map(search_index::server_json).collect::<Vec<_>>(), "server_count": found.server_count,
         "tools": found.tools.iter().map(search_index::tool_json).collect::<Vec<_>>(), "tool_count": found.tool_count,
     }))
 }
 
-fn check_tool(desk: &CatalogueServer, server: &str, name: &str) -> Result<Value, String> {
-    let (named, server) = find_server(desk, server)?;
+fn check_tool(catalogue: &CatalogueServer, server: &str, name: &str) -> Result<Value, String> {
+    let (named, server) = find_server(catalogue, server)?;
     let server = server.ok_or_else(|| {
-        let reasons = index_access::advise_unknown(&desk.index, &named).reasons.join("; ");
-        format!("{reasons}; `search_registry` looks for parts of names")
+        let reasons = index_access::advise_unknown(&catalogue.index, &named).reasons.join("; ");
+        format!("{reasons}; `search_registry` finds packages by parts of their names")
     })?;
     let known = CataloguedServer::of(&server);
-    let advice = index_access::advise(&desk.index, &named, &server, &known.tools);
+    let advice = index_access::advise(&catalogue.index, &named, &server, &known.tools);
     known.with_classifications(|tools| {
         let found = tools.iter().find(|(tool, _)| tool.name == name);
-        let (tool, own) = found.ok_or("the server has no such tool; `check_mcp_server` lists them")?;
-        let mut told =
+        let (tool, own) = found.ok_or("the server has no such tool; `check_mcp_server` lists its tools")?;
+        let mut result =
             classification_io::classification_json(server.package(), tool, own).map_err(|error| error.to_string())?;
-        if let Value::Object(told) = &mut told {
+        if let Value::Object(result) = &mut result {
             let more = json!({"source": server.source(), "version": escape_for_terminal(server.version()),
                 "verdict": advice.verdict, "reasons": advice.reasons});
-            told.extend(more.as_object().cloned().unwrap_or_default());
+            result.extend(more.as_object().cloned().unwrap_or_default());
         }
-        Ok(told)
+        Ok(result)
     })
 }
 
-fn check_stack(desk: &CatalogueServer, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
-    let names = given.get("servers").and_then(Value::as_array).ok_or("`servers` is a list of texts")?;
+fn check_stack(catalogue: &CatalogueServer, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
+    let names = given.get("servers").and_then(Value::as_array).ok_or("`servers` must be a list of strings")?;
     if names.len() as u64 > MAX_ITEMS {
-        return Err(format!("at most {MAX_ITEMS} servers are looked at together"));
+        return Err(format!("at most {MAX_ITEMS} servers can be checked together"));
     }
-    let (mut members, mut counsels, mut has_case) = (Vec::new(), Vec::new(), false);
+    let (mut members, mut verdicts, mut has_incident) = (Vec::new(), Vec::new(), false);
     for name in names {
-        let name = name.as_str().ok_or("`servers` is a list of texts")?;
-        let (named, server) = find_server(desk, name)?;
+        let name = name.as_str().ok_or("`servers` must be a list of strings")?;
+        let (named, server) = find_server(catalogue, name)?;
         let tools = server.map(|server| server.facts().tools);
-        has_case |= named.incidents(server.as_ref()).iter().any(|own| own.is_affected);
-        counsels.push(match (server, &tools) {
-            (Some(server), Some(tools)) => index_access::advise(&desk.index, &named, &server, tools),
-            _ => index_access::advise_unknown(&desk.index, &named),
+        has_incident |= named.incidents(server.as_ref()).iter().any(|own| own.is_affected);
+        verdicts.push(match (server, &tools) {
+            (Some(server), Some(tools)) => index_access::advise(&catalogue.index, &named, &server, tools),
+            _ => index_access::advise_unknown(&catalogue.index, &named),
         });
         members.push(StackMember { name: escape_for_terminal(name), tools, is_package_guessed: false });
     }
-    let servers = members.iter().zip(counsels).map(|(member, advice)| {
+    let servers = members.iter().zip(verdicts).map(|(member, advice)| {
         json!({"server": member.name, "is_known": member.tools.is_some(), "verdict": advice.verdict, "level": member.level(),
             "grade": member.grade().map(|grade| grade.letter), "reasons": advice.reasons})
     });
     let mut sum = summarize_stack(&members);
-    sum.level = sum.overall_level(sum.combination_count > 0, has_case);
+    sum.level = sum.overall_level(sum.combination_count > 0, has_incident);
     Ok(json!({"stack": sum, "servers": servers.collect::<Vec<_>>()}))
 }
 
-fn change_events(desk: &CatalogueServer, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
+fn change_events(catalogue: &CatalogueServer, given: &CatalogueToolArguments<'_>) -> Result<Value, String> {
     let cursor = given.number_or("cursor", 0)?;
     let limit = given.number_or("limit", MAX_ITEMS)?.clamp(1, MAX_ITEMS) as usize;
     let least = given.level()?.unwrap_or(RiskLevel::Low);
-    if desk.is_custom_index {
-        return Err("no changes are kept of this index, which was named with `--index`".to_owned());
+    if catalogue.is_custom_index {
+        return Err("changes are not recorded for an index that is named with `--index`".to_owned());
     }
-    let Some(log) = desk.change_log.as_deref() else {
+    let Some(log) = catalogue.change_log.as_deref() else {
         return Ok(json!({"events": [], "cursor": cursor, "has_more": false, "left_out": 0}));
     };
     let page = index_change_feed::events_after(log, cursor, least, limit)
-        .map_err(|error| format!("the changes cannot be read: {error}"))?;
+        .map_err(|error| format!("cannot read the changes: {error}"))?;
     let page = page.map_err(|ahead| ahead.to_string())?;
     Ok(json!({"events": page.events, "cursor": page.cursor, "has_more": page.has_more, "left_out": page.left_out}))
 }

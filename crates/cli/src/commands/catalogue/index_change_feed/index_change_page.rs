@@ -1,4 +1,4 @@
-//! Events behind a cursor, as whoever follows them gets them.
+//! Reads one page of the change feed.
 
 use std::io;
 use std::path::Path;
@@ -9,30 +9,30 @@ use serde_json::Value;
 use super::feed_lines;
 use crate::diagnostic_report::escape_for_terminal;
 
-/// Some events.
+/// Events after a cursor.
 #[derive(Debug)]
 pub struct IndexChangePage {
-    /// The events, with their foreign texts made visible.
+    /// Events; foreign text in them is escaped.
     pub events: Vec<Value>,
-    /// The cursor for the next ones.
+    /// Cursor for the next page.
     pub cursor: u64,
-    /// Whether there are next ones.
+    /// Whether there is a next page.
     pub has_more: bool,
-    /// How many behind the cursor that was given are not kept any more.
+    /// Number of events after the requested cursor that are no longer stored.
     pub left_out: u64,
 }
 
-/// A cursor that lies ahead of all events.
+/// Error for a cursor that is larger than that of the newest event.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the cursor is {cursor}, and the last event here is {newest}: these are other changes than those it was told with; begin again with 0"
+    "the cursor is {cursor}, but the last event here is {newest}: the cursor is from a different change feed; start again with 0"
 )]
 pub struct CursorAheadError {
     cursor: u64,
     newest: u64,
 }
 
-/// The events behind a cursor that are of a level at least.
+/// Reads up to `limit` events after `cursor` that have at least the level `least`.
 pub fn events_after(
     log: &Path,
     cursor: u64,
@@ -43,7 +43,7 @@ pub fn events_after(
     let (mut first, mut newest): (Option<u64>, u64) = (None, 0);
     for line in feed_lines(log)? {
         let line = line?;
-        // Most lines lie before the cursor, and need not be read further than their number.
+        // Most lines are at or before the cursor; parsing their number is enough.
         let number = line.strip_prefix("{\"cursor\":").and_then(|rest| rest.split(',').next()?.parse().ok());
         if let Some(own) = number.filter(|own| *own <= cursor) {
             first.get_or_insert(own);
@@ -70,12 +70,12 @@ pub fn events_after(
     if cursor > newest {
         return Ok(Err(CursorAheadError { cursor, newest }));
     }
-    // Numbers have no gaps, so what was dropped is what lies before the first that is kept.
+    // Cursors have no gaps, so the dropped events are those before the first stored one.
     page.left_out = first.unwrap_or_default().saturating_sub(1).saturating_sub(cursor);
     Ok(Ok(page))
 }
 
-/// An event with its foreign texts made visible.
+/// Escapes foreign text in an event.
 fn escape_event(mut event: Value) -> Value {
     for name in ["package", "version", "tool"] {
         if let Some(Value::String(text)) = event.get_mut(name) {

@@ -1,5 +1,5 @@
-//! Change events to an address, signed, each at least once: what was taken is kept for each address, and moves only after
-//! the address has said so.
+//! Posts change events to a webhook, signed, with at-least-once delivery: the cursor of each URL is saved only after the
+//! receiver has acknowledged the events.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,19 +19,19 @@ use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{admin_context, app, mcp_client, process_environment, server_url, source_file, stdout_output};
 
-/// What was taken is kept in this file beside the events.
+/// File next to the change feed that holds the delivery cursors.
 const CURSORS_FILE_NAME: &str = "catalogue-posted.json";
-/// Events of one request.
+/// Maximum number of events in one request.
 const EVENTS_PER_REQUEST: usize = 100;
 /// A shorter secret can be guessed.
 const MIN_SECRET_BYTES: usize = 16;
-/// What stands before a secret that is written in Base64.
+/// Prefix of a secret that is encoded in Base64.
 const BASE64_SECRET_PREFIX: &str = "whsec_";
 
 pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExitCode> {
     let shown = server_url::redact_url(url);
     let uri = server_url::parse_server_url(url)
-        .map_err(|fault| UsageError(format!("`{shown}` {}; {}", fault.message(), fault.help())))?;
+        .map_err(|error| UsageError(format!("`{shown}` {}; {}", error.message(), error.help())))?;
     if uri.scheme_str() == Some("http") && !server_url::is_loopback(&uri) {
         return Err(UsageError(format!("`{shown}` is not encrypted; use `https://`")).into());
     }
@@ -43,7 +43,7 @@ pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExit
         let page = super::load_page(log, cursor, args, EVENTS_PER_REQUEST)?;
         if page.left_out > 0 {
             print_stderr(&format!(
-                "{} are not kept any more, and are not posted",
+                "{} are no longer stored and were not posted",
                 count_noun(page.left_out as usize, "event")
             ));
         }
@@ -66,14 +66,14 @@ pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExit
 }
 
 fn delivery_error(error: &anyhow::Error, shown: &str, count: usize, cursor: u64) -> anyhow::Error {
-    let before = format!("{} were taken before", count_noun(count, "event"));
+    let delivered = format!("{} delivered before", count_noun(count, "event"));
     UnreachableError(format!(
-        "`{shown}` does not take the events behind cursor {cursor}: {error}; {before}, the others are posted next time"
+        "`{shown}` did not accept the events after cursor {cursor}: {error}; {delivered}, the others are posted next time"
     ))
     .into()
 }
 
-/// The secret, which stands in no argument.
+/// Reads the secret from a variable or a file; it is never a command-line argument, which other processes can see.
 fn load_secret(args: &IndexChangesArgs) -> Result<Vec<u8>> {
     let text = match (&args.secret_env, &args.secret_file) {
         (Some(name), _) => process_environment::find_variable(name)
@@ -88,27 +88,29 @@ fn load_secret(args: &IndexChangesArgs) -> Result<Vec<u8>> {
     let secret = match text.strip_prefix(BASE64_SECRET_PREFIX) {
         Some(encoded) => BASE64
             .decode(encoded.as_bytes())
-            .map_err(|_| UsageError(format!("behind `{BASE64_SECRET_PREFIX}` the secret is not Base64")))?,
+            .map_err(|_| UsageError(format!("the secret is not valid Base64 after `{BASE64_SECRET_PREFIX}`")))?,
         None => text.as_bytes().to_vec(),
     };
     match secret.len() >= MIN_SECRET_BYTES {
         true => Ok(secret),
-        false => Err(UsageError(format!("the secret has less than {MIN_SECRET_BYTES} bytes")).into()),
+        false => Err(UsageError(format!("the secret is shorter than {MIN_SECRET_BYTES} bytes")).into()),
     }
 }
 
-/// Sends a page until it is taken, as often as may be.
+/// Posts a page, with retries, until the receiver accepts it.
 async fn deliver(uri: &Uri, page: &IndexChangePage, secret: &[u8], args: &IndexChangesArgs) -> Result<()> {
     let body = super::page_json(page).to_string();
     let time = Duration::from_secs(args.timeout);
     let mut wait = Duration::from_secs(1);
     for left in (0..=args.retries).rev() {
-        // Each try has a time of its own, so that one that was waited for is not taken for an old one.
+        // Each attempt is signed with the current time, so that the receiver does not reject a retry as too old.
         let headers = signed_headers(&body, page.cursor, secret, app::system_clock().now().as_second())?;
         let why = match mcp_client::post_for_status(uri.clone(), body.clone(), &headers, time).await {
             Ok(200..=299) => return Ok(()),
-            Ok(status @ (408 | 425 | 429 | 500..=599)) => format!("it answers {status}"),
-            Ok(status) => return Err(ExitError(CommandExitCode::Unreachable, format!("it answers {status}")).into()),
+            Ok(status @ (408 | 425 | 429 | 500..=599)) => format!("it responded with {status}"),
+            Ok(status) => {
+                return Err(ExitError(CommandExitCode::Unreachable, format!("it responded with {status}")).into());
+            }
             Err(error) => error.to_string(),
         };
         if left == 0 {
@@ -120,7 +122,7 @@ async fn deliver(uri: &Uri, page: &IndexChangePage, secret: &[u8], args: &IndexC
     Ok(())
 }
 
-/// The id, the time and the signature, in the form of Standard Webhooks. The id is the same for the same events.
+/// Headers of Standard Webhooks: id, time and signature. The same events get the same id.
 fn signed_headers(body: &str, cursor: u64, secret: &[u8], second: i64) -> Result<HeaderMap> {
     let id = format!("{cursor}-{}", HEXLOWER.encode(Sha256::digest(body).get(..8).unwrap_or_default()));
     let mut mac =
@@ -135,10 +137,10 @@ fn signed_headers(body: &str, cursor: u64, secret: &[u8], second: i64) -> Result
     Ok(headers)
 }
 
-/// What each address has taken. Whoever holds it is alone.
+/// Delivery cursors by URL. Holds an exclusive lock on the file.
 struct DeliveryCursors {
     path: PathBuf,
-    /// The address, as a hash: there may be a secret in it.
+    /// Hash of the URL, which may contain a secret.
     endpoint_hash: String,
     cursors: BTreeMap<String, u64>,
     _lock: File,
@@ -157,7 +159,7 @@ impl DeliveryCursors {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|_| {
                 ExitError(
                     CommandExitCode::InternalError,
-                    format!("`{}` cannot be used; without it, all events are posted again", path.display()),
+                    format!("`{}` is corrupt; if you remove it, all events are posted again", path.display()),
                 )
             })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
@@ -181,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signatures_are_those_of_standard_webhooks() {
+    fn signature_matches_standard_webhooks() {
         let headers = signed_headers("{}", 7, b"0123456789abcdef", 1_700_000_000).expect("headers");
         let text = |name: &str| headers.get(name).expect("a header").to_str().expect("text").to_owned();
         assert_eq!(text("webhook-id"), "7-44136fa355b3678a");
