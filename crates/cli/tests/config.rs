@@ -190,7 +190,7 @@ fn a_value_of_the_right_type_that_cannot_be_used_is_told_as_that() {
         (format!("{server}{grant}labels = {{ a = 1 }}\n"), "`labels` is a table of texts, and not all in it are texts"),
         (format!("{server}{grant}expires = 9999-12-31\n"), "this date is later than times can be counted"),
         (format!("{server}{grant}minimum_revision = 2025-11-26\n"), "this is not a revision of the protocol"),
-        (format!("{server}{grant}expires = 2020-01-31\n"), "warning: grant `a` ended on 2020-01-31T00:00:00Z"),
+        (format!("{server}{grant}expires = 2020-01-31\n"), "warning: grant `a` expired at 2020-01-31 00:00:00 UTC"),
         (server.replace("http://", "ftp://me:pw@"), "and has a user or password in it"),
     ] {
         let said = check(text.as_bytes());

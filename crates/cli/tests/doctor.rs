@@ -58,11 +58,11 @@ fn the_demonstration_is_fine_and_its_server_and_addresses_are_known() {
     let (run, checks) = doctor(&house, &["--data", "data"]);
     assert_eq!(run.code, 0, "{}", run.stdout);
     assert!(!run.stdout.contains("which is not there"), "{}", run.stdout);
-    assert_eq!(check(&checks, "server")["says"], "`demo` is in the running gateway alone, which says it is there");
+    assert_eq!(check(&checks, "server")["says"], "`demo` is only in the running gateway, which reports it as running");
     let address = running.url("demo").replace("http://", "").replace("/mcp/demo", "");
     assert_eq!(check(&checks, "port for agents")["says"], format!("the running gateway listens on {address}"));
     let listed = house.run(&["server", "list", "--data", "data"]);
-    assert!(listed.stdout.contains("demo  in the running gateway alone  process"), "{listed:?}");
+    assert!(listed.stdout.contains("demo  only in the running gateway  process"), "{listed:?}");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_program_that_is_not_found_is_named() {
     let running = serve(&house);
     let (run, checks) = doctor(&house, &["--config", "gatelodge.toml"]);
     assert_eq!(run.code, 1);
-    assert_eq!(check(&checks, "server")["says"], "`files` runs `no-such-program`, which is not found");
+    assert_eq!(check(&checks, "server")["says"], "`files` runs `no-such-program`, which does not exist");
     drop(running);
 }
 
@@ -87,13 +87,13 @@ fn a_client_that_reaches_a_server_past_the_gateway_is_found() {
     };
     let same = looked(r#"{"mcpServers": {"mine": {"command": "no-such-program", "args": ["/x"]}}}"#);
     assert_eq!(same["verdict"], "wrong");
-    assert!(same["says"].as_str().unwrap().ends_with("~/.cursor/mcp.json, which has it as `files`"), "{same}");
+    assert!(same["says"].as_str().unwrap().ends_with("~/.cursor/mcp.json; the gateway has it as `files`"), "{same}");
     assert!(same["fix"].as_str().unwrap().starts_with("`gatelodge connect cursor --server files --write`"), "{same}");
     let other = looked(r#"{"mcpServers": {"mine": {"url": "https://books.example.com/mcp"}}}"#);
     assert_eq!(other["verdict"], "warning");
     assert!(other["fix"].as_str().unwrap().starts_with("`gatelodge init --clients cursor --servers mine"), "{other}");
     let behind = looked(r#"{"mcpServers": {"mine": {"url": "http://127.0.0.1:0/mcp/files"}}}"#);
-    assert_eq!(behind["says"], "none reaches a server past the gateway");
+    assert_eq!(behind["says"], "no client bypasses the gateway");
     // Cursor reads no such switch, Kiro does.
     let off = r#"{"mcpServers": {"mine": {"url": "https://books.example.com/mcp", "disabled": true}}}"#;
     assert_eq!(looked(off)["verdict"], "warning");
@@ -151,7 +151,7 @@ fn with_a_broken_file_the_status_tells_what_the_running_gateway_has() {
     house.write("policy.json", "{");
     let run = house.run(&["status", "--config", "gatelodge.toml"]);
     assert_eq!(run.code, 1);
-    assert!(run.stdout.contains("0 live, 1 in force in the running gateway"), "{}", run.stdout);
+    assert!(run.stdout.contains("0 live, 1 active in the running gateway"), "{}", run.stdout);
     assert!(run.stdout.contains("The configuration has faults"), "{}", run.stdout);
     drop(running);
 }

@@ -148,7 +148,7 @@ fn programs_get_everything_as_json_and_a_file_is_never_overwritten() {
     assert_eq!((run.code, run.stdout.as_str()), (0, ""));
     assert!(
         run.stderr
-            .contains("the draft is in `fresh.json`; next: read it, then `gatelodge policy put books fresh.json`")
+            .contains("wrote the draft to `fresh.json`; next: read it, then `gatelodge policy put books fresh.json`")
     );
 }
 
@@ -160,7 +160,11 @@ fn where_there_is_nothing_to_draft_from_it_is_said_why() {
         row(RecordKind::Refused, 2, "shy", "tools/call", "wipe"),
     ]);
     for (args, code, words) in [
-        (&["--grant", "idlee"][..], 2, "there is no grant `idlee`, and the log knows of none: did you mean `idle`?"),
+        (
+            &["--grant", "idlee"][..],
+            2,
+            "there is no grant `idlee`, and the call log has none of this label: did you mean `idle`?",
+        ),
         (&["--grant", "idle"], 1, "nothing of `idle` was sent; there is nothing to draft from"),
         (&["--grant", "shy"], 1, "left out: tools/call wipe (1 call): refused"),
         (&["--grant", "ci"], 2, "name one with `--server`: `books` (1 call), `notes` (1 call)"),
@@ -186,9 +190,13 @@ fn a_pruned_log_and_grants_of_one_name_are_said() {
     let run = draft(&house, &["--grant", "ci"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(!run.stdout.contains("pay") && run.stdout.contains("\"read\""), "{}", run.stdout);
-    let words = "the log was pruned of 1 rows: what was done before 2026-11-16T10:13:20Z is not in the draft";
+    let words = "the log was pruned (1 row): calls before 2026-11-16 10:13:20 UTC are not in the draft";
     assert!(run.stderr.contains(words), "{}", run.stderr);
-    assert!(run.stderr.contains("several grants are called `ci`; all count, or name one by its id"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("several grants have the label `ci`; all are included, or name one by its id"),
+        "{}",
+        run.stderr
+    );
     let run = draft(&house, &["--grant", "ci", "--since", "2026-11-16T11:00:00Z"]);
     assert!(!run.stderr.contains("pruned") && !run.stdout.contains("\"read\""), "{run:?}");
 }

@@ -198,7 +198,7 @@ fn secrets_are_copied_only_when_asked_and_only_to_one_file() {
             .as_bytes(),
     );
     let run = init(&house, &["--servers", "k,github", "--yes"]);
-    assert!(run.code == 1 && run.stderr.contains("seems to hold a secret"), "{run:?}");
+    assert!(run.code == 1 && run.stderr.contains("seems to contain a secret"), "{run:?}");
     assert!(!house.read("gatelodge.toml").contains("name = \"k\""));
     assert_eq!(init(&house, &["--undo", "--yes"]).code, 0);
 
@@ -238,10 +238,10 @@ fn servers_that_are_the_same_become_one_and_names_that_clash_get_a_number() {
             && !names.contains(&"here"),
         "{names:?}"
     );
-    assert!(run.stderr.contains("`github` is called `github-2` here"), "{}", run.stderr);
-    assert!(run.stderr.contains("`Web API` is called `web-api` here"), "{}", run.stderr);
-    assert!(run.stderr.contains("old in") && run.stderr.contains("old transport"), "{}", run.stderr);
-    assert!(run.stderr.contains("here in") && run.stderr.contains("only the client knows"), "{}", run.stderr);
+    assert!(run.stderr.contains("`github` is imported as `github-2`"), "{}", run.stderr);
+    assert!(run.stderr.contains("`Web API` is imported as `web-api`"), "{}", run.stderr);
+    assert!(run.stderr.contains("old in") && run.stderr.contains("deprecated HTTP+SSE transport"), "{}", run.stderr);
+    assert!(run.stderr.contains("here in") && run.stderr.contains("only the client can expand"), "{}", run.stderr);
     let labels: BTreeSet<&str> = config["grants"]
         .as_array()
         .expect("grants")
@@ -394,7 +394,7 @@ fn what_somebody_changed_since_is_not_taken_back_unawares() {
     assert!(run.code == 1 && run.stderr.contains(".claude.json: it was changed since"), "{run:?}");
     assert_eq!(tree(&house), changed, "nothing at all was taken back");
     let run = init(&house, &["--undo", "--yes", "--force"]);
-    assert!(run.code == 0 && run.stderr.contains("policies/github.json: it was changed, and stays"), "{run:?}");
+    assert!(run.code == 0 && run.stderr.contains("policies/github.json: changed, so it is kept"), "{run:?}");
     let (mut after, mut before) = (tree(&house), before);
     assert_eq!(after.remove("policies/github.json").expect("the policy").0, b"{\"mine\": 1}");
     let json =

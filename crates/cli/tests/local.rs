@@ -43,7 +43,7 @@ fn wrap_says_what_is_wrong_before_it_makes_anything() {
         ("open.json", &["cat"], 2, "wrap [OPTIONS] --policy <FILE> -- <COMMAND>..."),
         ("open.json", &["--"], 2, "required arguments were not provided:\n  <COMMAND>..."),
         ("open.json", &[], 2, "required arguments were not provided:\n  <COMMAND>..."),
-        ("open.json", &["--name", "Not So", "--", "cat"], 2, "`Not So` is not a server's name"),
+        ("open.json", &["--name", "Not So", "--", "cat"], 2, "`Not So` is not a server name"),
         ("shut.json", &["--", "cat"], 1, "error[unknown-word]: `dney` is not a word for default"),
         ("none.json", &["--", "cat"], 2, "cannot read `none.json`"),
     ] {

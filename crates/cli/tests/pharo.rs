@@ -68,7 +68,7 @@ fn a_port_that_is_none_is_refused_wherever_it_stands() {
 #[test]
 fn an_image_on_another_machine_must_be_asked_for() {
     for host in ["192.0.2.1", "0.0.0.0", "[2001:db8::1]", "::ffff:192.0.2.1"] {
-        assert_usage(&gatelodge(&["pharo", "--host", host]), "say --beyond-loopback if it is meant");
+        assert_usage(&gatelodge(&["pharo", "--host", host]), "use --beyond-loopback to allow it");
     }
     for host in ["127.0.0.2", "::1", "[::1]", "::ffff:127.0.0.1", "localhost"] {
         assert_eq!(gatelodge(&["pharo", "--host", host]).code, 0, "{host}");
@@ -79,7 +79,7 @@ fn an_image_on_another_machine_must_be_asked_for() {
 #[test]
 fn listening_beyond_this_machine_must_be_asked_for() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:8090"] {
-        assert_usage(&gatelodge(&["pharo", "--http", address]), "or say --beyond-loopback");
+        assert_usage(&gatelodge(&["pharo", "--http", address]), "or use --beyond-loopback");
     }
     assert_usage(&gatelodge(&["pharo", "--http", "localhost"]), "--http");
     assert_usage(&gatelodge(&["pharo", "--known-as", "pharo"]), "--http");
@@ -91,7 +91,7 @@ fn an_address_that_is_taken_is_a_fault() {
     let address = taken.local_addr().expect("an address").to_string();
     let run = gatelodge(&["pharo", "--http", &address]);
     assert_eq!(run.code, 5, "{}", run.stderr);
-    assert!(run.stderr.contains(&format!("cannot listen at {address}")), "{}", run.stderr);
+    assert!(run.stderr.contains(&format!("cannot listen on {address}")), "{}", run.stderr);
 }
 
 #[test]

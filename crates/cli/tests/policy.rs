@@ -40,7 +40,7 @@ fn check_shows_all_faults_at_once_with_their_place_a_code_and_a_way_out() {
 fn check_says_of_a_good_policy_that_it_has_no_faults() {
     let run = gatelodge(&["policy", "check", &example("books/policy.json"), "--tools", &example("books/tools.json")]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""));
-    assert!(run.stderr.ends_with("policy.json: no faults\n"), "{}", run.stderr);
+    assert!(run.stderr.ends_with("policy.json: no errors\n"), "{}", run.stderr);
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn one_unreadable_file_costs_no_other_its_findings() {
     assert!(run.stderr.contains("error[unreadable-file]: cannot read `nowhere.json`"), "{}", run.stderr);
     assert!(run.stderr.contains("help: check the name"), "{}", run.stderr);
     assert!(
-        run.stderr.contains("error[unknown-field]") && run.stderr.contains("good.json: no faults"),
+        run.stderr.contains("error[unknown-field]") && run.stderr.contains("good.json: no errors"),
         "{}",
         run.stderr
     );
@@ -403,7 +403,7 @@ fn faulty_tools_do_not_hide_the_faults_of_the_policies() {
     house.write("tools.json", "{");
     let run = house.run(&["policy", "check", "--tools", "tools.json", "bad.json"]);
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("tools.json: the policies are checked without these tools"), "{}", run.stderr);
+    assert!(run.stderr.contains("tools.json: policies are checked without these tools"), "{}", run.stderr);
     assert!(run.stderr.contains("error[unknown-field]"), "{}", run.stderr);
     let run = house.run(&["policy", "check", "--tools", "nowhere.json", "bad.json"]);
     assert_eq!(run.code, 2);
@@ -537,7 +537,7 @@ fn standard_input_is_read_once() {
     ] {
         let run = house.run_with_input(args, GOOD);
         assert_eq!(run.code, 2, "{args:?}: {}", run.stderr);
-        assert!(run.stderr.contains("standard input can be read once"), "{args:?}: {}", run.stderr);
+        assert!(run.stderr.contains("standard input can be read only once"), "{args:?}: {}", run.stderr);
     }
     let run = house.run_with_input(&["policy", "test", "cases.yaml"], GOOD);
     assert_eq!(run.code, 1);
@@ -552,7 +552,7 @@ fn strict_says_why_it_failed() {
         r#"{"version":"1","default":"deny","tools":{"a":{"limits":[{"counter":"c","window":"day","max":1,"scope":"session"}]}}}"#,
     );
     let run = house.run(&["policy", "check", "--strict", "policy.json"]);
-    assert!(run.stderr.contains("1 warning; it loads, but `--strict` takes warnings for errors"), "{}", run.stderr);
+    assert!(run.stderr.contains("1 warning; it loads, but `--strict` treats warnings as errors"), "{}", run.stderr);
     let run = house.run(&["policy", "check", "--strict", "--json", "policy.json"]);
     assert_eq!((run.code, &findings(&run)[0]["severity"]), (1, &json!("error")));
 }

@@ -66,11 +66,14 @@ fn a_server_is_kept_without_its_secrets() {
 fn a_server_that_cannot_be_is_refused_without_repeating_what_may_be_secret() {
     let house = house();
     for (args, words) in [
-        (&["Books", "http://127.0.0.1:9/mcp"][..], "is not a server's name"),
+        (&["Books", "http://127.0.0.1:9/mcp"][..], "is not a server name"),
         (&["books", "books.example.com"], "not an address of the form"),
         (&["books", "https://me:s3cret@books.example.com"], "has a user or password in it"),
-        (&["books", "http://127.0.0.1:9", "--header", "X-Api-Key: s3cret"], "would keep its credential in the store"),
-        (&["books", "http://127.0.0.1:9", "--header", "s3cret"], "a header is written as 'Name: value'"),
+        (
+            &["books", "http://127.0.0.1:9", "--header", "X-Api-Key: s3cret"],
+            "would store its credential in the database",
+        ),
+        (&["books", "http://127.0.0.1:9", "--header", "s3cret"], "write a header as 'Name: value'"),
         (&["books", "http://127.0.0.1:9", "--header", "Host: s3cret"], "the gateway sets the header `Host` itself"),
     ] {
         let run = at(&house, &[&["server", "add"], args].concat());
@@ -95,7 +98,7 @@ fn a_grant_keeps_the_oldest_revision_that_its_bearer_may_speak() {
     assert_eq!(json(&at(&house, &["grant", "show", "ci", "--json"]))["minimum_revision"], Value::Null);
     let wrong = at(&house, &["grant", "create", "other", "--minimum-revision", "2025-11-26"]);
     assert_eq!(wrong.code, 2);
-    assert!(wrong.stderr.contains("`2025-11-26` is not a revision of the protocol; there are"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("`2025-11-26` is not a protocol revision; the revisions are"), "{}", wrong.stderr);
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn a_grant_refers_to_what_is_there() {
         ),
         (&["grant", "create", "ci", "--server", "books"], "there is already a grant `ci`"),
         (&["grant", "create", "me", "--expires", "soon"], "`soon` is not a time"),
-        (&["grant", "create", "me", "--expires", "2020-01-01"], "has passed already"),
+        (&["grant", "create", "me", "--expires", "2020-01-01"], "is in the past"),
         (&["grant", "create", "me", "--labels", "x"], "is not of the form KEY=VALUE"),
         (&["grant", "attach", "nobody", "--server", "books"], "there is no grant `nobody`"),
         (&["grant", "detach", "ci", "--server", "notes"], "there is no server `notes`"),
@@ -140,7 +143,7 @@ fn a_grant_refers_to_what_is_there() {
         assert!(run.stderr.contains(words), "{args:?}: {}", run.stderr);
     }
     assert_eq!(at(&house, &["grant", "detach", "ci", "--server", "books"]).code, 0);
-    assert!(at(&house, &["grant", "list"]).stdout.contains("reaches nothing"));
+    assert!(at(&house, &["grant", "list"]).stdout.contains("no servers"));
 }
 
 #[test]
@@ -152,7 +155,7 @@ fn a_policy_is_kept_as_versions_and_what_starts_at_zero_is_told() {
     assert!(put.stderr.contains("policy `books` is now at version 2"), "{}", put.stderr);
     assert!(put.stderr.contains("counter `spend` starts at zero: its window was day and is hour"), "{}", put.stderr);
     let back = at(&house, &["policy", "rollback", "books", "1"]);
-    assert!(back.stderr.contains("now at version 3, which puts version 1 back"), "{}", back.stderr);
+    assert!(back.stderr.contains("now at version 3, which restores version 1"), "{}", back.stderr);
     assert_eq!(at(&house, &["policy", "show", "books"]).stdout, POLICY);
     assert_eq!(at(&house, &["policy", "show", "books", "--version", "2"]).stdout, POLICY.replace("day", "hour"));
     assert_eq!(at(&house, &["policy", "versions", "books"]).stdout.lines().count(), 3);
@@ -163,7 +166,7 @@ fn a_policy_is_kept_as_versions_and_what_starts_at_zero_is_told() {
     house.write("bad.json", r#"{"version": "1"}"#);
     let bad = at(&house, &["policy", "put", "books", "bad.json"]);
     assert_eq!(bad.code, 1);
-    assert!(bad.stderr.contains("error[missing-field]") && bad.stderr.contains("nothing was kept"), "{}", bad.stderr);
+    assert!(bad.stderr.contains("error[missing-field]") && bad.stderr.contains("nothing was stored"), "{}", bad.stderr);
     assert_eq!(at(&house, &["policy", "versions", "books"]).stdout.lines().count(), 3);
 }
 
@@ -251,7 +254,7 @@ fn the_doctor_names_what_is_wrong_and_what_to_do() {
         assert_eq!(check["verdict"], "fine", "{check}");
     }
     let empty = house.run(&["doctor", "--data", "elsewhere"]);
-    assert!(empty.stdout.contains("`elsewhere` is not there yet"), "{}", empty.stdout);
+    assert!(empty.stdout.contains("`elsewhere` does not exist yet"), "{}", empty.stdout);
     assert!(!house.path("elsewhere").exists());
 }
 
@@ -303,11 +306,11 @@ fn programs_are_told_errors_in_one_shape() {
     house.write("bad.json", "{}");
     for (args, code, words) in [
         (&["server", "show", "nothing"][..], 2, "there is no server `nothing`"),
-        (&["server", "add", "Books", "http://127.0.0.1:9/mcp"], 2, "is not a server's name"),
+        (&["server", "add", "Books", "http://127.0.0.1:9/mcp"], 2, "is not a server name"),
         (&["server", "test", "books"], 4, "server `books`: "),
         (&["grant", "attach", "nobody", "--server", "books"], 2, "there is no grant `nobody`"),
         (&["audit", "prune", "--older", "soon"], 2, "is not a length of time"),
-        (&["policy", "put", "books", "bad.json"], 1, "nothing was kept"),
+        (&["policy", "put", "books", "bad.json"], 1, "nothing was stored"),
         (&["grant", "list", "--config", "bad.toml"], 1, "the configuration has faults"),
         (&["calls", "--last", "x"], 2, "invalid value 'x'"),
         (&["calls", "--config", "nowhere.toml"], 2, "cannot read `nowhere.toml`"),
@@ -359,7 +362,7 @@ fn a_revoked_grant_is_said_to_be_revoked() {
     let run = at(&house, &["grant", "rotate", "ci"]);
     assert_eq!(run.code, 2);
     assert!(
-        run.stderr.contains("grant `ci` was revoked on 2") && run.stderr.contains("grant create"),
+        run.stderr.contains("grant `ci` was revoked at 2") && run.stderr.contains("grant create"),
         "{}",
         run.stderr
     );

@@ -168,7 +168,7 @@ fn what_somebody_says_of_a_tool_is_shown_with_who_and_why_and_a_policy_goes_by_i
     let said = answers(&wrap(&house, &session(&["add"])));
     assert!(said["0"].to_string().contains("not available"), "{said:#?}");
     let shown = house.run(&["server", "show", "notes", "--data", "data"]);
-    assert!(shown.stdout.contains("says so: it cannot be taken back"), "{}", shown.stdout);
+    assert!(shown.stdout.contains(": it cannot be taken back"), "{}", shown.stdout);
     let log = house.run(&["audit", "export", "--log", "admin", "--data", "data"]);
     assert!(log.stdout.contains("server.classify") && log.stdout.contains("it cannot be taken back"), "{}", log.stdout);
 
@@ -191,12 +191,16 @@ fn diff_and_accept_tell_the_category_before_and_after_and_what_somebody_said_tha
     run("Adds a note.");
     run("Adds a note. This cannot be undone: it permanently deletes the others.");
     let diff = at(&["diff", "notes"]);
-    assert!(diff.stdout.contains("add: changed, Write before, Destructive now; reached by"), "{}", diff.stdout);
+    assert!(diff.stdout.contains("add: changed, Write before, Destructive now; callable by"), "{}", diff.stdout);
 
     assert_eq!(at(&["classify", "notes", "add", "--as", "read", "--why", "a dry\u{202e} run"]).code, 0);
     let diff = at(&["diff", "notes"]);
     assert!(diff.stdout.contains("add: changed, Read before, Destructive now"), "{}", diff.stdout);
-    assert!(diff.stdout.contains("said Read of the definition before (a dry\\u{202e} run)"), "{}", diff.stdout);
+    assert!(
+        diff.stdout.contains("set the category Read for the earlier definition (a dry\\u{202e} run)"),
+        "{}",
+        diff.stdout
+    );
     let told: Value = serde_json::from_str(&at(&["diff", "notes", "--json"]).stdout).expect("JSON");
     assert_eq!(
         (&told["drifts"][0]["category_before"], &told["drifts"][0]["category"]),
@@ -206,10 +210,13 @@ fn diff_and_accept_tell_the_category_before_and_after_and_what_somebody_said_tha
 
     let accepted = at(&["accept", "notes", "add"]);
     assert!(accepted.stdout.contains("Read before, Destructive now"), "{}", accepted.stdout);
-    assert!(accepted.stdout.contains("does not hold for the new one; say it again with"), "{}", accepted.stdout);
+    assert!(accepted.stdout.contains("does not apply to the new one; set it again with"), "{}", accepted.stdout);
     let shown = at(&["show", "notes"]);
     let row = shown.stdout.lines().find(|line| line.contains("  add  ")).expect("a row");
-    assert!(row.starts_with("Critical  Destructive") && row.contains("said read of an earlier definition"), "{row}");
+    assert!(
+        row.starts_with("Critical  Destructive") && row.contains("set the category read for an earlier definition"),
+        "{row}"
+    );
 
     assert_eq!(at(&["classify", "notes", "add", "--as", "write", "--why", "w", "--even-if-changed"]).code, 0);
     run("Gives a note.");

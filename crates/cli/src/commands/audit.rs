@@ -4,9 +4,9 @@ use anyhow::{Context, Result};
 use gatelodge_store::ChainReport;
 use serde_json::json;
 
-use super::time_text::local_time;
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{AuditCommand, AuditLogArg, ExportLogArgs, LogHeadArgs, PruneLogArgs, VerifyLogArgs};
+use crate::commands::time_text::local_time;
 use crate::config::{DURATION_SYNTAX, parse_duration};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};

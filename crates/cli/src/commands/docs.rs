@@ -1,4 +1,4 @@
-//! `gatelodge docs`: pages of the documentation, from what the program knows of itself.
+//! `gatelodge docs`: generates pages of the documentation from the program's own tables and help texts.
 
 use anyhow::Result;
 use clap::{Command, CommandFactory};
@@ -7,7 +7,7 @@ use crate::cli::{Cli, DocsArgs, DocsPage};
 use crate::exit_code::CommandExitCode;
 use crate::{client_config, config, stdout_output};
 
-/// How wide help texts are on the page.
+/// Line width of help texts on the page.
 const HELP_WIDTH: usize = 100;
 
 pub fn run(args: &DocsArgs) -> Result<CommandExitCode> {
@@ -21,10 +21,10 @@ pub fn run(args: &DocsArgs) -> Result<CommandExitCode> {
 
 fn commands_page() -> String {
     let mut out =
-        "# Command line\n\nEach command explains itself with `--help`; this page is made from the same texts.\n\n\
+        "# Command line\n\nEach command explains itself with `--help`; this page is generated from the same texts.\n\n\
         Results go to standard output, everything else to standard error.\n\
-        Exit codes: 0 fine, 1 findings, 2 usage, 3 denied, 4 unreachable, 5 a fault.\n\n\
-        With `--json`, results are JSON; an error that ended a command is told on standard output, too, as\n\
+        Exit codes: 0 success, 1 findings, 2 usage, 3 denied, 4 unreachable, 5 internal error.\n\n\
+        With `--json`, results are JSON; an error that ends a command is also printed on standard output, as\n\
         `{\"error\": {\"message\": \"…\", \"exit_code\": 2}}`.\n"
             .to_owned();
     let mut root = Cli::command().term_width(HELP_WIDTH);

@@ -1,4 +1,4 @@
-//! `gatelodge doctor`: looks for what could be wrong, each with what to do about it.
+//! `gatelodge doctor`: checks the installation for problems, and says for each how to fix it.
 
 mod client_bypass;
 mod doctor_checks;
@@ -12,7 +12,7 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
 use crate::{admin_context, app, process_environment, stdout_output};
 
-/// What one check found.
+/// Result of one check.
 #[derive(Debug, Serialize)]
 pub struct CheckResult {
     name: &'static str,
@@ -24,32 +24,32 @@ pub struct CheckResult {
     fix: Option<String>,
 }
 
-/// How a check ended.
+/// Status of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckStatus {
-    /// Nothing is wrong.
+    /// No problem.
     Fine,
-    /// Something may be.
+    /// A possible problem.
     Warning,
-    /// Something is.
+    /// A problem.
     Wrong,
 }
 
 impl CheckResult {
-    /// Nothing is wrong.
-    pub fn fine(name: &'static str, says: impl Into<String>) -> Self {
-        Self { name, status: CheckStatus::Fine, message: says.into(), fix: None }
+    /// A check that found no problem.
+    pub fn fine(name: &'static str, message: impl Into<String>) -> Self {
+        Self { name, status: CheckStatus::Fine, message: message.into(), fix: None }
     }
 
-    /// Something may be wrong.
-    pub fn warning(name: &'static str, says: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { name, status: CheckStatus::Warning, message: says.into(), fix: Some(fix.into()) }
+    /// A check that found a possible problem.
+    pub fn warning(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, status: CheckStatus::Warning, message: message.into(), fix: Some(fix.into()) }
     }
 
-    /// Something is wrong.
-    pub fn wrong(name: &'static str, says: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { name, status: CheckStatus::Wrong, message: says.into(), fix: Some(fix.into()) }
+    /// A check that found a problem.
+    pub fn wrong(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, status: CheckStatus::Wrong, message: message.into(), fix: Some(fix.into()) }
     }
 }
 
@@ -70,31 +70,31 @@ async fn run_checks(args: &DoctorArgs) -> Result<Vec<CheckResult>> {
     let store = admin_context::resolve_store_config(&args.store, config.as_ref())?;
     let clock = app::system_clock();
     let listen = config.as_ref().map(|config| config.gateway.clone());
-    let note = app::running_note(&store.data);
+    let status = app::running_note(&store.data);
     checks.push(doctor_checks::check_data_directory(&store.data, listen.as_ref()).await);
     let stores = doctor_checks::check_databases(&store, &clock, &mut checks);
     if let Some(stores) = &stores {
-        checks.push(doctor_checks::check_clock(stores, clock.as_ref()).await);
-        checks.extend(doctor_checks::variables(stores).await);
+        checks.push(doctor_checks::check_clock(stores, clock.as_ref(), args.json).await);
+        checks.extend(doctor_checks::check_variables(stores).await);
     }
     let entries = config.as_ref().map(|config| config.entries.clone()).unwrap_or_default();
-    let picture = doctor_checks::servers(stores.as_ref(), &entries, note.as_ref(), &mut checks).await;
-    checks.extend(client_bypass::check_bypasses(args, &picture)?);
-    let own = note.as_ref();
-    let of_config = listen.as_ref();
-    checks.push(doctor_checks::port(
+    let active_config = doctor_checks::check_servers(stores.as_ref(), &entries, status.as_ref(), &mut checks).await;
+    checks.extend(client_bypass::check_bypasses(args, &active_config)?);
+    let running = status.as_ref();
+    let configured = listen.as_ref();
+    checks.push(doctor_checks::check_port(
         "port for agents",
-        of_config.map(|at| at.listen),
+        configured.map(|at| at.listen),
         DEFAULT_GATEWAY_ADDRESS,
-        own.map(|note| note.listen),
+        running.map(|status| status.listen),
     ));
-    checks.push(doctor_checks::port(
+    checks.push(doctor_checks::check_port(
         "port for admin",
-        of_config.map(|at| at.admin_listen),
+        configured.map(|at| at.admin_listen),
         DEFAULT_ADMIN_ADDRESS,
-        own.map(|note| note.admin),
+        running.map(|status| status.admin),
     ));
-    checks.push(doctor_checks::open_files(&listen.unwrap_or_default()));
+    checks.push(doctor_checks::check_open_files(&listen.unwrap_or_default()));
     Ok(checks)
 }
 
@@ -104,9 +104,9 @@ fn check_config(args: &DoctorArgs, checks: &mut Vec<CheckResult>) -> Result<Opti
     let name = "configuration";
     let lines = loaded.diagnostics.log_lines();
     if loaded.config.is_some() && lines.is_empty() {
-        checks.push(CheckResult::fine(name, "no faults"));
+        checks.push(CheckResult::fine(name, "no errors"));
     }
-    let fix = "`gatelodge serve --check --config FILE` shows the place";
+    let fix = "`gatelodge serve --check --config FILE` shows where";
     for line in lines {
         let is_warning = line.contains(": warning[");
         checks.push(if is_warning {

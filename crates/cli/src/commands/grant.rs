@@ -1,4 +1,4 @@
-//! `gatelodge grant …`: the verbs.
+//! `gatelodge grant …`: creates, lists, changes and revokes grants.
 
 mod attach_server;
 mod create_grant;
@@ -11,12 +11,13 @@ use serde_json::json;
 
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{GenerateTokenArgs, GrantCommand, NamedItemArgs, TokenLifetimeArgs};
+use crate::commands::time_text::local_time;
 use crate::config::{self, FILE_GRANT_ID_PREFIX};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
-/// Runs a verb of `grant`.
+/// Runs one `grant` subcommand.
 pub fn run(command: GrantCommand) -> Result<CommandExitCode> {
     match command {
         GrantCommand::Create(args) => create_grant::run(args),
@@ -31,15 +32,15 @@ pub fn run(command: GrantCommand) -> Result<CommandExitCode> {
 }
 
 fn revoke(args: NamedItemArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let grant = load_editable_grant(&desk, &args.name).await?;
-        let entry = desk.admin_log_entry("grant.revoke", &grant.label, json!({"id": grant.id}));
-        desk.stores.grants.revoke(&grant.id, desk.clock.now(), entry).await?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let grant = load_editable_grant(&ctx, &args.name).await?;
+        let entry = ctx.admin_log_entry("grant.revoke", &grant.label, json!({"id": grant.id}));
+        ctx.stores.grants.revoke(&grant.id, ctx.clock.now(), entry).await?;
         if args.json {
             stdout_output::print_json(&json!({"id": grant.id, "label": grant.label, "revoked": true}))?;
         }
         print_stderr(&format!(
-            "grant `{}` has ended; a running gateway refuses its token within a second",
+            "revoked grant `{}`; a running gateway refuses its token within a second",
             escape_for_terminal(&grant.label)
         ));
         Ok(CommandExitCode::Success)
@@ -57,20 +58,25 @@ fn generate_token(args: &GenerateTokenArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Finds a grant that may be changed.
-async fn load_editable_grant(desk: &AdminContext, name: &str) -> Result<Grant> {
+/// Loads a grant from the store. Refuses grants of the configuration file and revoked ones.
+async fn load_editable_grant(ctx: &AdminContext, name: &str) -> Result<Grant> {
     let is_in_file =
-        desk.config_entries().grants.iter().any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
+        ctx.config_entries().grants.iter().any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
     if is_in_file || name.starts_with(FILE_GRANT_ID_PREFIX) {
         return Err(admin_context::defined_in_file_error("grant", &escape_for_terminal(name)));
     }
-    match desk.stores.grants.get(name).await {
+    match ctx.stores.grants.get(name).await {
         Err(StoreError::NotFound(what)) => {
-            let ended = desk.stores.grants.list().await?.into_iter().filter(|grant| grant.label == name);
-            match ended.filter_map(|grant| grant.revoked_at).max() {
+            let revoked = ctx.stores.grants.list().await?.into_iter().filter(|grant| grant.label == name);
+            match revoked.filter_map(|grant| grant.revoked_at).max() {
                 Some(at) => {
-                    let help = "make a new one with `gatelodge grant create`";
-                    Err(UsageError(format!("grant `{}` was revoked on {at}; {help}", escape_for_terminal(name))).into())
+                    let help = "create a new one with `gatelodge grant create`";
+                    Err(UsageError(format!(
+                        "grant `{}` was revoked at {}; {help}",
+                        escape_for_terminal(name),
+                        local_time(at)
+                    ))
+                    .into())
                 }
                 None => Err(StoreError::NotFound(what).into()),
             }
@@ -79,7 +85,7 @@ async fn load_editable_grant(desk: &AdminContext, name: &str) -> Result<Grant> {
     }
 }
 
-/// When a token made now ends.
+/// Expiry of a token that is created now; `None` if it does not expire.
 fn token_expiry(life: &TokenLifetimeArgs, now: Timestamp) -> Result<Option<Timestamp>, UsageError> {
     if life.no_expiry {
         return Ok(None);
@@ -96,18 +102,18 @@ fn token_expiry(life: &TokenLifetimeArgs, now: Timestamp) -> Result<Option<Times
             config::DURATION_SYNTAX
         ))
     })?;
-    if end <= now { Err(UsageError(format!("{end} has passed already"))) } else { Ok(Some(end)) }
+    if end <= now { Err(UsageError(format!("{} is in the past", local_time(end)))) } else { Ok(Some(end)) }
 }
 
-/// What an attachment says, for people.
+/// Text form of an attachment.
 fn attachment_text(attachment: &GrantAttachment) -> String {
     let policy = match &attachment.policy {
-        Some(policy) => format!("by `{policy}`"),
+        Some(policy) => format!("with policy `{policy}`"),
         None => "WITHOUT a policy: every call is refused".to_owned(),
     };
     let observe = match attachment.mode {
         EnforcementMode::Enforce => "",
-        EnforcementMode::Observe => ", only OBSERVED: nothing is refused",
+        EnforcementMode::Observe => ", OBSERVED only: nothing is refused",
     };
     format!("{} {policy}{observe}", attachment.server)
 }

@@ -1,4 +1,4 @@
-//! `gatelodge init`: the servers of your clients, moved behind the gateway.
+//! `gatelodge init`: imports the servers of the user's clients and points the clients to the gateway.
 
 mod choose_servers;
 mod client_rewrite;
@@ -29,7 +29,7 @@ use init_plan::{ExistingConfig, InitPlan};
 use write_files::{InitWriteOutcome, InitWriteSet};
 
 pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
-    // Beside the configuration, and named after it.
+    // Next to the configuration, and named after it.
     let journal_file = std::path::absolute(args.config.with_extension("init.json"))?;
     if args.undo {
         return undo_init::run(args, &journal_file);
@@ -37,85 +37,87 @@ pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
     let clients = choose_servers::choose_clients(&args.clients)?;
     let home = home_directory(args.home.as_deref())?;
     let project = args.project.as_ref().map(std::path::absolute).transpose()?;
-    let places = user_directories(home.clone(), project.as_deref())?;
-    let mut scan = client_scan::scan_clients(&places, &clients);
+    let directories = user_directories(home.clone(), project.as_deref())?;
+    let mut scan = client_scan::scan_clients(&directories, &clients);
     let written = args.config.exists().then(|| args.config.clone());
-    let peek = GatewayTarget::load(&StoreArgs { config: written, data: None })?;
-    let gateway = peek.server_url("");
+    let target = GatewayTarget::load(&StoreArgs { config: written, data: None })?;
+    let gateway = target.server_url("");
     if !args.json {
         print_scan(&scan, &home.0, &gateway)?;
     }
-    for (spot, found) in scan.other_project_servers(&places, &clients).iter().filter(|(_, found)| !found.is_empty()) {
-        let (name, folder) = (spot.client.name, escape_for_terminal(spot.project_folder().unwrap_or_default()));
+    for (location, found) in
+        scan.other_project_servers(&directories, &clients).iter().filter(|(_, found)| !found.is_empty())
+    {
+        let (name, folder) = (location.client.name, escape_for_terminal(location.project_folder().unwrap_or_default()));
         let count = count_noun(found.len(), "server");
-        print_stderr(&format!("{name} has {count} for `{folder}`; `--project {folder}` looks there"));
+        print_stderr(&format!("{name} has {count} for `{folder}`; `--project {folder}` includes them"));
     }
     let found = scan_report::scan_json(&scan, &gateway);
     let chosen = choose_servers::choose_servers(args, &scan.servers, &gateway)?;
-    let findings = std::mem::take(&mut scan.problems);
-    let ended = InitReport { found, problems: findings, ..InitReport::default() };
-    let Some(chosen) = chosen else { return finish(args, ended) };
+    let problems = std::mem::take(&mut scan.problems);
+    let report = InitReport { found, problems, ..InitReport::default() };
+    let Some(chosen) = chosen else { return finish(args, report) };
     if journal_file.exists() {
         let config = args.config.display();
-        let what = format!("`init` has been here: take it back with `gatelodge init --undo --config {config}`");
+        let what = format!("`init` has already run: undo it with `gatelodge init --undo --config {config}`");
         return Err(UsageError(format!("{what}, or name another `--config`")).into());
     }
-    let present = ExistingConfig::read(&args.config)?;
-    let leave = ImportOptions { copy_secrets: args.copy_secrets, project: project.as_deref() };
-    let import = import_servers::import_servers(&scan.servers, &chosen, present.reserved_names(), leave);
-    let plan = init_plan::plan_files(present, &import, &scan.servers, args.copy_secrets)?;
-    apply_import(args, scan, import, plan, InitContext { target: peek, journal_file, report: ended })
+    let existing = ExistingConfig::read(&args.config)?;
+    let options = ImportOptions { copy_secrets: args.copy_secrets, project: project.as_deref() };
+    let import = import_servers::import_servers(&scan.servers, &chosen, existing.reserved_names(), options);
+    let plan = init_plan::plan_files(existing, &import, &scan.servers, args.copy_secrets)?;
+    apply_import(args, scan, import, plan, InitContext { target, journal_file, report })
 }
 
-/// Where things are, and what is to be told in the end.
+/// Gateway, undo journal and the report so far.
 struct InitContext {
     target: GatewayTarget,
     journal_file: PathBuf,
     report: InitReport,
 }
 
-/// Shows what will be written, asks, and writes it.
+/// Prints the plan, asks for confirmation, and writes the files.
 fn apply_import(
     args: &InitArgs,
     mut scan: ClientScan,
     mut import: ServerImport,
     plan: InitPlan,
-    reach: InitContext,
+    context: InitContext,
 ) -> Result<CommandExitCode> {
-    let InitContext { target: peek, journal_file, report: mut ended } = reach;
+    let InitContext { target, journal_file, mut report } = context;
     import.notes.iter().for_each(|remark| print_stderr(remark));
-    ended.problems.append(&mut import.problems);
+    report.problems.append(&mut import.problems);
     if import.servers.is_empty() {
-        print_stderr("there is nothing to import");
-        return finish(args, ended);
+        print_stderr("nothing to import");
+        return finish(args, report);
     }
     print_plan(&plan, &import);
     let program = args.program.clone().unwrap_or_else(own_program_path);
     let gateway = GatewayAccess {
-        url: &|server| peek.server_url(server),
+        url: &|server| target.server_url(server),
         program: &program,
         token_directory: &plan.token_directory,
     };
     let mut rewrite = client_rewrite::plan_rewrite(&mut scan, &import, &plan.grants, &gateway);
-    ended.is_rewritten = confirm_rewrite(args, &rewrite)?;
+    report.is_rewritten = confirm_rewrite(args, &rewrite)?;
     if !prompt::confirm(args.yes, "Write all this?")? {
         return Err(UsageError("nothing was written".to_owned()).into());
     }
-    let mut theirs = Vec::new();
-    if ended.is_rewritten {
-        theirs.append(&mut rewrite.writes);
-        ended.problems.append(&mut rewrite.problems);
+    let mut client_files = Vec::new();
+    if report.is_rewritten {
+        client_files.append(&mut rewrite.writes);
+        report.problems.append(&mut rewrite.problems);
     }
-    let work = InitWriteSet { folders: plan.folders, own_files: plan.writes, client_files: theirs };
-    let InitWriteOutcome { written, problems: findings } = write_files::write_files(work, &journal_file)?;
-    ended.problems.extend(findings);
-    ended.written = written;
-    ended.manual_changes = rewrite.manual_changes;
-    ended.variables = import.variables.required_names(args.copy_secrets).iter().map(|&name| name.to_owned()).collect();
-    ended.has_copied_secrets = args.copy_secrets && import.variables.known_values().next().is_some();
-    ended.data =
-        Some(std::path::absolute(peek.data)?).filter(|data| Some(data) != config::default_data_directory().as_ref());
-    finish(args, ended)
+    let work = InitWriteSet { folders: plan.folders, own_files: plan.writes, client_files };
+    let InitWriteOutcome { written, problems } = write_files::write_files(work, &journal_file)?;
+    report.problems.extend(problems);
+    report.written = written;
+    report.manual_changes = rewrite.manual_changes;
+    report.variables = import.variables.required_names(args.copy_secrets).iter().map(|&name| name.to_owned()).collect();
+    report.has_copied_secrets = args.copy_secrets && import.variables.known_values().next().is_some();
+    report.data =
+        Some(std::path::absolute(target.data)?).filter(|data| Some(data) != config::default_data_directory().as_ref());
+    finish(args, report)
 }
 
 fn print_scan(scan: &ClientScan, home: &std::path::Path, gateway: &str) -> Result<()> {
@@ -126,35 +128,35 @@ fn print_scan(scan: &ClientScan, home: &std::path::Path, gateway: &str) -> Resul
     stdout_output::print(&scan_report::scan_table(scan, home, gateway))
 }
 
-/// Says what will be written.
+/// Prints the files and servers of the plan.
 fn print_plan(plan: &InitPlan, import: &ServerImport) {
-    print_stderr("\nto be written:");
+    print_stderr("\nfiles to write:");
     plan.writes.iter().for_each(|output| print_stderr(&format!("  {}", output.snapshot.path().display())));
     let names: Vec<&str> = import.servers.iter().map(|server| server.name.as_str()).collect();
     print_stderr(&format!("servers: {}", names.join(", ")));
     print_stderr("their policies ALLOW EVERYTHING and record it, up to 120 calls a minute, until you tighten them\n");
 }
 
-/// Whether the clients are rewritten: as a flag says, or a person; else they are left alone.
+/// Whether to rewrite the clients' files: decided by a flag or by asking; without a terminal, they stay unchanged.
 fn confirm_rewrite(args: &InitArgs, rewrite: &ClientRewrite) -> Result<bool> {
     if args.no_rewrite || rewrite.writes.is_empty() && rewrite.problems.is_empty() {
         return Ok(false);
     }
     if !args.rewrite && !prompt::is_interactive() {
-        print_stderr("the clients stay as they are; `--rewrite` points them to the gateway");
+        print_stderr("the clients' files stay unchanged; `--rewrite` points the clients to the gateway");
         return Ok(false);
     }
     rewrite.diffs.iter().for_each(|change| print_stderr(change));
     Ok(args.rewrite || prompt::confirm(false, "Point these entries to the gateway?")?)
 }
 
-/// How it ended.
+/// Result of `init`, for the summary and for `--json`.
 #[derive(Default)]
 struct InitReport {
     found: Value,
     problems: Vec<ClientConfigProblem>,
     written: Vec<PathBuf>,
-    /// The data directory, where it is not the usual one.
+    /// The data directory, if it is not the default one.
     data: Option<PathBuf>,
     variables: Vec<String>,
     manual_changes: Vec<String>,
@@ -162,45 +164,45 @@ struct InitReport {
     is_rewritten: bool,
 }
 
-fn finish(args: &InitArgs, ended: InitReport) -> Result<CommandExitCode> {
-    for ClientConfigProblem { subject, message } in &ended.problems {
+fn finish(args: &InitArgs, report: InitReport) -> Result<CommandExitCode> {
+    for ClientConfigProblem { subject, message } in &report.problems {
         print_stderr(&format!("{}: {}", escape_for_terminal(subject), escape_for_terminal(message)));
     }
-    let next = if ended.written.is_empty() { Vec::new() } else { next_steps(args, &ended) };
+    let next = if report.written.is_empty() { Vec::new() } else { next_steps(args, &report) };
     if args.json {
         stdout_output::print_json(&json!({
-            "found": ended.found, "findings": ended.problems, "written": ended.written, "set": ended.variables,
-            "by_hand": ended.manual_changes, "rewritten": ended.is_rewritten, "next": next,
+            "found": report.found, "findings": report.problems, "written": report.written, "set": report.variables,
+            "by_hand": report.manual_changes, "rewritten": report.is_rewritten, "next": next,
         }))?;
     } else if !next.is_empty() {
-        ended.manual_changes.iter().for_each(|text| print_stderr(&format!("to be changed by hand:\n{text}")));
+        report.manual_changes.iter().for_each(|text| print_stderr(&format!("change by hand:\n{text}")));
         stdout_output::print(&format!(
             "next:\n{}\n",
             next.iter().map(|line| format!("  {line}\n")).collect::<String>().trim_end()
         ))?;
     }
-    Ok(if ended.problems.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings })
+    Ok(if report.problems.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings })
 }
 
-/// The commands that come next.
-fn next_steps(args: &InitArgs, ended: &InitReport) -> Vec<String> {
+/// Commands that the user runs next.
+fn next_steps(args: &InitArgs, report: &InitReport) -> Vec<String> {
     let config = quote_for_shell(&args.config.display().to_string());
     let folder = args.config.parent().unwrap_or(std::path::Path::new("")).to_owned();
-    let beside = |name: &str| {
+    let path_next_to_config = |name: &str| {
         let path = std::path::absolute(folder.join(name)).unwrap_or_default();
         quote_for_shell(&path.display().to_string())
     };
     let mut next = Vec::new();
-    if !ended.variables.is_empty() {
-        next.push(format!("# set where the gateway starts: {}", ended.variables.join(", ")));
+    if !report.variables.is_empty() {
+        next.push(format!("# set where the gateway starts: {}", report.variables.join(", ")));
     }
-    if ended.has_copied_secrets {
-        next.push(format!("set -a; . {}; set +a", beside("gatelodge.env")));
+    if report.has_copied_secrets {
+        next.push(format!("set -a; . {}; set +a", path_next_to_config("gatelodge.env")));
     }
     next.push(format!("gatelodge serve --config {config}"));
-    next.push(format!(". {}    # where the clients start", beside("tokens/export.sh")));
-    // By its data, not by the configuration: the variables that this needs are not everywhere.
-    let data = ended.data.iter().map(|data| format!(" --data {}", quote_for_shell(&data.display().to_string())));
+    next.push(format!(". {}    # where the clients start", path_next_to_config("tokens/export.sh")));
+    // `--data` instead of `--config`: the variables that the configuration needs may not be set in this shell.
+    let data = report.data.iter().map(|data| format!(" --data {}", quote_for_shell(&data.display().to_string())));
     next.push(format!("gatelodge calls --follow{}", data.collect::<String>()));
     next
 }

@@ -1,4 +1,4 @@
-//! `gatelodge pharo`: the MCP server for a Pharo image.
+//! `gatelodge pharo`: runs the MCP server for a Pharo image.
 
 mod screenshot;
 
@@ -14,23 +14,23 @@ use crate::cli::PharoArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{diagnostic_report, process_environment};
 
-/// The most bytes of an image's answer. A result carries it twice, and a gateway takes 64 MiB. At worst both are three
-/// times as long, where two bytes (U+0085) are escaped by six, and a picture of 8 MiB comes on top, in Base64: 59 MiB.
-/// With `--compat` there is no picture, and `1e15` is written out: 61 MiB.
+/// Maximum size of a response from the image. A result contains it twice, and the gateway accepts 64 MiB. In the worst
+/// case both copies grow threefold, because two bytes (U+0085) are escaped as six, and a screenshot of 8 MiB is added in
+/// Base64: 59 MiB. With `--compat` there is no screenshot, but `1e15` is written in full: 61 MiB.
 const MAX_IMAGE_RESPONSE_BYTES: usize = 8 << 20;
-/// The interop server in the image reads the same one.
+/// The interop server in the image reads the same variable.
 const PORT_VARIABLE: &str = "PHARO_SIS_PORT";
 const DEFAULT_PORT: u16 = 8086;
-/// How often a caller who wants it hears that a call is under way; clients give up after a minute of silence.
+/// Interval of progress notifications for clients that ask for them; clients give up after a minute of silence.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
-/// Time for calls under way when the client has closed its end: some close it right after their last request.
+/// Time for running calls after the client closed its end: some clients close it right after their last request.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for the client to read the last answers after that.
+/// Time after that for the client to read the last responses.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
     check_loopback(&args)?;
-    // A host that is called this machine must be this machine, whoever may reach the server itself.
+    // A host named `localhost` must resolve to this machine, even with `--beyond-loopback`.
     let may_be_remote = args.beyond_loopback && !is_local_name(&args.host);
     let port = resolve_port(args.port)?;
     let image =
@@ -45,16 +45,18 @@ pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
         is_compat: args.compat,
     };
     let pharo = Arc::new(Pharo::new(image, settings));
-    // One thread: it waits for one image, and starts sooner.
+    // One thread is enough, because it waits for one image, and it starts faster.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let served = runtime.block_on(async {
         match args.http {
-            None => serve_stdio(pharo, tokio::io::stdin(), tokio::io::stdout()).await.context("a stream failed"),
+            None => serve_stdio(pharo, tokio::io::stdin(), tokio::io::stdout())
+                .await
+                .context("cannot read standard input or write standard output"),
             Some(address) => {
                 let listener = TcpListener::bind(address).await;
-                let listener = listener.with_context(|| format!("cannot listen at {address}"))?;
+                let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
                 diagnostic_report::print_stderr(&format!(
-                    "listening at http://{}/mcp; stop it with Ctrl-C",
+                    "listening on http://{}/mcp; press Ctrl-C to stop",
                     listener.local_addr()?
                 ));
                 tokio::select! {
@@ -64,39 +66,43 @@ pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
             }
         }
     });
-    // Standard input is read on a thread that nobody can wake; what is under way has had its time.
+    // Standard input is read on a blocking thread that cannot be woken; running calls have had their time.
     runtime.shutdown_background();
     served.map(|()| CommandExitCode::Success)
 }
 
-/// The port: what was asked for, what the image's own variable says, or the usual one.
-fn resolve_port(asked: Option<u16>) -> Result<u16, UsageError> {
-    // Clients' configurations often set a variable to nothing.
+/// Port of the image: `--port`, else the image's own variable, else the default.
+fn resolve_port(requested: Option<u16>) -> Result<u16, UsageError> {
+    // Clients' configurations often set a variable to an empty string.
     let named = || process_environment::find_variable(PORT_VARIABLE).filter(|port| !port.is_empty());
-    let Some(text) = asked.is_none().then(named).flatten() else { return Ok(asked.unwrap_or(DEFAULT_PORT)) };
+    let Some(text) = requested.is_none().then(named).flatten() else { return Ok(requested.unwrap_or(DEFAULT_PORT)) };
     text.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
         let text = diagnostic_report::escape_for_terminal(&text);
-        UsageError(format!("the variable `{PORT_VARIABLE}` is `{text}`, which is no port; correct it, or say --port"))
+        UsageError(format!(
+            "the variable `{PORT_VARIABLE}` is `{text}`, which is not a port; correct it, or use --port"
+        ))
     })
 }
 
-/// What lies beyond this machine must be asked for.
+/// Refuses addresses of other machines unless `--beyond-loopback` is given.
 fn check_loopback(args: &PharoArgs) -> Result<(), UsageError> {
     if parse_ip(&args.host).is_none() && args.host.contains(|letter: char| !is_host_char(letter)) {
         let host = diagnostic_report::escape_for_terminal(&args.host);
-        return Err(UsageError(format!("`{host}` is no host; --host takes a name or an address, and --port the port")));
+        return Err(UsageError(format!(
+            "`{host}` is not a host; --host takes a name or an address, and --port the port"
+        )));
     }
     if args.beyond_loopback {
         return Ok(());
     }
     if let Some(address) = args.http.filter(|address| !address.ip().is_loopback()) {
         return Err(UsageError(format!(
-            "anybody who reaches {address} could run code in the image; listen at 127.0.0.1, or say --beyond-loopback"
+            "anyone who can connect to {address} could run code in the image; listen on 127.0.0.1, or use --beyond-loopback"
         )));
     }
     match parse_ip(&args.host) {
         Some(address) if !address.is_loopback() => Err(UsageError(format!(
-            "{address} is not this machine, and what is sent there can be read on the way; say --beyond-loopback if it is meant"
+            "{address} is not this machine, and data sent there can be read on the network; use --beyond-loopback to allow it"
         ))),
         _ => Ok(()),
     }
@@ -111,7 +117,7 @@ fn parse_ip(host: &str) -> Option<IpAddr> {
     host.parse().ok().map(|address: IpAddr| address.to_canonical())
 }
 
-/// Whether a host is this machine by what it is called. Where another name leads is seen when it is asked.
+/// Whether a host name or address means this machine. Other names are checked when they are resolved.
 fn is_local_name(host: &str) -> bool {
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     parse_ip(host).map_or(name == "localhost" || name.ends_with(".localhost"), |address| address.is_loopback())

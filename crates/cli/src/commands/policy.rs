@@ -1,4 +1,4 @@
-//! `gatelodge policy …`: the verbs.
+//! `gatelodge policy …`: checks, tests, drafts and stores policies.
 
 mod check_policy;
 mod draft_policy;
@@ -19,7 +19,7 @@ use crate::diagnostic_report;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output::{print, print_json};
 
-/// Runs a verb of `policy`.
+/// Runs one `policy` subcommand.
 pub fn run(command: PolicyCommand) -> Result<CommandExitCode> {
     match command {
         PolicyCommand::Check(args) => check_policy::run(&args),
@@ -37,9 +37,9 @@ pub fn run(command: PolicyCommand) -> Result<CommandExitCode> {
     }
 }
 
-/// Reads a policy's name.
+/// Parses a policy name.
 fn parse_policy_name(text: &str) -> Result<PolicyName, UsageError> {
     text.parse().map_err(|error| {
-        UsageError(format!("`{}` is not a policy's name: {error}", diagnostic_report::escape_for_terminal(text)))
+        UsageError(format!("`{}` is not a policy name: {error}", diagnostic_report::escape_for_terminal(text)))
     })
 }

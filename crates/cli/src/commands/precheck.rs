@@ -1,4 +1,4 @@
-//! `gatelodge precheck`: what to do about a server before one connects to it.
+//! `gatelodge precheck`: rates a server before anything connects to it.
 
 mod claimed_tools;
 mod docker_catalogue;
@@ -21,9 +21,9 @@ use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{server_url, source_file, stdout_output};
 
-/// One server that was asked about.
+/// Result for one server.
 struct PrecheckedServer {
-    /// What it is called, for people.
+    /// Name to print.
     name: String,
     advice: PrecheckResult,
     grade: Option<char>,
@@ -33,18 +33,18 @@ struct PrecheckedServer {
 
 pub fn run(args: &PrecheckArgs) -> Result<CommandExitCode> {
     let index = index_access::open_index(&args.index_source)?;
-    let asked = check_target(&index, &args.target)?;
-    let verdict = asked.iter().map(|own| own.advice.verdict).max().unwrap_or(PrecheckVerdict::AskFirst);
+    let checked = check_target(&index, &args.target)?;
+    let verdict = checked.iter().map(|server| server.advice.verdict).max().unwrap_or(PrecheckVerdict::AskFirst);
     match args.json {
         true => stdout_output::print_json(&json!({
-            "verdict": verdict, "servers": asked.iter().map(result_json).collect::<Vec<_>>(), "index": index.metadata(),
+            "verdict": verdict, "servers": checked.iter().map(result_json).collect::<Vec<_>>(), "index": index.metadata(),
         }))?,
-        false => asked.iter().try_for_each(print_result)?,
+        false => checked.iter().try_for_each(print_result)?,
     }
     Ok(if verdict == PrecheckVerdict::AskFirst { CommandExitCode::Findings } else { CommandExitCode::Success })
 }
 
-/// What was named: by its form, and a file by its name.
+/// Checks a target, which is a URL, a file (recognized by its extension) or a package name.
 fn check_target(index: &PackageIndex, what: &str) -> Result<Vec<PrecheckedServer>> {
     if what.contains("://") {
         return match registry_entry::is_registry_url(what) {
@@ -53,7 +53,7 @@ fn check_target(index: &PackageIndex, what: &str) -> Result<Vec<PrecheckedServer
         };
     }
     let path = Path::new(what);
-    let extension = path.extension().and_then(|own| own.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let extension = path.extension().and_then(|server| server.to_str()).unwrap_or_default().to_ascii_lowercase();
     match extension.as_str() {
         "mcpb" | "dxt" => Ok(vec![mcp_bundle::check_bundle(index, path)?]),
         "yaml" | "yml" => docker_catalogue::check_catalogue(path),
@@ -61,10 +61,7 @@ fn check_target(index: &PackageIndex, what: &str) -> Result<Vec<PrecheckedServer
         _ if path.is_file() => check_server_json(index, path),
         _ => {
             let named = PackageName::read(what).ok_or_else(|| {
-                UsageError(format!(
-                    "`{}` is neither a package, nor an address, nor a file",
-                    server_url::redact_url(what)
-                ))
+                UsageError(format!("`{}` is not a package, a URL or a file", server_url::redact_url(what)))
             })?;
             Ok(vec![check_package(index, &named)])
         }
@@ -72,8 +69,8 @@ fn check_target(index: &PackageIndex, what: &str) -> Result<Vec<PrecheckedServer
 }
 
 fn check_address() -> PrecheckedServer {
-    let why = "an address says nothing of the tools behind it; `gatelodge scan --url` lists and judges them";
-    unknown_server("the server at this address", why)
+    let why = "a URL does not show the tools behind it; `gatelodge scan --url` lists and rates them";
+    unknown_server("the server at this URL", why)
 }
 
 fn check_package(index: &PackageIndex, named: &PackageName) -> PrecheckedServer {
@@ -106,20 +103,21 @@ fn unknown_server(name: &str, why: &str) -> PrecheckedServer {
 }
 
 impl PrecheckedServer {
-    /// What its author says that it offers. Nobody has read whether that is so: a person looks first, and there is no grade.
-    fn from_claims(name: &str, named: ClaimedTools, why: &str) -> Self {
-        let mut own = unknown_server(&escape_for_terminal(name), why);
-        own.advice.reasons.extend(named.skipped_reason());
-        if !named.tools.is_empty() {
-            own.advice.reasons.extend(precheck(&named.tools).reasons);
-            own.rule =
-                show_package::server_policy(&CataloguedServer::from_facts(name, named.tools), Strictness::Recommended)
+    /// A server rated by the tools that its author lists. The list is not verified, so there is no grade and the verdict
+    /// is to ask first.
+    fn from_claims(name: &str, claims: ClaimedTools, why: &str) -> Self {
+        let mut server = unknown_server(&escape_for_terminal(name), why);
+        server.advice.reasons.extend(claims.skipped_reason());
+        if !claims.tools.is_empty() {
+            server.advice.reasons.extend(precheck(&claims.tools).reasons);
+            server.rule =
+                show_package::server_policy(&CataloguedServer::from_facts(name, claims.tools), Strictness::Recommended)
                     .ok();
         }
-        own
+        server
     }
 
-    /// With a reason to ask first.
+    /// Raises the verdict to ask first, with a reason.
     fn with_doubt(mut self, why: &str) -> Self {
         self.advice = self.advice.at_least(PrecheckVerdict::AskFirst, why.to_owned());
         self
@@ -128,51 +126,52 @@ impl PrecheckedServer {
 
 fn check_server_json(index: &PackageIndex, path: &Path) -> Result<Vec<PrecheckedServer>> {
     let source = source_file::read_source(path)?;
-    let document = serde_json::from_slice(&source.text)
-        .map_err(|error| UsageError(format!("`{}` is no server.json: {error}", escape_for_terminal(&source.name))))?;
+    let document = serde_json::from_slice(&source.text).map_err(|error| {
+        UsageError(format!("`{}` is not a server.json: {error}", escape_for_terminal(&source.name)))
+    })?;
     check_document(index, &document, &escape_for_terminal(&source.name))
 }
 
-/// The packages and addresses of a `server.json`, each by itself.
+/// Checks each package and URL of a `server.json`.
 fn check_document(index: &PackageIndex, document: &Value, name: &str) -> Result<Vec<PrecheckedServer>> {
-    let offered = server_json::parse_server_json(document);
-    let mut asked = Vec::new();
-    for package in offered.packages {
-        let own = match &package.package_name {
+    let document = server_json::parse_server_json(document);
+    let mut checked = Vec::new();
+    for package in document.packages {
+        let server = match &package.package_name {
             Some(named) => check_package(index, named),
-            // What stands there may be an address with a password in it.
+            // The identifier is not printed: it may be a URL with a password in it.
             None => unknown_server("a package of another kind", "packages of this kind are not in the index"),
         };
-        asked.push(match package.launch_concern {
-            Some(why) => own.with_doubt(why),
-            None => own,
+        checked.push(match package.launch_concern {
+            Some(why) => server.with_doubt(why),
+            None => server,
         });
     }
-    asked.extend((0..offered.remotes).map(|_| check_address()));
-    if asked.is_empty() {
+    checked.extend((0..document.remotes).map(|_| check_address()));
+    if checked.is_empty() {
         return Err(UsageError(format!(
-            "`{name}` names no package and no address; a server.json has `packages` or `remotes`"
+            "`{name}` names no package and no URL; a server.json has `packages` or `remotes`"
         ))
         .into());
     }
-    Ok(asked)
+    Ok(checked)
 }
 
-fn result_json(own: &PrecheckedServer) -> Value {
-    json!({"server": own.name, "verdict": own.advice.verdict, "reasons": own.advice.reasons, "grade": own.grade,
-        "version": own.version, "rule": own.rule})
+fn result_json(server: &PrecheckedServer) -> Value {
+    json!({"server": server.name, "verdict": server.advice.verdict, "reasons": server.advice.reasons, "grade": server.grade,
+        "version": server.version, "rule": server.rule})
 }
 
-fn print_result(own: &PrecheckedServer) -> Result<()> {
-    let grade = own.grade.map(|grade| format!(", grade {grade}")).unwrap_or_default();
-    let mut out = format!("{}: {}{grade}\n", own.name, own.advice.verdict.as_str());
-    own.advice.reasons.iter().for_each(|reason| out.push_str(&format!("  - {reason}\n")));
-    if let Some(rule) = own.rule.as_ref().filter(|_| own.advice.verdict != PrecheckVerdict::Proceed) {
+fn print_result(server: &PrecheckedServer) -> Result<()> {
+    let grade = server.grade.map(|grade| format!(", grade {grade}")).unwrap_or_default();
+    let mut out = format!("{}: {}{grade}\n", server.name, server.advice.verdict.as_str());
+    server.advice.reasons.iter().for_each(|reason| out.push_str(&format!("  - {reason}\n")));
+    if let Some(rule) = server.rule.as_ref().filter(|_| server.advice.verdict != PrecheckVerdict::Proceed) {
         out.push_str(&format!("\n{rule}\n"));
     }
     stdout_output::print(&out)?;
-    if own.rule.is_none() {
-        print_stderr("`gatelodge scan` connects to a server, judges its tools, and writes a policy for it");
+    if server.rule.is_none() {
+        print_stderr("`gatelodge scan` connects to a server, rates its tools, and writes a policy for it");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `gatelodge scan`: what the tools of a server can do, and a policy for it.
+//! `gatelodge scan`: connects to a server, classifies its tools and writes a policy for them.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, ProtocolChoice, ServerProbe};
 use crate::{admin_context, process_environment, server_url, source_file, stdout_output};
 
-/// How long a server may take to answer.
+/// Time limit for a server's responses.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn run(args: ScanArgs) -> Result<CommandExitCode> {
@@ -35,48 +35,49 @@ pub fn run(args: ScanArgs) -> Result<CommandExitCode> {
 }
 
 async fn scan_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<CommandExitCode> {
-    let mut told = test_server::probe_server(server).await.map_err(|error| test_server::probe_error(server, &error))?;
-    told.server = server.name.to_string();
+    let mut probe =
+        test_server::probe_server(server).await.map_err(|error| test_server::probe_error(server, &error))?;
+    probe.server = server.name.to_string();
     let secrets = server.secret_redactor();
-    print_scan(&told, args, |text| secrets.redact_text(text))
+    print_scan(&probe, args, |text| secrets.redact_text(text))
 }
 
 async fn probe_url(url: &str, args: &ScanArgs) -> Result<ServerProbe> {
     let address = server_url::parse_server_url(url)
-        .map_err(|fault| UsageError(format!("{}; {}", fault.message(), fault.help())))?;
+        .map_err(|error| UsageError(format!("{}; {}", error.message(), error.help())))?;
     let mut headers = HeaderMap::new();
     if let Some(variable) = &args.token_env {
         let token = process_environment::find_variable(variable)
             .ok_or_else(|| UsageError(format!("`{variable}` is not set")))?;
         let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
-        let mut value = value.map_err(|_| UsageError(format!("what `{variable}` holds is not a token")))?;
+        let mut value = value.map_err(|_| UsageError(format!("the value of `{variable}` is not a token")))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
-    let asked = async {
+    let probing = async {
         let mut client = McpClient::open(address, headers, ProtocolChoice::Auto, PROBE_TIMEOUT).await?;
         let tools = client.list_tools().await?;
-        let told = ServerProbe { server: client.server_label.clone(), revision: client.revision.clone(), tools };
+        let probe = ServerProbe { server: client.server_label.clone(), revision: client.revision.clone(), tools };
         client.close().await;
-        Ok(told)
+        Ok(probe)
     };
-    asked.await.map_err(|error: McpClientError| {
+    probing.await.map_err(|error: McpClientError| {
         let exit = if matches!(error, McpClientError::Unreachable(_)) {
             CommandExitCode::Unreachable
         } else {
             CommandExitCode::Findings
         };
-        let is_closed = matches!(error, McpClientError::Status(401, _)) && args.token_env.is_none();
-        let help = if is_closed { "; `--token-env NAME` names the variable that holds the token" } else { "" };
+        let needs_token = matches!(error, McpClientError::Status(401, _)) && args.token_env.is_none();
+        let help = if needs_token { "; `--token-env NAME` names the variable that holds the token" } else { "" };
         ExitError(exit, format!("{}: {}{help}", server_url::redact_url(url), escape_for_terminal(&error.to_string())))
             .into()
     })
 }
 
-/// Classifies what a server told, and says it; `cut` takes secrets out.
-fn print_scan(told: &ServerProbe, args: &ScanArgs, cut: impl Fn(&str) -> String) -> Result<CommandExitCode> {
-    // Cut before anything is read: what is not there cannot be said.
-    let list = cut(&json!({"server": told.server, "tools": told.tools}).to_string());
+/// Classifies the tools of a server and prints them or a policy; `redact` removes secrets.
+fn print_scan(probe: &ServerProbe, args: &ScanArgs, redact: impl Fn(&str) -> String) -> Result<CommandExitCode> {
+    // Redacted before anything is parsed, so that no later step can print a secret.
+    let list = redact(&json!({"server": probe.server, "tools": probe.tools}).to_string());
     let documents = read_tools(list.as_bytes());
     let (mut items, mut errors): (Vec<ToolEntry<'_>>, Vec<ReadToolError>) = (Vec::new(), Vec::new());
     for (number, document) in &documents {
@@ -88,15 +89,15 @@ fn print_scan(told: &ServerProbe, args: &ScanArgs, cut: impl Fn(&str) -> String)
             Err(error) => errors.push(error.clone()),
         }
     }
-    let server = ServerContext::new(&told.server, None, items.iter().map(|item| &*item.tool.name));
+    let server = ServerContext::new(&probe.server, None, items.iter().map(|item| &*item.tool.name));
     let mut known: Vec<(&ToolEntry<'_>, Classification)> =
         items.iter().map(|item| (item, classify(&item.tool, &server))).collect();
     known.sort_by(|(one, first), (other, second)| {
         second.level.cmp(&first.level).then_with(|| one.tool.name.cmp(&other.tool.name))
     });
     match args.policy {
-        Some(posture) => write_policy(&told.server, &known, posture, args)?,
-        None => print_tools(&told.server, &known, args.json)?,
+        Some(posture) => write_policy(&probe.server, &known, posture, args)?,
+        None => print_tools(&probe.server, &known, args.json)?,
     }
     let exit = if errors.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings };
     classification_io::report_messages(errors.into_iter().map(|error| error.why).collect());

@@ -1,27 +1,28 @@
-//! `gatelodge serve`: a gateway by a configuration.
+//! `gatelodge serve`: runs the gateway with a configuration file.
 
 use anyhow::Result;
 
 use crate::app::{self, GatewayStartup};
 use crate::cli::ServeArgs;
+use crate::commands::time_text::local_time;
 use crate::config::{self, ConfigEntries, LoadedConfig};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{admin_context, diagnostic_report, process_environment, stdout_output};
 
 pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
     let path = args.config.ok_or_else(|| {
-        UsageError("name the configuration: `--config gatelodge.toml`, or set `GATELODGE_CONFIG`".to_owned())
+        UsageError("name the configuration with `--config gatelodge.toml`, or set `GATELODGE_CONFIG`".to_owned())
     })?;
     let shown = diagnostic_report::escape_for_terminal(&path.display().to_string());
-    let LoadedConfig { config, diagnostics: findings, .. } =
+    let LoadedConfig { config, diagnostics, .. } =
         config::load_config_file(&path, &process_environment::find_variable)?;
     if args.check && args.json {
-        stdout_output::print_json(&findings.to_json_diagnostics())?;
+        stdout_output::print_json(&diagnostics.to_json_diagnostics())?;
     } else {
-        findings.print();
+        diagnostics.print();
     }
     let Some(config) = config else {
-        let errors = findings.error_count();
+        let errors = diagnostics.error_count();
         let what = if errors == 1 { "1 error".to_owned() } else { format!("{errors} errors") };
         diagnostic_report::print_stderr(&format!("{shown}: {what}; nothing was started"));
         return Ok(CommandExitCode::Findings);
@@ -29,14 +30,15 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
     if args.check {
         for (label, end) in app::expired_grants(&config.entries.grants, app::system_clock().now()) {
             diagnostic_report::print_stderr(&format!(
-                "warning: grant `{}` ended on {end}: its token is refused",
-                diagnostic_report::escape_for_terminal(label)
+                "warning: grant `{}` expired at {}: its token is refused",
+                diagnostic_report::escape_for_terminal(label),
+                local_time(end)
             ));
         }
         let ConfigEntries { servers, policies, grants } = &config.entries;
-        let counted = [(servers.len(), "server"), (policies.len(), "policy"), (grants.len(), "grant")];
-        let counted = counted.map(|(count, noun)| diagnostic_report::count_noun(count, noun)).join(", ");
-        diagnostic_report::print_stderr(&format!("{shown}: no errors; {counted}"));
+        let counts = [(servers.len(), "server"), (policies.len(), "policy"), (grants.len(), "grant")];
+        let counts = counts.map(|(count, noun)| diagnostic_report::count_noun(count, noun)).join(", ");
+        diagnostic_report::print_stderr(&format!("{shown}: no errors; {counts}"));
         return Ok(CommandExitCode::Success);
     }
     app::start_log(&args.log)?;
@@ -44,7 +46,7 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
     let stores = app::open(&config.store, &clock).map_err(admin_context::open_store_error)?;
     let file = Some((path, config.files));
     let plan = GatewayStartup { gateway: config.gateway, store: config.store, entries: config.entries, file };
-    // Callers have threads of their own; this is for the rest.
+    // Connections are served by the workers' own threads; this runtime is for the rest.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(app::run_gateway(plan, stores, clock, |_| ()))?;
     Ok(CommandExitCode::Success)

@@ -1,4 +1,4 @@
-//! `gatelodge server …`: the verbs.
+//! `gatelodge server …`: adds, lists, tests and removes servers, and accepts their tools.
 
 mod accept_tools;
 mod add_server;
@@ -23,7 +23,7 @@ use crate::exit_code::{CommandExitCode, UsageError};
 use crate::server_url;
 use crate::stdout_output;
 
-/// Runs a verb of `server`.
+/// Runs one `server` subcommand.
 pub fn run(command: ServerCommand) -> Result<CommandExitCode> {
     match command {
         ServerCommand::Add(args) => add_server::run(args),
@@ -37,53 +37,53 @@ pub fn run(command: ServerCommand) -> Result<CommandExitCode> {
     }
 }
 
-/// A server as it is told: never with the values of its headers.
+/// A server as it is printed, without the values of its headers.
 #[derive(Debug, Serialize)]
 struct ServerView {
     name: String,
     url: String,
-    /// The names of the headers.
+    /// Names of the headers.
     headers: Vec<String>,
-    /// The variables that the headers take from the environment; not known of those in the file.
+    /// Environment variables that the headers use; empty for servers of the configuration file.
     variables: Vec<String>,
-    /// Whether the call log keeps the arguments of its calls.
+    /// Whether the call log records the arguments of calls.
     log_arguments: bool,
     #[serde(rename = "from")]
     source: &'static str,
     created_at: Option<Timestamp>,
-    /// Grants that may reach it.
+    /// Labels of the grants that have the server attached.
     grants: Vec<String>,
 }
 
 fn remove(args: NamedItemArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
         let name = parse_server_name(&args.name)?;
-        if desk.config_entries().servers.iter().any(|server| server.name == name) {
+        if ctx.config_entries().servers.iter().any(|server| server.name == name) {
             return Err(admin_context::defined_in_file_error("server", name.as_str()));
         }
-        let entry = desk.admin_log_entry("server.remove", name.as_str(), json!({}));
-        desk.stores.servers.remove(&name, entry).await?;
+        let entry = ctx.admin_log_entry("server.remove", name.as_str(), json!({}));
+        ctx.stores.servers.remove(&name, entry).await?;
         if args.json {
             stdout_output::print_json(&json!({"name": name, "removed": true}))?;
         }
-        print_stderr(&format!("server `{name}` is removed, and what grants had for it"));
+        print_stderr(&format!("removed server `{name}` and its attachments to grants"));
         Ok(CommandExitCode::Success)
     })
 }
 
-/// Reads a server's name.
+/// Parses a server name.
 pub fn parse_server_name(text: &str) -> Result<ServerName, UsageError> {
     text.parse().map_err(|error| {
-        UsageError(format!("`{}` is not a server's name: {error}", crate::diagnostic_report::escape_for_terminal(text)))
+        UsageError(format!("`{}` is not a server name: {error}", crate::diagnostic_report::escape_for_terminal(text)))
     })
 }
 
-/// All servers: those of the file first.
-async fn all_servers(desk: &AdminContext) -> Result<Vec<ServerView>> {
-    let stored = load_stored_config(&desk.stores).await?;
-    let entries = desk.config_entries();
-    let of_file = entries.servers.iter().map(|server| {
-        let (place, headers) = match &server.transport {
+/// All servers, those of the configuration file first.
+async fn all_servers(ctx: &AdminContext) -> Result<Vec<ServerView>> {
+    let stored = load_stored_config(&ctx.stores).await?;
+    let entries = ctx.config_entries();
+    let configured = entries.servers.iter().map(|server| {
+        let (target, headers) = match &server.transport {
             UpstreamTransport::Http(http) => {
                 let names = http.headers.iter().map(|header| header.name.to_string());
                 (server_url::redact_url(&http.url.to_string()), names.collect())
@@ -97,24 +97,24 @@ async fn all_servers(desk: &AdminContext) -> Result<Vec<ServerView>> {
         grants.extend(grant_labels(&stored, &server.name));
         let (variables, log_arguments) = (Vec::new(), server.log_arguments);
         let name = server.name.to_string();
-        ServerView { name, url: place, headers, variables, log_arguments, source: "file", created_at: None, grants }
+        ServerView { name, url: target, headers, variables, log_arguments, source: "file", created_at: None, grants }
     });
-    let mut all: Vec<ServerView> = of_file.collect();
+    let mut all: Vec<ServerView> = configured.collect();
     for server in &stored.servers {
-        if !all.iter().any(|told| told.name == server.name.as_str()) {
+        if !all.iter().any(|view| view.name == server.name.as_str()) {
             all.push(view_of_stored(server, &stored));
         }
     }
-    // The demonstration's server is in its process alone.
-    for name in app::running_note(&desk.store_config.data).map(|note| note.servers).unwrap_or_default() {
-        if !all.iter().any(|told| told.name == name) {
-            all.push(view_of_unlisted(name, "in the running gateway alone", "process"));
+    // The demo server of `gatelodge up` exists only in the running gateway.
+    for name in app::running_note(&ctx.store_config.data).map(|status| status.servers).unwrap_or_default() {
+        if !all.iter().any(|view| view.name == name) {
+            all.push(view_of_unlisted(name, "only in the running gateway", "process"));
         }
     }
     Ok(all)
 }
 
-/// A server that stands in no list: where it is says `place`.
+/// View of a server that is neither in the file nor in the store; `place` says where it is.
 fn view_of_unlisted(name: String, place: &str, from: &'static str) -> ServerView {
     ServerView {
         name,
@@ -152,7 +152,7 @@ fn grant_labels(stored: &StoredConfig, server: &ServerName) -> Vec<String> {
 }
 
 fn require_server(all: Vec<ServerView>, name: &str) -> Result<ServerView> {
-    let found = all.into_iter().find(|told| told.name == name);
+    let found = all.into_iter().find(|view| view.name == name);
     found.ok_or_else(|| {
         StoreError::NotFound(format!("server `{}`", crate::diagnostic_report::escape_for_terminal(name))).into()
     })

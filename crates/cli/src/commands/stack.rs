@@ -1,7 +1,7 @@
-//! `gatelodge stack`: everything that agents of some clients could call, and what it adds up to.
+//! `gatelodge stack`: reports all servers that the agents of a client can reach, and what they add up to.
 //!
-//! What comes out of `gather` is all that may be printed of a configuration; it says what that is. A file that was named
-//! and cannot be read is told by the name that was given.
+//! `collect_servers` decides which parts of a configuration may be printed; the reports print nothing else. A named file
+//! that cannot be read is printed with the name that was given.
 
 mod collect_servers;
 mod markdown_report;
@@ -27,16 +27,16 @@ use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 use collect_servers::StackServer;
 
-/// More combinations are counted, not told.
+/// Maximum number of listed combinations; more are only counted.
 const MAX_LEAKS: usize = 20;
 
-/// Everything that is told.
+/// Content of the report.
 struct StackReport {
     servers: Vec<StackServer>,
     members: Vec<StackMember>,
-    /// What those add up to that are switched on.
+    /// Totals of the servers that are switched on.
     totals: StackSummary,
-    /// What agents have together that leaks: the first, and how many there are.
+    /// The first leaking combinations; `leak_count` is their number.
     leaks: Vec<LeakCombination>,
     leak_count: usize,
     /// Files of clients that could not be read.
@@ -44,11 +44,11 @@ struct StackReport {
     date: String,
 }
 
-/// Servers of one agent that have private data, text of strangers and a way out.
+/// Servers of one agent that together have private data, untrusted text and a channel to send data out.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct LeakCombination {
     client: &'static str,
-    /// Their places among the entries.
+    /// Indices of the servers in the report.
     servers: Vec<usize>,
 }
 
@@ -62,7 +62,7 @@ impl StackReport {
         let members: Vec<StackMember> = servers.iter().map(member).collect();
         let on: Vec<StackMember> = servers.iter().filter(|own| !own.is_disabled).map(member).collect();
         let (mut leaks, mut leak_count, mut is_whole) = (Vec::new(), 0_usize, true);
-        let mut told = HashSet::new();
+        let mut seen = HashSet::new();
         for (client, own) in collect_servers::agent_servers(&servers) {
             let together: Vec<&StackMember> = own.iter().filter_map(|at| members.get(*at)).collect();
             let (sets, count) = leaking_combinations(&together);
@@ -71,8 +71,8 @@ impl StackReport {
             for set in sets {
                 let servers = set.iter().filter_map(|at| own.get(*at).copied()).collect();
                 let leak = LeakCombination { client, servers };
-                // Projects of one client share what the user has.
-                if told.insert(leak.clone()) {
+                // Projects of one client share the user's servers, so a combination can occur repeatedly.
+                if seen.insert(leak.clone()) {
                     leaks.push(leak);
                 }
             }
@@ -82,19 +82,19 @@ impl StackReport {
         Self { totals: summarize_stack(&on), members, servers, leaks, leak_count, unread, date }
     }
 
-    /// The names of servers that leak together.
+    /// Names of the servers of a combination.
     fn leak_names(&self, leak: &LeakCombination) -> Vec<&str> {
         leak.servers.iter().filter_map(|at| self.servers.get(*at)).map(|entry| entry.name.as_str()).collect()
     }
 
-    /// Public cases of servers that are switched on, in a version that was part of them or may be.
+    /// Public incidents that affect, or may affect, the version of a server that is switched on.
     fn public_cases(&self) -> impl Iterator<Item = (&str, &str)> {
         let on = self.servers.iter().filter(|entry| !entry.is_disabled);
         let all = on.flat_map(|entry| entry.concerns.iter().map(|own| (entry.name.as_str(), own)));
         all.filter(|(_, own)| own.is_affected).map(|(name, own)| (name, own.message.as_str()))
     }
 
-    /// How bad it is, all in all.
+    /// Highest level of the stack, raised by leaks and public incidents.
     fn overall_level(&self) -> Option<RiskLevel> {
         self.totals.overall_level(self.leak_count > 0, self.public_cases().next().is_some())
     }
@@ -106,59 +106,58 @@ impl StackReport {
 
 pub fn run(args: &StackArgs) -> Result<CommandExitCode> {
     let format = if args.json { StackFormat::Json } else { args.format.unwrap_or(StackFormat::Text) };
-    let told = build_report(args);
-    if let (StackFormat::Sarif, Err((why, _))) = (format, &told) {
-        // Nothing at all is no report, and whoever takes it in would fail for another reason.
+    let report = build_report(args);
+    if let (StackFormat::Sarif, Err((why, _))) = (format, &report) {
+        // An empty output is not valid SARIF, and the importing tool would fail with a misleading error.
         stdout_output::print_json(&sarif_report::sarif_report(&StackReport::new(
             Vec::new(),
             vec![why.clone()],
             String::new(),
         )))?;
     }
-    let told = told.map_err(|(_, error)| error)?;
+    let report = report.map_err(|(_, error)| error)?;
     match format {
-        StackFormat::Json => stdout_output::print_json(&report_json(&told))?,
-        StackFormat::Markdown => stdout_output::print(&markdown_report::markdown_report(&told))?,
-        StackFormat::Sarif => stdout_output::print_json(&sarif_report::sarif_report(&told))?,
-        StackFormat::Text => stdout_output::print(&report_text(&told))?,
+        StackFormat::Json => stdout_output::print_json(&report_json(&report))?,
+        StackFormat::Markdown => stdout_output::print(&markdown_report::markdown_report(&report))?,
+        StackFormat::Sarif => stdout_output::print_json(&sarif_report::sarif_report(&report))?,
+        StackFormat::Text => stdout_output::print(&report_text(&report))?,
     }
-    told.unread.iter().for_each(|unread| print_stderr(unread));
+    report.unread.iter().for_each(|unread| print_stderr(unread));
     if let Some(folder) = &args.policies {
-        write_policies(&told, folder)?;
+        write_policies(&report, folder)?;
     }
-    let reaches = told.overall_level().is_some_and(|own| args.fail_on.is_some_and(|level| own >= level));
-    if let Some(level) = told.overall_level().filter(|_| reaches) {
-        let is_raised = told.leak_count > 0 || told.public_cases().next().is_some();
-        let why = if is_raised { " by what it leaks or a public case of a package" } else { "" };
-        print_stderr(&format!("the stack reaches {}{why}, which `--fail-on` does not let pass", level.as_str()));
+    let fails = report.overall_level().is_some_and(|own| args.fail_on.is_some_and(|level| own >= level));
+    if let Some(level) = report.overall_level().filter(|_| fails) {
+        let is_raised = report.leak_count > 0 || report.public_cases().next().is_some();
+        let why = if is_raised { " because of a leak or a public case of a package" } else { "" };
+        print_stderr(&format!("the stack fails {}{why}, which `--fail-on` does not allow", level.as_str()));
     }
-    Ok(if reaches || !told.unread.is_empty() { CommandExitCode::Findings } else { CommandExitCode::Success })
+    Ok(if fails || !report.unread.is_empty() { CommandExitCode::Findings } else { CommandExitCode::Success })
 }
 
-/// What there is; or why that cannot be told, as a report may say it, and the error.
+/// Builds the report. The error has a text that the report may contain, and the cause.
 fn build_report(args: &StackArgs) -> Result<StackReport, (String, anyhow::Error)> {
-    // Where the index lies is no concern of those whom a report is sent to.
-    let no_index =
-        |error| ("the index of packages cannot be used; the error of the command says why".to_owned(), error);
+    // The report must not contain the path of the index.
+    let no_index = |error| ("the package index cannot be used; the error of the command says why".to_owned(), error);
     let index = index_access::open_index(&args.index_source).map_err(no_index)?;
-    let gathered = collect_servers::collect_servers(args, &index)
+    let collected = collect_servers::collect_servers(args, &index)
         .map_err(|error| (escape_for_terminal(&format!("{error:#}")), error));
-    let (entries, unread) = gathered?;
+    let (entries, unread) = collected?;
     Ok(StackReport::new(entries, unread, index.metadata().date.clone()))
 }
 
-/// The recommended policy of a server that is known.
+/// Recommended policy of a server that is in the index.
 fn server_policy(entry: &StackServer) -> Option<String> {
     let package = entry.package.as_ref()?;
     let known = CataloguedServer::from_facts(package, entry.tools.clone()?);
     show_package::server_policy(&known, Strictness::Recommended).ok()
 }
 
-/// Writes policies where no file is, and says what became of each.
-fn write_policies(told: &StackReport, folder: &Path) -> Result<()> {
+/// Writes the policies to new files and prints their names.
+fn write_policies(report: &StackReport, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     let mut count = 0;
-    for entry in &told.servers {
+    for entry in &report.servers {
         let Some(policy) = server_policy(entry) else { continue };
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
         let name: String = entry.name.chars().take(80).map(plain).collect();
@@ -170,9 +169,9 @@ fn write_policies(told: &StackReport, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a policy under the first name that is free; one that says the same already stays.
+/// Writes a policy under the first unused name, or returns a file that has the same content.
 fn write_policy(folder: &Path, name: &str, policy: &str) -> Result<PathBuf> {
-    /// So many files of one name are more than anybody tells apart.
+    /// With more files of one name, people cannot tell them apart.
     const MAX_FILES_PER_NAME: usize = 1_000;
     for number in 1..MAX_FILES_PER_NAME {
         let name = if number == 1 { format!("{name}.json") } else { format!("{name}-{number}.json") };
@@ -181,9 +180,9 @@ fn write_policy(folder: &Path, name: &str, policy: &str) -> Result<PathBuf> {
             Ok(mut file) => {
                 let written = file.write_all(policy.as_bytes()).and_then(|()| file.sync_all());
                 return written.map(|()| path.clone()).map_err(|error| {
-                    // Half a policy is worse than none.
+                    // A partial policy is worse than a missing one.
                     let _ = std::fs::remove_file(&path);
-                    anyhow!("cannot write `{}`: {error}; nothing stays of it", path.display())
+                    anyhow!("cannot write `{}`: {error}; the file was removed", path.display())
                 });
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -194,11 +193,11 @@ fn write_policy(folder: &Path, name: &str, policy: &str) -> Result<PathBuf> {
             Err(error) => return Err(anyhow!("cannot write `{}`: {error}", path.display())),
         }
     }
-    Err(anyhow!("`{}` has too many policies of this name", folder.display()))
+    Err(anyhow!("`{}` has too many policies with this name", folder.display()))
 }
 
-fn report_json(told: &StackReport) -> Value {
-    let servers = told.servers.iter().zip(&told.members).map(|(entry, member)| {
+fn report_json(report: &StackReport) -> Value {
+    let servers = report.servers.iter().zip(&report.members).map(|(entry, member)| {
         let tools = entry.tools.iter().flatten().map(|tool| {
             json!({"name": escape_for_terminal(&tool.name), "category": gatelodge_catalogue::category_name(tool.category),
                 "level": RiskLevel::of(tool.category), "confidence": tool.confidence, "flow": tool.flow, "optional": tool.optional})
@@ -211,19 +210,19 @@ fn report_json(told: &StackReport) -> Value {
             "tools": tools.collect::<Vec<_>>(), "policy": server_policy(entry),
         })
     });
-    let leaks = told.leaks.iter().map(|leak| json!({"client": leak.client, "servers": told.leak_names(leak)}));
-    let mut sum = json!(told.totals);
+    let leaks = report.leaks.iter().map(|leak| json!({"client": leak.client, "servers": report.leak_names(leak)}));
+    let mut sum = json!(report.totals);
     if let Value::Object(sum) = &mut sum {
-        sum.insert("level".to_owned(), json!(told.overall_level()));
+        sum.insert("level".to_owned(), json!(report.overall_level()));
         sum.insert("combinations".to_owned(), leaks.collect());
-        sum.insert("combination_count".to_owned(), told.leak_count.into());
+        sum.insert("combination_count".to_owned(), report.leak_count.into());
     }
-    json!({"stack": sum, "servers": servers.collect::<Vec<_>>(), "unread": told.unread, "index_date": told.date})
+    json!({"stack": sum, "servers": servers.collect::<Vec<_>>(), "unread": report.unread, "index_date": report.date})
 }
 
-fn report_text(told: &StackReport) -> String {
+fn report_text(report: &StackReport) -> String {
     let mut rows = Vec::new();
-    for (entry, member) in told.servers.iter().zip(&told.members) {
+    for (entry, member) in report.servers.iter().zip(&report.members) {
         let known = match (&entry.package, &entry.tools) {
             (Some(package), Some(tools)) => {
                 let likely = if entry.is_guess { "perhaps " } else { "" };
@@ -245,40 +244,40 @@ fn report_text(told: &StackReport) -> String {
         ]);
     }
     let mut out = stdout_output::format_table(&rows);
-    out.push_str(&format!("\n{}\n", summary_text(told)));
-    for unread in &told.unread {
+    out.push_str(&format!("\n{}\n", summary_text(report)));
+    for unread in &report.unread {
         out.push_str(&format!("  not read: {unread}\n"));
     }
-    for leak in &told.leaks {
-        out.push_str(&format!("  together they leak ({}): {}\n", leak.client, told.leak_names(leak).join(" + ")));
+    for leak in &report.leaks {
+        out.push_str(&format!("  together they leak ({}): {}\n", leak.client, report.leak_names(leak).join(" + ")));
     }
-    for (name, says) in told.public_cases() {
+    for (name, says) in report.public_cases() {
         out.push_str(&format!("  public case ({name}): {says}\n"));
     }
     out
 }
 
-/// The version, where it is not sure that the index has read the one that starts. It is foreign, and written as `plain`
-/// writes.
-fn version_note(entry: &StackServer, plain: impl Fn(&str) -> String) -> String {
-    let read = plain(entry.version.as_deref().unwrap_or_default());
+/// Note on the version if the indexed one may not be the one that starts. `format` escapes the version, which is foreign
+/// text.
+fn version_note(entry: &StackServer, format: impl Fn(&str) -> String) -> String {
+    let read = format(entry.version.as_deref().unwrap_or_default());
     match (entry.version_match, &entry.launched_version) {
         (VersionComparison::Same, _) => String::new(),
-        (VersionComparison::Different, Some(started)) => format!(" read as {read}, started as {started}"),
-        (VersionComparison::Different, None) => format!(" read as {read}, started as another"),
-        (VersionComparison::Unknown, _) => format!(" read as {read}"),
+        (VersionComparison::Different, Some(started)) => format!(" (indexed: {read}, starts: {started})"),
+        (VersionComparison::Different, None) => format!(" (indexed: {read}, starts: another version)"),
+        (VersionComparison::Unknown, _) => format!(" (indexed: {read})"),
     }
 }
 
-/// What it adds up to, in words.
-fn summary_text(told: &StackReport) -> String {
-    let sum = &told.totals;
-    let off = match told.disabled_count() {
+/// Summary of the stack in sentences.
+fn summary_text(report: &StackReport) -> String {
+    let sum = &report.totals;
+    let off = match report.disabled_count() {
         0 => String::new(),
-        1 => " One server is switched off and does not count.".to_owned(),
-        count => format!(" {count} servers are switched off and do not count."),
+        1 => " One server is switched off and not counted.".to_owned(),
+        count => format!(" {count} servers are switched off and not counted."),
     };
-    let Some(level) = told.overall_level() else {
+    let Some(level) = report.overall_level() else {
         return format!("{}{off}", if off.is_empty() { "No server was found." } else { "No server is switched on." });
     };
     let by_level: Vec<String> = RiskLevel::ALL
@@ -288,33 +287,32 @@ fn summary_text(told: &StackReport) -> String {
         .collect();
     let unknown = match sum.unknown.len() {
         0 => String::new(),
-        1 => " One server is not in the index: nobody knows what it adds.".to_owned(),
-        count => format!(" {count} servers are not in the index: nobody knows what they add."),
+        1 => " One server is not in the index, so its tools are not known.".to_owned(),
+        count => format!(" {count} servers are not in the index, so their tools are not known."),
     };
-    let leaks = match told.leak_count {
-        0 => " No combination that one agent has of the known ones has private data, text of strangers and a way out."
+    let leaks = match report.leak_count {
+        0 => " No agent has a combination of known servers with private data, untrusted text and a channel to send data out."
             .to_owned(),
-        1 => " One combination within an agent has private data, text of strangers and a way out.".to_owned(),
-        count => format!(" {count} combinations within an agent have private data, text of strangers and a way out."),
+        1 => " One combination within an agent has private data, untrusted text and a channel to send data out.".to_owned(),
+        count => format!(" {count} combinations within an agent have private data, untrusted text and a channel to send data out."),
     };
     let tools = match by_level.is_empty() {
         true => "no known tools".to_owned(),
         false => format!("{} ({})", count_noun(sum.tool_count, "tool"), by_level.join(", ")),
     };
-    let on = count_noun(told.servers.len() - told.disabled_count(), "server");
+    let on = count_noun(report.servers.len() - report.disabled_count(), "server");
     format!("The stack is {}: {on}, {tools}.{unknown}{off}{leaks}", level.as_str())
 }
 
 impl StackServer {
-    /// What to do about it.
+    /// Precheck of the server, with concerns about its command, version and incidents.
     fn advice(&self) -> PrecheckResult {
         let mut advice = match &self.tools {
             Some(tools) => precheck(tools),
-            None => PrecheckResult::unknown("it is not in the index; `gatelodge scan` looks at it"),
+            None => PrecheckResult::unknown("it is not in the index; check it with `gatelodge scan`"),
         };
         if self.is_guess {
-            let why =
-                "that it starts this package is a guess by its command and variables; `gatelodge scan` looks at it";
+            let why = "its package is only guessed from its command and variables; check it with `gatelodge scan`";
             advice = advice.at_least(PrecheckVerdict::AskFirst, why.to_owned());
         }
         if let Some(why) = self.version_concern() {
@@ -323,16 +321,14 @@ impl StackServer {
         advice.with_incidents(&self.concerns)
     }
 
-    /// Why what the index knows may not be what starts.
+    /// Why the indexed version may not be the one that starts; `None` if it is.
     fn version_concern(&self) -> Option<String> {
         let read = format!("the indexed version is {}", self.version.as_deref()?);
         match (self.version_match, &self.launched_version) {
             (VersionComparison::Same, _) => None,
-            (VersionComparison::Different, Some(started)) => Some(format!("{read}, and {started} is started")),
-            (VersionComparison::Different, None) => Some(format!("{read}, and another is started")),
-            (VersionComparison::Unknown, _) => {
-                Some(format!("{read}; whether that is the one that starts cannot be told"))
-            }
+            (VersionComparison::Different, Some(started)) => Some(format!("{read}, but {started} starts")),
+            (VersionComparison::Different, None) => Some(format!("{read}, but another version starts")),
+            (VersionComparison::Unknown, _) => Some(format!("{read}; the version that starts is not known")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `gatelodge status`: what there is, what only observes, and whether a gateway runs.
+//! `gatelodge status`: prints whether a gateway runs, its servers and grants, and attachments that only observe.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use super::grant::list_grants;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{self, GatewayStatusFile, load_stored_config, merge_config};
 use crate::cli::StatusArgs;
+use crate::commands::time_text::local_time;
 use crate::config;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError};
@@ -17,23 +18,23 @@ use crate::mcp_client;
 use crate::process_environment;
 use crate::stdout_output;
 
-/// How long a gateway may take to say that it is ready.
+/// Time limit for the readiness request.
 const READY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is told.
+/// Content of the status.
 #[derive(Debug, Serialize)]
 struct StatusReport {
     data: String,
     gateway: GatewayState,
-    /// The servers in force, or that would be.
+    /// Servers of the active configuration, or of the one that would be active if no gateway runs.
     servers: Vec<String>,
     grants: GrantSummary,
-    /// Attachments whose policy refuses nothing.
+    /// Attachments in observe mode, which refuse nothing.
     observing: Vec<String>,
-    /// What was left out or overruled.
+    /// Warnings about entries that were left out or overridden.
     #[serde(rename = "remarks")]
     warnings: Vec<String>,
-    /// What the gateway did not take up, one line for each fault.
+    /// Errors of a configuration that the gateway did not load, one line for each.
     #[serde(rename = "refused")]
     config_errors: Vec<String>,
     head: ChainHead,
@@ -43,27 +44,28 @@ struct StatusReport {
 #[derive(Debug, Serialize)]
 struct GatewayState {
     state: &'static str,
-    /// What it says of itself, if it answers.
+    /// Status file of the gateway, if it responds.
     #[serde(flatten)]
     status_file: Option<GatewayStatusFile>,
 }
 
 #[derive(Debug, Serialize)]
 struct GrantSummary {
-    /// Those that are known here: none of the file's where it has faults.
+    /// Live grants known to this command; without those of the file if it has errors.
     #[serde(rename = "live")]
     active: usize,
-    /// How many the running gateway has in force.
-    in_force: Option<usize>,
+    /// Number of grants in the active configuration of the running gateway.
+    #[serde(rename = "in_force")]
+    running: Option<usize>,
     expired: Vec<String>,
     revoked: Vec<String>,
 }
 
 impl GrantSummary {
     fn text(&self) -> String {
-        match self.in_force {
-            Some(in_force) if in_force > self.active => {
-                format!("{} live, {in_force} in force in the running gateway", self.active)
+        match self.running {
+            Some(running) if running > self.active => {
+                format!("{} live, {running} active in the running gateway", self.active)
             }
             _ => format!("{} live", self.active),
         }
@@ -72,24 +74,24 @@ impl GrantSummary {
 
 pub fn run(args: StatusArgs) -> Result<CommandExitCode> {
     let mut store = args.store.clone();
-    let mut faults = Vec::new();
-    // A broken file is told by the status itself, so that the rest can be seen.
+    let mut errors = Vec::new();
+    // An invalid file is reported as part of the status, so that the rest is still printed.
     if let Some(path) = &args.store.config {
         let loaded = config::load_config_file(path, &process_environment::find_variable)?;
         if loaded.config.is_none() {
-            faults = loaded.diagnostics.log_lines();
+            errors = loaded.diagnostics.log_lines();
             store.config = None;
             store.data = store.data.or(loaded.store.map(|store| store.data));
             if store.data.is_none() {
-                let what = "the configuration has faults, and does not say where data is";
-                return Err(ExitError(CommandExitCode::Findings, format!("{what}: {}", faults.join("; "))).into());
+                let what = "the configuration has errors and does not name a data directory";
+                return Err(ExitError(CommandExitCode::Findings, format!("{what}: {}", errors.join("; "))).into());
             }
         }
     }
-    admin_context::with_store(&store, StoreMode::Existing, async |desk| {
-        let mut status = load_status(&desk).await?;
-        if !faults.is_empty() {
-            status.config_errors.clone_from(&faults);
+    admin_context::with_store(&store, StoreMode::Existing, async |ctx| {
+        let mut status = load_status(&ctx).await?;
+        if !errors.is_empty() {
+            status.config_errors.clone_from(&errors);
         }
         if args.json {
             stdout_output::print_json(&status)?;
@@ -100,44 +102,44 @@ pub fn run(args: StatusArgs) -> Result<CommandExitCode> {
     })
 }
 
-fn config_errors_text(faults: &[String]) -> String {
-    let lines: String = faults.iter().map(|fault| format!("  {}\n", escape_for_terminal(fault))).collect();
-    format!("The configuration has faults; a running gateway keeps what it had:\n{lines}")
+fn config_errors_text(errors: &[String]) -> String {
+    let lines: String = errors.iter().map(|error| format!("  {}\n", escape_for_terminal(error))).collect();
+    format!("The configuration has errors; a running gateway keeps its previous configuration:\n{lines}")
 }
 
-async fn load_status(desk: &AdminContext) -> Result<StatusReport> {
-    let gateway = gateway_state(desk).await;
-    // A running gateway knows best what it took up: it has another environment, and perhaps another file.
-    let (servers, remarks) = match &gateway.status_file {
-        Some(note) => (note.servers.clone(), note.warnings.clone()),
+async fn load_status(ctx: &AdminContext) -> Result<StatusReport> {
+    let gateway = gateway_state(ctx).await;
+    // The running gateway's own list takes precedence: its environment, and perhaps its file, differ from ours.
+    let (servers, warnings) = match &gateway.status_file {
+        Some(file) => (file.servers.clone(), file.warnings.clone()),
         None => {
-            let picture = merge_config(
-                &desk.config_entries(),
-                &load_stored_config(&desk.stores).await?,
+            let active_config = merge_config(
+                &ctx.config_entries(),
+                &load_stored_config(&ctx.stores).await?,
                 &process_environment::find_variable,
             );
-            (picture.servers.iter().map(|server| server.name.to_string()).collect(), picture.warnings)
+            (active_config.servers.iter().map(|server| server.name.to_string()).collect(), active_config.warnings)
         }
     };
-    let grants = list_grants::all_grants(desk).await?;
+    let grants = list_grants::all_grants(ctx).await?;
     let labels = |state: &str| -> Vec<String> {
         grants.iter().filter(|grant| grant.state == state).map(|grant| escape_for_terminal(&grant.label)).collect()
     };
     Ok(StatusReport {
-        data: desk.store_config.data.display().to_string(),
-        config_errors: gateway.status_file.as_ref().map(|note| note.config_errors.clone()).unwrap_or_default(),
+        data: ctx.store_config.data.display().to_string(),
+        config_errors: gateway.status_file.as_ref().map(|file| file.config_errors.clone()).unwrap_or_default(),
         grants: GrantSummary {
             active: labels("live").len(),
-            in_force: gateway.status_file.as_ref().map(|note| note.grants),
+            running: gateway.status_file.as_ref().map(|file| file.grants),
             expired: labels("expired"),
             revoked: labels("revoked"),
         },
         gateway,
         servers,
         observing: observing_attachments(&grants),
-        warnings: remarks,
-        head: desk.stores.ledger.head().await?,
-        admin_head: desk.stores.admin_log.head().await?,
+        warnings,
+        head: ctx.stores.ledger.head().await?,
+        admin_head: ctx.stores.admin_log.head().await?,
     })
 }
 
@@ -151,21 +153,21 @@ fn observing_attachments(grants: &[list_grants::GrantView]) -> Vec<String> {
     found
 }
 
-/// Asks at the admin address whether a gateway is ready.
-async fn gateway_state(desk: &AdminContext) -> GatewayState {
-    let note = app::find_note(&desk.store_config.data);
-    let configured = desk.config.as_ref().map(|config| config.gateway.admin_listen);
-    let Some(address) = note.as_ref().map(|note| note.admin).or(configured) else {
+/// Asks the admin address whether a gateway is ready.
+async fn gateway_state(ctx: &AdminContext) -> GatewayState {
+    let file = app::find_note(&ctx.store_config.data);
+    let configured = ctx.config.as_ref().map(|config| config.gateway.admin_listen);
+    let Some(address) = file.as_ref().map(|file| file.admin).or(configured) else {
         return GatewayState { state: "not running", status_file: None };
     };
     let url = format!("http://{address}/readyz").parse();
-    let answer = match url {
+    let response = match url {
         Ok(url) => mcp_client::get_status(url, READY_TIMEOUT).await.ok(),
         Err(_) => None,
     };
-    match answer {
-        Some(200) => GatewayState { state: "ready", status_file: note },
-        Some(_) => GatewayState { state: "not ready", status_file: note },
+    match response {
+        Some(200) => GatewayState { state: "ready", status_file: file },
+        Some(_) => GatewayState { state: "not ready", status_file: file },
         None => GatewayState { state: "not running", status_file: None },
     }
 }
@@ -173,11 +175,11 @@ async fn gateway_state(desk: &AdminContext) -> GatewayState {
 fn status_text(status: &StatusReport) -> String {
     let mut rows = vec![vec!["data".to_owned(), escape_for_terminal(&status.data)]];
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
-    let place = match &status.gateway.status_file {
-        Some(note) => format!(" at http://{}/mcp/<server>, since {}", note.listen, note.loaded_at),
+    let location = match &status.gateway.status_file {
+        Some(file) => format!(" at http://{}/mcp/<server>, since {}", file.listen, local_time(file.loaded_at)),
         None => String::new(),
     };
-    row("gateway", format!("{}{place}", status.gateway.state));
+    row("gateway", format!("{}{location}", status.gateway.state));
     let servers = if status.servers.is_empty() { "none".to_owned() } else { status.servers.join(", ") };
     row("servers", servers);
     row("grants", status.grants.text());
@@ -190,9 +192,9 @@ fn status_text(status: &StatusReport) -> String {
     row("admin log", status.admin_head.to_string());
     let mut out = stdout_output::format_table(&rows);
     for observed in &status.observing {
-        out.push_str(&format!("\nOBSERVE ONLY: grant {observed}. Nothing its policy says is refused.\n"));
+        out.push_str(&format!("\nOBSERVE ONLY: grant {observed}. Its policy refuses nothing.\n"));
     }
-    status.warnings.iter().for_each(|remark| out.push_str(&format!("\nnote: {}\n", escape_for_terminal(remark))));
+    status.warnings.iter().for_each(|warning| out.push_str(&format!("\nnote: {}\n", escape_for_terminal(warning))));
     if !status.config_errors.is_empty() {
         out.push_str(&format!("\n{}", config_errors_text(&status.config_errors)));
     }

@@ -10,6 +10,11 @@ pub fn local_time(at: Timestamp) -> String {
     at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
+/// Formats a time for a message that is also part of `--json` output: UTC there, local otherwise.
+pub fn time_text(at: Timestamp, json: bool) -> String {
+    if json { at.to_string() } else { local_time(at) }
+}
+
 /// Formats a duration in its two largest units: `18 h 9 min`.
 pub fn duration_text(seconds: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];

@@ -1,4 +1,4 @@
-//! `gatelodge up`: everything needed to see a call allowed, one refused and one stopped by a limit.
+//! `gatelodge up`: starts a demo server behind a gateway, to try an allowed call, a refused one and a limit.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,33 +20,32 @@ use crate::{process_environment, stdout_output};
 pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     for (flag, address) in [("--listen", args.listen), ("--admin", args.admin)] {
         if !address.ip().is_loopback() {
-            let what = format!("others can reach {address}, and `up` is for this machine alone");
-            let help = "`gatelodge serve` with `hosts` in its configuration is for others";
+            let what = format!("other machines can reach {address}, and `up` is for this machine only");
+            let help = "to serve other machines, use `gatelodge serve` with `hosts` in its configuration";
             let port = address.port();
-            return Err(UsageError(format!("{what}; say `{flag} 127.0.0.1:{port}`; {help}")).into());
+            return Err(UsageError(format!("{what}; use `{flag} 127.0.0.1:{port}`; {help}")).into());
         }
     }
     app::start_log(&args.log)?;
-    let usual = || config::default_data_directory().map(|data| data.with_file_name("gatelodge-demo"));
-    let data = args
-        .data
-        .or_else(usual)
-        .ok_or_else(|| UsageError("there is no home directory to keep data in; name one with `--data`".to_owned()))?;
+    let default = || config::default_data_directory().map(|data| data.with_file_name("gatelodge-demo"));
+    let data = args.data.or_else(default).ok_or_else(|| {
+        UsageError("there is no home directory for the data; name a directory with `--data`".to_owned())
+    })?;
     let clock = app::system_clock();
-    // What is printed below is pasted elsewhere.
+    // Absolute, because the printed commands are pasted into other shells.
     let store = StoreSection::in_directory(std::path::absolute(data)?);
     let stores = app::open(&store, &clock).map_err(admin_context::open_store_error)?;
-    let desk = AdminContext { stores, clock, store_config: store, config: None };
+    let ctx = AdminContext { stores, clock, store_config: store, config: None };
     let listen = GatewaySection { listen: args.listen, admin_listen: args.admin, ..GatewaySection::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let demo = DemoServer::bind().await?;
         let entries = ConfigEntries { servers: vec![demo.upstream_config()?], ..ConfigEntries::default() };
-        ensure_policy(&desk).await.context("cannot keep the policy")?;
-        let token = renew_grant(&desk).await.context("cannot make the grant")?;
-        let plan = GatewayStartup { gateway: listen, store: desk.store_config.clone(), entries, file: None };
-        let ready = |address| print_instructions(address, &token, &desk.store_config);
-        let serving = app::run_gateway(plan, desk.stores.clone(), Arc::clone(&desk.clock), ready);
+        ensure_policy(&ctx).await.context("cannot store the policy")?;
+        let token = renew_grant(&ctx).await.context("cannot create the grant")?;
+        let plan = GatewayStartup { gateway: listen, store: ctx.store_config.clone(), entries, file: None };
+        let ready = |address| print_instructions(address, &token, &ctx.store_config);
+        let serving = app::run_gateway(plan, ctx.stores.clone(), Arc::clone(&ctx.clock), ready);
         tokio::select! {
             ended = serving => ended,
             () = demo.serve() => Ok(()),
@@ -55,10 +54,10 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Puts the policy where it is not yet; whoever changed it since keeps the change.
-async fn ensure_policy(desk: &AdminContext) -> Result<()> {
+/// Stores the demo policy if there is none; a changed policy is kept.
+async fn ensure_policy(ctx: &AdminContext) -> Result<()> {
     let name = demo_server::DEMO_NAME.parse()?;
-    match desk.stores.policies.get(&name, None).await {
+    match ctx.stores.policies.get(&name, None).await {
         Ok(_) => Ok(()),
         Err(StoreError::NotFound(_)) => {
             let policy = StoredPolicy {
@@ -67,27 +66,27 @@ async fn ensure_policy(desk: &AdminContext) -> Result<()> {
                 text: demo_server::DEMO_POLICY.to_owned(),
                 is_yaml: false,
                 restores: None,
-                created_at: desk.clock.now(),
+                created_at: ctx.clock.now(),
                 created_by: process_environment::current_user(),
             };
-            desk.stores
+            ctx.stores
                 .policies
-                .put(policy, desk.admin_log_entry("policy.put", demo_server::DEMO_NAME, json!({})))
+                .put(policy, ctx.admin_log_entry("policy.put", demo_server::DEMO_NAME, json!({})))
                 .await?;
             Ok(())
         }
-        Err(fault) => Err(fault.into()),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// Gives the grant a new token; it stays the same grant, so what it has used stays used.
-async fn renew_grant(desk: &AdminContext) -> Result<GrantToken> {
+/// Gives the grant a new token. It stays the same grant, so its counters are kept.
+async fn renew_grant(ctx: &AdminContext) -> Result<GrantToken> {
     let token = GrantToken::random()?;
     let (server, policy) = (demo_server::DEMO_NAME.parse()?, Some(demo_server::DEMO_NAME.parse()?));
-    match desk.stores.grants.get(demo_server::DEMO_NAME).await {
+    match ctx.stores.grants.get(demo_server::DEMO_NAME).await {
         Ok(grant) => {
-            let entry = desk.admin_log_entry("grant.rotate", demo_server::DEMO_NAME, json!({"id": grant.id}));
-            desk.stores.grants.rotate(&grant.id, token.hash(), None, entry).await?;
+            let entry = ctx.admin_log_entry("grant.rotate", demo_server::DEMO_NAME, json!({"id": grant.id}));
+            ctx.stores.grants.rotate(&grant.id, token.hash(), None, entry).await?;
         }
         Err(StoreError::NotFound(_)) => {
             let grant = NewGrant {
@@ -95,16 +94,16 @@ async fn renew_grant(desk: &AdminContext) -> Result<GrantToken> {
                 labels: Default::default(),
                 token: token.hash(),
                 attachments: vec![GrantAttachment { server, policy, mode: EnforcementMode::Enforce }],
-                created_at: desk.clock.now(),
+                created_at: ctx.clock.now(),
                 expires_at: None,
                 minimum_revision: None,
             };
-            desk.stores
+            ctx.stores
                 .grants
-                .create(grant, desk.admin_log_entry("grant.create", demo_server::DEMO_NAME, json!({})))
+                .create(grant, ctx.admin_log_entry("grant.create", demo_server::DEMO_NAME, json!({})))
                 .await?;
         }
-        Err(fault) => return Err(fault.into()),
+        Err(error) => return Err(error.into()),
     }
     Ok(token)
 }
@@ -129,7 +128,7 @@ Paste into another terminal:
   # refused
   {program} call {url} delete_note '{{"name": "plans"}}'
 
-  # limited: 100 a day, so the third 40 finds no room
+  # limited: 100 a day, so the third payment of 40 is refused
   {program} call --times 3 {url} send_payment '{{"to": "ada", "amount": 40}}'
 
 Claude Code:
@@ -143,6 +142,6 @@ What happened, and why:
 Stop with Ctrl-C.
 "#
     );
-    // Nobody listening is no reason not to serve.
+    // A closed standard output must not stop the gateway.
     let _ = stdout_output::print(&text);
 }

@@ -1,4 +1,4 @@
-//! `gatelodge wrap`: a policy before one local server.
+//! `gatelodge wrap`: runs one local server behind a policy, over stdio.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::cli::WrapArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{admin_context, header_template, process_environment};
 
-/// Variables of ours that are none of the server's business.
+/// Prefix of variables that are not passed to the server.
 const OWN_VARIABLE_PREFIX: &str = "GATELODGE_";
-/// Programs that only start another one.
+/// Programs that only start another program.
 const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "run", "exec", "node", "python", "bunx", "bun", "pnpm", "deno", "docker"];
-/// The most of a program's name that a server's name takes.
+/// Maximum length of the program name in a server name.
 const MAX_NAME_STEM_CHARS: usize = 40;
-/// Clients wait little for a server that they close.
+/// Short, because clients do not wait long for a server that they close.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
-    let mut findings = FileDiagnostics::default();
-    let policy = findings.read(&args.policy).and_then(|source| findings.load(&source, None));
+    let mut diagnostics = FileDiagnostics::default();
+    let policy = diagnostics.read(&args.policy).and_then(|source| diagnostics.load(&source, None));
     let Some(policy) = policy else {
-        findings.print(false)?;
-        return Ok(findings.exit_code());
+        diagnostics.print(false)?;
+        return Ok(diagnostics.exit_code());
     };
     let server = server_from_command(&args.command, args.name.as_deref())?;
     refuse_missing_program(&args.command)?;
@@ -46,14 +46,19 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     let clock = app::system_clock();
     let stores = app::open(&store, &clock).map_err(admin_context::open_store_error)?;
     let mode = if args.observe { EnforcementMode::Observe } else { EnforcementMode::Enforce };
-    let door = ServerAccess { policy: Some(Arc::new(active_policy(&args.policy, policy)?)), mode };
-    let local =
-        StdioGateway { stores: stores.gateway_stores(), clock, server, server_access: door, client_label: args.label };
+    let access = ServerAccess { policy: Some(Arc::new(active_policy(&args.policy, policy)?)), mode };
+    let local = StdioGateway {
+        stores: stores.gateway_stores(),
+        clock,
+        server,
+        server_access: access,
+        client_label: args.label,
+    };
     app::run_local(local, std::future::pending())?;
     Ok(CommandExitCode::Success)
 }
 
-/// Says at once that there is no such program: else the client would only hear that the server cannot be reached.
+/// Refuses a program that does not exist. Otherwise the client would only learn that the server cannot be reached.
 pub fn refuse_missing_program(command: &[String]) -> Result<(), UsageError> {
     let Some(program) = command.first() else { return Ok(()) };
     process_environment::find_program_problem(program, Path::new("")).map_or(Ok(()), |why| Err(UsageError(why)))
@@ -62,19 +67,19 @@ pub fn refuse_missing_program(command: &[String]) -> Result<(), UsageError> {
 fn active_policy(path: &Path, policy: Policy) -> Result<ActivePolicy> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let name: PolicyName =
-        normalize_name(&stem).parse().map_err(|error| UsageError(format!("the policy's file: {error}")))?;
+        normalize_name(&stem).parse().map_err(|error| UsageError(format!("the file name of the policy: {error}")))?;
     Ok(ActivePolicy { name, version: PolicyVersion(0), policy })
 }
 
-/// A server that is run by a command, under a name or one made from the command.
+/// Server that runs a command, under `name` or a name derived from the command.
 pub fn server_from_command(command: &[String], name: Option<&str>) -> Result<UpstreamConfig> {
     let Some((program, arguments)) = command.split_first() else {
-        return Err(UsageError("name the server's command behind `--`".to_owned()).into());
+        return Err(UsageError("write the server's command after `--`".to_owned()).into());
     };
     let name = name.map_or_else(|| default_name(command), str::to_owned);
     let name: ServerName = name.parse().map_err(|error| {
         UsageError(format!(
-            "`{}` is not a server's name: {error}; give one with `--name`",
+            "`{}` is not a server name: {error}; give one with `--name`",
             crate::diagnostic_report::escape_for_terminal(&name)
         ))
     })?;
@@ -96,8 +101,8 @@ pub fn server_from_command(command: &[String], name: Option<&str>) -> Result<Ups
     })
 }
 
-/// A name for a command: what it runs, and a few digits of the whole, so that two servers behind one launcher do not
-/// share what was accepted of them.
+/// Derives a name from a command: the program, and a few digits of the hash of the whole command, so that two servers
+/// with the same launcher do not share pinned definitions.
 fn default_name(command: &[String]) -> String {
     let is_launcher = |word: &str| LAUNCHERS.iter().any(|launcher| word.starts_with(launcher));
     let stem = |word: &String| {
@@ -110,7 +115,7 @@ fn default_name(command: &[String]) -> String {
     format!("{}-{}", name.trim_matches('-'), digits.get(..6).unwrap_or_default())
 }
 
-/// A text as names are written: small letters, digits and `-`.
+/// Converts a text to lower-case letters, digits and `-`.
 fn normalize_name(text: &str) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
     text.chars().map(plain).collect::<String>().trim_matches('-').to_owned()
@@ -121,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_behind_one_launcher_have_names_of_their_own() {
+    fn servers_with_the_same_launcher_get_different_names() {
         let name = |line: &str| default_name(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
         let files = name("npx -y @modelcontextprotocol/server-filesystem /srv");
         assert!(files.starts_with("server-filesystem-") && files.parse::<ServerName>().is_ok(), "{files}");

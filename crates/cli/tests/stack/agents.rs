@@ -104,7 +104,7 @@ fn only_what_one_agent_has_together_is_told_as_a_combination() {
     let combinations = |house: &House| told(&stack(house, &["--json"]))["stack"]["combinations"].clone();
     assert_eq!(combinations(&house), json!([]));
     let run = stack(&house, &[]);
-    assert!(run.stdout.contains("No combination that one agent has"), "{}", run.stdout);
+    assert!(run.stdout.contains("No agent has a combination of known servers"), "{}", run.stdout);
     // What a project has is read by the same agent as what its user has.
     put(&house, "home/.claude.json", format!("{{\"mcpServers\": {{{github}}}}}").as_bytes());
     put(&house, "project/.mcp.json", format!("{{\"mcpServers\": {{{mail}}}}}").as_bytes());
@@ -173,18 +173,18 @@ fn a_version_or_an_index_that_is_not_the_one_that_was_read_is_told() {
     };
     assert_eq!(of("same").0, "proceed");
     for (name, verdict, says) in [
-        ("later", "connect-with-rule", "the indexed version is 1.0.0, and 9.1 is started"),
+        ("later", "connect-with-rule", "the indexed version is 1.0.0, but 9.1 starts"),
         ("tagged", "connect-with-rule", "the indexed version is 1.0.0; the version that starts is not known"),
         ("range", "connect-with-rule", "the indexed version is 1.0.0; the version that starts is not known"),
-        ("option", "ask-first", "a guess by its command and variables"),
-        ("variable", "ask-first", "a guess by its command and variables"),
-        ("registry", "ask-first", "a guess by its command and variables"),
+        ("option", "ask-first", "only guessed from its command and variables"),
+        ("variable", "ask-first", "only guessed from its command and variables"),
+        ("registry", "ask-first", "only guessed from its command and variables"),
     ] {
         let (own, reasons) = of(name);
         assert!(own == verdict && reasons.contains(says), "{name}: {own} {reasons}");
     }
     let run = house.run(&["stack", "c.json", "--index", "i.glx"]);
-    assert!(run.stdout.contains("mcp-quiet read as 1.0.0, started as 9.1, 1 tool"), "{}", run.stdout);
+    assert!(run.stdout.contains("mcp-quiet (indexed: 1.0.0, starts: 9.1), 1 tool"), "{}", run.stdout);
     for format in ["text", "json", "markdown", "sarif"] {
         let run = house.run(&["stack", "c.json", "--format", format, "--index", "i.glx"]);
         let all = format!("{}{}", run.stdout, run.stderr);

@@ -41,7 +41,7 @@ fn a_bundle_is_asked_about_first_and_the_tools_of_its_manifest_are_judged() {
     // What cannot be judged is told by its number.
     let long = json!([{"name": "list_notes"}, {"name": "x".repeat(257)}, {"name": ""}, {"title": "?"}, {"name": "list_notes"}]);
     let odd = bundled(&house, &manifest(own.clone(), long));
-    assert!(odd.stdout.contains("3 tools that it names cannot be judged"), "{}", odd.stdout);
+    assert!(odd.stdout.contains("3 tools in its list cannot be rated"), "{}", odd.stdout);
     // What only reads by its own words is asked about all the same.
     let mild = bundled(&house, &manifest(own, json!([{"name": "list_notes"}])));
     assert_eq!((mild.code, &told(&mild)["verdict"]), (1, &json!("ask-first")));
@@ -57,13 +57,13 @@ fn a_bundle_that_starts_a_known_package_is_told_by_that_unless_it_says_more() {
     assert_eq!((run.code, &server["verdict"]), (0, &json!("proceed")), "{server}");
     assert_eq!((&server["server"], &server["version"]), (&json!("box (npm:@example/files)"), &json!("1.0.0")));
     for (at, value, says) in [
-        ("tools_generated", json!(true), "makes more tools"),
-        ("manifest_version", json!("9.0"), "a form that is not known"),
-        ("tools", json!([{"name": "list_files"}, {"name": "send_files"}]), "names tools that the index has not found"),
+        ("tools_generated", json!(true), "adds tools while it runs"),
+        ("manifest_version", json!("9.0"), "manifest version is not supported"),
+        ("tools", json!([{"name": "list_files"}, {"name": "send_files"}]), "lists tools that the index does not have"),
         (
             "tools",
             json!([{"name": "list_files"}, {"name": "x".repeat(257)}]),
-            "names tools that the index has not found",
+            "lists tools that the index does not have",
         ),
     ] {
         let before = text[at].clone();
@@ -90,12 +90,12 @@ fn a_bundle_that_is_none_is_refused_and_never_unpacked() {
     let large = format!("{{\"name\": \"{}\"}}", "x".repeat(2 << 20));
     let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
     for (bytes, says) in [
-        (b"PK\x03\x04 no zip".to_vec(), "is no whole zip"),
-        (wheel(&[("package.json", "{}")]), "is no MCP bundle"),
-        (wheel(&[("../manifest.json", &good)]), "is no MCP bundle"),
+        (b"PK\x03\x04 no zip".to_vec(), "is not a complete zip"),
+        (wheel(&[("package.json", "{}")]), "is not an MCP bundle"),
+        (wheel(&[("../manifest.json", &good)]), "is not an MCP bundle"),
         (wheel(&[("manifest.json", &large)]), "at most 1 MiB"),
         (wheel(&[("manifest.json", &deep)]), "that is none"),
-        (wheel(&[("manifest.json", "7")]), "that is no object"),
+        (wheel(&[("manifest.json", "7")]), "that is not an object"),
         (wheel(&[("manifest.json", &good), ("manifest.json", "{}")]), "more than one"),
         (wheel(&[("manifest.json", "{}"), ("manifest.json", &good)]), "more than one"),
         (wheel(&[("manifest.json", ""), ("manifest.json", &good)]), "more than one"),
@@ -129,7 +129,7 @@ fn each_server_of_a_docker_catalogue_is_told_and_asked_about_first() {
     assert!(servers[0]["rule"].as_str().unwrap().contains("drop_page") && servers[1]["rule"] == Value::Null, "{all}");
     assert!(!run.stdout.contains(SECRET), "{}", run.stdout);
     for (text, says) in [
-        ("a: [b", "is no catalogue"),
+        ("a: [b", "is not a catalogue"),
         ("registry: {}\n", "no servers"),
         ("a: &x [1]\nregistry: *x\n", "alias"),
         ("other: 1\n", "no servers"),

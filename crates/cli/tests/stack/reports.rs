@@ -15,7 +15,7 @@ fn servers_that_leak_together_reach_fail_on_and_a_folder_that_is_not_there_is_an
     house.write("both.json", &format!("{{\"mcpServers\": {{{}, {}}}}}", entry("inbox"), entry("mail")));
     house.write("one.json", &format!("{{\"mcpServers\": {{{}}}}}", entry("inbox")));
     let run = house.run(&["stack", "both.json", "--fail-on", "critical", "--index", "i.glx"]);
-    assert!(run.code == 1 && run.stderr.contains("reaches Critical by what it leaks"), "{}", run.stderr);
+    assert!(run.code == 1 && run.stderr.contains("reaches Critical because of a leak"), "{}", run.stderr);
     assert_eq!(house.run(&["stack", "one.json", "--fail-on", "medium", "--index", "i.glx"]).code, 0);
     for option in ["--project", "--home"] {
         let run = house.run(&["stack", option, "nowhere", "--index", "i.glx"]);
@@ -65,7 +65,7 @@ fn a_file_whose_form_is_not_known_does_not_pass() {
         house.write(file, &text);
         let run = house.run(&["stack", file, "--fail-on", "critical", "--index", "i.glx"]);
         assert!(
-            run.code == 1 && run.stderr.contains("name it with `--client`"),
+            run.code == 1 && run.stderr.contains("name the client with `--client`"),
             "{file}: {}{}",
             run.stdout,
             run.stderr
@@ -184,7 +184,7 @@ fn a_report_does_not_say_where_an_index_lies_that_cannot_be_used() {
     house.write("hunter2secret.glx", "no index");
     let run = house.run(&["stack", "c.json", "--format", "sarif", "--index", "hunter2secret.glx"]);
     let notes = &told(&run)["runs"][0]["invocations"][0]["toolExecutionNotifications"];
-    assert!(notes[0]["message"]["text"].as_str().is_some_and(|text| text.contains("index of packages")), "{notes}");
+    assert!(notes[0]["message"]["text"].as_str().is_some_and(|text| text.contains("package index")), "{notes}");
     assert!(!run.stdout.contains("hunter2secret") && run.stderr.contains("hunter2secret"), "{}", run.stdout);
 }
 
@@ -215,7 +215,7 @@ fn a_foreign_version_is_no_markup_in_a_report() {
     super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     house.write("c.json", r#"{"mcpServers": {"m": {"command": "uvx", "args": ["mail==9.1"]}}}"#);
     let run = house.run(&["stack", "c.json", "--format", "markdown", "--index", "i.glx"]);
-    let row = run.stdout.lines().find(|line| line.contains("started as")).unwrap_or_else(|| panic!("{}", run.stdout));
+    let row = run.stdout.lines().find(|line| line.contains("starts: ")).unwrap_or_else(|| panic!("{}", run.stdout));
     assert!(row.contains("1&#124;&#60;b&#62;") && row.matches('|').count() == 7 && !row.contains("[x](y)"), "{row}");
     let run = house.run(&["stack", "c.json", "--format", "sarif", "--index", "i.glx"]);
     let text = told(&run)["runs"][0]["results"][0]["message"]["text"].clone();

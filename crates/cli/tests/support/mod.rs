@@ -84,6 +84,7 @@ impl House {
             .args(args)
             .current_dir(self.0.path())
             .env("NO_COLOR", "1")
+            .env("TZ", "UTC")
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(File::create(&out).expect("a file"))
@@ -128,6 +129,7 @@ impl House {
         let output = command
             .current_dir(self.0.path())
             .env("NO_COLOR", "1")
+            .env("TZ", "UTC")
             .env("XDG_DATA_HOME", self.path("share"))
             .env_remove("GATELODGE_CONFIG")
             .env_remove("GATELODGE_DATA")

@@ -1,4 +1,4 @@
-//! Clients of this user that reach servers past the gateway.
+//! Checks whether clients of this user connect to servers directly, bypassing the gateway.
 
 use anyhow::Result;
 use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
@@ -14,49 +14,52 @@ use crate::diagnostic_report::escape_for_terminal;
 
 const CHECK_NAME: &str = "clients";
 
-/// A finding for each server that a client reaches directly.
-pub fn check_bypasses(args: &DoctorArgs, picture: &EffectiveConfig) -> Result<Vec<CheckResult>> {
-    let (Ok(home), Ok(peek)) = (home_directory(args.home.as_deref()), GatewayTarget::load(&args.store)) else {
+/// Returns one result for each server that a client connects to directly.
+pub fn check_bypasses(args: &DoctorArgs, active_config: &EffectiveConfig) -> Result<Vec<CheckResult>> {
+    let (Ok(home), Ok(target)) = (home_directory(args.home.as_deref()), GatewayTarget::load(&args.store)) else {
         return Ok(Vec::new());
     };
     let clients: Vec<&'static ClientProfile> = ALL.iter().collect();
     let scan = scan_all_projects(&user_directories(home.clone(), None)?, &clients);
-    let gateway = peek.server_url("");
+    let gateway = target.server_url("");
     let direct: Vec<&ScannedServer> =
         scan.servers.iter().filter(|seen| !seen.named_entry.is_disabled && !seen.is_gateway_entry(&gateway)).collect();
     if direct.is_empty() {
-        let says = if scan.servers.is_empty() { "none has a server" } else { "none reaches a server past the gateway" };
-        return Ok(vec![CheckResult::fine(CHECK_NAME, says)]);
+        let message = if scan.servers.is_empty() { "no client has a server" } else { "no client bypasses the gateway" };
+        return Ok(vec![CheckResult::fine(CHECK_NAME, message)]);
     }
     Ok(direct
         .into_iter()
-        .map(|seen| bypass_check(seen, picture, &shorten_home(&seen.location.file, &home.0)))
+        .map(|seen| bypass_check(seen, active_config, &shorten_home(&seen.location.file, &home.0)))
         .collect())
 }
 
-fn bypass_check(seen: &ScannedServer, picture: &EffectiveConfig, file: &str) -> CheckResult {
+fn bypass_check(seen: &ScannedServer, active_config: &EffectiveConfig, file: &str) -> CheckResult {
     let (client, name) = (seen.location.client, escape_for_terminal(&seen.named_entry.name));
-    let what = format!("{} reaches `{name}` past the gateway, by {}", client.name, escape_for_terminal(file));
-    match picture.servers.iter().find(|server| is_same_server(seen, server)) {
+    let what =
+        format!("{} reaches `{name}` directly, bypassing the gateway, in {}", client.name, escape_for_terminal(file));
+    match active_config.servers.iter().find(|server| is_same_server(seen, server)) {
         Some(server) => {
             let fix = format!(
-                "`gatelodge connect {} --server {} --write`, then take `{name}` out of the file",
+                "`gatelodge connect {} --server {} --write`, then remove `{name}` from the file",
                 client.id, server.name
             );
-            CheckResult::wrong(CHECK_NAME, format!("{what}, which has it as `{}`", server.name), fix)
+            CheckResult::wrong(CHECK_NAME, format!("{what}; the gateway has it as `{}`", server.name), fix)
         }
         None => {
             let project =
                 seen.location.project_folder().map(|folder| format!(" --project {}", escape_for_terminal(folder)));
             let project = project.unwrap_or_default();
-            let fix =
-                format!("`gatelodge init --clients {} --servers {name}{project} --rewrite` moves it behind", client.id);
+            let fix = format!(
+                "`gatelodge init --clients {} --servers {name}{project} --rewrite` moves it behind the gateway",
+                client.id
+            );
             CheckResult::warning(CHECK_NAME, what, fix)
         }
     }
 }
 
-/// Whether an entry runs the same program, or asks the same address, as a server of the gateway.
+/// Whether an entry runs the same program or has the same URL as a server of the gateway.
 fn is_same_server(seen: &ScannedServer, server: &UpstreamConfig) -> bool {
     match (&seen.named_entry.entry, &server.transport) {
         (Some(ServerEntry::Remote { url, .. }), UpstreamTransport::Http(http)) => {

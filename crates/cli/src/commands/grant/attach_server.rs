@@ -1,4 +1,4 @@
-//! `grant attach` and `grant detach`: what a grant may reach.
+//! `grant attach` and `grant detach`: change the servers of a grant.
 
 use anyhow::Result;
 use gatelodge_store::{EnforcementMode, GrantAttachment, PolicyName, ServerName};
@@ -14,11 +14,11 @@ use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
 pub fn run(args: AttachServerArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let grant = load_editable_grant(&desk, &args.name).await?;
-        let attachment = build_attachment(&desk, &args.server, args.policy.as_deref(), args.observe).await?;
-        let entry = desk.admin_log_entry("grant.attach", &grant.label, json!(attachment));
-        desk.stores.grants.attach(&grant.id, attachment.clone(), entry).await?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let grant = load_editable_grant(&ctx, &args.name).await?;
+        let attachment = build_attachment(&ctx, &args.server, args.policy.as_deref(), args.observe).await?;
+        let entry = ctx.admin_log_entry("grant.attach", &grant.label, json!(attachment));
+        ctx.stores.grants.attach(&grant.id, attachment.clone(), entry).await?;
         if args.json {
             stdout_output::print_json(&json!({"id": grant.id, "label": grant.label, "attached": attachment}))?;
         }
@@ -32,11 +32,11 @@ pub fn run(args: AttachServerArgs) -> Result<CommandExitCode> {
 }
 
 pub fn detach(args: DetachServerArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let grant = load_editable_grant(&desk, &args.name).await?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let grant = load_editable_grant(&ctx, &args.name).await?;
         let server = server::parse_server_name(&args.server)?;
-        let entry = desk.admin_log_entry("grant.detach", &grant.label, json!({"server": server}));
-        desk.stores.grants.detach(&grant.id, &server, entry).await?;
+        let entry = ctx.admin_log_entry("grant.detach", &grant.label, json!({"server": server}));
+        ctx.stores.grants.detach(&grant.id, &server, entry).await?;
         if args.json {
             stdout_output::print_json(&json!({"id": grant.id, "label": grant.label, "detached": server}))?;
         }
@@ -45,16 +45,16 @@ pub fn detach(args: DetachServerArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// An attachment whose server and policy are there.
+/// Builds an attachment after checking that the server and the policy exist.
 pub async fn build_attachment(
-    desk: &AdminContext,
+    ctx: &AdminContext,
     server: &str,
     policy: Option<&str>,
     observe: bool,
 ) -> Result<GrantAttachment> {
-    let server = check_server(desk, server).await?;
+    let server = check_server(ctx, server).await?;
     let policy = match policy {
-        Some(policy) => Some(check_policy(desk, policy).await?),
+        Some(policy) => Some(check_policy(ctx, policy).await?),
         None => None,
     };
     Ok(GrantAttachment {
@@ -64,10 +64,10 @@ pub async fn build_attachment(
     })
 }
 
-async fn check_server(desk: &AdminContext, name: &str) -> Result<ServerName> {
-    let stored = desk.stores.servers.list().await?;
-    let of_file = desk.config_entries().servers.into_iter().map(|server| server.name);
-    let known: Vec<ServerName> = of_file.chain(stored.into_iter().map(|server| server.name)).collect();
+async fn check_server(ctx: &AdminContext, name: &str) -> Result<ServerName> {
+    let stored = ctx.stores.servers.list().await?;
+    let configured = ctx.config_entries().servers.into_iter().map(|server| server.name);
+    let known: Vec<ServerName> = configured.chain(stored.into_iter().map(|server| server.name)).collect();
     let names: Vec<&str> = known.iter().map(ServerName::as_str).collect();
     if !names.contains(&name) {
         return Err(UsageError(format!(
@@ -80,13 +80,13 @@ async fn check_server(desk: &AdminContext, name: &str) -> Result<ServerName> {
     Ok(server::parse_server_name(name)?)
 }
 
-async fn check_policy(desk: &AdminContext, name: &str) -> Result<PolicyName> {
-    let stored = desk.stores.policies.list().await?;
-    let entries = desk.config_entries();
-    let of_file = entries.policies.iter().map(|policy| policy.name.as_str());
-    let known: Vec<&str> = of_file.chain(stored.iter().map(|policy| policy.name.as_str())).collect();
+async fn check_policy(ctx: &AdminContext, name: &str) -> Result<PolicyName> {
+    let stored = ctx.stores.policies.list().await?;
+    let entries = ctx.config_entries();
+    let configured = entries.policies.iter().map(|policy| policy.name.as_str());
+    let known: Vec<&str> = configured.chain(stored.iter().map(|policy| policy.name.as_str())).collect();
     if !known.contains(&name) {
-        let help = "keep one with `gatelodge policy put NAME FILE`";
+        let help = "store one with `gatelodge policy put NAME FILE`";
         return Err(UsageError(format!(
             "there is no policy `{}`; {}; {help}",
             escape_for_terminal(name),

@@ -1,4 +1,4 @@
-//! `grant list` and `grant show`.
+//! `grant list` and `grant show`: print grants of the configuration file and of the store.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,12 @@ use serde::Serialize;
 use super::attachment_text;
 use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{ListArgs, NamedItemArgs};
+use crate::commands::time_text::local_time;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 
-/// A grant as it is told. The hash of its token is no secret, but nobody needs it.
+/// A grant as it is printed. Leaves out the token hash, which is not secret but of no use to readers.
 #[derive(Debug, Serialize)]
 pub struct GrantView {
     id: String,
@@ -32,42 +33,43 @@ pub struct GrantView {
 }
 
 pub fn run(args: ListArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let none = "there are no grants; make one with `gatelodge grant create LABEL --server NAME --policy NAME`";
-        stdout_output::print_list(&all_grants(&desk).await?, args.json, none, grant_rows)?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let none = "there are no grants; create one with `gatelodge grant create LABEL --server NAME --policy NAME`";
+        stdout_output::print_list(&all_grants(&ctx).await?, args.json, none, grant_rows)?;
         Ok(CommandExitCode::Success)
     })
 }
 
 pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let is_it = |told: &GrantView| told.label == args.name || told.id == args.name;
-        // Of an ended grant and a living one of the same label the living one is meant.
-        let found = all_grants(&desk).await?.into_iter().filter(is_it).max_by_key(|told| told.state != "revoked");
-        let told = found.ok_or_else(|| StoreError::NotFound(format!("grant `{}`", escape_for_terminal(&args.name))))?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let is_named = |grant: &GrantView| grant.label == args.name || grant.id == args.name;
+        // A live grant takes precedence over a revoked one with the same label.
+        let found = all_grants(&ctx).await?.into_iter().filter(is_named).max_by_key(|grant| grant.state != "revoked");
+        let grant =
+            found.ok_or_else(|| StoreError::NotFound(format!("grant `{}`", escape_for_terminal(&args.name))))?;
         if args.json {
-            stdout_output::print_json(&told)?;
+            stdout_output::print_json(&grant)?;
         } else {
-            stdout_output::print(&grant_text(&told))?;
+            stdout_output::print(&grant_text(&grant))?;
         }
         Ok(CommandExitCode::Success)
     })
 }
 
-/// All grants: those of the file first.
-pub async fn all_grants(desk: &AdminContext) -> Result<Vec<GrantView>> {
-    let now = desk.clock.now();
+/// All grants, those of the configuration file first.
+pub async fn all_grants(ctx: &AdminContext) -> Result<Vec<GrantView>> {
+    let now = ctx.clock.now();
     let mut all: Vec<GrantView> =
-        desk.config_entries().grants.iter().map(|grant| view_of_configured(grant, now)).collect();
-    all.extend(desk.stores.grants.list().await?.into_iter().map(|grant| view_of_stored(grant, now)));
+        ctx.config_entries().grants.iter().map(|grant| view_of_configured(grant, now)).collect();
+    all.extend(ctx.stores.grants.list().await?.into_iter().map(|grant| view_of_stored(grant, now)));
     Ok(all)
 }
 
 fn view_of_configured(grant: &GrantConfig, now: Timestamp) -> GrantView {
-    let attachments = grant.servers.iter().map(|(server, door)| GrantAttachment {
+    let attachments = grant.servers.iter().map(|(server, access)| GrantAttachment {
         server: server.clone(),
-        policy: door.policy.as_ref().map(|policy| policy.name.clone()),
-        mode: door.mode,
+        policy: access.policy.as_ref().map(|policy| policy.name.clone()),
+        mode: access.mode,
     });
     let mut attachments: Vec<GrantAttachment> = attachments.collect();
     attachments.sort_by(|one, other| one.server.cmp(&other.server));
@@ -108,32 +110,33 @@ fn grant_state(revoked_at: Option<Timestamp>, expires_at: Option<Timestamp>, now
     }
 }
 
-/// One row for each server, the label only in the first.
-fn grant_rows(told: &GrantView) -> Vec<Vec<String>> {
-    let first = [escape_for_terminal(&told.label), told.state.to_owned(), told.source.to_owned()];
-    let mut reached = told.attachments.iter().map(attachment_text);
-    let head = reached.next().unwrap_or_else(|| "reaches nothing".to_owned());
-    let mut rows = vec![first.into_iter().chain([head]).collect::<Vec<_>>()];
-    rows.extend(reached.map(|words| vec![String::new(), String::new(), String::new(), words]));
+/// Returns one table row for each server; the label is only in the first.
+fn grant_rows(grant: &GrantView) -> Vec<Vec<String>> {
+    let first = [escape_for_terminal(&grant.label), grant.state.to_owned(), grant.source.to_owned()];
+    let mut servers = grant.attachments.iter().map(attachment_text);
+    let first_server = servers.next().unwrap_or_else(|| "no servers".to_owned());
+    let mut rows = vec![first.into_iter().chain([first_server]).collect::<Vec<_>>()];
+    rows.extend(servers.map(|words| vec![String::new(), String::new(), String::new(), words]));
     rows
 }
 
-fn grant_text(told: &GrantView) -> String {
+fn grant_text(grant: &GrantView) -> String {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let mut rows = vec![
-        row("label", escape_for_terminal(&told.label)),
-        row("id", told.id.clone()),
-        row("state", told.state.to_owned()),
+        row("label", escape_for_terminal(&grant.label)),
+        row("id", grant.id.clone()),
+        row("state", grant.state.to_owned()),
     ];
-    rows.extend(told.attachments.iter().map(|attachment| row("reaches", attachment_text(attachment))));
-    rows.extend(told.labels.iter().map(|(key, value)| row("labels", escape_for_terminal(&format!("{key}={value}")))));
+    rows.extend(grant.attachments.iter().map(|attachment| row("reaches", attachment_text(attachment))));
+    rows.extend(grant.labels.iter().map(|(key, value)| row("labels", escape_for_terminal(&format!("{key}={value}")))));
     rows.extend(
-        told.minimum_revision
+        grant
+            .minimum_revision
             .iter()
             .map(|revision| row("speaks", format!("{} or newer", escape_for_terminal(revision)))),
     );
-    let moments = [("created", told.created_at), ("expires", told.expires_at), ("revoked", told.revoked_at)];
-    rows.extend(moments.iter().filter_map(|(name, at)| at.map(|at| row(name, at.to_string()))));
-    rows.push(row("from", told.source.to_owned()));
+    let moments = [("created", grant.created_at), ("expires", grant.expires_at), ("revoked", grant.revoked_at)];
+    rows.extend(moments.iter().filter_map(|(name, at)| at.map(|at| row(name, local_time(at)))));
+    rows.push(row("from", grant.source.to_owned()));
     stdout_output::format_table(&rows)
 }

@@ -1,4 +1,4 @@
-//! Which clients are looked at, and which of their servers are taken over.
+//! Chooses the clients to scan and the servers to import.
 
 use anyhow::Result;
 
@@ -10,7 +10,7 @@ use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::prompt;
 
-/// The clients that were named, or all.
+/// Returns the named clients, or all.
 pub fn choose_clients(named: &[String]) -> Result<Vec<&'static ClientProfile>, UsageError> {
     if named.is_empty() {
         return Ok(client_config::ALL.iter().collect());
@@ -24,19 +24,19 @@ pub fn choose_clients(named: &[String]) -> Result<Vec<&'static ClientProfile>, U
     named.iter().map(find).collect()
 }
 
-/// The servers to be taken over, by their places; none if nobody chose.
+/// Returns the indices of the servers to import, or `None` if none were chosen.
 pub fn choose_servers(
     args: &InitArgs,
-    seen: &[ScannedServer],
+    scanned: &[ScannedServer],
     gateway: &str,
 ) -> Result<Option<Vec<usize>>, UsageError> {
-    let can_be = |one: &ScannedServer| one.named_entry.entry.is_some() && !one.is_gateway_entry(gateway);
-    let all = || matching_indices(seen, |one| can_be(one) && !one.named_entry.is_disabled);
+    let is_importable = |one: &ScannedServer| one.named_entry.entry.is_some() && !one.is_gateway_entry(gateway);
+    let all = || matching_indices(scanned, |one| is_importable(one) && !one.named_entry.is_disabled);
     if args.all {
         return Ok(Some(all()));
     }
     let mut names = args.servers.clone();
-    if names.is_empty() && !seen.iter().any(can_be) {
+    if names.is_empty() && !scanned.iter().any(is_importable) {
         return Ok(None);
     }
     if names.is_empty() && !prompt::is_interactive() {
@@ -44,15 +44,17 @@ pub fn choose_servers(
         return Ok(None);
     }
     if names.is_empty() {
-        let answer =
-            prompt::read_answer("Which servers shall go behind the gateway? (all, none, or names with commas) ");
+        let answer = prompt::read_answer(
+            "Which servers should go behind the gateway? (all, none, or names separated by commas) ",
+        );
         match answer.as_str() {
             "all" => return Ok(Some(all())),
             "" | "none" => return Ok(None),
             _ => names.extend(answer.split(',').map(|name| name.trim().to_owned())),
         }
     }
-    let known: Vec<&str> = seen.iter().filter(|one| can_be(one)).map(|one| one.named_entry.name.as_str()).collect();
+    let known: Vec<&str> =
+        scanned.iter().filter(|one| is_importable(one)).map(|one| one.named_entry.name.as_str()).collect();
     if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(UsageError(format!(
             "no client has a server `{}`: {}",
@@ -60,9 +62,9 @@ pub fn choose_servers(
             suggest_name(unknown, &known)
         )));
     }
-    Ok(Some(matching_indices(seen, |one| can_be(one) && names.contains(&one.named_entry.name))))
+    Ok(Some(matching_indices(scanned, |one| is_importable(one) && names.contains(&one.named_entry.name))))
 }
 
-fn matching_indices(seen: &[ScannedServer], is_chosen: impl Fn(&ScannedServer) -> bool) -> Vec<usize> {
-    seen.iter().enumerate().filter(|(_, one)| is_chosen(one)).map(|(at, _)| at).collect()
+fn matching_indices(scanned: &[ScannedServer], is_chosen: impl Fn(&ScannedServer) -> bool) -> Vec<usize> {
+    scanned.iter().enumerate().filter(|(_, one)| is_chosen(one)).map(|(at, _)| at).collect()
 }

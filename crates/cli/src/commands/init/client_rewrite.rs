@@ -1,4 +1,4 @@
-//! The clients' entries, pointed to the gateway. Entries that were not chosen stay as they are.
+//! Plans the changes that point clients' entries to the gateway. Entries that were not chosen stay unchanged.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use super::init_plan::PlannedGrant;
 use crate::client_config::{ClientProfile, EntryChange, GatewayEntry, PlannedWrite, config_snippet, entry_diff};
 use crate::diagnostic_report::escape_for_terminal;
 
-/// What will happen to the clients' files.
+/// Planned changes of the clients' files.
 #[derive(Debug, Default)]
 pub struct ClientRewrite {
-    /// The files with their new texts.
+    /// Files with their new content.
     pub writes: Vec<PlannedWrite>,
-    /// What changes, for people.
+    /// Diffs to print.
     pub diffs: Vec<String>,
-    /// What has to be written by hand.
+    /// Entries for files that only the user can change.
     pub manual_changes: Vec<String>,
-    /// Files that cannot be changed.
+    /// Files that cannot be written.
     pub problems: Vec<ClientConfigProblem>,
 }
 
-/// How clients reach the gateway.
+/// Settings with which clients connect to the gateway.
 pub struct GatewayAccess<'a> {
-    /// The address of a server.
+    /// Returns the URL of a server.
     pub url: &'a dyn Fn(&str) -> String,
-    /// How the bridge is started.
+    /// Program that runs the bridge.
     pub program: &'a str,
-    /// Where the tokens are.
+    /// Directory of the token files.
     pub token_directory: &'a Path,
 }
 
-/// Plans the changes, file by file.
+/// Plans the changes of each file.
 pub fn plan_rewrite(
     scan: &mut ClientScan,
     import: &ServerImport,
@@ -42,42 +42,43 @@ pub fn plan_rewrite(
     let mut rewrite = ClientRewrite::default();
     let mut changes: BTreeMap<PathBuf, (&'static ClientProfile, Vec<EntryChange>)> = BTreeMap::new();
     for server in &import.servers {
-        for one in server.scanned_indices.iter().filter_map(|&at| scan.servers.get(at)) {
-            let (client, name) = (one.location.client, &one.named_entry.name);
-            let granted = grants.iter().find(|grant| grant.client == client.id && grant.server == server.name);
-            let Some(grant) = granted else { continue };
+        for scanned in server.scanned_indices.iter().filter_map(|&at| scan.servers.get(at)) {
+            let (client, name) = (scanned.location.client, &scanned.named_entry.name);
+            let grant = grants.iter().find(|grant| grant.client == client.id && grant.server == server.name);
+            let Some(grant) = grant else { continue };
             let (url, token_env) = ((gateway.url)(&server.name), grant.variable.clone());
             let token_file = Some(gateway.token_directory.join(&grant.label).display().to_string());
-            let link =
+            let gateway_entry =
                 GatewayEntry { name: name.clone(), url, token_env, token_file, program: gateway.program.to_owned() };
             if !client.is_writable() {
                 rewrite.manual_changes.push(format!(
                     "# {}\n{}",
-                    one.location.file.display(),
-                    config_snippet(client, &link)
+                    scanned.location.file.display(),
+                    config_snippet(client, &gateway_entry)
                 ));
                 continue;
             }
             let old = scan
                 .files
-                .get(&one.location.file)
-                .and_then(|read| read.document.find_entry(&one.location.servers_path, name));
-            let entry = link.merged_entry(client, old);
-            let head = format!("{}: `{}.{name}`", one.location.file.display(), one.location.servers_path.join("."));
+                .get(&scanned.location.file)
+                .and_then(|read| read.document.find_entry(&scanned.location.servers_path, name));
+            let entry = gateway_entry.merged_entry(client, old);
+            let head =
+                format!("{}: `{}.{name}`", scanned.location.file.display(), scanned.location.servers_path.join("."));
             rewrite.diffs.push(format!(
                 "{}\n{}",
                 escape_for_terminal(&head),
-                entry_diff(old, &entry, &link.client_entry(client))
+                entry_diff(old, &entry, &gateway_entry.client_entry(client))
             ));
-            let (root, input) = (one.location.servers_path.clone(), link.vscode_input(client));
+            let (root, input) = (scanned.location.servers_path.clone(), gateway_entry.vscode_input(client));
             let change =
                 EntryChange { servers_path: root, name: name.clone(), entry: Some(entry), vscode_input: input };
-            changes.entry(one.location.file.clone()).or_insert((client, Vec::new())).1.push(change);
+            changes.entry(scanned.location.file.clone()).or_insert((client, Vec::new())).1.push(change);
         }
     }
     for (file, (client, changes)) in changes {
         let Some(read) = scan.files.remove(&file) else { continue };
-        let writable = read.snapshot.check_writable().map_err(|trouble| trouble.0);
+        let writable = read.snapshot.check_writable().map_err(|error| error.0);
         match writable.and_then(|()| read.document.apply_changes(&changes)) {
             Ok(bytes) => {
                 let entries = changes.iter().map(EntryChange::path).collect();

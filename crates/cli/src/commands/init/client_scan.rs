@@ -1,4 +1,4 @@
-//! What is there: every file of every client, and the servers in it.
+//! Reads the configuration files of all clients and lists the servers in them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,53 +8,53 @@ use crate::client_config::{
     UserDirectories,
 };
 
-/// A server in a file.
+/// A server entry in a client's file.
 #[derive(Debug)]
 pub struct ScannedServer {
-    /// Where.
+    /// File and path of the entry.
     pub location: ClientConfigLocation,
-    /// What.
+    /// Name and content of the entry.
     pub named_entry: NamedServerEntry,
 }
 
-/// A file that could be read.
+/// A client file that was read and parsed.
 #[derive(Debug)]
 pub struct ScannedFile {
-    /// As it was.
+    /// Content at the time of the scan.
     pub snapshot: FileSnapshot,
-    /// What it says.
+    /// Parsed content.
     pub document: ClientConfigDocument,
 }
 
-/// Something that could not be used, while the rest was.
+/// A file or entry that was skipped, while the rest was used.
 #[derive(Debug, serde::Serialize)]
 pub struct ClientConfigProblem {
     /// The file, or the server in it.
     pub subject: String,
-    /// Why.
+    /// Reason.
     pub message: String,
 }
 
-/// Everything that was found.
+/// Result of a scan.
 #[derive(Debug, Default)]
 pub struct ClientScan {
-    /// The servers, by client and file.
+    /// Servers, ordered by client and file.
     pub servers: Vec<ScannedServer>,
-    /// The files, by their paths.
+    /// Files by path.
     pub files: BTreeMap<PathBuf, ScannedFile>,
-    /// What could not be read.
+    /// Files that could not be read.
     pub problems: Vec<ClientConfigProblem>,
 }
 
 impl ClientConfigProblem {
-    /// A finding about something.
+    /// Creates a problem.
     pub fn new(subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self { subject: subject.into(), message: message.into() }
     }
 }
 
 impl ScannedServer {
-    /// The server and its file, for people.
+    /// Text form: name and file.
     pub fn description(&self) -> String {
         format!(
             "{} in {}",
@@ -63,13 +63,14 @@ impl ScannedServer {
         )
     }
 
-    /// Whether it leads to a gateway of ours already.
+    /// Whether the entry already points to a gateway of ours.
     pub fn is_gateway_entry(&self, gateway: &str) -> bool {
         match &self.named_entry.entry {
             Some(ServerEntry::Remote { url, .. }) => url.starts_with(gateway),
             Some(ServerEntry::Command { argv: words, .. }) => {
-                let is_ours = |program: &String| Path::new(program).file_stem().is_some_and(|name| name == "gatelodge");
-                words.first().is_some_and(is_ours)
+                let is_gatelodge =
+                    |program: &String| Path::new(program).file_stem().is_some_and(|name| name == "gatelodge");
+                words.first().is_some_and(is_gatelodge)
                     && words.get(1).is_some_and(|word| word == "bridge" || word == "wrap")
             }
             None => false,
@@ -78,63 +79,66 @@ impl ScannedServer {
 }
 
 impl ClientScan {
-    /// What the files have for folders that were not looked for: each place, with its servers.
+    /// Servers that the files have for projects other than the scanned one, by location.
     pub fn other_project_servers(
         &self,
-        places: &UserDirectories,
+        directories: &UserDirectories,
         clients: &[&'static ClientProfile],
     ) -> Vec<(ClientConfigLocation, Vec<NamedServerEntry>)> {
-        let spots: Vec<ClientConfigLocation> =
-            clients.iter().flat_map(|client| places.config_locations(client)).collect();
+        let locations: Vec<ClientConfigLocation> =
+            clients.iter().flat_map(|client| directories.config_locations(client)).collect();
         let mut all = Vec::new();
-        for spot in spots.iter().filter(|spot| spot.servers_path == spot.client.servers_path) {
-            let Some(read) = self.files.get(&spot.file) else { continue };
+        for location in locations.iter().filter(|location| location.servers_path == location.client.servers_path) {
+            let Some(read) = self.files.get(&location.file) else { continue };
             let is_known =
-                |root: &Vec<String>| spots.iter().any(|own| own.file == spot.file && own.servers_path == *root);
-            for root in read.document.servers_paths(spot.client).into_iter().filter(|root| !is_known(root)) {
-                let found = read.document.servers(spot.client, &root);
-                all.push((ClientConfigLocation { servers_path: root, ..spot.clone() }, found));
+                |root: &Vec<String>| locations.iter().any(|own| own.file == location.file && own.servers_path == *root);
+            for root in read.document.servers_paths(location.client).into_iter().filter(|root| !is_known(root)) {
+                let found = read.document.servers(location.client, &root);
+                all.push((ClientConfigLocation { servers_path: root, ..location.clone() }, found));
             }
         }
         all
     }
 }
 
-/// Looks at all files of the clients. One that cannot be read is a finding; the others go on.
-pub fn scan_clients(places: &UserDirectories, clients: &[&'static ClientProfile]) -> ClientScan {
+/// Scans all files of the clients. A file that cannot be read is recorded as a problem.
+pub fn scan_clients(directories: &UserDirectories, clients: &[&'static ClientProfile]) -> ClientScan {
     let mut scan = ClientScan::default();
     for client in clients {
-        for spot in places.config_locations(client) {
-            scan_location(&mut scan, spot);
+        for location in directories.config_locations(client) {
+            scan_location(&mut scan, location);
         }
     }
     scan
 }
 
-/// The same with what the files have for any folder: by default, Claude Code keeps a server for the folder it was added in.
-pub fn scan_all_projects(places: &UserDirectories, clients: &[&'static ClientProfile]) -> ClientScan {
-    let mut scan = scan_clients(places, clients);
-    for (spot, found) in scan.other_project_servers(places, clients) {
+/// Like [`scan_clients`], plus the servers that the files have for any project: by default, Claude Code stores a server
+/// for the folder in which it was added.
+pub fn scan_all_projects(directories: &UserDirectories, clients: &[&'static ClientProfile]) -> ClientScan {
+    let mut scan = scan_clients(directories, clients);
+    for (location, found) in scan.other_project_servers(directories, clients) {
         scan.servers
-            .extend(found.into_iter().map(|found| ScannedServer { location: spot.clone(), named_entry: found }));
+            .extend(found.into_iter().map(|found| ScannedServer { location: location.clone(), named_entry: found }));
     }
     scan
 }
 
-fn scan_location(scan: &mut ClientScan, spot: ClientConfigLocation) {
-    if !scan.files.contains_key(&spot.file) {
-        let name = spot.file.display().to_string();
-        if scan.problems.iter().any(|finding| finding.subject == name) {
+fn scan_location(scan: &mut ClientScan, location: ClientConfigLocation) {
+    if !scan.files.contains_key(&location.file) {
+        let name = location.file.display().to_string();
+        if scan.problems.iter().any(|problem| problem.subject == name) {
             return;
         }
-        let read = FileSnapshot::read(&spot.file).map_err(|trouble| trouble.0);
-        let read = read.and_then(|held| match held.bytes() {
-            Some(bytes) => ClientConfigDocument::read(spot.client.format, bytes).map(|document| Some((held, document))),
+        let read = FileSnapshot::read(&location.file).map_err(|error| error.0);
+        let read = read.and_then(|snapshot| match snapshot.bytes() {
+            Some(bytes) => {
+                ClientConfigDocument::read(location.client.format, bytes).map(|document| Some((snapshot, document)))
+            }
             None => Ok(None),
         });
         match read {
-            Ok(Some((held, document))) => {
-                drop(scan.files.insert(spot.file.clone(), ScannedFile { snapshot: held, document }))
+            Ok(Some((snapshot, document))) => {
+                drop(scan.files.insert(location.file.clone(), ScannedFile { snapshot, document }))
             }
             Ok(None) => return,
             Err(message) => {
@@ -143,9 +147,9 @@ fn scan_location(scan: &mut ClientScan, spot: ClientConfigLocation) {
             }
         }
     }
-    if let Some(read) = scan.files.get(&spot.file) {
-        let found = read.document.servers(spot.client, &spot.servers_path);
+    if let Some(read) = scan.files.get(&location.file) {
+        let found = read.document.servers(location.client, &location.servers_path);
         scan.servers
-            .extend(found.into_iter().map(|found| ScannedServer { location: spot.clone(), named_entry: found }));
+            .extend(found.into_iter().map(|found| ScannedServer { location: location.clone(), named_entry: found }));
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of the servers that were chosen: one of ours for each definition, under a name that can be one.
+//! Converts the chosen client entries to configured servers: server for each distinct definition, under a valid name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,62 +12,62 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::process_environment::find_program_problem;
 use crate::{header_template, server_url};
 
-/// The longest part of a name that leaves room for a number behind it.
+/// Maximum length of a name before the number that makes it unique.
 const MAX_NAME_STEM_BYTES: usize = 60;
 
-/// A server as it will stand in our configuration.
+/// A server for the gateway's configuration.
 #[derive(Debug)]
 pub struct ImportedServer {
-    /// Its name with us.
+    /// Name in the gateway's configuration.
     pub name: String,
-    /// How it is reached.
+    /// Command or URL.
     pub entry: ServerEntry,
-    /// Its variables or headers, in our own way to write them.
+    /// Variables or headers, with `${NAME}` references as the configuration writes them.
     pub values: Vec<(String, String)>,
-    /// Which of the seen it stands for.
+    /// Indices of the scanned servers that have this definition.
     pub scanned_indices: Vec<usize>,
 }
 
-/// The servers, and what is to be said about them.
+/// Imported servers, and notes and problems about them.
 #[derive(Debug, Default)]
 pub struct ServerImport {
-    /// The servers.
+    /// Imported servers.
     pub servers: Vec<ImportedServer>,
-    /// What the gateway has to find in its environment.
+    /// Variables that the gateway needs in its environment.
     pub variables: ServerVariables,
-    /// What happened on the way that nobody has to mend.
+    /// Notes that need no action.
     pub notes: Vec<String>,
-    /// What was left out.
+    /// Servers that were skipped.
     pub problems: Vec<ClientConfigProblem>,
 }
 
-/// What an import may do.
+/// Options of an import.
 #[derive(Debug, Clone, Copy)]
 pub struct ImportOptions<'a> {
-    /// Secrets may be copied.
+    /// Whether secrets may be copied.
     pub copy_secrets: bool,
-    /// The folder of the project whose files were looked at.
+    /// Project folder that was scanned.
     pub project: Option<&'a Path>,
 }
 
-/// Takes the chosen servers over. `taken` are the names that the configuration has already.
+/// Imports the chosen servers. `taken` are the names that the configuration already has.
 pub fn import_servers(
-    seen: &[ScannedServer],
+    scanned: &[ScannedServer],
     chosen: &[usize],
     mut taken: BTreeSet<String>,
-    leave: ImportOptions<'_>,
+    options: ImportOptions<'_>,
 ) -> ServerImport {
     let mut import = ServerImport::default();
     let mut known: Vec<(ServerEntry, Vec<(String, EntryValue)>)> = Vec::new();
     for &at in chosen {
-        let Some(one) = seen.get(at) else { continue };
-        let Some(entry) = &one.named_entry.entry else { continue };
-        if let Err(message) = check_importable(one, entry, leave.copy_secrets) {
-            import.problems.push(ClientConfigProblem::new(one.description(), message));
+        let Some(server) = scanned.get(at) else { continue };
+        let Some(entry) = &server.named_entry.entry else { continue };
+        if let Err(message) = check_importable(server, entry, options.copy_secrets) {
+            import.problems.push(ClientConfigProblem::new(server.description(), message));
             continue;
         }
         let definition =
-            (with_working_directory(entry, one, leave.project), read_values(one, entry, &mut import.notes));
+            (with_working_directory(entry, server, options.project), read_values(server, entry, &mut import.notes));
         if let Some(same) = known.iter().position(|other| *other == definition) {
             import.servers.get_mut(same).into_iter().for_each(|server| server.scanned_indices.push(at));
             continue;
@@ -77,10 +77,10 @@ pub fn import_servers(
                 .first()
                 .and_then(|program| find_program_problem(program, Path::new(cwd.as_deref().unwrap_or_default())))
         {
-            // The client cannot run it either, so it is taken over as it is.
-            import.notes.push(format!("{}: {why}", one.description()));
+            // The client cannot run it either, so it is imported unchanged.
+            import.notes.push(format!("{}: {why}", server.description()));
         }
-        let name = unique_name(&one.named_entry.name, &mut taken, &mut import.notes);
+        let name = unique_name(&server.named_entry.name, &mut taken, &mut import.notes);
         let values = import.variables.add_server_values(&name, &definition.0, &definition.1);
         import.servers.push(ImportedServer { name, entry: definition.0.clone(), values, scanned_indices: vec![at] });
         known.push(definition);
@@ -88,41 +88,44 @@ pub fn import_servers(
     import
 }
 
-/// Why a server cannot be taken over.
-fn check_importable(one: &ScannedServer, entry: &ServerEntry, copy_secrets: bool) -> Result<(), String> {
-    let is_reference = |text: &str| !matches!(one.location.client.env_syntax.read(text), EntryValue::Literal(_));
+/// Checks that a server can be imported; the error says why not.
+fn check_importable(server: &ScannedServer, entry: &ServerEntry, copy_secrets: bool) -> Result<(), String> {
+    let is_reference = |text: &str| !matches!(server.location.client.env_syntax.read(text), EntryValue::Literal(_));
     match entry {
         ServerEntry::Command { argv: words, .. } => {
             let before = [""].into_iter().chain(words.iter().map(String::as_str));
             if before.zip(words).any(|(before, word)| is_likely_secret(before, word)) && !copy_secrets {
                 return Err(
-                    "its command seems to hold a secret; put that into a variable, or add `--copy-secrets`".into()
+                    "its command seems to contain a secret; move it into a variable, or add `--copy-secrets`".into()
                 );
             }
             if words.iter().any(|word| is_reference(word)) {
-                return Err("its command has a `${…}` that only the client knows; write it out, and come again".into());
+                return Err(
+                    "its command has a `${…}` that only the client can expand; write the value and run `init` again"
+                        .into(),
+                );
             }
             Ok(())
         }
-        ServerEntry::Remote { is_sse: true, .. } => Err("it speaks the old transport with two event streams".into()),
+        ServerEntry::Remote { is_sse: true, .. } => Err("it uses the deprecated HTTP+SSE transport".into()),
         ServerEntry::Remote { url, .. } if is_reference(url) => {
-            Err("its address has a `${…}` that only the client knows; write it out, and come again".into())
+            Err("its URL has a `${…}` that only the client can expand; write the value and run `init` again".into())
         }
         ServerEntry::Remote { url, .. } => {
-            server_url::parse_server_url(url).map_err(|fault| format!("{}; {}", fault.message(), fault.help()))?;
+            server_url::parse_server_url(url).map_err(|error| format!("{}; {}", error.message(), error.help()))?;
             if is_likely_secret("", url) && !copy_secrets {
-                return Err("its address seems to hold a secret; send that as a header, or add `--copy-secrets`".into());
+                return Err("its URL seems to contain a secret; send it as a header, or add `--copy-secrets`".into());
             }
             Ok(())
         }
     }
 }
 
-/// The entry with the folder it is run in: a project's servers are started in the project.
-fn with_working_directory(entry: &ServerEntry, one: &ScannedServer, project: Option<&Path>) -> ServerEntry {
+/// Adds the working directory: clients start the servers of a project in the project's folder.
+fn with_working_directory(entry: &ServerEntry, server: &ScannedServer, project: Option<&Path>) -> ServerEntry {
     match (entry, project) {
         (ServerEntry::Command { argv: words, env, cwd: None }, Some(project))
-            if one.location.file.starts_with(project) =>
+            if server.location.file.starts_with(project) =>
         {
             let cwd = Some(project.display().to_string());
             ServerEntry::Command { argv: words.clone(), env: env.clone(), cwd }
@@ -131,52 +134,53 @@ fn with_working_directory(entry: &ServerEntry, one: &ScannedServer, project: Opt
     }
 }
 
-/// What the values mean. A header that the gateway sets itself is dropped.
-fn read_values(one: &ScannedServer, entry: &ServerEntry, remarks: &mut Vec<String>) -> Vec<(String, EntryValue)> {
+/// Parses variables and headers. Drops headers that the gateway sets itself.
+fn read_values(server: &ScannedServer, entry: &ServerEntry, notes: &mut Vec<String>) -> Vec<(String, EntryValue)> {
     let mut values = Vec::new();
     for (name, value) in entry.variables_or_headers() {
         if matches!(entry, ServerEntry::Remote { .. }) && header_template::check_header(name, "x").is_err() {
-            remarks.push(format!(
-                "{}: the header `{}` is left out; the gateway sets its own",
-                one.description(),
+            notes.push(format!(
+                "{}: the header `{}` is not imported; the gateway sets its own",
+                server.description(),
                 escape_for_terminal(name)
             ));
             continue;
         }
         if value.contains(":-") && value.contains("${") {
-            remarks.push(format!(
-                "{}: `{}` has a default, which is left out; set the variable",
-                one.description(),
+            notes.push(format!(
+                "{}: `{}` has a default, which is not imported; set the variable",
+                server.description(),
                 escape_for_terminal(name)
             ));
         }
-        // Codex names variables in fields of their own, which were read in our way to write them.
-        let read = match one.location.client.id {
+        // Codex has separate fields for variable names; the reader has already converted them to `${NAME}`.
+        let read = match server.location.client.id {
             "codex" if header_template::has_variable(value) => EntryValue::EnvReference(value.clone()),
-            _ => one.location.client.env_syntax.read(value),
+            _ => server.location.client.env_syntax.read(value),
         };
         values.push((name.clone(), read));
     }
     values
 }
 
-/// A name that a server can have, and that no other has.
-fn unique_name(written: &str, taken: &mut BTreeSet<String>, remarks: &mut Vec<String>) -> String {
+/// Returns a valid server name that is not taken.
+fn unique_name(written: &str, taken: &mut BTreeSet<String>, notes: &mut Vec<String>) -> String {
     let plain = normalize_name(written);
     let numbered = (2..).map(|number| format!("{plain}-{number}"));
     let free = [plain.clone()].into_iter().chain(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
     if free != plain {
-        remarks
-            .push(format!("`{}` is called `{free}` here: another server has the name", escape_for_terminal(written)));
+        notes.push(format!("`{}` is imported as `{free}`: another server has its name", escape_for_terminal(written)));
     } else if free != written {
-        remarks
-            .push(format!("`{}` is called `{free}` here: names have a-z, 0-9 and `-`", escape_for_terminal(written)));
+        notes.push(format!(
+            "`{}` is imported as `{free}`: names consist of a-z, 0-9 and `-`",
+            escape_for_terminal(written)
+        ));
     }
     taken.insert(free.clone());
     free
 }
 
-/// The nearest text that can be a name.
+/// Converts a text to a valid server name.
 fn normalize_name(written: &str) -> String {
     let letters = written.to_lowercase();
     let letters = letters.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' });
@@ -191,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_text_becomes_a_name_that_a_server_can_have() {
+    fn any_text_is_normalized_to_a_valid_server_name() {
         for (written, expected) in [
             ("github", "github"),
             ("My Server_2", "my-server-2"),
@@ -206,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_taken_get_a_number_and_a_word() {
+    fn taken_name_gets_a_number_and_a_note() {
         let mut taken = BTreeSet::from(["a".to_owned()]);
-        let mut remarks = Vec::new();
-        assert_eq!(unique_name("a", &mut taken, &mut remarks), "a-2");
-        assert_eq!(unique_name("A", &mut taken, &mut remarks), "a-3");
-        assert_eq!(unique_name("b", &mut taken, &mut remarks), "b");
-        assert_eq!(remarks.len(), 2);
+        let mut notes = Vec::new();
+        assert_eq!(unique_name("a", &mut taken, &mut notes), "a-2");
+        assert_eq!(unique_name("A", &mut taken, &mut notes), "a-3");
+        assert_eq!(unique_name("b", &mut taken, &mut notes), "b");
+        assert_eq!(notes.len(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! What will be written, all of it, before anything is.
+//! Plans all files of the gateway before any of them is written.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,33 +13,33 @@ use super::server_variables::variable_name;
 use crate::client_config::{DEFAULT_TOKEN_ENV, FileSnapshot, PlannedWrite};
 use crate::exit_code::UsageError;
 
-/// A grant for one client at one server. A grant in the file has one server.
+/// A grant for one client and one server, because a grant in the configuration file has one server.
 #[derive(Debug)]
 pub struct PlannedGrant {
-    /// What people call it, and what the file of its token is called.
+    /// Label, and file name of the token.
     pub label: String,
-    /// The client, by its word.
+    /// Id of the client.
     pub client: &'static str,
-    /// The server, by our name.
+    /// Name of the server in the gateway's configuration.
     pub server: String,
-    /// The variable from which the client takes the token.
+    /// Variable from which the client reads the token.
     pub variable: String,
 }
 
-/// Our own files.
+/// Planned files of the gateway.
 #[derive(Debug)]
 pub struct InitPlan {
-    /// The grants.
+    /// Planned grants.
     pub grants: Vec<PlannedGrant>,
-    /// The files; the configuration is the last, so that what it names is there before it.
+    /// Files to write; the configuration is last, after the files that it refers to.
     pub writes: Vec<PlannedWrite>,
-    /// Folders that are not there yet.
+    /// Folders to create.
     pub folders: Vec<PathBuf>,
-    /// Where the tokens are.
+    /// Directory of the token files.
     pub token_directory: PathBuf,
 }
 
-/// A configuration as it is, and the names in it.
+/// The existing configuration file, parsed.
 #[derive(Debug)]
 pub struct ExistingConfig {
     snapshot: FileSnapshot,
@@ -48,54 +48,54 @@ pub struct ExistingConfig {
 }
 
 impl ExistingConfig {
-    /// Reads the configuration; one that is not there has nothing in it.
+    /// Reads the configuration; a missing file counts as empty.
     pub fn read(path: &Path) -> Result<Self> {
         let path = &std::path::absolute(path)?;
         let bad = |what: String| UsageError(format!("`{}`: {what}", path.display()));
-        let held = FileSnapshot::read(path).map_err(|trouble| bad(trouble.0))?;
-        let text =
-            String::from_utf8(held.bytes().unwrap_or_default().to_vec()).map_err(|_| bad("it is not UTF-8".into()))?;
-        let table =
-            toml::from_str(&text).map_err(|_| bad("it is not TOML; `gatelodge serve --check` tells more".into()))?;
-        Ok(Self { snapshot: held, text, table })
+        let snapshot = FileSnapshot::read(path).map_err(|error| bad(error.0))?;
+        let text = String::from_utf8(snapshot.bytes().unwrap_or_default().to_vec())
+            .map_err(|_| bad("it is not UTF-8".into()))?;
+        let table = toml::from_str(&text)
+            .map_err(|_| bad("it is not TOML; `gatelodge serve --check` shows the errors".into()))?;
+        Ok(Self { snapshot, text, table })
     }
 
-    /// The names that a kind of section has.
+    /// Values of `field` in all sections of a kind.
     pub fn section_names(&self, section: &str, field: &str) -> BTreeSet<String> {
         let sections = self.table.get(section).and_then(toml::Value::as_array);
         sections.into_iter().flatten().filter_map(|one| one.get(field)?.as_str().map(str::to_owned)).collect()
     }
 
-    /// The names that a server cannot have: each gets a policy of the same name.
+    /// Names that a new server cannot have. Includes policies, because each server gets a policy of the same name.
     pub fn reserved_names(&self) -> BTreeSet<String> {
         self.section_names("servers", "name").into_iter().chain(self.section_names("policies", "name")).collect()
     }
 }
 
-/// Plans our own files.
+/// Plans the files of the gateway.
 pub fn plan_files(
-    present: ExistingConfig,
+    existing: ExistingConfig,
     import: &ServerImport,
-    seen: &[ScannedServer],
+    scanned: &[ScannedServer],
     copy_secrets: bool,
 ) -> Result<InitPlan> {
-    let home = present.snapshot.path().parent().unwrap_or(Path::new("/")).to_owned();
-    let grants = plan_grants(import, seen, &present.section_names("grants", "label"), &home.join("tokens"));
+    let home = existing.snapshot.path().parent().unwrap_or(Path::new("/")).to_owned();
+    let grants = plan_grants(import, scanned, &existing.section_names("grants", "label"), &home.join("tokens"));
     let mut outputs = Vec::new();
     let mut put = |name: &str, text: String| -> Result<()> {
-        let held = FileSnapshot::read(&home.join(name)).with_context(|| format!("cannot write `{name}`"))?;
-        if held.bytes().is_some() {
+        let snapshot = FileSnapshot::read(&home.join(name)).with_context(|| format!("cannot write `{name}`"))?;
+        if snapshot.bytes().is_some() {
             return Err(UsageError(format!(
-                "`{}` is there already; move it, or name another `--config`",
-                held.path().display()
+                "`{}` already exists; move it, or name another `--config`",
+                snapshot.path().display()
             ))
             .into());
         }
-        outputs.push(PlannedWrite::own_file(held, text));
+        outputs.push(PlannedWrite::own_file(snapshot, text));
         Ok(())
     };
     let mut sections =
-        if present.text.is_empty() { render_config::CONFIG_HEADER.to_owned() } else { present.text.clone() };
+        if existing.text.is_empty() { render_config::CONFIG_HEADER.to_owned() } else { existing.text.clone() };
     for server in &import.servers {
         let file = format!("policies/{}.json", server.name);
         put(&file, render_config::starter_policy(&server.name))?;
@@ -115,10 +115,10 @@ pub fn plan_files(
         )?;
     }
     toml::from_str::<toml::Table>(&sections)
-        .map_err(|_| UsageError("the configuration has its sections in a form that cannot be added to".into()))?;
+        .map_err(|_| UsageError("the configuration writes its sections in a form that `init` cannot extend".into()))?;
     let text =
-        if present.text.contains("\r\n") { sections.replace("\r\n", "\n").replace('\n', "\r\n") } else { sections };
-    outputs.push(PlannedWrite::own_file(present.snapshot, text));
+        if existing.text.contains("\r\n") { sections.replace("\r\n", "\n").replace('\n', "\r\n") } else { sections };
+    outputs.push(PlannedWrite::own_file(existing.snapshot, text));
     let tokens = home.join("tokens");
     let folders = [home.clone(), home.join("policies"), tokens.clone()];
     Ok(InitPlan {
@@ -129,16 +129,16 @@ pub fn plan_files(
     })
 }
 
-/// One for each client and server, under labels that are free.
+/// Plans one grant for each client and server, under unused labels.
 fn plan_grants(
     import: &ServerImport,
-    seen: &[ScannedServer],
+    scanned: &[ScannedServer],
     taken: &BTreeSet<String>,
     tokens: &Path,
 ) -> Vec<PlannedGrant> {
     let mut grants: Vec<PlannedGrant> = Vec::new();
     for server in &import.servers {
-        for client in server.scanned_indices.iter().filter_map(|&at| seen.get(at)).map(|one| one.location.client) {
+        for client in server.scanned_indices.iter().filter_map(|&at| scanned.get(at)).map(|one| one.location.client) {
             if grants.iter().any(|grant| grant.client == client.id && grant.server == server.name) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The texts that `init` writes: sections of the configuration, starter policies, and lines for a shell.
+//! Texts that `init` writes: sections of the configuration, starter policies and shell scripts.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::init_plan::PlannedGrant;
 use crate::client_config::ServerEntry;
 use crate::process_environment::quote_for_shell;
 
-/// The first lines of a configuration that was not there.
+/// First line of a new configuration.
 pub const CONFIG_HEADER: &str = "# Written by `gatelodge init`; all settings are in docs/config.md.\n";
 
-/// A server and its policy, as sections of the configuration.
+/// Sections of the configuration for a server and its policy.
 pub fn server_section(server: &ImportedServer, policy_file: &str) -> String {
     let name = toml_string(&server.name);
     let mut out = format!("\n[[servers]]\nname = {name}\n");
@@ -43,18 +43,19 @@ pub fn server_section(server: &ImportedServer, policy_file: &str) -> String {
     out
 }
 
-/// A grant, as a section of the configuration.
+/// Section of the configuration for a grant.
 pub fn grant_section(grant: &PlannedGrant) -> String {
     let (label, file) = (toml_string(&grant.label), toml_string(&format!("tokens/{}", grant.label)));
     let server = toml_string(&grant.server);
     format!("\n[[grants]]\nlabel = {label}\ntoken_file = {file}\nserver = {server}\npolicy = {server}\n")
 }
 
-/// A policy to begin with. One that denies is of no use on the first day, and one that guesses is worse.
+/// First policy of an imported server. It allows everything: a policy that denies would break the client on the first
+/// day, and a guessed one would be worse.
 pub fn starter_policy(server: &str) -> String {
     format!(
         r#"// The first policy of `{server}`: EVERYTHING IS ALLOWED, and everything is recorded.
-// Once agents have worked for a while, make one of what they did:
+// Once agents have worked for a while, draft a policy from their calls:
 //   gatelodge policy draft --from-calls --server {server} --grant LABEL
 {{
   "version": "1",
@@ -66,7 +67,7 @@ pub fn starter_policy(server: &str) -> String {
     )
 }
 
-/// Lines for a shell that put the tokens into the variables clients take them from. The tokens stay in their files.
+/// Shell script that exports the tokens from their files in the variables that clients read.
 pub fn export_script(grants: &[PlannedGrant], tokens: &Path) -> String {
     let mut out = "# Written by `gatelodge init`. Where clients start: . tokens/export.sh\n".to_owned();
     for grant in grants {
@@ -76,7 +77,7 @@ pub fn export_script(grants: &[PlannedGrant], tokens: &Path) -> String {
     out
 }
 
-/// Values that clients had in their files, for the gateway's environment.
+/// Shell script with the values that clients had in their files, for the gateway's environment.
 pub fn env_file_text<'v>(values: impl Iterator<Item = (&'v str, &'v str)>) -> String {
     let mut out =
         "# Written by `gatelodge init --copy-secrets`. Where the gateway starts: set -a; . gatelodge.env\n".to_owned();
@@ -86,7 +87,7 @@ pub fn env_file_text<'v>(values: impl Iterator<Item = (&'v str, &'v str)>) -> St
     out
 }
 
-/// A text as TOML writes it.
+/// Quotes a string for TOML.
 fn toml_string(value: &str) -> String {
     Value::from(value).to_string()
 }

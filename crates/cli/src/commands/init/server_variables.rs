@@ -1,4 +1,5 @@
-//! What the gateway has to find in its environment so that the servers get what they had. Only names are ever shown.
+//! Environment variables that the gateway needs so that imported servers keep their variables and headers. Only names
+//! are ever printed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,10 +7,10 @@ use std::fmt;
 use crate::client_config::{EntryValue, ServerEntry};
 use crate::header_template;
 
-/// Variables that mean something to every program; a server's own value goes by another name.
+/// Variables that affect every program; a server's own value gets another name.
 const COMMON_VARIABLES: &[&str] = &["PATH", "HOME", "USER", "SHELL", "LANG", "PWD", "TMPDIR", "TMP", "TEMP"];
 
-/// A value that may be a secret. It is printed by nothing.
+/// A value that may be a secret; `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretValue(pub String);
 
@@ -19,19 +20,19 @@ impl fmt::Debug for SecretValue {
     }
 }
 
-/// The variables by name, each with the value it had in a client's file; none where only the person knows it.
+/// Variables by name, each with the value it had in a client's file, or `None` if the file did not have it.
 #[derive(Debug, Default)]
 pub struct ServerVariables(BTreeMap<String, Option<SecretValue>>);
 
 impl ServerVariables {
-    /// Takes the values of a server, and gives them back in our own way to write them.
+    /// Adds the values of a server and returns them as `${NAME}` references.
     pub fn add_server_values(
         &mut self,
         server: &str,
         entry: &ServerEntry,
         values: &[(String, EntryValue)],
     ) -> Vec<(String, String)> {
-        let mut ours = Vec::new();
+        let mut references = Vec::new();
         for (name, value) in values {
             let text = match value {
                 EntryValue::EnvReference(text) => {
@@ -45,23 +46,23 @@ impl ServerVariables {
                 }
                 EntryValue::ClientOnly => self.allocate_reference(server, entry, name, None),
             };
-            ours.push((name.clone(), text));
+            references.push((name.clone(), text));
         }
-        ours
+        references
     }
 
-    /// The names that a person has to set, in order: all, or those whose values nobody here knows.
+    /// Names that the user has to set, sorted: all, or only those without a known value if values are copied.
     pub fn required_names(&self, are_copied: bool) -> Vec<&str> {
         let is_left = |secret: &Option<SecretValue>| !are_copied || secret.is_none();
         self.0.iter().filter(|(_, secret)| is_left(secret)).map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Those whose values are known.
+    /// Variables with a known value.
     pub fn known_values(&self) -> impl Iterator<Item = (&str, &SecretValue)> {
         self.0.iter().filter_map(|(name, secret)| Some((name.as_str(), secret.as_ref()?)))
     }
 
-    /// A reference to a variable that is free, or has this very value.
+    /// Returns a reference to a variable that is unused or has the same value.
     fn allocate_reference(
         &mut self,
         server: &str,
@@ -71,7 +72,7 @@ impl ServerVariables {
     ) -> String {
         let own = variable_name(name);
         let long = variable_name(&format!("{server}_{name}"));
-        // The name of a header says nothing of whose it is.
+        // The name of a header does not say which server it belongs to.
         let is_usable = matches!(entry, ServerEntry::Command { .. }) && !COMMON_VARIABLES.contains(&own.as_str());
         let numbered = (2..).map(|number| format!("{long}_{number}"));
         let names = is_usable.then_some(own).into_iter().chain([long.clone()]).chain(numbered);
@@ -86,7 +87,7 @@ impl ServerVariables {
     }
 }
 
-/// A text as the name of a variable.
+/// Converts a text to a variable name.
 pub fn variable_name(text: &str) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
     let name: String = text.chars().map(letter).collect();
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_gets_a_variable_and_equal_ones_share_it() {
+    fn each_value_gets_a_variable_and_equal_values_share_one() {
         let command = ServerEntry::Command { argv: Vec::new(), env: Vec::new(), cwd: None };
         let remote = ServerEntry::Remote { url: String::new(), headers: Vec::new(), is_sse: false };
         let value = |name: &str, text: &str| vec![(name.to_owned(), EntryValue::Literal(text.to_owned()))];
@@ -108,8 +109,8 @@ mod tests {
         assert_eq!(variables.add_server_values("c", &command, &value("KEY", "2"))[0].1, "${C_KEY}");
         assert_eq!(variables.add_server_values("d", &command, &value("PATH", "/x"))[0].1, "${D_PATH}");
         assert_eq!(variables.add_server_values("e-f", &remote, &value("X-Key", "1"))[0].1, "${E_F_X_KEY}");
-        let ours = vec![("Authorization".to_owned(), EntryValue::EnvReference("Bearer ${KEY2}".to_owned()))];
-        assert_eq!(variables.add_server_values("g", &remote, &ours)[0].1, "Bearer ${KEY2}");
+        let references = vec![("Authorization".to_owned(), EntryValue::EnvReference("Bearer ${KEY2}".to_owned()))];
+        assert_eq!(variables.add_server_values("g", &remote, &references)[0].1, "Bearer ${KEY2}");
         assert_eq!(variables.required_names(false), ["C_KEY", "D_PATH", "E_F_X_KEY", "KEY", "KEY2"]);
         assert_eq!(variables.required_names(true), ["KEY2"]);
         assert_eq!(variables.known_values().count(), 4);

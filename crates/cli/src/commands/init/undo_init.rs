@@ -1,5 +1,5 @@
-//! Takes back everything that `init` wrote: every file as it was, byte for byte. Where one was changed since, nothing is
-//! taken back unless the person says so, and then the changes stay.
+//! `init --undo`: restores every file that `init` wrote, byte for byte. If a file was changed since then, nothing is
+//! restored without `--force`, which keeps those changes.
 
 use std::path::Path;
 
@@ -26,23 +26,21 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
         .map(|step| escape_for_terminal(&step.file.display().to_string()))
         .collect();
     if !changed.is_empty() && !args.force {
-        changed
-            .iter()
-            .for_each(|file| print_stderr(&format!("{file}: it was changed since `init`, or cannot be read")));
-        let help = "`--force` takes our entries out of the changed files, and keeps the changes";
+        changed.iter().for_each(|file| print_stderr(&format!("{file}: changed since `init`, or not readable")));
+        let help = "`--force` removes our entries from the changed files and keeps the changes";
         let what = format!("nothing was restored; {help}");
         return Err(ExitError(CommandExitCode::Findings, what).into());
     }
-    if !prompt::confirm(args.yes, &format!("Put {} files back as they were?", journal.steps.len()))? {
+    if !prompt::confirm(args.yes, &format!("Restore {} files?", journal.steps.len()))? {
         return Err(UsageError("nothing was restored".to_owned()).into());
     }
     let (mut restored, mut left) = (Vec::new(), Vec::new());
-    // A configuration that stays names our policies and tokens; without them it could not be served.
+    // A configuration that is kept refers to our policies and tokens; without them it would not load.
     let config_stays = journal.steps.iter().filter(|step| step.file == config_path(args)).any(|step| is_changed(&step));
     for step in journal.steps.drain(..).rev() {
         if config_stays && step.client.is_none() && step.file != config_path(args) {
             print_stderr(&format!(
-                "{}: it stays, because the configuration does",
+                "{}: kept, because the configuration is kept",
                 escape_for_terminal(&step.file.display().to_string())
             ));
             continue;
@@ -50,11 +48,11 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
         match step.undo() {
             Ok(UndoOutcome::Restored) => restored.push(step.file),
             Ok(UndoOutcome::LeftModified) => print_stderr(&format!(
-                "{}: it was changed, and stays",
+                "{}: changed, so it is kept",
                 escape_for_terminal(&step.file.display().to_string())
             )),
-            Err(trouble) => {
-                print_stderr(&format!("{}: {trouble}", escape_for_terminal(&step.file.display().to_string())));
+            Err(error) => {
+                print_stderr(&format!("{}: {error}", escape_for_terminal(&step.file.display().to_string())));
                 left.push(step);
             }
         }
@@ -67,7 +65,7 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
     if args.json {
         stdout_output::print_json(&json!({"restored": restored}))?;
     }
-    print_stderr(&format!("{} files are as they were", restored.len()));
+    print_stderr(&format!("restored {} files", restored.len()));
     Ok(exit)
 }
 
@@ -75,7 +73,7 @@ fn config_path(args: &InitArgs) -> std::path::PathBuf {
     std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone())
 }
 
-/// Removes folders that were made, unless somebody has put something into them.
+/// Removes the folders that `init` created, if they are empty.
 pub fn remove_created_folders(journal: &UndoJournal) {
     for folder in journal.folders.iter().rev() {
         let _ = std::fs::remove_dir(folder);

@@ -1,4 +1,4 @@
-//! Writes what was planned: the journal first, our own files next, the clients' last.
+//! Writes the planned files: first the undo journal, then the gateway's files, then the clients' files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,52 +8,53 @@ use super::client_scan::ClientConfigProblem;
 use crate::client_config::{ClientFileError, PlannedWrite, UndoJournal, create_private_directory};
 use crate::exit_code::UsageError;
 
-/// Everything that is to be written.
+/// Files to write.
 pub struct InitWriteSet {
-    /// Folders to be made.
+    /// Folders to create.
     pub folders: Vec<PathBuf>,
-    /// Our own files: all of them or none.
+    /// Files of the gateway; either all are written or none.
     pub own_files: Vec<PlannedWrite>,
-    /// The clients' files, each for itself.
+    /// Clients' files; each may fail independently.
     pub client_files: Vec<PlannedWrite>,
 }
 
-/// What came of it.
+/// Written files and failures.
 #[derive(Debug, Default)]
 pub struct InitWriteOutcome {
-    /// The files that were written.
+    /// Files that were written.
     pub written: Vec<PathBuf>,
-    /// Those that could not be.
+    /// Clients' files that could not be written.
     pub problems: Vec<ClientConfigProblem>,
 }
 
-/// Writes everything. If one of our own files cannot be written, nothing stays; a client's file is left out alone.
+/// Writes all files. If one of the gateway's files cannot be written, everything is rolled back; a client's file that
+/// cannot be written is skipped.
 pub fn write_files(work: InitWriteSet, journal_file: &Path) -> Result<InitWriteOutcome> {
     let mut done = InitWriteOutcome::default();
     let mut journal = UndoJournal { folders: work.folders, ..UndoJournal::default() };
     let mut outputs = Vec::new();
-    let ours = work.own_files.len();
+    let own_count = work.own_files.len();
     for (at, output) in work.own_files.into_iter().chain(work.client_files).enumerate() {
         match output.prepare_undo_step() {
             Ok(step) => {
                 journal.steps.push(step);
-                outputs.push((at < ours, output));
+                outputs.push((at < own_count, output));
             }
-            Err(trouble) if at < ours => return Err(roll_back_file(&journal, journal_file, &output, &trouble)),
-            Err(trouble) => done.problems.push(write_problem(&output, &trouble)),
+            Err(error) if at < own_count => return Err(roll_back_file(&journal, journal_file, &output, &error)),
+            Err(error) => done.problems.push(write_problem(&output, &error)),
         }
     }
-    journal.save(journal_file).map_err(|trouble| roll_back(&journal, journal_file, trouble.0))?;
+    journal.save(journal_file).map_err(|error| roll_back(&journal, journal_file, error.0))?;
     for folder in &journal.folders {
         create_private_directory(folder).map_err(|error| roll_back(&journal, journal_file, error.to_string()))?;
     }
-    for (is_ours, output) in outputs {
+    for (is_own, output) in outputs {
         match output.snapshot.replace(&output.new_bytes) {
             Ok(()) => done.written.push(output.snapshot.path().to_owned()),
-            Err(trouble) if is_ours => return Err(roll_back_file(&journal, journal_file, &output, &trouble)),
-            Err(trouble) => {
+            Err(error) if is_own => return Err(roll_back_file(&journal, journal_file, &output, &error)),
+            Err(error) => {
                 drop_step(&mut journal, output.snapshot.path());
-                done.problems.push(write_problem(&output, &trouble));
+                done.problems.push(write_problem(&output, &error));
             }
         }
     }
@@ -61,7 +62,7 @@ pub fn write_files(work: InitWriteSet, journal_file: &Path) -> Result<InitWriteO
     Ok(done)
 }
 
-/// Takes a file out that was not written; somebody else's text stays in it.
+/// Removes a file that was not written from the journal, and deletes its backup.
 fn drop_step(journal: &mut UndoJournal, file: &Path) {
     for step in journal.steps.iter().filter(|step| step.file == file) {
         step.backup.iter().for_each(|backup| drop(std::fs::remove_file(backup)));
@@ -73,15 +74,15 @@ fn roll_back_file(
     journal: &UndoJournal,
     journal_file: &Path,
     output: &PlannedWrite,
-    trouble: &ClientFileError,
+    error: &ClientFileError,
 ) -> anyhow::Error {
-    roll_back(journal, journal_file, format!("`{}`: {trouble}", output.snapshot.path().display()))
+    roll_back(journal, journal_file, format!("`{}`: {error}", output.snapshot.path().display()))
 }
 
-/// Everything as it was, and why.
+/// Undoes all steps and returns the error.
 fn roll_back(journal: &UndoJournal, journal_file: &Path, why: String) -> anyhow::Error {
     for step in journal.steps.iter().rev() {
-        // A file that was not written yet stands as before, and only its backup goes.
+        // For a file that was not written yet, this only removes its backup.
         let _ = step.undo();
     }
     super::undo_init::remove_created_folders(journal);
@@ -89,6 +90,6 @@ fn roll_back(journal: &UndoJournal, journal_file: &Path, why: String) -> anyhow:
     UsageError(format!("{why}; nothing was written")).into()
 }
 
-fn write_problem(output: &PlannedWrite, trouble: &ClientFileError) -> ClientConfigProblem {
-    ClientConfigProblem::new(output.snapshot.path().display().to_string(), trouble.0.clone())
+fn write_problem(output: &PlannedWrite, error: &ClientFileError) -> ClientConfigProblem {
+    ClientConfigProblem::new(output.snapshot.path().display().to_string(), error.0.clone())
 }

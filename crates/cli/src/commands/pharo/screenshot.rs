@@ -1,6 +1,6 @@
-//! The picture of `read_screen`: the image says where it is, and we look whether it can be read from here.
+//! Reads the screenshot of `read_screen` from the path that the image returns.
 //!
-//! So whoever can change the image chooses the file: of those that we can read, any that begins like a PNG.
+//! Code in the image therefore chooses the file; it can be any readable file that begins with the PNG signature.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,21 +8,21 @@ use std::io::Read;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
-/// The most bytes of a picture that is passed on.
+/// Maximum size of a screenshot.
 const MAX_PNG_BYTES: u64 = 8 << 20;
-/// How every PNG file begins. Whatever else the image names is not read further: its path is the image's word.
+/// First bytes of every PNG file. Other files are not read any further, because the image chooses the path.
 const PNG_SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// The bytes of the picture.
+/// Reads a PNG file.
 ///
 /// # Errors
-/// Why it cannot be had, in words.
+/// A text that says why the file was not read.
 pub fn read_png(path: &str) -> Result<Vec<u8>, String> {
     if !path.starts_with('/') {
         return Err("its path is not absolute".to_owned());
     }
     let cannot = |error: std::io::Error| format!("it cannot be read here: {error}");
-    // Without waiting where the path names a pipe, and without going where a link leads.
+    // `NONBLOCK`, because the path may name a pipe; `NOFOLLOW`, because it may name a symbolic link.
     let file = match open(path, OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(Errno::LOOP) => return Err("it is a link".to_owned()),
@@ -52,12 +52,12 @@ mod tests {
 
     use super::*;
 
-    fn house() -> tempfile::TempDir {
+    fn temp_directory() -> tempfile::TempDir {
         tempfile::tempdir().expect("a temporary folder")
     }
 
-    fn file(house: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
-        let path = house.path().join("screen.png");
+    fn file(directory: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
+        let path = directory.path().join("screen.png");
         std::fs::write(&path, bytes).expect("a file");
         path
     }
@@ -67,50 +67,50 @@ mod tests {
     }
 
     #[test]
-    fn a_png_is_read_whole() {
-        let house = house();
+    fn png_is_read_completely() {
+        let directory = temp_directory();
         let picture = [PNG_SIGNATURE, b"and what follows"].concat();
-        assert_eq!(read_at(&file(&house, &picture)), Ok(picture));
+        assert_eq!(read_at(&file(&directory, &picture)), Ok(picture));
     }
 
     #[test]
-    fn whatever_does_not_begin_like_a_png_is_not_read_further() {
-        let house = house();
+    fn file_without_png_signature_is_refused() {
+        let directory = temp_directory();
         for bytes in [&b""[..], b"\x89PNG", b"root:x:0:0", b"\x89PNG\r\n\x1a\r"] {
-            assert_eq!(read_at(&file(&house, bytes)), Err("it is not a PNG picture".to_owned()));
+            assert_eq!(read_at(&file(&directory, bytes)), Err("it is not a PNG picture".to_owned()));
         }
     }
 
     #[test]
-    fn what_is_no_file_is_refused() {
-        let house = house();
+    fn directory_device_and_missing_file_are_refused() {
+        let directory = temp_directory();
         let other = Err("it is not a file".to_owned());
-        assert_eq!(read_at(house.path()), other);
+        assert_eq!(read_at(directory.path()), other);
         assert_eq!(read_png("/dev/zero"), other);
-        let missing = read_at(&house.path().join("gone.png")).expect_err("nothing is there");
+        let missing = read_at(&directory.path().join("gone.png")).expect_err("nothing is there");
         assert!(missing.starts_with("it cannot be read here: No such file"), "{missing}");
     }
 
     #[test]
-    fn a_link_is_not_followed() {
-        let house = house();
-        let link = house.path().join("link.png");
-        std::os::unix::fs::symlink(file(&house, PNG_SIGNATURE), &link).expect("a link");
+    fn symbolic_link_is_not_followed() {
+        let directory = temp_directory();
+        let link = directory.path().join("link.png");
+        std::os::unix::fs::symlink(file(&directory, PNG_SIGNATURE), &link).expect("a link");
         assert_eq!(read_at(&link), Err("it is a link".to_owned()));
     }
 
     #[test]
-    fn a_pipe_that_nobody_writes_to_does_not_hang() {
-        let house = house();
-        let path = house.path().join("pipe");
+    fn pipe_without_a_writer_does_not_block() {
+        let directory = temp_directory();
+        let path = directory.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo runs").success());
         assert_eq!(read_at(&path), Err("it is not a file".to_owned()));
     }
 
     #[test]
-    fn a_picture_that_is_too_large_is_refused() {
-        let house = house();
-        let path = file(&house, PNG_SIGNATURE);
+    fn file_that_is_too_large_is_refused() {
+        let directory = temp_directory();
+        let path = file(&directory, PNG_SIGNATURE);
         let of_size = |bytes: u64| {
             File::options().write(true).open(&path).and_then(|file| file.set_len(bytes)).expect("a larger file");
             read_at(&path)
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_path_is_refused() {
+    fn relative_path_is_refused() {
         for path in ["screen.png", "../screen.png", "./screen.png", "", "~/screen.png"] {
             assert_eq!(read_png(path), Err("its path is not absolute".to_owned()), "{path}");
         }

@@ -1,4 +1,4 @@
-//! `policy check`: all faults of policies at once.
+//! `policy check`: prints all diagnostics of policies in one run.
 
 use std::path::Path;
 
@@ -14,56 +14,59 @@ use crate::source_file;
 
 pub fn run(args: &CheckPolicyArgs) -> Result<CommandExitCode> {
     refuse_repeated_stdin(args.files.iter().chain(&args.tools).map(AsRef::as_ref))?;
-    let mut findings = FileDiagnostics::default();
-    let tools = args.tools.as_deref().and_then(|path| read_tools(path, &mut findings));
-    let checked_from = findings.files.len();
+    let mut diagnostics_by_file = FileDiagnostics::default();
+    let tools = args.tools.as_deref().and_then(|path| read_tools(path, &mut diagnostics_by_file));
+    let checked_from = diagnostics_by_file.files.len();
     for path in &args.files {
-        let Some(source) = findings.read(path) else { continue };
+        let Some(source) = diagnostics_by_file.read(path) else { continue };
         let format = source.policy_format(args.format);
-        let faults = lint(&source.text, format, tools.as_ref());
-        findings.add(&source, suggest_yaml(&source, format, faults));
+        let diagnostics = lint(&source.text, format, tools.as_ref());
+        diagnostics_by_file.add(&source, suggest_yaml(&source, format, diagnostics));
     }
-    let summaries: Vec<String> =
-        findings.files.iter().map(|(_, faults)| diagnostics_summary(faults, args.strict)).collect();
+    let summaries: Vec<String> = diagnostics_by_file
+        .files
+        .iter()
+        .map(|(_, diagnostics)| diagnostics_summary(diagnostics, args.strict))
+        .collect();
     if args.strict {
-        let faults = findings.files.iter_mut().flat_map(|(_, faults)| faults);
-        faults.for_each(|fault| fault.severity = Severity::Error);
+        let diagnostics = diagnostics_by_file.files.iter_mut().flat_map(|(_, diagnostics)| diagnostics);
+        diagnostics.for_each(|diagnostic| diagnostic.severity = Severity::Error);
     }
     if args.json {
-        print_json(&findings.to_json_diagnostics())?;
-        return Ok(findings.exit_code());
+        print_json(&diagnostics_by_file.to_json_diagnostics())?;
+        return Ok(diagnostics_by_file.exit_code());
     }
-    for (at, ((source, faults), summary)) in findings.files.iter().zip(summaries).enumerate() {
-        diagnostic_report::print_diagnostics(source, faults);
+    for (at, ((source, diagnostics), summary)) in diagnostics_by_file.files.iter().zip(summaries).enumerate() {
+        diagnostic_report::print_diagnostics(source, diagnostics);
         let name = diagnostic_report::escape_for_terminal(&source.name);
-        match faults.first() {
-            Some(fault) if fault.code == DiagnosticCode::UnreadableFile => {}
+        match diagnostics.first() {
+            Some(diagnostic) if diagnostic.code == DiagnosticCode::UnreadableFile => {}
             _ if at < checked_from => {
-                diagnostic_report::print_stderr(&format!("{name}: the policies are checked without these tools"))
+                diagnostic_report::print_stderr(&format!("{name}: policies are checked without these tools"))
             }
             _ => diagnostic_report::print_stderr(&format!("{name}: {summary}")),
         }
     }
-    Ok(findings.exit_code())
+    Ok(diagnostics_by_file.exit_code())
 }
 
-/// The tools that a server offers; none if they cannot be used, which is a finding then.
-fn read_tools(path: &Path, findings: &mut FileDiagnostics) -> Option<ToolList> {
-    let source = findings.record_unreadable(source_file::try_read_reply(path))?;
-    ToolList::read(&source.text).map_err(|faults| findings.add(&source, faults)).ok()
+/// Reads the tools of a server. Returns `None` after recording a diagnostic if the file cannot be used.
+fn read_tools(path: &Path, diagnostics_by_file: &mut FileDiagnostics) -> Option<ToolList> {
+    let source = diagnostics_by_file.record_unreadable(source_file::try_read_reply(path))?;
+    ToolList::read(&source.text).map_err(|diagnostics| diagnostics_by_file.add(&source, diagnostics)).ok()
 }
 
-fn diagnostics_summary(faults: &[Diagnostic], strict: bool) -> String {
-    let is_more = |fault: &&Diagnostic| fault.code == DiagnosticCode::MoreFaults;
-    let of = |severity: Severity| faults.iter().filter(move |fault| fault.severity == severity);
+fn diagnostics_summary(diagnostics: &[Diagnostic], strict: bool) -> String {
+    let is_more = |diagnostic: &&Diagnostic| diagnostic.code == DiagnosticCode::MoreFaults;
+    let of = |severity: Severity| diagnostics.iter().filter(move |diagnostic| diagnostic.severity == severity);
     let count = |severity: Severity, word: &str| {
-        let number = of(severity).filter(|fault| !is_more(fault)).count();
-        let more = if of(severity).any(|fault| is_more(&fault)) { " or more" } else { "" };
+        let number = of(severity).filter(|diagnostic| !is_more(diagnostic)).count();
+        let more = if of(severity).any(|diagnostic| is_more(&diagnostic)) { " or more" } else { "" };
         (number, format!("{number} {word}{}{more}", if number == 1 { "" } else { "s" }))
     };
     match (count(Severity::Error, "error"), count(Severity::Warning, "warning")) {
-        ((0, _), (0, _)) => "no faults".into(),
-        ((0, _), (_, warnings)) if strict => format!("{warnings}; it loads, but `--strict` takes warnings for errors"),
+        ((0, _), (0, _)) => "no errors".into(),
+        ((0, _), (_, warnings)) if strict => format!("{warnings}; it loads, but `--strict` treats warnings as errors"),
         ((0, _), (_, warnings)) => format!("{warnings}; it loads"),
         ((_, errors), (0, _)) => format!("{errors}; it does not load"),
         ((_, errors), (_, warnings)) => format!("{errors}, {warnings}; it does not load"),

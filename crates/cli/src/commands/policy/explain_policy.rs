@@ -1,4 +1,4 @@
-//! `policy explain`: one call against one policy.
+//! `policy explain`: evaluates one call against one policy and prints every step.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -16,15 +16,15 @@ use crate::source_file::NamedSource;
 
 pub fn run(args: &ExplainPolicyArgs) -> Result<CommandExitCode> {
     refuse_repeated_stdin([args.policy.as_path(), Path::new(&args.call)])?;
-    let mut findings = FileDiagnostics::default();
-    let policy = findings.read(&args.policy).and_then(|source| findings.load(&source, args.format));
-    let explanation = read_call(&args.call, &mut findings).and_then(|source| {
-        // The call's faults are told beside those of the policy.
-        explain_source(policy.as_ref(), &source).map_err(|faults| findings.add(&source, faults)).ok().flatten()
+    let mut diagnostics = FileDiagnostics::default();
+    let policy = diagnostics.read(&args.policy).and_then(|source| diagnostics.load(&source, args.format));
+    let explanation = read_call(&args.call, &mut diagnostics).and_then(|source| {
+        // Diagnostics of the call are printed together with those of the policy.
+        explain_source(policy.as_ref(), &source).map_err(|errors| diagnostics.add(&source, errors)).ok().flatten()
     });
     let Some(explanation) = explanation else {
-        findings.print(args.json)?;
-        return Ok(findings.exit_code());
+        diagnostics.print(args.json)?;
+        return Ok(diagnostics.exit_code());
     };
     if args.json {
         print_json(&explanation)?
@@ -34,18 +34,18 @@ pub fn run(args: &ExplainPolicyArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// A call is named by a file, or written where its name would stand.
-fn read_call(call: &str, findings: &mut FileDiagnostics) -> Option<NamedSource> {
+/// Reads the call: the argument is a file name or, if it begins with `{`, the call itself.
+fn read_call(call: &str, diagnostics: &mut FileDiagnostics) -> Option<NamedSource> {
     if call.trim_start().starts_with('{') {
         return Some(NamedSource { name: "<call>".into(), text: call.as_bytes().to_vec() });
     }
-    findings.read(Path::new(call))
+    diagnostics.read(Path::new(call))
 }
 
-/// Judges a call, if there is a policy to judge it by.
+/// Evaluates the call, if the policy was loaded.
 fn explain_source(policy: Option<&Policy>, source: &NamedSource) -> Result<Option<Explanation>, Vec<Diagnostic>> {
     let document =
-        read(&source.text, &JsonLimits::REQUEST).map_err(|fault| vec![Diagnostic::from_call_error(&fault)])?;
+        read(&source.text, &JsonLimits::REQUEST).map_err(|error| vec![Diagnostic::from_call_error(&error)])?;
     let call = CallFile::new(document.root())?;
     let at = call.at().unwrap_or_else(|| crate::app::system_clock().now());
     Ok(policy.map(|policy| explain(policy, &call.call(), at)))
@@ -72,7 +72,7 @@ fn explanation_text(explanation: &Explanation) -> String {
             charge.amount, charge.max, charge.scope
         );
     }
-    let _ = writeln!(out, "\nlooked at, in this order; the first that refuses decides:");
+    let _ = writeln!(out, "\nevaluated in this order; the first refusal decides:");
     for step in &explanation.trace {
         let code = step.code.map(|code| format!(" ({code})")).unwrap_or_default();
         let rule = escape_for_terminal(step.rule.as_deref().unwrap_or(""));

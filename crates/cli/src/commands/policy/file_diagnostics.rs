@@ -1,4 +1,4 @@
-//! What was found in the files of a command: told all at once, for people or for programs.
+//! Collects the diagnostics of all files of a command and prints them together, as text or as JSON.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,66 +12,65 @@ use crate::diagnostic_report::{self, DiagnosticJson};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::source_file::{self, NamedSource, ReadSourceError};
 
-/// The findings of all files, in the order in which these were looked at. One that is faulty keeps no other from being
-/// looked at.
+/// Diagnostics of all files, in the order of reading. An invalid file does not stop the others from being checked.
 #[derive(Debug, Default)]
 pub struct FileDiagnostics {
     pub files: Vec<(NamedSource, Vec<Diagnostic>)>,
 }
 
 impl FileDiagnostics {
-    /// Reads a file; none if it cannot be read, which is a finding then.
+    /// Reads a file. Returns `None` after recording a diagnostic if it cannot be read.
     pub fn read(&mut self, path: &Path) -> Option<NamedSource> {
         let read = source_file::try_read_source(path);
         self.record_unreadable(read)
     }
 
-    /// Keeps why a file cannot be read.
+    /// Records why a file cannot be read.
     pub fn record_unreadable(&mut self, read: Result<NamedSource, ReadSourceError>) -> Option<NamedSource> {
         read.map_err(|unreadable| {
-            let fault = unreadable_diagnostic(0..0, &unreadable);
-            self.add(&NamedSource { name: unreadable.name, text: Vec::new() }, vec![fault]);
+            let diagnostic = unreadable_diagnostic(0..0, &unreadable);
+            self.add(&NamedSource { name: unreadable.name, text: Vec::new() }, vec![diagnostic]);
         })
         .ok()
     }
 
-    /// Loads a policy; none if it has faults, which are findings then.
-    pub fn load(&mut self, source: &NamedSource, asked: Option<PolicyFormatArg>) -> Option<Policy> {
-        let format = source.policy_format(asked);
+    /// Parses a policy. Returns `None` after recording its diagnostics if it is invalid.
+    pub fn load(&mut self, source: &NamedSource, format_arg: Option<PolicyFormatArg>) -> Option<Policy> {
+        let format = source.policy_format(format_arg);
         let loaded = parse(&source.text, format);
-        loaded.map_err(|faults| self.add(source, suggest_yaml(source, format, faults))).ok()
+        loaded.map_err(|diagnostics| self.add(source, suggest_yaml(source, format, diagnostics))).ok()
     }
 
-    /// Keeps what was found in a file, if only that it has no faults.
-    pub fn add(&mut self, source: &NamedSource, faults: Vec<Diagnostic>) {
-        self.files.push((source.clone(), faults));
+    /// Records the diagnostics of a file, which may be none.
+    pub fn add(&mut self, source: &NamedSource, diagnostics: Vec<Diagnostic>) {
+        self.files.push((source.clone(), diagnostics));
     }
 
-    /// The findings for programs.
+    /// Diagnostics of all files, for `--json`.
     pub fn to_json_diagnostics(&self) -> Vec<DiagnosticJson<'_>> {
-        let mut told = Vec::new();
-        for (source, faults) in &self.files {
-            told.extend(faults.iter().map(|fault| DiagnosticJson::new(source, fault)));
+        let mut all = Vec::new();
+        for (source, diagnostics) in &self.files {
+            all.extend(diagnostics.iter().map(|diagnostic| DiagnosticJson::new(source, diagnostic)));
         }
-        told
+        all
     }
 
-    /// Tells the findings: for programs on standard output, for people on standard error.
+    /// Prints the diagnostics: JSON on standard output, text on standard error.
     pub fn print(&self, json: bool) -> Result<()> {
         if json {
             return print_json(&self.to_json_diagnostics());
         }
-        self.files.iter().for_each(|(source, faults)| diagnostic_report::print_diagnostics(source, faults));
+        self.files.iter().for_each(|(source, diagnostics)| diagnostic_report::print_diagnostics(source, diagnostics));
         Ok(())
     }
 
-    /// How a command with these findings ends.
+    /// Exit code of a command with these diagnostics.
     pub fn exit_code(&self) -> CommandExitCode {
-        let mut faults = self.files.iter().flat_map(|(_, faults)| faults);
-        if faults.clone().any(|fault| fault.code == DiagnosticCode::UnreadableFile) {
+        let mut diagnostics = self.files.iter().flat_map(|(_, diagnostics)| diagnostics);
+        if diagnostics.clone().any(|diagnostic| diagnostic.code == DiagnosticCode::UnreadableFile) {
             return CommandExitCode::Usage;
         }
-        if faults.any(|fault| fault.severity == Severity::Error) {
+        if diagnostics.any(|diagnostic| diagnostic.severity == Severity::Error) {
             CommandExitCode::Findings
         } else {
             CommandExitCode::Success
@@ -79,7 +78,7 @@ impl FileDiagnostics {
     }
 }
 
-/// The finding that a file cannot be read, at the place that names it.
+/// Diagnostic for a file that cannot be read; `span` is where it is named.
 pub fn unreadable_diagnostic(span: Range<usize>, unreadable: &ReadSourceError) -> Diagnostic {
     Diagnostic {
         code: DiagnosticCode::UnreadableFile,
@@ -91,26 +90,26 @@ pub fn unreadable_diagnostic(span: Range<usize>, unreadable: &ReadSourceError) -
     }
 }
 
-/// Offers another name where YAML is taken for JSON.
-pub fn suggest_yaml(source: &NamedSource, format: DocumentFormat, mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
+/// Adds a hint to the syntax error of a YAML document that was read as JSON.
+pub fn suggest_yaml(source: &NamedSource, format: DocumentFormat, mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let first = source.text.iter().find(|byte| !byte.is_ascii_whitespace());
-    if let [fault] = faults.as_mut_slice()
+    if let [diagnostic] = diagnostics.as_mut_slice()
         && format == DocumentFormat::Json
-        && fault.code == DiagnosticCode::Syntax
-        // Much JSON with a fault is YAML, too.
+        && diagnostic.code == DiagnosticCode::Syntax
+        // Much invalid JSON is valid YAML.
         && !matches!(first, None | Some(b'{' | b'[' | b'/' | b'"'))
         && gatelodge_policy::format(&source.text, DocumentFormat::Yaml).is_ok_and(|yaml| yaml.text.starts_with('{'))
     {
-        fault.help =
-            Some("this is YAML: name the file `.yaml`, or say `--format yaml` to `check` and `explain`".into());
+        diagnostic.help =
+            Some("this is YAML: name the file `.yaml`, or use `--format yaml` with `check` and `explain`".into());
     }
-    faults
+    diagnostics
 }
 
-/// Refuses to take standard input for two things.
+/// Refuses more than one `-` among the paths.
 pub fn refuse_repeated_stdin<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<()> {
     if paths.into_iter().filter(|path| *path == Path::new("-")).count() > 1 {
-        let message = "standard input can be read once: `-` stands twice; name a file for all but one";
+        let message = "standard input can be read only once, but `-` is given twice; name files for the others";
         return Err(UsageError(message.into()).into());
     }
     Ok(())

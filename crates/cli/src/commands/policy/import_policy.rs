@@ -1,4 +1,4 @@
-//! `policy import`: from Intercept YAML.
+//! `policy import`: converts an Intercept policy in YAML.
 
 use anyhow::Result;
 use gatelodge_json::LineColumn;
@@ -11,15 +11,15 @@ use crate::diagnostic_report;
 use crate::exit_code::CommandExitCode;
 
 pub fn run(args: &ImportPolicyArgs) -> Result<CommandExitCode> {
-    let mut findings = FileDiagnostics::default();
-    let imported = findings.read(&args.file).and_then(|source| {
+    let mut diagnostics = FileDiagnostics::default();
+    let imported = diagnostics.read(&args.file).and_then(|source| {
         let imported =
-            gatelodge_policy::import_intercept(&source.text).map_err(|faults| findings.add(&source, faults)).ok()?;
+            gatelodge_policy::import_intercept(&source.text).map_err(|errors| diagnostics.add(&source, errors)).ok()?;
         Some((source, imported))
     });
     let Some((source, imported)) = imported else {
-        findings.print(args.json)?;
-        return Ok(findings.exit_code());
+        diagnostics.print(args.json)?;
+        return Ok(diagnostics.exit_code());
     };
     if args.json {
         let notes: Vec<_> = imported

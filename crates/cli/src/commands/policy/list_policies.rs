@@ -1,4 +1,4 @@
-//! `policy list`, `policy show` and `policy versions`: what is kept.
+//! `policy list`, `policy show` and `policy versions`: print stored policies.
 
 use anyhow::Result;
 use gatelodge_store::{PolicyVersion, StoredPolicy};
@@ -7,34 +7,35 @@ use serde_json::{Value, json};
 use super::parse_policy_name;
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{ListArgs, NamedItemArgs, ShowPolicyArgs};
+use crate::commands::time_text::local_time;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 
 pub fn list_policies(args: ListArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let stored = desk.stores.policies.list().await?;
-        let entries = desk.config_entries();
-        let mut of_file: Vec<&str> = entries.policies.iter().map(|policy| policy.name.as_str()).collect();
-        of_file.sort_unstable();
-        let of_store = stored.iter().filter(|policy| !of_file.contains(&policy.name.as_str()));
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let stored = ctx.stores.policies.list().await?;
+        let entries = ctx.config_entries();
+        let mut configured: Vec<&str> = entries.policies.iter().map(|policy| policy.name.as_str()).collect();
+        configured.sort_unstable();
+        let stored_only = stored.iter().filter(|policy| !configured.contains(&policy.name.as_str()));
         if args.json {
-            let file = of_file.iter().map(|name| json!({"name": name, "from": "file"}));
-            let store = of_store.map(|policy| {
+            let file = configured.iter().map(|name| json!({"name": name, "from": "file"}));
+            let store = stored_only.map(|policy| {
                 json!({"name": policy.name, "version": policy.version, "from": "store",
                        "created_at": policy.created_at, "created_by": policy.created_by})
             });
             stdout_output::print_json(&file.chain(store).collect::<Vec<Value>>())?;
             return Ok(CommandExitCode::Success);
         }
-        let file = of_file.iter().map(|name| vec![(*name).to_owned(), "file".to_owned()]);
-        let store = of_store.map(|policy| {
-            let by = format!("put {} by {}", policy.created_at, escape_for_terminal(&policy.created_by));
+        let file = configured.iter().map(|name| vec![(*name).to_owned(), "file".to_owned()]);
+        let store = stored_only.map(|policy| {
+            let by = format!("stored {} by {}", local_time(policy.created_at), escape_for_terminal(&policy.created_by));
             vec![policy.name.to_string(), format!("version {}", policy.version), by]
         });
         let rows: Vec<_> = file.chain(store).collect();
         if rows.is_empty() {
-            print_stderr("there are no policies; keep one with `gatelodge policy put NAME FILE`");
+            print_stderr("there are no policies; store one with `gatelodge policy put NAME FILE`");
         }
         stdout_output::print(&stdout_output::format_table(&rows))?;
         Ok(CommandExitCode::Success)
@@ -43,11 +44,11 @@ pub fn list_policies(args: ListArgs) -> Result<CommandExitCode> {
 
 pub fn show_policy(args: ShowPolicyArgs) -> Result<CommandExitCode> {
     let name = parse_policy_name(&args.name)?;
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        if desk.config_entries().policies.iter().any(|policy| policy.name == name) {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        if ctx.config_entries().policies.iter().any(|policy| policy.name == name) {
             return Err(admin_context::defined_in_file_error("policy", name.as_str()));
         }
-        let policy = desk.stores.policies.get(&name, args.version.map(PolicyVersion)).await?;
+        let policy = ctx.stores.policies.get(&name, args.version.map(PolicyVersion)).await?;
         if args.json {
             stdout_output::print_json(&policy)?
         } else {
@@ -59,23 +60,23 @@ pub fn show_policy(args: ShowPolicyArgs) -> Result<CommandExitCode> {
 
 pub fn list_versions(args: NamedItemArgs) -> Result<CommandExitCode> {
     let name = parse_policy_name(&args.name)?;
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let versions = desk.stores.policies.versions(&name).await?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let versions = ctx.stores.policies.versions(&name).await?;
         if args.json {
             stdout_output::print_json(&versions.iter().map(version_json).collect::<Vec<_>>())?;
             return Ok(CommandExitCode::Success);
         }
         let row = |policy: &StoredPolicy| {
-            let again = policy.restores.map(|old| format!("puts {old} back")).unwrap_or_default();
+            let restores = policy.restores.map(|old| format!("restores version {old}")).unwrap_or_default();
             let by = escape_for_terminal(&policy.created_by);
-            vec![format!("version {}", policy.version), policy.created_at.to_string(), by, again]
+            vec![format!("version {}", policy.version), local_time(policy.created_at), by, restores]
         };
         stdout_output::print(&stdout_output::format_table(&versions.iter().map(row).collect::<Vec<_>>()))?;
         Ok(CommandExitCode::Success)
     })
 }
 
-/// A version without its text.
+/// A version without its text, for `--json`.
 fn version_json(policy: &StoredPolicy) -> Value {
     json!({"version": policy.version, "restores": policy.restores, "created_at": policy.created_at,
            "created_by": policy.created_by})

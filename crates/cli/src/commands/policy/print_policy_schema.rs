@@ -1,4 +1,4 @@
-//! `policy schema`: for editors.
+//! `policy schema`: prints the JSON schema of policies, for editors.
 
 use anyhow::Result;
 

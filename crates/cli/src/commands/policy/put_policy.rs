@@ -1,4 +1,4 @@
-//! `policy put` and `policy rollback`: a new version, and which counters begin at zero by it.
+//! `policy put` and `policy rollback`: store a new version and list the counters that it resets.
 
 use anyhow::Result;
 use gatelodge_policy::{CounterIdentity, DocumentFormat, Policy, Severity, lint, parse};
@@ -19,29 +19,29 @@ pub fn run(args: PutPolicyArgs) -> Result<CommandExitCode> {
     let format = source.policy_format(args.format);
     let found = lint(&source.text, format, None);
     diagnostic_report::print_diagnostics(&source, &found);
-    if found.iter().any(|fault| fault.severity == Severity::Error) {
-        return Err(ExitError(CommandExitCode::Findings, "the policy has faults; nothing was kept".to_owned()).into());
+    if found.iter().any(|error| error.severity == Severity::Error) {
+        return Err(ExitError(CommandExitCode::Findings, "the policy has errors; nothing was stored".to_owned()).into());
     }
     let Ok(text) = String::from_utf8(source.text) else {
         return Err(UsageError("the policy is not UTF-8".into()).into());
     };
-    admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |desk| {
-        let put = NewPolicyVersion { name, text, format, restores: None };
-        store_version(&desk, put, "policy.put", args.json).await
+    admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |ctx| {
+        let new_version = NewPolicyVersion { name, text, format, restores: None };
+        store_version(&ctx, new_version, "policy.put", args.json).await
     })
 }
 
 pub fn rollback(args: RollbackPolicyArgs) -> Result<CommandExitCode> {
     let name = parse_policy_name(&args.name)?;
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let old = desk.stores.policies.get(&name, Some(PolicyVersion(args.version))).await?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let old = ctx.stores.policies.get(&name, Some(PolicyVersion(args.version))).await?;
         let format = if old.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
-        let put = NewPolicyVersion { name, text: old.text, format, restores: Some(old.version) };
-        store_version(&desk, put, "policy.rollback", args.json).await
+        let new_version = NewPolicyVersion { name, text: old.text, format, restores: Some(old.version) };
+        store_version(&ctx, new_version, "policy.rollback", args.json).await
     })
 }
 
-/// What is to be kept.
+/// A version to store.
 struct NewPolicyVersion {
     name: PolicyName,
     text: String,
@@ -50,21 +50,21 @@ struct NewPolicyVersion {
 }
 
 async fn store_version(
-    desk: &AdminContext,
-    put: NewPolicyVersion,
+    ctx: &AdminContext,
+    new_version: NewPolicyVersion,
     action: &str,
     json: bool,
 ) -> Result<CommandExitCode> {
-    let NewPolicyVersion { name, text, format, restores } = put;
-    if desk.config_entries().policies.iter().any(|policy| policy.name == name) {
+    let NewPolicyVersion { name, text, format, restores } = new_version;
+    if ctx.config_entries().policies.iter().any(|policy| policy.name == name) {
         return Err(admin_context::defined_in_file_error("policy", name.as_str()));
     }
     let new = parse(text.as_bytes(), format)
-        .map_err(|_| UsageError(format!("policy `{name}` does not load with this build; nothing was kept")))?;
-    let old = match desk.stores.policies.get(&name, None).await {
+        .map_err(|_| UsageError(format!("policy `{name}` does not load with this build; nothing was stored")))?;
+    let old = match ctx.stores.policies.get(&name, None).await {
         Ok(old) => Some(old),
         Err(StoreError::NotFound(_)) => None,
-        Err(fault) => return Err(fault.into()),
+        Err(error) => return Err(error.into()),
     };
     if let Some(same) = old.as_ref().filter(|old| old.text == text && old.is_yaml == (format == DocumentFormat::Yaml)) {
         if json {
@@ -82,24 +82,24 @@ async fn store_version(
         text,
         is_yaml: format == DocumentFormat::Yaml,
         restores,
-        created_at: desk.clock.now(),
+        created_at: ctx.clock.now(),
         created_by: process_environment::current_user(),
     };
-    let entry = desk.admin_log_entry(action, name.as_str(), json!({"restores": restores}));
-    let version = desk.stores.policies.put(policy, entry).await?;
+    let entry = ctx.admin_log_entry(action, name.as_str(), json!({"restores": restores}));
+    let version = ctx.stores.policies.put(policy, entry).await?;
     if json {
         stdout_output::print_json(&json!({
             "name": name, "version": version, "restores": restores, "unchanged": false, "counters": changes
         }))?;
         return Ok(CommandExitCode::Success);
     }
-    let again = restores.map(|old| format!(", which puts version {old} back")).unwrap_or_default();
-    print_stderr(&format!("policy `{name}` is now at version {version}{again}"));
+    let restored = restores.map(|old| format!(", which restores version {old}")).unwrap_or_default();
+    print_stderr(&format!("policy `{name}` is now at version {version}{restored}"));
     changes.iter().for_each(|change| print_stderr(&format!("  {change}")));
     Ok(CommandExitCode::Success)
 }
 
-/// What becomes of the counters of the version that was in force.
+/// Lists the counters that the new version resets, adds or no longer uses.
 fn counter_changes(old: &StoredPolicy, new: &Policy) -> Vec<String> {
     let format = if old.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
     let Ok(old) = parse(old.text.as_bytes(), format) else { return Vec::new() };

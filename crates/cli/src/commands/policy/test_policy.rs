@@ -1,4 +1,4 @@
-//! `policy test`: case files.
+//! `policy test`: runs case files.
 
 use std::path::Path;
 
@@ -14,18 +14,18 @@ use crate::diagnostic_report::{DiagnosticJson, escape_for_terminal};
 use crate::exit_code::CommandExitCode;
 use crate::source_file::{self, NamedSource};
 
-/// What came of one case file.
+/// Result of one case file.
 #[derive(Debug, Default)]
 struct CaseFileReport {
     name: String,
-    /// The case file; none if it cannot be read.
+    /// The case file; `None` if it cannot be read.
     source: Option<NamedSource>,
     cases: Vec<CaseReport>,
-    /// The faults of the case file, of its calls, and of its policies.
+    /// Diagnostics of the case file, of its calls and of its policies.
     findings: FileDiagnostics,
 }
 
-/// A policy, or its faults; none if it cannot be read.
+/// A policy or its diagnostics; `None` if it cannot be read.
 type PolicyLoadResult = Option<Result<Policy, Vec<Diagnostic>>>;
 
 pub fn run(args: &TestPolicyArgs) -> Result<CommandExitCode> {
@@ -64,41 +64,41 @@ fn run_file(path: &Path) -> CaseFileReport {
 }
 
 fn run_cases(path: &Path, source: &NamedSource, file: &CaseFile, report: &mut CaseFileReport) {
-    let mut of_file = Vec::new();
-    // Each policy with the text that its faults are in.
+    let mut own_diagnostics = Vec::new();
+    // Each policy, with the text that its diagnostics refer to.
     let (mut texts, mut policies) = (Vec::new(), Vec::new());
-    for wanted in file.sources() {
-        let (text, loaded) = load_policy(path, source, wanted, &mut of_file);
+    for policy_source in file.sources() {
+        let (text, loaded) = load_policy(path, source, policy_source, &mut own_diagnostics);
         texts.push(text);
         policies.push(loaded);
     }
     report.cases = file.run(&policies);
-    of_file.extend(report.cases.iter().flat_map(|case| case.diagnostics.clone()));
-    // Policies that must not load are part of many a case; told is what a case did not expect.
-    let is_told = |at: usize| report.cases.iter().any(|case| case.policy_index == Some(at) && !case.has_passed());
+    own_diagnostics.extend(report.cases.iter().flat_map(|case| case.diagnostics.clone()));
+    // Many cases expect a policy that does not load; print its diagnostics only if a case failed.
+    let is_printed = |at: usize| report.cases.iter().any(|case| case.policy_index == Some(at) && !case.has_passed());
     let mut findings = FileDiagnostics::default();
     for (at, (text, loaded)) in texts.iter().zip(policies).enumerate() {
         match (text, loaded) {
-            (Some(text), Some(Err(faults))) if is_told(at) => findings.add(text, faults),
-            (None, Some(Err(faults))) if is_told(at) => of_file.extend(faults),
+            (Some(text), Some(Err(faults))) if is_printed(at) => findings.add(text, faults),
+            (None, Some(Err(faults))) if is_printed(at) => own_diagnostics.extend(faults),
             _ => {}
         }
     }
-    if !of_file.is_empty() {
-        of_file.sort_by_key(|fault| fault.span.start);
-        report.findings.add(source, of_file);
+    if !own_diagnostics.is_empty() {
+        own_diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
+        report.findings.add(source, own_diagnostics);
     }
     report.findings.files.extend(findings.files);
 }
 
-/// Loads a policy, and gives the text of its file, if it has one of its own.
+/// Parses a policy and returns it with its file, if it is not inline.
 fn load_policy(
     cases: &Path,
     source: &NamedSource,
-    wanted: &PolicySource,
+    policy_source: &PolicySource,
     faults: &mut Vec<Diagnostic>,
 ) -> (Option<NamedSource>, PolicyLoadResult) {
-    match wanted {
+    match policy_source {
         PolicySource::Inline(policy) => (None, Some(policy.load())),
         PolicySource::Path(name, span) => {
             match source_file::try_read_source(&cases.parent().unwrap_or(Path::new("")).join(name)) {
@@ -109,9 +109,9 @@ fn load_policy(
                     (Some(policy), Some(loaded))
                 }
                 Err(unreadable) => {
-                    let fault = unreadable_diagnostic(span.clone(), &unreadable);
+                    let diagnostic = unreadable_diagnostic(span.clone(), &unreadable);
                     let help = format!("write a path that begins where `{}` is", source.name);
-                    faults.push(Diagnostic { help: Some(help), ..fault });
+                    faults.push(Diagnostic { help: Some(help), ..diagnostic });
                     (None, None)
                 }
             }
@@ -119,7 +119,7 @@ fn load_policy(
     }
 }
 
-/// A case file for programs.
+/// A case file, for `--json`.
 #[derive(Debug, Serialize)]
 struct CaseFileJson<'a> {
     file: &'a str,
@@ -149,7 +149,7 @@ impl CaseFileReport {
         CaseFileJson { file: &self.name, faults: self.findings.to_json_diagnostics(), cases: cases.collect() }
     }
 
-    /// The failed cases for people.
+    /// Text form of the failed cases.
     fn failures_text(&self) -> String {
         let mut out = String::new();
         for case in self.cases.iter().filter(|case| !case.has_passed()) {
@@ -163,10 +163,10 @@ impl CaseFileReport {
                 out.push_str(&format!("  {}\n", escape_for_terminal(difference)));
             }
             if !case.diagnostics.is_empty() {
-                out.push_str("  it has faults, so it was not judged\n");
+                out.push_str("  it has errors, so it was not evaluated\n");
             }
             if let Some(step) =
-                case.explanation.iter().flat_map(|told| &told.trace).find(|step| step.outcome == "refuse")
+                case.explanation.iter().flat_map(|explanation| &explanation.trace).find(|step| step.outcome == "refuse")
             {
                 out.push_str(&format!(
                     "  refused by {}: {}\n",

@@ -1,4 +1,4 @@
-//! Tools that somebody says a server has, without having been read in it.
+//! Tools that a manifest or catalogue lists for a server. The list is not verified against the server's code.
 
 use std::collections::HashSet;
 
@@ -7,33 +7,33 @@ use serde_json::{Map, Value, json};
 
 use crate::diagnostic_report::count_noun;
 
-/// The tools that a list names.
+/// Tools of such a list.
 pub struct ClaimedTools {
     pub tools: Vec<ToolFacts>,
-    /// How many of them cannot be told: without a name, with one that is too long, or beyond the most that are looked at.
+    /// Number of tools that were skipped: without a name, with a name that is too long, or above the maximum number.
     pub skipped: usize,
 }
 
 impl ClaimedTools {
-    /// That some cannot be told.
+    /// Reason to print if tools were skipped.
     pub fn skipped_reason(&self) -> Option<String> {
         let count = count_noun(self.skipped, "tool");
         (self.skipped > 0)
-            .then(|| format!("{count} that it names cannot be judged, by a name that is none or too long"))
+            .then(|| format!("{count} in its list cannot be rated, because the name is missing or too long"))
     }
 }
 
-/// The facts of the tools that a list names.
+/// Reads a list and derives the facts of its tools.
 pub fn read_claimed_tools(server: &str, list: Option<&Value>) -> ClaimedTools {
     let list = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let found: Vec<ExtractedTool> = list.iter().filter_map(read_tool).collect();
-    // Tools are judged among their siblings; where the server is published counts for nothing.
+    // Tools are classified together with the other tools of the server; the registry does not matter.
     let release =
         PackageRelease { source: PackageRegistry::Npm, package: server.to_owned(), version: String::new(), date: None };
     let tools = derive_facts(&release, &found).tools;
     let names: HashSet<&str> = found.iter().map(|tool| tool.name.as_str()).collect();
-    let left_out = (list.len() - found.len()) + (names.len() - tools.len());
-    ClaimedTools { tools, skipped: left_out }
+    let skipped = (list.len() - found.len()) + (names.len() - tools.len());
+    ClaimedTools { tools, skipped }
 }
 
 fn read_tool(tool: &Value) -> Option<ExtractedTool> {
@@ -43,7 +43,7 @@ fn read_tool(tool: &Value) -> Option<ExtractedTool> {
     Some(ExtractedTool { name, description, input_schema: input_schema(tool), annotations, optional: false })
 }
 
-/// What a tool takes: a schema, or the list of arguments that Docker's catalogues have.
+/// Input schema of a tool, or one made from the argument list that Docker catalogues have.
 fn input_schema(tool: &Value) -> Value {
     if let Some(schema) = tool.get("inputSchema").filter(|schema| schema.is_object()) {
         return schema.clone();

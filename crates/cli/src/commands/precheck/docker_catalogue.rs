@@ -1,4 +1,4 @@
-//! A catalogue file as Docker has them: YAML, with a server under each name of `registry`.
+//! Reads a Docker catalogue file: YAML with one server for each name under `registry`.
 
 use std::path::Path;
 
@@ -12,15 +12,14 @@ use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::UsageError;
 use crate::source_file;
 
-/// More servers are not told at once.
+/// Maximum number of servers in a file.
 const MAX_SERVERS: usize = 2_000;
 
 const UNREAD_IMAGE_REASON: &str =
-    "an image was not read, and is not in the index; what is told of its tools is what the catalogue says";
-const UNREAD_REMOTE_REASON: &str =
-    "an address says nothing of the tools behind it; what is told of them is what the catalogue says";
+    "the image was not read and is not in the index; its tools are as the catalogue lists them";
+const UNREAD_REMOTE_REASON: &str = "a URL does not show the tools behind it; they are as the catalogue lists them";
 
-/// What to do about each server of a catalogue.
+/// Checks each server of a catalogue.
 pub fn check_catalogue(path: &Path) -> Result<Vec<PrecheckedServer>> {
     let source = source_file::read_source(path)?;
     let refused = |why: &str| UsageError(format!("`{}` {why}", escape_for_terminal(&source.name)));
@@ -28,10 +27,10 @@ pub fn check_catalogue(path: &Path) -> Result<Vec<PrecheckedServer>> {
         return Err(refused("is larger than 8 MiB").into());
     }
     let text = str::from_utf8(&source.text).map_err(|_| refused("is not UTF-8"))?;
-    let document = read_yaml(text).map_err(|why| refused(&format!("is no catalogue: {why}")))?;
+    let document = read_yaml(text).map_err(|why| refused(&format!("is not a catalogue: {why}")))?;
     let servers = document.get("registry").and_then(Value::as_object);
     let servers = servers.filter(|servers| !servers.is_empty());
-    let servers = servers.ok_or_else(|| refused("is no catalogue: it has no servers under `registry`"))?;
+    let servers = servers.ok_or_else(|| refused("is not a catalogue: it has no servers under `registry`"))?;
     if servers.len() > MAX_SERVERS {
         return Err(refused("has more than 2,000 servers").into());
     }
@@ -41,9 +40,9 @@ pub fn check_catalogue(path: &Path) -> Result<Vec<PrecheckedServer>> {
 fn check_server(name: &str, server: &Value) -> PrecheckedServer {
     let is_remote = server.get("remote").is_some() || server.get("type").and_then(Value::as_str) == Some("remote");
     let why = if is_remote { UNREAD_REMOTE_REASON } else { UNREAD_IMAGE_REASON };
-    let mut own =
+    let mut checked =
         PrecheckedServer::from_claims(name, claimed_tools::read_claimed_tools(name, server.get("tools")), why);
     let secrets = server.get("secrets").and_then(Value::as_array).map(Vec::len).filter(|count| *count > 0);
-    own.advice.reasons.extend(secrets.map(|count| format!("it asks for {}", count_noun(count, "secret"))));
-    own
+    checked.advice.reasons.extend(secrets.map(|count| format!("it asks for {}", count_noun(count, "secret"))));
+    checked
 }

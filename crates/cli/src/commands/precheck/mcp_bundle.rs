@@ -1,4 +1,4 @@
-//! An MCP bundle: a zip with a `manifest.json`. Of its contents only that is read, and nothing is run.
+//! Reads an MCP bundle: a zip with a `manifest.json`. Only the manifest is read, and nothing is run.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,55 +13,55 @@ use super::{PrecheckedServer, check_package, claimed_tools};
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::UsageError;
 
-/// A longer manifest is none.
+/// Maximum size of a manifest.
 const MAX_MANIFEST_BYTES: usize = 1 << 20;
-/// The forms of the manifest that are known; `0.1` calls it `dxt_version`.
+/// Supported manifest versions; `0.1` names the member `dxt_version`.
 const MANIFEST_VERSIONS: [&str; 4] = ["0.1", "0.2", "0.3", "0.4"];
 
 const UNREAD_BUNDLE_REASON: &str =
-    "what is in the bundle was not read, and is not in the index; what is told of its tools is what its manifest says";
+    "the contents of the bundle were not read and are not in the index; its tools are as its manifest lists them";
 
-/// What to do about the server of a bundle.
+/// Checks the server of a bundle.
 pub fn check_bundle(index: &PackageIndex, path: &Path) -> Result<PrecheckedServer> {
     let manifest = read_manifest(path)?;
     let name = manifest.get("name").and_then(Value::as_str).unwrap_or("a bundle without a name");
     let config = manifest.get("server").and_then(|server| server.get("mcp_config"));
-    let named = claimed_tools::read_claimed_tools(name, manifest.get("tools"));
+    let claims = claimed_tools::read_claimed_tools(name, manifest.get("tools"));
     let package = config.and_then(launched_package);
     let known = package.as_ref().and_then(|own| Some((own, index.find(own.source, &own.name)?)));
     let mut own = match known {
         Some((package, server)) => {
             let is_new = |tool: &ToolFacts| !server.tools().any(|own| own.name() == tool.name);
-            let is_more = named.skipped > 0 || named.tools.iter().any(is_new);
+            let has_unindexed_tools = claims.skipped > 0 || claims.tools.iter().any(is_new);
             let own = check_package(index, package);
             let own = PrecheckedServer { name: format!("{} ({})", escape_for_terminal(name), own.name), ..own };
-            match is_more {
+            match has_unindexed_tools {
                 true => {
-                    own.with_doubt("its manifest names tools that the index has not found in the package it starts")
+                    own.with_doubt("its manifest lists tools that the index does not have for the package it starts")
                 }
                 false => own,
             }
         }
-        None => PrecheckedServer::from_claims(name, named, UNREAD_BUNDLE_REASON),
+        None => PrecheckedServer::from_claims(name, claims, UNREAD_BUNDLE_REASON),
     };
     if let (Some(package), None) = (&package, known) {
         own.advice = own.advice.with_incidents(&package.incidents(None));
     }
     if config.is_some_and(|config| config.get("platform_overrides").is_some()) {
-        own = own.with_doubt("on some systems it is started in another way");
+        own = own.with_doubt("it is started differently on some systems");
     }
     if manifest.get("tools_generated") == Some(&Value::Bool(true)) {
-        own = own.with_doubt("it makes more tools when it runs");
+        own = own.with_doubt("it adds tools while it runs");
     }
     let version = ["manifest_version", "dxt_version"].iter().find_map(|name| manifest.get(*name)?.as_str());
     if !version.is_some_and(|version| MANIFEST_VERSIONS.contains(&version)) {
-        own = own.with_doubt("its manifest is of a form that is not known here");
+        own = own.with_doubt("its manifest version is not supported");
     }
     own.advice.reasons.extend(settings_reason(&manifest));
     Ok(own)
 }
 
-/// The package that it starts; none where it starts what is in the bundle, or nobody can tell.
+/// Package that the bundle starts. Returns `None` if it starts its own contents, or if that is only a guess.
 fn launched_package(config: &Value) -> Option<PackageName> {
     let mut words = vec![config.get("command")?.as_str()?.to_owned()];
     for word in config.get("args").and_then(Value::as_array).into_iter().flatten() {
@@ -71,7 +71,7 @@ fn launched_package(config: &Value) -> Option<PackageName> {
     PackageName::of_command(&words, variables.map(|(name, _)| name.as_str())).filter(|own| !own.is_guess)
 }
 
-/// How many settings it asks for.
+/// Reason with the number of settings that the bundle asks for.
 fn settings_reason(manifest: &Value) -> Option<String> {
     let all = manifest.get("user_config").and_then(Value::as_object).filter(|all| !all.is_empty())?;
     let is_secret = |own: &&Value| own.get("sensitive") == Some(&Value::Bool(true));
@@ -82,31 +82,31 @@ fn settings_reason(manifest: &Value) -> Option<String> {
 fn read_manifest(path: &Path) -> Result<Value> {
     let refused = |why: String| UsageError(format!("`{}` {why}", escape_for_terminal(&path.display().to_string())));
     let file = File::open(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
-    let bounds = ArchiveLimits {
+    let limits = ArchiveLimits {
         max_file_bytes: MAX_MANIFEST_BYTES,
         max_total_bytes: 2 * MAX_MANIFEST_BYTES,
         max_stream_bytes: 4 << 20,
         ..ArchiveLimits::default()
     };
     let want = |path: &str| if path == "manifest.json" { ExtractDecision::Extract } else { ExtractDecision::Skip };
-    let unpacked = unpack(file, ArchiveFormat::Zip, &bounds, want);
+    let unpacked = unpack(file, ArchiveFormat::Zip, &limits, want);
     let skipped = |why: SkipReason| unpacked.skipped.contains_key(&why);
     let text = unpacked.files.get("manifest.json").ok_or_else(|| {
-        let why = if skipped(SkipReason::Broken) { "is no whole zip" } else { "is no MCP bundle" };
-        refused(format!("{why}: no `manifest.json` of at most 1 MiB can be read in it"))
+        let why = if skipped(SkipReason::Broken) { "is not a complete zip" } else { "is not an MCP bundle" };
+        refused(format!("{why}: it has no readable `manifest.json` of at most 1 MiB"))
     })?;
-    // Clients may take another one than the one that is read here, also where that one could not be read.
-    let is_left_out =
+    // With several manifests, a client may use another one than this code reads, even one that is unreadable here.
+    let has_unread_manifest =
         [SkipReason::LargeFile, SkipReason::LargeTotal, SkipReason::NotText, SkipReason::Broken, SkipReason::Link]
             .into_iter()
             .any(skipped);
-    if is_left_out || !unpacked.duplicate_paths.is_empty() {
+    if has_unread_manifest || !unpacked.duplicate_paths.is_empty() {
         return Err(refused("has more than one `manifest.json`".to_owned()).into());
     }
     let manifest: Value =
-        serde_json::from_str(text).map_err(|error| refused(format!("has a `manifest.json` that is none: {error}")))?;
+        serde_json::from_str(text).map_err(|error| refused(format!("has an invalid `manifest.json`: {error}")))?;
     match manifest.is_object() {
         true => Ok(manifest),
-        false => Err(refused("has a `manifest.json` that is no object".to_owned()).into()),
+        false => Err(refused("has a `manifest.json` that is not an object".to_owned()).into()),
     }
 }

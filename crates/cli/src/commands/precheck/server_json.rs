@@ -1,30 +1,30 @@
-//! What a `server.json` of the MCP registry offers, in its present form and in those before it.
+//! Parses a `server.json` of the MCP registry, in its current and its earlier formats.
 
 use gatelodge_catalogue::{PackageName, PackageRegistry};
 use serde_json::Value;
 
 use crate::server_url;
 
-/// Members of an argument that change nothing of the words it stands for.
+/// Members of an argument that do not change the words it expands to.
 const LITERAL_ARGUMENT_KEYS: [&str; 9] =
     ["type", "name", "value", "description", "isRequired", "is_required", "isRepeated", "is_repeated", "format"];
 
-/// What is offered.
+/// Packages and remotes of a `server.json`.
 pub struct ServerJson {
     pub packages: Vec<ServerJsonPackage>,
-    /// How many addresses there are.
+    /// Number of remote URLs.
     pub remotes: usize,
 }
 
 /// A package, and how it is started.
 pub struct ServerJsonPackage {
-    /// Which it is; none if it is of a kind that the index does not have.
+    /// Name of the package; `None` if the index does not cover its registry.
     pub package_name: Option<PackageName>,
-    /// Why something else may start than what is published under the name.
+    /// Why the command may start something other than the published package.
     pub launch_concern: Option<&'static str>,
 }
 
-/// Reads a document. Some have the server in a member of its own.
+/// Parses a document. Some have the server in a member `server`.
 pub fn parse_server_json(document: &Value) -> ServerJson {
     let document = document.get("server").unwrap_or(document);
     let packages = list_member(document, &["packages"]).iter().map(parse_package).collect();
@@ -36,45 +36,43 @@ fn parse_package(package: &Value) -> ServerJsonPackage {
         find_text(package, &["registryType", "registry_type", "registryName", "registry_name"]).unwrap_or_default();
     let identifier = find_text(package, &["identifier", "name"]).unwrap_or_default();
     let named = PackageName::read(&format!("{kind}:{identifier}"));
-    let bent = named.as_ref().and_then(|named| launch_concern(package, identifier, named));
+    let concern = named.as_ref().and_then(|named| launch_concern(package, identifier, named));
     ServerJsonPackage {
         package_name: named.map(|own| with_version(own, package.get("version").and_then(Value::as_str))),
-        launch_concern: bent,
+        launch_concern: concern,
     }
 }
 
-/// Why something else may start than what is published under the name.
+/// Why the command may start something other than the published package; `None` if it does not.
 fn launch_concern(package: &Value, identifier: &str, named: &PackageName) -> Option<&'static str> {
     if ["registryBaseUrl", "registry_base_url"].iter().any(|name| package.get(*name).is_some()) {
-        return Some("it names a registry of its own, and the index may have read another");
+        return Some("it names its own registry, and the index may be from another one");
     }
     if !is_local_transport(package) {
-        return Some(
-            "it is reached at an address that is not one of this machine, and something else may answer there",
-        );
+        return Some("its URL is not on this machine, so another server may respond there");
     }
-    let usual = if named.source == Some(PackageRegistry::Pypi) { "uvx" } else { "npx" };
-    let program = find_text(package, &["runtimeHint", "runtime_hint"]).unwrap_or(usual);
+    let default = if named.source == Some(PackageRegistry::Pypi) { "uvx" } else { "npx" };
+    let program = find_text(package, &["runtimeHint", "runtime_hint"]).unwrap_or(default);
     let mut words = vec![program.to_owned()];
     for argument in list_member(package, &["runtimeArguments", "runtime_arguments"]) {
         let Some(own) = literal_words(argument) else {
-            return Some("it is started with options that are filled in later, by which something else may run");
+            return Some("it is started with options that are filled in later and may change what runs");
         };
         words.extend(own);
     }
     words.push(identifier.to_owned());
     let started = PackageName::of_command(&words, []);
     if !started.is_some_and(|own| !own.is_guess && own.is_same_package(named)) {
-        return Some("it is started by a program or with options by which something else may run");
+        return Some("it is started by a program or with options that may change what runs");
     }
-    // One without a name cannot be told from those that bend.
+    // A variable without a name counts as `PATH`, because it could change what starts.
     let variables = list_member(package, &["environmentVariables", "environment_variables"]);
     let variables = variables.iter().map(|own| find_text(own, &["name"]).unwrap_or("PATH"));
-    let is_bent = PackageName::of_command(&words, variables).is_none_or(|own| own.is_guess);
-    is_bent.then_some("it is started with variables by which something else may run")
+    let is_changed = PackageName::of_command(&words, variables).is_none_or(|own| own.is_guess);
+    is_changed.then_some("it is started with variables that may change what runs")
 }
 
-/// Whether a client reaches it on this machine: by its standard streams, or at an address in which no host is filled in.
+/// Whether the server runs on this machine: over stdio, or at a loopback URL without a placeholder for the host.
 fn is_local_transport(package: &Value) -> bool {
     let Some(transport) = package.get("transport").filter(|own| !own.is_null()) else { return true };
     match transport.get("url") {
@@ -86,7 +84,7 @@ fn is_local_transport(package: &Value) -> bool {
     }
 }
 
-/// The words that an argument stands for; none where something else is filled in.
+/// Words that an argument expands to. Returns `None` if a value is filled in later.
 fn literal_words(argument: &Value) -> Option<Vec<String>> {
     let members = argument.as_object()?;
     let is_plain = members.keys().all(|name| LITERAL_ARGUMENT_KEYS.contains(&name.as_str()));
@@ -98,11 +96,12 @@ fn literal_words(argument: &Value) -> Option<Vec<String>> {
     (is_plain && !words.is_empty()).then_some(words)
 }
 
-/// A package with the version that stands beside its name. Where another stands in the name, nobody can tell which counts.
+/// Adds the `version` member to a package name. If the name has a different version, either could apply, so the result
+/// counts as a range.
 fn with_version(own: PackageName, version: Option<&str>) -> PackageName {
-    let is_other = own.version.is_some() && version.is_some() && own.version.as_deref() != version;
+    let is_ambiguous = own.version.is_some() && version.is_some() && own.version.as_deref() != version;
     let version = version.map(str::to_owned).or(own.version);
-    PackageName { version, is_range: own.is_range || is_other, ..own }
+    PackageName { version, is_range: own.is_range || is_ambiguous, ..own }
 }
 
 fn find_text<'v>(of: &'v Value, names: &[&str]) -> Option<&'v str> {

@@ -1,4 +1,4 @@
-//! `server diff` and `server accept`: what changed in a server's definitions, and settling it.
+//! `server diff` and `server accept`: show drift of a server's tool definitions and accept it.
 
 use anyhow::Result;
 use gatelodge_policy::Category;
@@ -13,14 +13,14 @@ use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
 pub fn diff_tools(args: NamedItemArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let (name, known) = known_tools(&desk, &args.name).await?;
-        let drifts = find_drifts(&desk, &name, &known).await?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let (name, known) = known_tools(&ctx, &args.name).await?;
+        let drifts = find_drifts(&ctx, &name, &known).await?;
         if args.json {
             stdout_output::print_json(&json!({"server": name, "accepted": known.pinned.len(), "drifts": drifts}))?;
         } else if drifts.is_empty() {
             stdout_output::print(&format!(
-                "`{name}` offers what was accepted: {}\n",
+                "`{name}` has no drift: {} accepted\n",
                 count_noun(known.pinned.len(), "tool")
             ))?;
         } else {
@@ -39,23 +39,23 @@ pub fn diff_tools(args: NamedItemArgs) -> Result<CommandExitCode> {
 
 pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
     if args.tools.is_empty() && !args.all {
-        return Err(UsageError("name the tools to accept, or say `--all`".to_owned()).into());
+        return Err(UsageError("name the tools to accept, or use `--all`".to_owned()).into());
     }
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let (name, known) = known_tools(&desk, &args.name).await?;
-        let drifts = find_drifts(&desk, &name, &known).await?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let (name, known) = known_tools(&ctx, &args.name).await?;
+        let drifts = find_drifts(&ctx, &name, &known).await?;
         let (chosen, mut unknown) = choose_drifts(&drifts, &args);
-        // What is already as it was accepted needs nothing.
+        // A named tool without drift needs no action.
         unknown.retain(|tool| !known.offered.iter().any(|offered| offered.name == *tool));
         if let Some(tool) = unknown.first() {
-            return Err(UsageError(format!("`{name}` offers no tool `{}`", escape_for_terminal(tool))).into());
+            return Err(UsageError(format!("`{name}` has no tool `{}`", escape_for_terminal(tool))).into());
         }
         let (refused, accepted): (Vec<&ToolDrift>, Vec<&ToolDrift>) =
             chosen.into_iter().partition(|drift| drift.rejection.is_some());
         for drift in &refused {
             let why = drift.rejection.as_deref().unwrap_or_default();
             print_stderr(&format!(
-                "`{}` is not accepted: {why}; have the server rename one of them",
+                "`{}` is not accepted: {why}; rename one of them in the server",
                 escape_for_terminal(&drift.tool)
             ));
         }
@@ -63,8 +63,8 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
             accepted.iter().filter_map(|drift| Some((drift.tool.clone(), drift.fingerprint.clone()?))).collect();
         let names: Vec<&str> = accepted.iter().map(|drift| drift.tool.as_str()).collect();
         if !tools.is_empty() {
-            let entry = desk.admin_log_entry("server.accept", name.as_str(), json!({"tools": tools}));
-            desk.stores.tool_pins.accept(&name, tools.clone(), entry).await?;
+            let entry = ctx.admin_log_entry("server.accept", name.as_str(), json!({"tools": tools}));
+            ctx.stores.tool_pins.accept(&name, tools.clone(), entry).await?;
         }
         if args.json {
             let refused: Vec<&str> = refused.iter().map(|drift| drift.tool.as_str()).collect();
@@ -78,7 +78,7 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
                 stdout_output::print(&format!("  {}\n", drift_headline(drift)))?;
                 if let Some(lapse) = lapsed_override_text(drift) {
                     let help = format!("gatelodge server classify {name} TOOL --as CATEGORY --why TEXT");
-                    stdout_output::print(&format!("    {lapse}; say it again with `{help}`\n"))?;
+                    stdout_output::print(&format!("    {lapse}; set it again with `{help}`\n"))?;
                 }
             }
         }
@@ -86,14 +86,14 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// What accepting a tool changes, for programs.
+/// Change that accepting a tool makes, for `--json`.
 fn change_json(drift: &ToolDrift) -> Value {
     let word = |category: Option<Category>| category.map(Category::as_str);
     json!({"tool": drift.tool, "category": word(drift.category), "category_before": word(drift.category_before),
         "lapses": drift.lapsed_override})
 }
 
-/// The drifts that are meant, and the names that are none of them.
+/// Returns the chosen drifts, and the named tools that have no drift.
 fn choose_drifts<'d>(drifts: &'d [ToolDrift], args: &AcceptToolsArgs) -> (Vec<&'d ToolDrift>, Vec<String>) {
     let open: Vec<&ToolDrift> = drifts.iter().filter(|drift| drift.kind != DriftKind::Gone).collect();
     if args.all {
@@ -104,13 +104,13 @@ fn choose_drifts<'d>(drifts: &'d [ToolDrift], args: &AcceptToolsArgs) -> (Vec<&'
     (open.iter().filter(|drift| args.tools.contains(&drift.tool)).copied().collect(), unknown)
 }
 
-/// What is known of a server. One that was wrapped stands nowhere, and is known all the same.
-pub(super) async fn known_tools(desk: &AdminContext, name: &str) -> Result<(ServerName, ServerTools)> {
+/// Loads the tools of a server. A server of `wrap` is in neither the configuration nor the store, but has tools here.
+pub(super) async fn known_tools(ctx: &AdminContext, name: &str) -> Result<(ServerName, ServerTools)> {
     let name = super::parse_server_name(name)?;
-    if let Some(known) = desk.stores.tool_pins.server_tools(&name).await? {
+    if let Some(known) = ctx.stores.tool_pins.server_tools(&name).await? {
         return Ok((name, known));
     }
-    super::require_server(super::all_servers(desk).await?, name.as_str())?;
-    let help = "a gateway asks it when the first agent comes";
-    Err(UsageError(format!("nobody has asked `{name}` for its tools yet; {help}")).into())
+    super::require_server(super::all_servers(ctx).await?, name.as_str())?;
+    let help = "a gateway lists them when the first client connects";
+    Err(UsageError(format!("the tools of `{name}` have not been listed yet; {help}")).into())
 }

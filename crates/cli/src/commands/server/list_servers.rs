@@ -1,4 +1,4 @@
-//! `server list` and `server show`.
+//! `server list` and `server show`: print servers, and the risks of a server's tools.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -7,53 +7,54 @@ use super::tool_risks::{ToolRisk, tool_risks};
 use super::{ServerView, all_servers, require_server, view_of_unlisted};
 use crate::admin_context::{self, StoreMode};
 use crate::cli::{ListArgs, NamedItemArgs};
+use crate::commands::time_text::local_time;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 
 pub fn run(args: ListArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
-        let all = all_servers(&desk).await?;
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+        let all = all_servers(&ctx).await?;
         let none = "there are no servers; add one with `gatelodge server add NAME URL`";
-        let row = |told: &ServerView| vec![vec![told.name.clone(), told.url.clone(), told.source.to_owned()]];
+        let row = |view: &ServerView| vec![vec![view.name.clone(), view.url.clone(), view.source.to_owned()]];
         stdout_output::print_list(&all, args.json, none, row)?;
         Ok(CommandExitCode::Success)
     })
 }
 
 pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |desk| {
+    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
         let name = super::parse_server_name(&args.name)?;
-        let server_tools = desk.stores.tool_pins.server_tools(&name).await?;
-        let told = match (require_server(all_servers(&desk).await?, &args.name), &server_tools) {
+        let server_tools = ctx.stores.tool_pins.server_tools(&name).await?;
+        let view = match (require_server(all_servers(&ctx).await?, &args.name), &server_tools) {
             (Err(_), Some(_)) => view_of_unlisted(args.name.clone(), "where `gatelodge wrap` runs it", "wrap"),
-            (told, _) => told?,
+            (view, _) => view?,
         };
         let tools = server_tools.map(|server_tools| tool_risks(&name, &server_tools)).unwrap_or_default();
         if args.json {
-            stdout_output::print_json(&ServerDetails { server: &told, tools: &tools })?;
+            stdout_output::print_json(&ServerDetails { server: &view, tools: &tools })?;
             return Ok(CommandExitCode::Success);
         }
         let list = |names: &[String]| {
             if names.is_empty() { "none".to_owned() } else { escape_for_terminal(&names.join(", ")) }
         };
         let mut rows = vec![
-            vec!["name".to_owned(), told.name.clone()],
-            vec!["url".to_owned(), told.url.clone()],
-            vec!["headers".to_owned(), list(&told.headers)],
-            vec!["variables".to_owned(), list(&told.variables)],
-            vec!["arguments".to_owned(), if told.log_arguments { "logged" } else { "not logged" }.to_owned()],
-            vec!["grants".to_owned(), list(&told.grants)],
-            vec!["from".to_owned(), told.source.to_owned()],
+            vec!["name".to_owned(), view.name.clone()],
+            vec!["url".to_owned(), view.url.clone()],
+            vec!["headers".to_owned(), list(&view.headers)],
+            vec!["variables".to_owned(), list(&view.variables)],
+            vec!["arguments".to_owned(), if view.log_arguments { "logged" } else { "not logged" }.to_owned()],
+            vec!["grants".to_owned(), list(&view.grants)],
+            vec!["from".to_owned(), view.source.to_owned()],
         ];
-        if let Some(at) = told.created_at {
-            rows.push(vec!["added".to_owned(), at.to_string()]);
+        if let Some(at) = view.created_at {
+            rows.push(vec!["added".to_owned(), local_time(at)]);
         }
         stdout_output::print(&stdout_output::format_table(&rows))?;
         if !tools.is_empty() {
             let rows: Vec<Vec<String>> = tools.iter().flat_map(ToolRisk::rows).collect();
             stdout_output::print(&format!(
-                "\nwhat its accepted tools can do, the riskiest first:\n{}",
+                "\naccepted tools, riskiest first:\n{}",
                 stdout_output::format_table(&rows)
             ))?;
         }
@@ -61,7 +62,7 @@ pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// A server and its tools, as JSON.
+/// A server and its tools, for `--json`.
 #[derive(Serialize)]
 struct ServerDetails<'s> {
     #[serde(flatten)]

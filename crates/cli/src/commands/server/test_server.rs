@@ -1,4 +1,4 @@
-//! `server test`: connects as the gateway would, and tells what the server offers.
+//! `server test`: connects to a server as the gateway would, and lists its tools.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, ProtocolChoice, ServerProbe, probe_command};
 use crate::{process_environment, stdout_output};
 
-/// How long a server may take.
+/// Time limit for a server over HTTP.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long one that has to be started may take.
+/// Time limit for a server that has to be started.
 const START_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// What a server said.
+/// Name, revision and tools of a server.
 #[derive(Debug, Serialize)]
 pub struct ServerTestReport {
     server: String,
     revision: String,
-    /// The names of its tools.
+    /// Names of the tools.
     pub tools: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub fn run(args: NamedItemArgs) -> Result<CommandExitCode> {
     with_server(&args.store, &args.name, async |server| print_report(&server, args.json).await)
 }
 
-/// Does one thing with a server that is configured. One of the file needs no store.
+/// Runs `work` with a configured server. Opens the store only if the server is not in the configuration file.
 pub fn with_server(
     args: &StoreArgs,
     name: &str,
@@ -44,53 +44,53 @@ pub fn with_server(
     let servers = config.map(|config| config.entries.servers).unwrap_or_default();
     match servers.into_iter().find(|server| server.name.as_str() == name) {
         Some(server) => admin_context::block_on(work(server)),
-        None => admin_context::with_store(args, StoreMode::Existing, async |desk| {
-            work(load_server(&desk, name).await?).await
-        }),
+        None => {
+            admin_context::with_store(args, StoreMode::Existing, async |ctx| work(load_server(&ctx, name).await?).await)
+        }
     }
 }
 
 async fn print_report(server: &UpstreamConfig, json: bool) -> Result<CommandExitCode> {
     match probe_redacted(server).await {
-        Ok(offered) if json => stdout_output::print_json(&offered)?,
-        Ok(offered) => {
-            let (name, revision) = (&offered.server, &offered.revision);
-            let tools = count_noun(offered.tools.len(), "tool");
+        Ok(report) if json => stdout_output::print_json(&report)?,
+        Ok(report) => {
+            let (name, revision) = (&report.server, &report.revision);
+            let tools = count_noun(report.tools.len(), "tool");
             stdout_output::print(&format!("{name}, revision {revision}, {tools}\n"))?;
-            offered.tools.iter().try_for_each(|tool| stdout_output::print(&format!("  {tool}\n")))?;
+            report.tools.iter().try_for_each(|tool| stdout_output::print(&format!("  {tool}\n")))?;
         }
         Err(error) => return Err(probe_error(server, &error)),
     }
     Ok(CommandExitCode::Success)
 }
 
-async fn load_server(desk: &AdminContext, name: &str) -> Result<UpstreamConfig> {
-    let picture = merge_config(
-        &desk.config_entries(),
-        &load_stored_config(&desk.stores).await?,
+async fn load_server(ctx: &AdminContext, name: &str) -> Result<UpstreamConfig> {
+    let active_config = merge_config(
+        &ctx.config_entries(),
+        &load_stored_config(&ctx.stores).await?,
         &process_environment::find_variable,
     );
-    if let Some(server) = picture.servers.into_iter().find(|server| server.name.as_str() == name) {
+    if let Some(server) = active_config.servers.into_iter().find(|server| server.name.as_str() == name) {
         return Ok(server);
     }
-    // Left out, or not there at all.
-    let why = picture.warnings.into_iter().find(|remark| remark.starts_with(&format!("server `{name}`")));
+    // A warning says why the server was left out; without one, it does not exist.
+    let why = active_config.warnings.into_iter().find(|warning| warning.starts_with(&format!("server `{name}`")));
     Err(UsageError(why.unwrap_or_else(|| format!("there is no server `{}`", escape_for_terminal(name)))).into())
 }
 
-/// Greets a server and tells what it offers, without its secrets.
+/// Connects to a server and lists its tools, with its secrets removed from the result.
 pub async fn probe_redacted(server: &UpstreamConfig) -> Result<ServerTestReport, McpClientError> {
-    let told = probe_server(server).await?;
-    let names = told.tools.iter().map(|tool| tool.get("name").and_then(Value::as_str).unwrap_or("?"));
+    let probe = probe_server(server).await?;
+    let names = probe.tools.iter().map(|tool| tool.get("name").and_then(Value::as_str).unwrap_or("?"));
     let tools = names.map(|name| redact_text(server, name)).collect();
     Ok(ServerTestReport {
-        server: redact_text(server, &told.server),
-        revision: redact_text(server, &told.revision),
+        server: redact_text(server, &probe.server),
+        revision: redact_text(server, &probe.revision),
         tools,
     })
 }
 
-/// Greets a server and lists its tools, with what the gateway sends or gives it.
+/// Connects to a server with the headers or environment that the gateway uses, and lists its tools.
 pub async fn probe_server(server: &UpstreamConfig) -> Result<ServerProbe, McpClientError> {
     match &server.transport {
         UpstreamTransport::Process(child) => probe_command(child, START_TIMEOUT).await,
@@ -101,20 +101,20 @@ pub async fn probe_server(server: &UpstreamConfig) -> Result<ServerProbe, McpCli
             }
             let mut client = McpClient::open(http.url.clone(), headers, ProtocolChoice::Auto, HTTP_TIMEOUT).await?;
             let tools = client.list_tools().await?;
-            let told = ServerProbe { server: client.server_label.clone(), revision: client.revision.clone(), tools };
+            let probe = ServerProbe { server: client.server_label.clone(), revision: client.revision.clone(), tools };
             client.close().await;
-            Ok(told)
+            Ok(probe)
         }
     }
 }
 
-/// The error for a server that did not tell what it offers.
+/// Error for a server whose tools could not be listed.
 pub fn probe_error(server: &UpstreamConfig, error: &McpClientError) -> anyhow::Error {
     ExitError(probe_exit_code(error), format!("server `{}`: {}", server.name, redact_text(server, &error.to_string())))
         .into()
 }
 
-/// Takes the server's secrets out of what it said.
+/// Removes the server's secrets from a text and escapes it.
 pub fn redact_text(server: &UpstreamConfig, text: &str) -> String {
     escape_for_terminal(&server.secret_redactor().redact_text(text))
 }

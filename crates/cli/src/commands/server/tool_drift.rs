@@ -1,4 +1,4 @@
-//! What a server offers now, against what was accepted of it.
+//! Compares the tool definitions that a server lists with the accepted ones.
 
 mod definition_diff;
 mod drift_text;
@@ -19,46 +19,46 @@ pub use drift_text::{drift_headline, drift_text, lapsed_override_text};
 pub use grant_reach::GrantReach;
 use grant_reach::{GrantPolicies, grants_reaching, load_grant_policies};
 
-/// One tool that is not as it was accepted.
+/// Drift of one tool.
 #[derive(Debug, Serialize)]
 pub struct ToolDrift {
     pub tool: String,
     #[serde(rename = "what")]
     pub kind: DriftKind,
-    /// What it could do if it were accepted as it is, beside all that is offered; none if it is gone.
+    /// Category of the listed definition, in the context of all listed tools; `None` if the tool is gone.
     #[serde(serialize_with = "serialize_optional_category")]
     pub category: Option<Category>,
-    /// What it counts as by the accepted definition; none if there is none.
+    /// Category of the accepted definition; `None` if the tool is new.
     #[serde(serialize_with = "serialize_optional_category")]
     pub category_before: Option<Category>,
-    /// What somebody said of the accepted definition, and what does not hold for this one.
+    /// Category override of the accepted definition that does not apply to the listed one.
     #[serde(rename = "lapses")]
     pub lapsed_override: Option<LapsedOverride>,
-    /// The fingerprint of what is offered.
+    /// Fingerprint of the listed definition.
     pub fingerprint: Option<String>,
-    /// Why it cannot be accepted.
+    /// Why the tool cannot be accepted.
     #[serde(rename = "refused")]
     pub rejection: Option<String>,
-    /// The grants that could call it, and by which rule.
+    /// Grants that could call the tool, with the rule.
     pub reached_by: Vec<GrantReach>,
-    /// Line by line, what changed.
+    /// Unified diff of the definitions.
     #[serde(rename = "difference")]
     pub diff: String,
 }
 
-/// How a tool differs.
+/// Kind of drift.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriftKind {
-    /// It was never accepted.
+    /// The tool was never accepted.
     New,
-    /// Its definition is another one.
+    /// The definition differs from the accepted one.
     Changed,
-    /// It was accepted, and is not offered any more.
+    /// The tool was accepted and is no longer listed.
     Gone,
 }
 
-/// What somebody said that a tool can do.
+/// A category override that no longer applies.
 #[derive(Debug, Serialize)]
 pub struct LapsedOverride {
     #[serde(serialize_with = "serialize_optional_category")]
@@ -72,11 +72,11 @@ fn serialize_optional_category<S: Serializer>(category: &Option<Category>, to: S
     category.map(Category::as_str).serialize(to)
 }
 
-/// Both sides of the comparison.
+/// Accepted and listed tools, with the data for comparing them.
 struct DriftComparison<'k> {
     accepted: BTreeMap<&'k str, &'k ToolDefinition>,
     offered: BTreeSet<&'k str>,
-    /// Names that no tool is accepted under.
+    /// Names that cannot be accepted because they are confusable.
     confusable_names: BTreeSet<&'k str>,
     before: BTreeMap<String, ToolCategorization>,
     after: BTreeMap<String, ToolCategorization>,
@@ -84,49 +84,49 @@ struct DriftComparison<'k> {
     context: &'k AdminContext,
 }
 
-/// Everything that is not as it was accepted, by name.
-pub async fn find_drifts(desk: &AdminContext, server: &ServerName, known: &ServerTools) -> Result<Vec<ToolDrift>> {
+/// Returns the drift of all tools of a server.
+pub async fn find_drifts(ctx: &AdminContext, server: &ServerName, known: &ServerTools) -> Result<Vec<ToolDrift>> {
     let accepted: BTreeMap<&str, &ToolDefinition> =
         known.pinned.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition)).collect();
     let offered: BTreeSet<&str> = known.offered.iter().map(|tool| tool.name.as_str()).collect();
     let siblings = accepted.keys().chain(&offered).copied();
-    let sides = DriftComparison {
+    let comparison = DriftComparison {
         confusable_names: confusable_names(offered.iter().copied()),
         before: categorize_accepted_tools(server, known),
         after: categorize_tools(server, siblings, &known.category_overrides, &known.offered),
-        grant_policies: load_grant_policies(desk, server).await?,
+        grant_policies: load_grant_policies(ctx, server).await?,
         accepted,
         offered,
-        context: desk,
+        context: ctx,
     };
-    let differ = known.offered.iter().filter_map(|tool| sides.compare_offered(tool));
-    let gone = sides.accepted.values().filter(|tool| !sides.offered.contains(tool.name.as_str()));
-    Ok(differ.chain(gone.map(|tool| sides.removed_tool(tool))).collect())
+    let differing = known.offered.iter().filter_map(|tool| comparison.compare_offered(tool));
+    let gone = comparison.accepted.values().filter(|tool| !comparison.offered.contains(tool.name.as_str()));
+    Ok(differing.chain(gone.map(|tool| comparison.removed_tool(tool))).collect())
 }
 
 impl DriftComparison<'_> {
     fn compare_offered(&self, tool: &ToolDefinition) -> Option<ToolDrift> {
         let (name, accepted) = (tool.name.as_str(), self.accepted.get(tool.name.as_str()));
-        let what = match accepted {
+        let kind = match accepted {
             Some(accepted) if accepted.fingerprint == tool.fingerprint => return None,
             Some(_) => DriftKind::Changed,
             None => DriftKind::New,
         };
         let (before, after) = (self.before.get(name), self.after.get(name));
         let category = after.map_or(Category::Unknown, ToolCategorization::category);
-        let held = before.is_some_and(|before| before.category_override.is_some());
-        let is_odd = self.confusable_names.contains(name);
+        let was_overridden = before.is_some_and(|before| before.category_override.is_some());
+        let is_confusable = self.confusable_names.contains(name);
         Some(ToolDrift {
             tool: tool.name.clone(),
-            kind: what,
+            kind,
             category: Some(category),
             category_before: before.map(ToolCategorization::category),
             lapsed_override: after
                 .and_then(|after| after.stale_override.as_ref())
-                .filter(|_| held)
+                .filter(|_| was_overridden)
                 .map(LapsedOverride::from),
             fingerprint: Some(tool.fingerprint.clone()),
-            rejection: is_odd.then(|| "its name cannot be read, or looks like another tool's".to_owned()),
+            rejection: is_confusable.then(|| "its name is unreadable or looks like that of another tool".to_owned()),
             reached_by: grants_reaching(&self.grant_policies, name, category, self.context),
             diff: definition_diff(accepted.copied(), Some(tool)),
         })
@@ -149,8 +149,8 @@ impl DriftComparison<'_> {
 }
 
 impl From<&CategoryOverride> for LapsedOverride {
-    fn from(said: &CategoryOverride) -> Self {
-        let CategoryOverride { set_by: said_by, set_at: said_at, reason: why, .. } = said;
-        Self { category: Some(said.category), by: said_by.clone(), at: *said_at, why: why.clone() }
+    fn from(stale: &CategoryOverride) -> Self {
+        let CategoryOverride { set_by, set_at, reason, .. } = stale;
+        Self { category: Some(stale.category), by: set_by.clone(), at: *set_at, why: reason.clone() }
     }
 }

@@ -1,4 +1,4 @@
-//! What a server's accepted tools can do, the riskiest first.
+//! Category and risk level of a server's accepted tools, riskiest first.
 
 use gatelodge_catalogue::{RiskLevel, category_name};
 use gatelodge_gateway::{ToolCategorization, categorize_accepted_tools};
@@ -9,77 +9,81 @@ use serde_json::{Value, json};
 
 use crate::diagnostic_report::escape_for_terminal;
 
-/// One tool, for people.
+/// Risk of one tool.
 #[derive(Debug, Serialize)]
 pub struct ToolRisk {
     pub tool: String,
     #[serde(serialize_with = "serialize_category")]
     pub category: Category,
     pub level: RiskLevel,
-    /// How sure the catalogue is; none where somebody said it, or where the definition cannot be read.
+    /// Confidence of the catalogue; `None` if the category is overridden or the definition cannot be read.
     pub confidence: Option<f64>,
-    /// What it rests on.
+    /// Evidence for the category.
     pub evidence: Vec<String>,
-    /// Who said otherwise, when and why.
+    /// Category override: who set it, when and why.
     #[serde(rename = "said")]
     pub category_override: Option<Value>,
-    /// Who said something of an earlier definition; it does not count.
+    /// Category override of an earlier definition, which does not apply.
     #[serde(rename = "lapsed")]
     pub lapsed_override: Option<Value>,
 }
 
-/// The accepted tools, by level, then by name.
+/// Risks of the accepted tools, sorted by level and name.
 pub fn tool_risks(server: &ServerName, known: &ServerTools) -> Vec<ToolRisk> {
-    let mut risks: Vec<ToolRisk> =
-        categorize_accepted_tools(server, known).into_iter().map(|(tool, class)| tool_risk(tool, class)).collect();
+    let mut risks: Vec<ToolRisk> = categorize_accepted_tools(server, known)
+        .into_iter()
+        .map(|(tool, categorization)| tool_risk(tool, categorization))
+        .collect();
     risks.sort_by(|one, other| other.level.cmp(&one.level).then_with(|| one.tool.cmp(&other.tool)));
     risks
 }
 
-fn tool_risk(tool: String, class: ToolCategorization) -> ToolRisk {
-    let category = class.category();
-    let (judged, confidence, evidence) = match class.classification {
-        Ok(judged) => (judged.category, Some(judged.confidence), judged.evidence),
+fn tool_risk(tool: String, categorization: ToolCategorization) -> ToolRisk {
+    let category = categorization.category();
+    let (classification, confidence, evidence) = match categorization.classification {
+        Ok(classification) => (classification.category, Some(classification.confidence), classification.evidence),
         Err(why) => {
             (Category::Unknown, None, vec![format!("its definition cannot be read: {}", escape_for_terminal(&why))])
         }
     };
-    let said = class.category_override.map(|said| {
-        json!({"by": said.set_by, "at": said.set_at, "why": said.reason, "category": said.category.as_str(),
-            "even_if_changed": said.fingerprint.is_none(), "catalogue": judged.as_str()})
+    let category_override = categorization.category_override.map(|value| {
+        json!({"by": value.set_by, "at": value.set_at, "why": value.reason, "category": value.category.as_str(),
+            "even_if_changed": value.fingerprint.is_none(), "catalogue": classification.as_str()})
     });
-    let lapsed = class.stale_override.map(
-        |said| json!({"by": said.set_by, "at": said.set_at, "why": said.reason, "category": said.category.as_str()}),
+    let lapsed = categorization.stale_override.map(
+        |value| json!({"by": value.set_by, "at": value.set_at, "why": value.reason, "category": value.category.as_str()}),
     );
-    let confidence = confidence.filter(|_| said.is_none());
+    let confidence = confidence.filter(|_| category_override.is_none());
     ToolRisk {
         tool,
         category,
         level: RiskLevel::of(category),
         confidence,
         evidence,
-        category_override: said,
+        category_override,
         lapsed_override: lapsed,
     }
 }
 
 impl ToolRisk {
-    /// As rows of a table.
+    /// Table row.
     pub fn rows(&self) -> Vec<Vec<String>> {
-        let sure = self.confidence.map(|sure| format!("{:.0} %", sure * 100.0)).unwrap_or_default();
-        let text = |said: &Value, member: &str| {
-            escape_for_terminal(said.get(member).and_then(Value::as_str).unwrap_or_default())
+        let confidence = self.confidence.map(|confidence| format!("{:.0} %", confidence * 100.0)).unwrap_or_default();
+        let text = |value: &Value, member: &str| {
+            escape_for_terminal(value.get(member).and_then(Value::as_str).unwrap_or_default())
         };
         let mut because = match &self.category_override {
-            Some(said) => format!("{} says so: {}", text(said, "by"), text(said, "why")),
+            Some(value) => format!("set by {}: {}", text(value, "by"), text(value, "why")),
             None => self.evidence.join("; "),
         };
         if let Some(lapsed) = &self.lapsed_override {
             let (by, category) = (text(lapsed, "by"), text(lapsed, "category"));
-            because.push_str(&format!("; {by} said {category} of an earlier definition, which does not count here"));
+            because.push_str(&format!(
+                "; {by} set the category {category} for an earlier definition, which does not apply here"
+            ));
         }
         let (level, category) = (self.level.as_str().to_owned(), category_name(self.category).to_owned());
-        vec![vec![level, category, sure, escape_for_terminal(&self.tool), because]]
+        vec![vec![level, category, confidence, escape_for_terminal(&self.tool), because]]
     }
 }
 
@@ -93,41 +97,48 @@ mod tests {
 
     use super::*;
 
-    fn known(text: &str, said_of: Option<&str>) -> Vec<ToolRisk> {
+    fn risks_of(text: &str, override_fingerprint: Option<&str>) -> Vec<ToolRisk> {
         let definition = |name: &str, text: &str| PinnedDefinition {
             definition: ToolDefinition { name: name.to_owned(), fingerprint: "f".to_owned(), text: text.to_owned() },
             accepted_at: jiff::Timestamp::UNIX_EPOCH,
             accepted_by: "ada".to_owned(),
         };
         let accepted = vec![definition("get_x", r#"{"name": "get_x"}"#), definition("odd", text)];
-        let said = said_of.map(|said_of| CategoryOverride {
+        let category_override = override_fingerprint.map(|fingerprint| CategoryOverride {
             tool: "odd".to_owned(),
             category: Category::Read,
             reason: "I know it".to_owned(),
-            fingerprint: Some(said_of.to_owned()),
+            fingerprint: Some(fingerprint.to_owned()),
             set_at: jiff::Timestamp::UNIX_EPOCH,
             set_by: "ada".to_owned(),
         });
-        let known =
-            ServerTools { pinned: accepted, offered: Vec::new(), category_overrides: said.into_iter().collect() };
-        tool_risks(&"desk".parse::<ServerName>().expect("a name"), &known)
+        let known = ServerTools {
+            pinned: accepted,
+            offered: Vec::new(),
+            category_overrides: category_override.into_iter().collect(),
+        };
+        tool_risks(&"books".parse::<ServerName>().expect("a name"), &known)
     }
 
     #[test]
-    fn a_definition_that_cannot_be_read_is_listed_as_unknown_with_the_reason() {
+    fn unreadable_definition_is_listed_as_unknown_with_the_reason() {
         for (text, why) in [("no JSON", "cannot be read"), ("[1]", "a tool is an object"), ("{}", "has no `name`")] {
-            let risks = known(text, None);
+            let risks = risks_of(text, None);
             assert_eq!((risks.len(), risks[0].tool.as_str(), risks[0].category), (2, "odd", Category::Unknown));
             assert!(risks[0].confidence.is_none() && risks[0].rows()[0][4].contains(why), "{:?}", risks[0].rows());
         }
     }
 
     #[test]
-    fn what_somebody_says_counts_also_there_and_only_for_the_definition_it_was_said_of() {
-        let said = known("no JSON", Some("f"));
-        assert_eq!((said[1].tool.as_str(), said[1].category), ("odd", Category::Read));
-        let lapsed = known("no JSON", Some("an earlier one"));
+    fn override_applies_to_an_unreadable_definition_and_only_to_its_own() {
+        let overridden = risks_of("no JSON", Some("f"));
+        assert_eq!((overridden[1].tool.as_str(), overridden[1].category), ("odd", Category::Read));
+        let lapsed = risks_of("no JSON", Some("an earlier one"));
         assert_eq!(lapsed[0].category, Category::Unknown);
-        assert!(lapsed[0].rows()[0][4].contains("ada said read of an earlier definition"), "{:?}", lapsed[0].rows());
+        assert!(
+            lapsed[0].rows()[0][4].contains("ada set the category read for an earlier definition"),
+            "{:?}",
+            lapsed[0].rows()
+        );
     }
 }

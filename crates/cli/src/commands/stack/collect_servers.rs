@@ -1,8 +1,8 @@
-//! The servers of clients' configurations, with what the index knows of them.
+//! Collects the servers of clients' configurations and looks them up in the index.
 //!
-//! INVARIANT: of an entry its name leaves this file, its client, its file and line, whether it is switched off, and a
-//! version that is plain numbers: not its command, other arguments, address, variables or headers. A package is named only
-//! as the index spells it.
+//! INVARIANT: only these parts of an entry leave this module: name, client, file and line, whether it is switched off,
+//! and a version that consists of digits and dots. Command, other arguments, URL, variables and headers do not. A package
+//! is named only as the index spells it.
 
 mod package_lookup;
 
@@ -24,48 +24,48 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use package_lookup::{ServerIdentity, look_up_package};
 
-/// Nobody has more servers, and what they add up to is of no use.
+/// Maximum number of servers; a report on more would be of no use.
 const MAX_SERVERS: usize = 1_000;
 
-/// What a file is called of which nobody says whose it is.
+/// Name in place of the client for a file that several clients could read.
 const UNKNOWN_CLIENT: &str = "a file";
 
-/// A server that some clients have.
+/// A server of one or more clients.
 pub struct StackServer {
-    /// Its name in the configuration.
+    /// Name in the configuration.
     pub name: String,
-    /// Who has it.
+    /// Ids of the clients that have it.
     pub clients: Vec<String>,
-    /// The agents that have it switched on.
+    /// Agents that have it switched on.
     agents: Vec<AgentKey>,
-    /// The file it stands in, from the folder that the command runs in; none if it is the user's own.
+    /// Path of its file, relative to the current directory; `None` for the user's own files.
     pub file: Option<String>,
-    /// The line of that file.
+    /// Line in the file.
     pub line: usize,
-    /// The package, as the index has it.
+    /// Package name as the index has it.
     pub package: Option<String>,
     pub source: Option<PackageRegistry>,
-    /// The version that the index has read.
+    /// Version in the index.
     pub version: Option<String>,
-    /// What kind of thing it is.
+    /// Kind of the entry, for the report: a package, a program or a URL.
     pub kind_text: &'static str,
-    /// Whether it is only likely that this package is what starts.
+    /// Whether the package is only guessed.
     pub is_guess: bool,
-    /// Whether the version that starts is the one that the index has read.
+    /// Whether the version that starts is the indexed one.
     pub version_match: VersionComparison,
-    /// The version that starts, where it is plain numbers.
+    /// Version that starts, if it consists of digits and dots.
     pub launched_version: Option<String>,
     /// Whether it is switched off.
     pub is_disabled: bool,
-    /// Its tools; none where nothing is known.
+    /// Tools; `None` if the server is not in the index.
     pub tools: Option<Vec<ToolFacts>>,
-    /// Public cases of the package that it starts.
+    /// Public incidents of the package that it starts.
     pub concerns: Vec<IncidentMatch>,
-    /// By what it is told from others of its name. It stays here.
+    /// Distinguishes it from other servers of the same name. Never printed.
     identity: ServerIdentity,
 }
 
-/// Whose agent has a server: a client's, and of one file for several projects, in which of them.
+/// An agent: a client and, if its file has several projects, one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AgentKey {
     client: &'static str,
@@ -74,41 +74,42 @@ struct AgentKey {
 
 impl AgentKey {
     fn of(client: &'static str, project: Option<usize>) -> Self {
-        // What a project has is read beside what the user has, by the same agent.
+        // The same agent reads the project's file and the user's file.
         Self { client: client.strip_suffix("-project").unwrap_or(client), project }
     }
 
-    /// Whether an agent that sits here has what is there for `other`, too.
+    /// Whether this agent also has the servers of `other`: those of the same client that are for all projects or for the
+    /// same one.
     fn includes(self, other: Self) -> bool {
         self.client == other.client && (other.project.is_none() || other.project == self.project)
     }
 }
 
-/// The agents there are, each by its client and the places of its servers.
+/// All agents, each with its client and the indices of its servers.
 pub fn agent_servers(entries: &[StackServer]) -> Vec<(&'static str, Vec<usize>)> {
-    let mut seats: Vec<AgentKey> = Vec::new();
-    for seat in entries.iter().flat_map(|entry| &entry.agents) {
-        if !seats.contains(seat) {
-            seats.push(*seat);
+    let mut agents: Vec<AgentKey> = Vec::new();
+    for agent in entries.iter().flat_map(|entry| &entry.agents) {
+        if !agents.contains(agent) {
+            agents.push(*agent);
         }
     }
-    let servers = |seat: &AgentKey| {
+    let servers = |agent: &AgentKey| {
         let own = entries.iter().enumerate();
-        own.filter(|(_, entry)| entry.agents.iter().any(|other| seat.includes(*other))).map(|(at, _)| at).collect()
+        own.filter(|(_, entry)| entry.agents.iter().any(|other| agent.includes(*other))).map(|(at, _)| at).collect()
     };
-    seats.iter().map(|seat| (seat.client, servers(seat))).collect()
+    agents.iter().map(|agent| (agent.client, servers(agent))).collect()
 }
 
-/// Where an entry was found.
+/// Location of an entry.
 struct EntrySource<'s> {
-    /// Whose it is, by a client's word.
+    /// Id of the client.
     client: &'static str,
     project: Option<usize>,
     file: Option<&'s str>,
     line: usize,
 }
 
-/// All servers, and what could not be read.
+/// Collects all servers. Returns them with messages about files that could not be read.
 pub fn collect_servers(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<StackServer>, Vec<String>)> {
     let client = match &args.client {
         Some(id) => Some(client_config::find_client(id).ok_or_else(|| {
@@ -120,52 +121,52 @@ pub fn collect_servers(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<St
     if let Some(path) = &args.file {
         return Ok((collect_from_file(path, client, wants_lines(args), index)?, Vec::new()));
     }
-    let asked: Vec<&'static ClientProfile> = client.map_or_else(|| ALL.iter().collect(), |client| vec![client]);
+    let clients: Vec<&'static ClientProfile> = client.map_or_else(|| ALL.iter().collect(), |client| vec![client]);
     for (option, folder) in [("--home", &args.home), ("--project", &args.project)] {
         if let Some(folder) = folder.as_deref().filter(|folder| !folder.is_dir()) {
-            let what = format!("there is no folder `{}`, which `{option}` names", folder.display());
+            let what = format!("there is no folder `{}` (`{option}`)", folder.display());
             return Err(UsageError(what).into());
         }
     }
     let home = home_directory(args.home.as_deref())?;
-    let places = user_directories(home.clone(), args.project.as_deref())?;
+    let directories = user_directories(home.clone(), args.project.as_deref())?;
     let project = args.project.as_deref().map(std::path::absolute).transpose()?;
-    let scan = scan_all_projects(&places, &asked);
+    let scan = scan_all_projects(&directories, &clients);
     check_count(scan.servers.len())?;
     let mut entries = Vec::new();
     let lines = if wants_lines(args) { entry_lines(&scan) } else { HashMap::new() };
     let here = project.as_ref().map(|project| project.display().to_string());
     let mut folders: Vec<&str> = here.as_deref().into_iter().collect();
-    for seen in &scan.servers {
-        let spot = &seen.location;
-        let own = lines.get(&(&spot.file, &spot.servers_path));
-        let line = own.and_then(|own| own.get(&seen.named_entry.name)).copied().unwrap_or(1);
-        let is_of_project = project.as_ref().is_some_and(|project| spot.file.starts_with(project));
-        let file = if is_of_project { report_path::path_below_current_directory(&spot.file) } else { None };
-        let folder = spot.project_folder().or(here.as_deref().filter(|_| is_of_project));
+    for scanned in &scan.servers {
+        let location = &scanned.location;
+        let own = lines.get(&(&location.file, &location.servers_path));
+        let line = own.and_then(|own| own.get(&scanned.named_entry.name)).copied().unwrap_or(1);
+        let is_of_project = project.as_ref().is_some_and(|project| location.file.starts_with(project));
+        let file = if is_of_project { report_path::path_below_current_directory(&location.file) } else { None };
+        let folder = location.project_folder().or(here.as_deref().filter(|_| is_of_project));
         let project = folder.map(|folder| project_index(folder, &mut folders));
-        let spotted = EntrySource { client: spot.client.id, project, file: file.as_deref(), line };
-        add_server(&mut entries, &seen.named_entry, &spotted, index);
+        let source = EntrySource { client: location.client.id, project, file: file.as_deref(), line };
+        add_server(&mut entries, &scanned.named_entry, &source, index);
     }
-    let told = |own: &ClientConfigProblem| {
-        let mut spots = asked.iter().flat_map(|client| places.config_locations(client));
-        let spot = spots.find(|spot| spot.file.display().to_string() == own.subject);
-        let subject = spot.map(|spot| {
-            let path = client_file_name(&spot);
-            let root = if spot.file == home.0.join(path) { "~/" } else { "" };
-            format!("{} (`{root}{path}`)", spot.client.id)
+    let problem_text = |own: &ClientConfigProblem| {
+        let mut locations = clients.iter().flat_map(|client| directories.config_locations(client));
+        let location = locations.find(|location| location.file.display().to_string() == own.subject);
+        let subject = location.map(|location| {
+            let path = client_file_name(&location);
+            let root = if location.file == home.0.join(path) { "~/" } else { "" };
+            format!("{} (`{root}{path}`)", location.client.id)
         });
         format!("{}: {}", subject.unwrap_or_else(|| "a file of a client".to_owned()), own.message)
     };
-    Ok((entries, scan.problems.iter().map(told).collect()))
+    Ok((entries, scan.problems.iter().map(problem_text).collect()))
 }
 
-/// The lines of all entries, by their files and places. Each file is read once.
+/// Lines of all entries, by file and path in the file. Parses each file once.
 fn entry_lines(scan: &ClientScan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<String, usize>> {
     let mut roots: HashMap<&PathBuf, Vec<&Vec<String>>> = HashMap::new();
-    for ClientConfigLocation { file, servers_path: root, .. } in scan.servers.iter().map(|seen| &seen.location) {
+    for ClientConfigLocation { file, servers_path: root, .. } in scan.servers.iter().map(|scanned| &scanned.location) {
         let own = roots.entry(file).or_default();
-        // Those of one place come one after another.
+        // Entries of one path are adjacent.
         if own.last() != Some(&root) {
             own.push(root);
         }
@@ -179,7 +180,7 @@ fn entry_lines(scan: &ClientScan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<S
     all
 }
 
-/// The number of a folder among those that were met.
+/// Index of a folder in `folders`, adding it if it is new.
 fn project_index<'s>(folder: &'s str, folders: &mut Vec<&'s str>) -> usize {
     folders.iter().position(|known| *known == folder).unwrap_or_else(|| {
         folders.push(folder);
@@ -187,22 +188,22 @@ fn project_index<'s>(folder: &'s str, folders: &mut Vec<&'s str>) -> usize {
     })
 }
 
-/// A file as its client calls it. Where it is on this machine is nobody's business.
-fn client_file_name(spot: &ClientConfigLocation) -> &'static str {
-    let place = spot.client.config_paths.iter().find(|place| spot.file.ends_with(place.path));
+/// Name of a file as the client documents it. The full path on this machine must not be printed.
+fn client_file_name(location: &ClientConfigLocation) -> &'static str {
+    let place = location.client.config_paths.iter().find(|place| location.file.ends_with(place.path));
     place.map_or("", |place| place.path)
 }
 
-/// Refuses more than anybody has, before they are looked up.
+/// Refuses more than [`MAX_SERVERS`] before they are looked up.
 fn check_count(count: usize) -> Result<()> {
     if count > MAX_SERVERS {
-        let why = format!("there are more than {MAX_SERVERS} servers; look at one file or client at a time");
+        let why = format!("there are more than {MAX_SERVERS} servers; report on one file or client at a time");
         return Err(ExitError(CommandExitCode::Findings, why).into());
     }
     Ok(())
 }
 
-/// Finding lines reads a file once more, and only one report has them.
+/// Whether line numbers are needed: finding them parses each file again, and only SARIF has them.
 fn wants_lines(args: &StackArgs) -> bool {
     args.format == Some(StackFormat::Sarif)
 }
@@ -214,13 +215,13 @@ fn collect_from_file(
     index: &PackageIndex,
 ) -> Result<Vec<StackServer>> {
     if let Some(client) = client.filter(|client| client.config_paths.is_empty()) {
-        return Err(UsageError(format!("`{}` has no file that could be looked at", client.id)).into());
+        return Err(UsageError(format!("`{}` has no configuration file", client.id)).into());
     }
-    let told = |why: String| ExitError(CommandExitCode::Findings, format!("`{}`: {why}", path.display()));
-    let held = FileSnapshot::read(path).map_err(|trouble| told(trouble.0))?;
-    let bytes = held.bytes().ok_or_else(|| UsageError(format!("there is no file `{}`", path.display())))?;
+    let file_error = |why: String| ExitError(CommandExitCode::Findings, format!("`{}`: {why}", path.display()));
+    let snapshot = FileSnapshot::read(path).map_err(|error| file_error(error.0))?;
+    let bytes = snapshot.bytes().ok_or_else(|| UsageError(format!("there is no file `{}`", path.display())))?;
     if bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii().is_empty() {
-        return Err(told("it is empty".to_owned()).into());
+        return Err(file_error("it is empty".to_owned()).into());
     }
     let file = report_path::report_path(path);
     let readers = candidate_clients(client, path);
@@ -238,8 +239,8 @@ fn collect_from_file(
         count += found.iter().map(Vec::len).sum::<usize>();
         check_count(count)?;
         let all = if lines { document.entry_lines(&roots) } else { vec![HashMap::new(); roots.len()] };
-        let is_alone = readers.iter().all(|(other, _)| own.id == other.id || !has_same_location(own, other));
-        let is_known = *is_named || is_alone || roots.iter().any(|root| is_project_root(root));
+        let is_unique = readers.iter().all(|(other, _)| own.id == other.id || !has_same_location(own, other));
+        let is_known = *is_named || is_unique || roots.iter().any(|root| is_project_root(root));
         let client = if is_known { own.id } else { UNKNOWN_CLIENT };
         for ((root, found), lines) in roots.into_iter().zip(found).zip(all) {
             let project = is_project_root(&root).then_some(known.len());
@@ -254,25 +255,30 @@ fn collect_from_file(
     let is_read = documents.values().any(Result::is_ok);
     match documents.into_values().find_map(Result::err) {
         _ if !known.is_empty() => Ok(entries),
-        Some(why) if !is_read => Err(told(why).into()),
+        Some(why) if !is_read => Err(file_error(why).into()),
         _ => match client {
-            Some(client) => find_misplaced_servers(client, bytes).map_or(Ok(entries), |why| Err(told(why).into())),
-            None => Err(told("no form of a client is known here; name it with `--client`".to_owned()).into()),
+            Some(client) => {
+                find_misplaced_servers(client, bytes).map_or(Ok(entries), |why| Err(file_error(why).into()))
+            }
+            None => Err(file_error(
+                "it does not have the format of a known client; name the client with `--client`".to_owned(),
+            )
+            .into()),
         },
     }
 }
 
-/// Whether a place in a file is one of Claude Code's for a folder; no other client has any.
+/// Whether a path in a file is that of a Claude Code project; no other client has projects in its file.
 fn is_project_root(root: &[String]) -> bool {
     root.first().map(String::as_str) == Some(CLAUDE_PROJECTS_KEY)
 }
 
-/// That the servers of a file are where other clients have them than the one that was named.
+/// Error message if the file has its servers where another client than the named one has them.
 fn find_misplaced_servers(client: &ClientProfile, bytes: &[u8]) -> Option<String> {
     let all: Vec<(&ClientProfile, bool)> =
         ALL.iter().filter(|own| !own.config_paths.is_empty()).map(|own| (own, false)).collect();
     let documents = parse_documents(&all, bytes);
-    // What has the name of such a place alone may be a setting.
+    // Requires an entry, because a member with the right name alone may be some other setting.
     let has_some = |own: &ClientProfile| {
         let Some(Ok(document)) = documents.get(&own.format) else { return false };
         let roots = document.servers_paths(own);
@@ -280,11 +286,11 @@ fn find_misplaced_servers(client: &ClientProfile, bytes: &[u8]) -> Option<String
     };
     let mut others = all.iter().filter(|(own, _)| has_some(own)).map(|(own, _)| own.id);
     let first = others.next()?;
-    let whose = if others.next().is_some() { format!("{first} and others have") } else { format!("{first} has") };
-    Some(format!("its servers are not where {} has them, but where {whose} them; name another `--client`", client.id))
+    let owner = if others.next().is_some() { format!("{first} and others have") } else { format!("{first} has") };
+    Some(format!("its servers are not where {} has them, but where {owner} them; name another `--client`", client.id))
 }
 
-/// A file in each language that it may be in, read once.
+/// Parses a file in each format that the clients use, once for each format.
 fn parse_documents(
     readers: &[(&ClientProfile, bool)],
     bytes: &[u8],
@@ -293,8 +299,8 @@ fn parse_documents(
     formats.into_iter().map(|format| (format, ClientConfigDocument::read(format, bytes))).collect()
 }
 
-/// The clients that may read a file, and whether it is theirs by its name. A form is known by where its servers stand, so
-/// all count that have one; which of several that have the same reads the file, nobody says.
+/// Clients that may read a file, each with whether the file has the client's name. The path of the servers in the file
+/// identifies the client; if several clients use the same path, which of them reads the file is not known.
 fn candidate_clients(client: Option<&'static ClientProfile>, path: &Path) -> Vec<(&'static ClientProfile, bool)> {
     if let Some(client) = client {
         return vec![(client, true)];
@@ -309,19 +315,19 @@ fn candidate_clients(client: Option<&'static ClientProfile>, path: &Path) -> Vec
     readers
 }
 
-/// Whether a file has the name of a client's own, in whichever folder, and no other client calls its own so.
+/// Whether a file in any folder has a name that only this client uses.
 fn is_unique_file_name(client: &ClientProfile, place: &ClientConfigPath, path: &Path) -> bool {
     let last = |place: &ClientConfigPath| place.path.rsplit('/').next().unwrap_or_default();
     let mut others = ALL.iter().filter(|other| other.id != client.id).flat_map(|other| other.config_paths);
     path.ends_with(last(place)) && others.all(|other| last(other) != last(place))
 }
 
-/// Whether two clients have their servers at the same place.
+/// Whether two clients have their servers at the same path in the same format.
 fn has_same_location(one: &ClientProfile, other: &ClientProfile) -> bool {
     one.format == other.format && one.servers_path == other.servers_path
 }
 
-/// Whether a file can be in a client's language, by its name.
+/// Whether the file's extension fits a client's format.
 fn has_matching_extension(client: &ClientProfile, path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     client.config_paths.iter().any(|place| {
@@ -330,16 +336,16 @@ fn has_matching_extension(client: &ClientProfile, path: &Path) -> bool {
     }) || extension.is_empty()
 }
 
-/// Adds a server; one that several clients have is there once, unless what they have under its name differs.
+/// Adds a server. Servers with the same name and identity are merged, with the ids of all their clients.
 fn add_server(
     entries: &mut Vec<StackServer>,
     found: &NamedServerEntry,
-    spotted: &EntrySource<'_>,
+    source: &EntrySource<'_>,
     index: &PackageIndex,
 ) {
     let known = look_up_package(found, index);
-    let (name, client) = (escape_for_terminal(&found.name), spotted.client);
-    let seat = (!found.is_disabled).then(|| AgentKey::of(spotted.client, spotted.project));
+    let (name, client) = (escape_for_terminal(&found.name), source.client);
+    let agent = (!found.is_disabled).then(|| AgentKey::of(source.client, source.project));
     let is_same = |own: &&mut StackServer| {
         own.name == name
             && own.is_disabled == found.is_disabled
@@ -350,15 +356,15 @@ fn add_server(
         if !own.clients.iter().any(|known| known == client) {
             own.clients.push(client.to_owned());
         }
-        own.agents.extend(seat.filter(|seat| !own.agents.contains(seat)));
+        own.agents.extend(agent.filter(|agent| !own.agents.contains(agent)));
         return;
     }
     entries.push(StackServer {
         name,
         clients: vec![client.to_owned()],
-        agents: seat.into_iter().collect(),
-        file: spotted.file.map(str::to_owned),
-        line: spotted.line,
+        agents: agent.into_iter().collect(),
+        file: source.file.map(str::to_owned),
+        line: source.line,
         package: known.server.map(|server| escape_for_terminal(server.package())),
         source: known.server.map(|server| server.source()),
         version: known.server.map(|server| escape_for_terminal(server.version())),

@@ -1,16 +1,16 @@
-//! The report for a pull request.
+//! Markdown report, for pull requests.
 
 use gatelodge_catalogue::{RiskLevel, escape_for_display, escaped_html_code as code};
 
 use super::{StackReport, server_policy, summary_text, version_note};
 
-/// More tools of one server are counted.
+/// Maximum number of tools listed for one server; more are only counted.
 const MAX_LISTED_TOOLS: usize = 8;
 
-pub fn markdown_report(told: &StackReport) -> String {
-    let mut out = format!("## MCP servers of this configuration\n\n{}\n\n", summary_text(told));
-    out.push_str("| server | level | grade | known as | to do | tools to look at |\n|---|---|---|---|---|---|\n");
-    for (entry, member) in told.servers.iter().zip(&told.members) {
+pub fn markdown_report(report: &StackReport) -> String {
+    let mut out = format!("## MCP servers of this configuration\n\n{}\n\n", summary_text(report));
+    out.push_str("| server | level | grade | package | verdict | risky tools |\n|---|---|---|---|---|---|\n");
+    for (entry, member) in report.servers.iter().zip(&report.members) {
         let grade = member.grade().map_or("?".to_owned(), |grade| grade.letter.to_string());
         let package = entry.package.as_deref().unwrap_or("not in the index");
         let likely = if entry.is_guess { "perhaps " } else { "" };
@@ -32,22 +32,23 @@ pub fn markdown_report(told: &StackReport) -> String {
             names.join(", ")
         ));
     }
-    if !told.unread.is_empty() {
-        out.push_str("\n### Not read\n\nWhat these files have is not counted:\n\n");
-        told.unread.iter().for_each(|unread| out.push_str(&format!("- {}\n", code(unread))));
+    if !report.unread.is_empty() {
+        out.push_str("\n### Not read\n\nThese files could not be read and are not counted:\n\n");
+        report.unread.iter().for_each(|unread| out.push_str(&format!("- {}\n", code(unread))));
     }
-    if !told.leaks.is_empty() {
-        out.push_str("\n### Together they leak\n\nPrivate data, text of strangers and a way out:\n\n");
-        for leak in &told.leaks {
-            let names: Vec<String> = told.leak_names(leak).into_iter().map(code).collect();
+    if !report.leaks.is_empty() {
+        out.push_str("\n### Together they leak\n\nPrivate data, untrusted text and a channel to send data out:\n\n");
+        for leak in &report.leaks {
+            let names: Vec<String> = report.leak_names(leak).into_iter().map(code).collect();
             out.push_str(&format!("- {} ({})\n", names.join(" + "), leak.client));
         }
     }
-    let cases: Vec<String> = told.public_cases().map(|(name, says)| format!("- {}: {says}\n", code(name))).collect();
+    let cases: Vec<String> =
+        report.public_cases().map(|(name, message)| format!("- {}: {message}\n", code(name))).collect();
     if !cases.is_empty() {
         out.push_str(&format!("\n### Public cases\n\n{}", cases.concat()));
     }
-    for entry in &told.servers {
+    for entry in &report.servers {
         if let Some(policy) = server_policy(entry) {
             let name = code(&entry.name);
             out.push_str(&format!(
@@ -55,6 +56,9 @@ pub fn markdown_report(told: &StackReport) -> String {
             ));
         }
     }
-    out.push_str(&format!("\n<sub>Index of {}. It judges what tools could do, not who wrote them.</sub>\n", told.date));
+    out.push_str(&format!(
+        "\n<sub>Index from {}. It rates what tools could do, not who wrote them.</sub>\n",
+        report.date
+    ));
     out
 }

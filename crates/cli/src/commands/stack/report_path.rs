@@ -1,29 +1,28 @@
-//! Files as a report names them: from the folder that the command runs in. Where that is on this machine is nobody's
-//! business.
+//! Paths of files in a report: relative to the current directory, so that the report does not reveal where that is.
 
 use std::path::{Component, Path};
 
-/// A file that was named: as it is reached from here, or by its name alone where it is elsewhere.
+/// Relative path of a named file, or its name alone if it is not below the current directory.
 pub fn report_path(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     path_below_current_directory(path).unwrap_or_else(|| relative_uri(Path::new(name)))
 }
 
-/// A file below the folder that the command runs in; none if it is elsewhere.
+/// Path relative to the current directory. Returns `None` if the file is elsewhere.
 pub fn path_below_current_directory(path: &Path) -> Option<String> {
     let here = std::env::current_dir().ok()?.canonicalize().ok()?;
-    // From the root, the way to a file is all of its path.
+    // Relative to the root directory, the path would be the full path.
     here.parent()?;
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     if path.components().all(is_plain) {
         return Some(relative_uri(path));
     }
-    // A link is where it stands, not where it leads.
+    // The folder is resolved, but a link is reported at its own location, not at its target.
     let folder = path.parent()?.canonicalize().ok()?;
     Some(relative_uri(&folder.strip_prefix(here).ok()?.join(path.file_name()?)))
 }
 
-/// A path as an address that is relative.
+/// Converts a path to a relative URI.
 fn relative_uri(path: &Path) -> String {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(part) => Some(percent_encode(&part.to_string_lossy())),
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_named_from_here_and_never_from_the_root() {
+    fn path_is_relative_to_the_current_directory_and_never_absolute() {
         let here = std::env::current_dir().expect("a folder");
         assert_eq!(report_path(Path::new("./sub/.mcp.json")), "sub/.mcp.json");
         assert_eq!(report_path(&here.join("src/.mcp.json")), "src/.mcp.json");

@@ -1,4 +1,4 @@
-//! The report for code scanning, as SARIF 2.1.0.
+//! SARIF 2.1.0 report, for code scanning.
 
 use gatelodge_catalogue::{RiskLevel, category_name};
 use gatelodge_policy::Category;
@@ -8,26 +8,28 @@ use super::StackReport;
 use super::collect_servers::StackServer;
 use crate::diagnostic_report::escape_for_terminal;
 
-pub fn sarif_report(told: &StackReport) -> Value {
+pub fn sarif_report(report: &StackReport) -> Value {
     let mut results = Vec::new();
-    for entry in told.servers.iter().filter(|entry| !entry.is_disabled) {
+    for entry in report.servers.iter().filter(|entry| !entry.is_disabled) {
         let name = escape_markdown(&entry.name);
         for concern in entry.concerns.iter().filter(|concern| concern.is_affected) {
-            let text = format!("Of the server `{name}`: {}.", escape_markdown(&concern.message));
+            let text = format!("The server `{name}`: {}.", escape_markdown(&concern.message));
             results.push(sarif_result("public-case", "error", &text, entry, ""));
         }
         let Some(tools) = &entry.tools else {
-            let text = format!("The server `{name}` is not in the index: ask first. `gatelodge scan` looks at it.");
+            let text = format!("The server `{name}` is not in the index: ask first. Check it with `gatelodge scan`.");
             results.push(sarif_result("unknown-server", "warning", &text, entry, ""));
             continue;
         };
         if entry.is_guess {
-            let text =
-                format!("What the server `{name}` starts is only a guess: ask first. `gatelodge scan` looks at it.");
+            let text = format!(
+                "The package of the server `{name}` is only guessed: ask first. Check it with `gatelodge scan`."
+            );
             results.push(sarif_result("unknown-server", "warning", &text, entry, ""));
         }
         if let Some(why) = entry.version_concern() {
-            let text = format!("The server `{name}` may have other tools than are known: {}.", escape_markdown(&why));
+            let text =
+                format!("The server `{name}` may have different tools than the index: {}.", escape_markdown(&why));
             results.push(sarif_result("unread-version", "note", &text, entry, ""));
         }
         for tool in tools.iter().filter(|tool| RiskLevel::of(tool.category) >= RiskLevel::High) {
@@ -43,18 +45,18 @@ pub fn sarif_report(told: &StackReport) -> Value {
             results.push(sarif_result(rule_id(tool.category), kind, &text, entry, &escape_for_terminal(&tool.name)));
         }
     }
-    for leak in &told.leaks {
-        let names = told.leak_names(leak).join(", ");
+    for leak in &report.leaks {
+        let names = report.leak_names(leak).join(", ");
         let text = format!(
-            "Together these servers of {} read private data, take in text of strangers, and can send: {}.",
+            "Together these servers of {} read private data, take in untrusted text, and can send data out: {}.",
             leak.client,
             escape_markdown(&names)
         );
-        let first = leak.servers.first().and_then(|at| told.servers.get(*at));
+        let first = leak.servers.first().and_then(|at| report.servers.get(*at));
         results.extend(first.map(|entry| sarif_result("lethal-trifecta", "error", &text, entry, &names)));
     }
     let unread =
-        told.unread.iter().map(|unread| json!({"level": "error", "message": {"text": escape_markdown(unread)}}));
+        report.unread.iter().map(|unread| json!({"level": "error", "message": {"text": escape_markdown(unread)}}));
     let unread: Vec<Value> = unread.collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -62,12 +64,12 @@ pub fn sarif_report(told: &StackReport) -> Value {
         "runs": [{
             "tool": {"driver": {"name": "gatelodge stack", "version": env!("CARGO_PKG_VERSION"), "rules": rule_definitions()}},
             "results": results,
-            "invocations": [{"executionSuccessful": told.unread.is_empty(), "toolExecutionNotifications": unread}],
+            "invocations": [{"executionSuccessful": report.unread.is_empty(), "toolExecutionNotifications": unread}],
         }],
     })
 }
 
-/// A foreign name as text: brackets would make a link of it.
+/// Escapes a foreign name: SARIF viewers would turn brackets into a link.
 fn escape_markdown(name: &str) -> String {
     name.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]")
 }
@@ -82,25 +84,25 @@ fn rule_id(category: Category) -> &'static str {
 }
 
 fn rule_definitions() -> Value {
-    let rule = |id: &str, says: &str| json!({"id": id, "shortDescription": {"text": says}});
+    let rule = |id: &str, description: &str| json!({"id": id, "shortDescription": {"text": description}});
     json!([
-        rule("destructive-tool", "A tool takes something away for good."),
+        rule("destructive-tool", "A tool deletes or destroys something irreversibly."),
         rule("financial-tool", "A tool commits money."),
-        rule("execute-tool", "A tool runs something by what a call says."),
-        rule("unknown-tool", "What a tool does cannot be told."),
-        rule("unknown-server", "Nothing is known of a server for certain."),
-        rule("unread-version", "The index has read another version than the one that starts."),
+        rule("execute-tool", "A tool runs code or commands from its arguments."),
+        rule("unknown-tool", "What a tool does is not known."),
+        rule("unknown-server", "The tools of a server are not known for certain."),
+        rule("unread-version", "The indexed version differs from the one that starts."),
         rule(
             "public-case",
-            "The package was part of a public case, in the version that starts or one that nobody can tell."
+            "A public incident affects the package, in the version that starts or in an unknown version."
         ),
-        rule("lethal-trifecta", "Servers together have private data, text of strangers, and a way out."),
+        rule("lethal-trifecta", "Servers together have private data, untrusted text and a channel to send data out."),
     ])
 }
 
-/// A finding about a server, and about what of it: a tool, or the servers beside it.
+/// A SARIF result about a server; `of` names the tool, or the servers of a combination.
 fn sarif_result(rule: &str, level: &str, text: &str, entry: &StackServer, of: &str) -> Value {
-    // One finding stays the same finding, whatever else is told of it and however the list around it changes.
+    // The fingerprint must not change with the message text or with other results.
     let print = format!("{rule}/{}/{of}", entry.name);
     let mut result = json!({
         "ruleId": rule, "level": level, "message": {"text": text}, "partialFingerprints": {"gatelodge/v1": print},

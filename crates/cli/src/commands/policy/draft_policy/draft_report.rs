@@ -1,53 +1,57 @@
-//! What is said beside a draft.
+//! Notes and left-out calls that are printed with a draft.
 
 use gatelodge_policy::DraftPolicy;
 use serde_json::{Value, json};
 
 use super::grant_usage::{GrantUsage, ServerUsage, UsageQuery};
 use crate::cli::DraftPolicyArgs;
-use crate::diagnostic_report::escape_for_terminal;
+use crate::commands::time_text::time_text;
+use crate::diagnostic_report::{count_noun, escape_for_terminal};
 
-/// More lines than this are counted, not shown.
+/// Maximum number of printed lines; the rest are counted.
 const MAX_PRINTED_LINES: usize = 20;
 
-/// What has to be known before a draft is believed.
-pub fn draft_notes(gathered: &GrantUsage, wanted: &UsageQuery<'_>) -> Vec<String> {
+/// Notes that limit how far a draft can be trusted.
+pub fn draft_notes(usage: &GrantUsage, query: &UsageQuery<'_>, json: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    let oldest = gathered.oldest.filter(|oldest| wanted.since.is_none_or(|since| since < *oldest));
-    if let Some(oldest) = oldest.filter(|_| gathered.pruned_rows > 0) {
-        let removed = gathered.pruned_rows;
-        notes.push(format!("the log was pruned of {removed} rows: what was done before {oldest} is not in the draft"));
+    let oldest = usage.oldest.filter(|oldest| query.since.is_none_or(|since| since < *oldest));
+    if let Some(oldest) = oldest.filter(|_| usage.pruned_rows > 0) {
+        let removed = count_noun(usage.pruned_rows as usize, "row");
+        let oldest = time_text(oldest, json);
+        notes.push(format!("the log was pruned ({removed}): calls before {oldest} are not in the draft"));
     }
-    if gathered.grants.len() > 1 {
-        let ids: Vec<String> = gathered.grants.iter().map(|id| format!("`{}`", escape_for_terminal(id))).collect();
-        let grant = escape_for_terminal(wanted.grant);
-        notes
-            .push(format!("several grants are called `{grant}`; all count, or name one by its id: {}", ids.join(", ")));
+    if usage.grants.len() > 1 {
+        let ids: Vec<String> = usage.grants.iter().map(|id| format!("`{}`", escape_for_terminal(id))).collect();
+        let grant = escape_for_terminal(query.grant);
+        notes.push(format!(
+            "several grants have the label `{grant}`; all are included, or name one by its id: {}",
+            ids.join(", ")
+        ));
     }
-    for (server, found) in &gathered.servers {
-        for tool in &found.unaccepted {
+    for (server, server_usage) in &usage.servers {
+        for tool in &server_usage.unaccepted {
             let tool = escape_for_terminal(tool);
             notes.push(format!(
-                "nobody accepted the definition of `{tool}` as it is: no policy lets it pass before; see `gatelodge server diff {server}`"
+                "the current definition of `{tool}` is not accepted, so no policy allows it yet; see `gatelodge server diff {server}`"
             ));
         }
     }
     notes
 }
 
-/// What was not sent, of all servers.
-pub fn unsent_lines(gathered: &GrantUsage) -> Vec<String> {
-    truncate_lines(gathered.servers.values().flat_map(exclusion_lines).collect())
+/// Calls that were not sent, for all servers.
+pub fn unsent_lines(usage: &GrantUsage) -> Vec<String> {
+    truncate_lines(usage.servers.values().flat_map(exclusion_lines).collect())
 }
 
-/// What the draft does not cover, and why.
-pub fn excluded_lines(found: &ServerUsage, drafted: &DraftPolicy) -> Vec<String> {
+/// Calls that the draft does not cover, with the reason.
+pub fn excluded_lines(server_usage: &ServerUsage, drafted: &DraftPolicy) -> Vec<String> {
     let of_draft = drafted.uncovered.iter().map(|left| exclusion_line(&left.description, left.calls, left.reason));
-    truncate_lines(exclusion_lines(found).chain(of_draft).collect())
+    truncate_lines(exclusion_lines(server_usage).chain(of_draft).collect())
 }
 
-fn exclusion_lines(found: &ServerUsage) -> impl Iterator<Item = String> {
-    found.left_out.iter().map(|((what, why), count)| exclusion_line(what, *count, why))
+fn exclusion_lines(server_usage: &ServerUsage) -> impl Iterator<Item = String> {
+    server_usage.left_out.iter().map(|((what, why), count)| exclusion_line(what, *count, why))
 }
 
 fn exclusion_line(what: &str, count: u64, why: &str) -> String {
@@ -58,7 +62,7 @@ fn truncate_lines(mut lines: Vec<String>) -> Vec<String> {
     let rest = lines.len().saturating_sub(MAX_PRINTED_LINES);
     if rest > 0 {
         lines.truncate(MAX_PRINTED_LINES);
-        lines.push(format!("and {rest} more; `--json` names all"));
+        lines.push(format!("and {rest} more; `--json` lists all"));
     }
     lines
 }
@@ -67,11 +71,11 @@ pub fn call_count_text(count: u64) -> String {
     if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
 }
 
-/// Everything, for programs.
+/// Draft with usage, left-out calls and notes, for `--json`.
 pub fn draft_json(
     args: &DraftPolicyArgs,
     server: &str,
-    found: &ServerUsage,
+    server_usage: &ServerUsage,
     drafted: &DraftPolicy,
     notes: &[String],
 ) -> Value {
@@ -91,11 +95,12 @@ pub fn draft_json(
             })
         })
         .collect();
-    let of_log = found.left_out.iter().map(|((what, why), calls)| json!({"what": what, "calls": calls, "why": why}));
+    let of_log =
+        server_usage.left_out.iter().map(|((what, why), calls)| json!({"what": what, "calls": calls, "why": why}));
     let of_draft =
         drafted.uncovered.iter().map(|left| json!({"what": left.description, "calls": left.calls, "why": left.reason}));
     json!({
-        "grant": args.grant, "server": server, "policy": drafted.policy, "calls": found.sent, "used": used,
+        "grant": args.grant, "server": server, "policy": drafted.policy, "calls": server_usage.sent, "used": used,
         "left_out": of_log.chain(of_draft).collect::<Vec<_>>(), "notes": notes,
     })
 }

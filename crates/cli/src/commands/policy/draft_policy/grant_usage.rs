@@ -1,4 +1,4 @@
-//! Finding what a grant did: the log is read once, from its end, a page at a time.
+//! Collects the logged calls of a grant. Reads the log once, backwards from its end, one page at a time.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -8,12 +8,12 @@ use gatelodge_policy::{ClientRequest, DraftBuilder, ObservedCall, is_always_allo
 use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, Ledger, RecordKind};
 use jiff::Timestamp;
 
-/// How many rows are read at a time.
+/// Rows per read.
 const PAGE_ROWS: usize = 500;
-/// A name of so many characters was cut by the log, which ends it with a `…`.
+/// Length of a name that the log truncated; it then ends with `…`.
 const TRUNCATED_NAME_CHARS: usize = 513;
 
-/// Whose calls are wanted.
+/// Filter for the calls.
 #[derive(Debug)]
 pub struct UsageQuery<'a> {
     /// The grant's label or id.
@@ -22,56 +22,56 @@ pub struct UsageQuery<'a> {
     pub since: Option<Timestamp>,
 }
 
-/// What the log says of a grant.
+/// Logged calls of a grant.
 #[derive(Debug, Default)]
 pub struct GrantUsage {
-    /// By server, of those that are wanted.
+    /// Usage by server, for the servers and times of the query.
     pub servers: BTreeMap<String, ServerUsage>,
-    /// All servers that the grant called, at any time.
+    /// All servers that the grant ever called.
     pub called_servers: BTreeSet<String>,
-    /// The ids of the grants; several may have had one label.
+    /// Ids of the grants; several may have had the same label.
     pub grants: BTreeSet<String>,
-    /// Whether any row is of the grant.
+    /// Whether the log has any row of the grant.
     pub has_rows: bool,
-    /// The time of the oldest row that is kept, of anybody.
+    /// Time of the oldest row in the log, of any grant.
     pub oldest: Option<Timestamp>,
-    /// How many rows were removed from the log.
+    /// Number of rows that were pruned from the log.
     pub pruned_rows: u64,
 }
 
-/// What was found of one server.
+/// Logged calls of a grant to one server.
 #[derive(Debug, Default)]
 pub struct ServerUsage {
     pub draft: DraftBuilder,
-    /// How many calls were sent.
+    /// Number of calls that were sent.
     pub sent: u64,
-    /// What was not sent, or led nowhere: what it was, why, and how often.
+    /// Number of calls that were refused, not sent or unusable, by description and reason.
     pub left_out: BTreeMap<(String, String), u64>,
-    /// Tools whose definition somebody has to accept before any policy lets them pass.
+    /// Tools with a definition that is not accepted; no policy allows them until it is.
     pub unaccepted: BTreeSet<String>,
 }
 
-/// Reads the log. An outcome has only the call's id; going back, it comes before its intent.
-pub async fn collect_usage(ledger: &dyn Ledger, wanted: &UsageQuery<'_>) -> Result<GrantUsage> {
-    let mut gathered = GrantUsage::default();
+/// Reads the log. Reading backwards, an outcome, which has only the call id, comes before its intent.
+pub async fn collect_usage(ledger: &dyn Ledger, query: &UsageQuery<'_>) -> Result<GrantUsage> {
+    let mut usage = GrantUsage::default();
     let mut not_sent: HashSet<CallId> = HashSet::new();
     let mut before = Some(ledger.head().await?.seq.saturating_add(1));
     loop {
         let page = ledger.rows(CallLogFilter { before, limit: PAGE_ROWS, ..CallLogFilter::default() }).await?;
-        let Some(first) = page.first() else { return Ok(gathered) };
+        let Some(first) = page.first() else { return Ok(usage) };
         before = Some(first.seq);
         for row in page.iter().rev() {
             let CallLogRow { record, .. } = row;
-            gathered.oldest = Some(gathered.oldest.map_or(record.at, |oldest| oldest.min(record.at)));
+            usage.oldest = Some(usage.oldest.map_or(record.at, |oldest| oldest.min(record.at)));
             match record.kind {
-                RecordKind::Pruned => gathered.pruned_rows += record.count.unwrap_or_default(),
+                RecordKind::Pruned => usage.pruned_rows += record.count.unwrap_or_default(),
                 RecordKind::Outcome if record.outcome == Some(CallOutcome::NotSent) => {
                     not_sent.insert(record.call);
                 }
                 RecordKind::Outcome | RecordKind::Unauthenticated => {}
                 RecordKind::Intent | RecordKind::Refused | RecordKind::Unchecked => {
                     let is_unsent = not_sent.remove(&record.call);
-                    gathered.add(record, wanted, is_unsent);
+                    usage.add(record, query, is_unsent);
                 }
             }
         }
@@ -79,9 +79,9 @@ pub async fn collect_usage(ledger: &dyn Ledger, wanted: &UsageQuery<'_>) -> Resu
 }
 
 impl GrantUsage {
-    fn add(&mut self, record: &CallRecord, wanted: &UsageQuery<'_>, is_unsent: bool) {
+    fn add(&mut self, record: &CallRecord, query: &UsageQuery<'_>, is_unsent: bool) {
         let grant = record.grant.as_ref().map(|id| id.0.as_ref());
-        if grant != Some(wanted.grant) && record.label.as_deref() != Some(wanted.grant) {
+        if grant != Some(query.grant) && record.label.as_deref() != Some(query.grant) {
             return;
         }
         self.has_rows = true;
@@ -90,31 +90,36 @@ impl GrantUsage {
             return;
         };
         self.called_servers.insert(server.to_owned());
-        if wanted.server.is_some_and(|wanted| wanted != server) || wanted.since.is_some_and(|since| record.at < since) {
+        if query.server.is_some_and(|name| name != server) || query.since.is_some_and(|since| record.at < since) {
             return;
         }
         self.grants.extend(grant.map(str::to_owned));
-        let found = self.servers.entry(server.to_owned()).or_default();
+        let usage = self.servers.entry(server.to_owned()).or_default();
         match exclusion_reason(record, is_unsent) {
-            Some(why) => *found.left_out.entry((call_description(record, method), why)).or_default() += 1,
-            None => found.add_sent(record, method),
+            Some(why) => *usage.left_out.entry((call_description(record, method), why)).or_default() += 1,
+            None => usage.add_sent(record, method),
         }
     }
 }
 
-/// Whether a row is about something that a policy speaks of. Of what merely passed, that is what a server asked.
+/// Whether a policy has rules for the subject of a row. For unchecked rows, this is only client input that a server
+/// asked for.
 fn is_policy_relevant(method: &str, kind: RecordKind) -> bool {
-    let is_asked = ClientRequest::of_method(method).is_some();
+    let is_client_input = ClientRequest::of_method(method).is_some();
     match kind {
-        RecordKind::Unchecked => is_asked,
-        _ => !is_always_allowed(method) && method != "response" && (is_asked || !method.starts_with("notifications/")),
+        RecordKind::Unchecked => is_client_input,
+        _ => {
+            !is_always_allowed(method)
+                && method != "response"
+                && (is_client_input || !method.starts_with("notifications/"))
+        }
     }
 }
 
-/// Why a call is no reason to allow the next one.
+/// Why a call is left out of the draft; `None` if it is included.
 fn exclusion_reason(record: &CallRecord, is_unsent: bool) -> Option<String> {
     let code = record.code.as_deref().unwrap_or("no reason given");
-    let is_cut = record
+    let is_truncated = record
         .target
         .as_ref()
         .is_some_and(|target| target.ends_with('…') && target.chars().count() >= TRUNCATED_NAME_CHARS);
@@ -124,8 +129,8 @@ fn exclusion_reason(record: &CallRecord, is_unsent: bool) -> Option<String> {
         Some("the server could not be reached".to_owned())
     } else if code == "not_offered" {
         Some("the server does not offer it".to_owned())
-    } else if is_cut {
-        Some("the log keeps only the beginning of its name".to_owned())
+    } else if is_truncated {
+        Some("the log has only the beginning of its name".to_owned())
     } else {
         None
     }
@@ -145,7 +150,7 @@ impl ServerUsage {
             self.unaccepted.insert(target.to_string());
         }
         let names: Vec<&str> = record.argument_keys.iter().map(AsRef::as_ref).collect();
-        // What was too long for the log is cut, and no JSON any more.
+        // Arguments that the log truncated are not valid JSON.
         let document = record.arguments.as_ref().and_then(|text| read(text.as_bytes(), &JsonLimits::REQUEST).ok());
         self.draft.add(&ObservedCall {
             method,

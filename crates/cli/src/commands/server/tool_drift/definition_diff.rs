@@ -1,17 +1,17 @@
-//! What changed in a definition, line by line.
+//! Line diff of two tool definitions.
 
 use gatelodge_store::ToolDefinition;
 use serde_json::Value;
 use similar::TextDiff;
 
-/// The difference between two definitions; either may be missing.
+/// Unified diff of two definitions; a missing one counts as empty.
 pub(super) fn definition_diff(before: Option<&ToolDefinition>, now: Option<&ToolDefinition>) -> String {
     let (before, now) =
         (before.map(pretty_definition).unwrap_or_default(), now.map(pretty_definition).unwrap_or_default());
     TextDiff::from_lines(&before, &now).unified_diff().context_radius(2).to_string()
 }
 
-/// A definition over lines, members in order, so that only what it says makes a difference.
+/// Formats a definition over several lines with sorted members, so that member order makes no difference.
 fn pretty_definition(definition: &ToolDefinition) -> String {
     let value: Value = serde_json::from_str(&definition.text).unwrap_or_default();
     let text = serde_json::to_string_pretty(&sort_members(value)).unwrap_or_default();

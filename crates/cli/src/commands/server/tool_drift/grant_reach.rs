@@ -1,4 +1,4 @@
-//! Who could call a tool, and by which rule.
+//! Finds the grants that could call a tool, and the rule that decides.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::admin_context::AdminContext;
 use crate::app::{load_stored_config, merge_config};
 use crate::process_environment;
 
-/// Who could call a tool.
+/// A grant that could call a tool.
 #[derive(Debug, Serialize)]
 pub struct GrantReach {
     pub grant: String,
@@ -20,29 +20,29 @@ pub struct GrantReach {
     pub rule: Option<String>,
 }
 
-/// The grants that reach a server, and the policy that each goes by.
+/// Labels of the grants that have a server attached, each with its policy.
 pub(super) type GrantPolicies = Vec<(String, Arc<ActivePolicy>)>;
 
-/// Finds them.
-pub(super) async fn load_grant_policies(desk: &AdminContext, server: &ServerName) -> Result<GrantPolicies> {
-    let picture = merge_config(
-        &desk.config_entries(),
-        &load_stored_config(&desk.stores).await?,
+/// Loads the grants of a server from the active configuration.
+pub(super) async fn load_grant_policies(ctx: &AdminContext, server: &ServerName) -> Result<GrantPolicies> {
+    let active_config = merge_config(
+        &ctx.config_entries(),
+        &load_stored_config(&ctx.stores).await?,
         &process_environment::find_variable,
     );
-    let doors = picture.grants.into_iter().filter_map(|grant| {
+    let policies = active_config.grants.into_iter().filter_map(|grant| {
         let policy = grant.servers.get(server)?.policy.clone()?;
         Some((grant.label.to_string(), policy))
     });
-    Ok(doors.collect())
+    Ok(policies.collect())
 }
 
-/// Who could call it if it were accepted, with arguments that no condition minds.
+/// Grants that could call the tool if it were accepted, assuming that the arguments satisfy all conditions.
 pub(super) fn grants_reaching(
-    doors: &GrantPolicies,
+    policies: &GrantPolicies,
     name: &str,
     category: Category,
-    desk: &AdminContext,
+    ctx: &AdminContext,
 ) -> Vec<GrantReach> {
     let tool = CalledTool { name, category, definition: Definition::Accepted, schema: None };
     let reach = |(grant, policy): &(String, Arc<ActivePolicy>)| {
@@ -52,7 +52,7 @@ pub(super) fn grants_reaching(
         let subject = CallTarget::Tool(tool);
         let call =
             Call { target: subject, arguments: None, server: None, client: ClientFacts::default(), session: None };
-        let rule = match decide(&policy.policy, &call, desk.clock.now()) {
+        let rule = match decide(&policy.policy, &call, ctx.clock.now()) {
             Decision::Allow(terms) => terms.rule,
             Decision::Deny(reason) => reason.rule,
         };
@@ -62,5 +62,5 @@ pub(super) fn grants_reaching(
             rule: rule.map(|rule| rule.to_string()),
         })
     };
-    doors.iter().filter_map(reach).collect()
+    policies.iter().filter_map(reach).collect()
 }

@@ -1,4 +1,4 @@
-//! What an entry starts, by what is written in it.
+//! Finds the package that an entry starts.
 
 use gatelodge_catalogue::{
     IncidentMatch, IndexedServer, PackageIndex, PackageName, PackageRegistry, VersionComparison,
@@ -6,15 +6,15 @@ use gatelodge_catalogue::{
 
 use crate::client_config::{NamedServerEntry, ServerEntry as Written};
 
-/// By what two entries of one name are the same server.
+/// Two entries with the same name and the same identity are the same server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ServerIdentity {
-    /// A package of the index, and which version of it.
+    /// A package of the index, with its version.
     Package {
         source: PackageRegistry,
         name: String,
         version: Option<String>,
-        /// `==1.0` and `>=1.0` are not the same.
+        /// Distinguishes `>=1.0` from `==1.0`.
         is_range: bool,
         is_guess: bool,
     },
@@ -24,16 +24,16 @@ pub enum ServerIdentity {
     Unknown,
 }
 
-/// What is known of an entry.
+/// Result of looking up an entry.
 pub struct PackageLookup<'i> {
     pub server: Option<IndexedServer<'i>>,
     pub kind_text: &'static str,
     pub is_guess: bool,
     pub version_match: VersionComparison,
-    /// The version that starts, where it is plain numbers: anything else could be something that is nobody's business.
+    /// Version that starts, if it consists of digits and dots: any other text could be private.
     pub launched_version: Option<String>,
     pub identity: ServerIdentity,
-    /// Public cases of the package. They are told in our own words.
+    /// Public incidents of the package. Their texts are ours and contain nothing of the entry.
     pub concerns: Vec<IncidentMatch>,
 }
 
@@ -47,7 +47,7 @@ pub fn look_up_package<'i>(found: &NamedServerEntry, index: &'i PackageIndex) ->
         }
         Some(Written::Remote { .. }) | None => None,
     };
-    let what = match &found.entry {
+    let kind_text = match &found.entry {
         Some(Written::Remote { .. }) => "an address",
         Some(Written::Command { .. }) if named.is_some() => "a package",
         Some(Written::Command { .. }) => "a program",
@@ -64,7 +64,7 @@ pub fn look_up_package<'i>(found: &NamedServerEntry, index: &'i PackageIndex) ->
         };
         return PackageLookup {
             server: None,
-            kind_text: what,
+            kind_text,
             is_guess: false,
             version_match: VersionComparison::Same,
             launched_version: None,
@@ -74,17 +74,17 @@ pub fn look_up_package<'i>(found: &NamedServerEntry, index: &'i PackageIndex) ->
     };
     let is_guess = named.is_guess;
     let plain = |version: &&String| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let reading = named.compare_version(server.source(), server.version());
+    let version_match = named.compare_version(server.source(), server.version());
     let (source, name) = (server.source(), server.package().to_owned());
     PackageLookup {
         server: Some(server),
-        kind_text: what,
+        kind_text,
         is_guess,
-        version_match: reading,
+        version_match,
         launched_version: named
             .version
             .as_ref()
-            .filter(|_| reading == VersionComparison::Different)
+            .filter(|_| version_match == VersionComparison::Different)
             .filter(plain)
             .cloned(),
         identity: ServerIdentity::Package { source, name, version: named.version, is_range: named.is_range, is_guess },
