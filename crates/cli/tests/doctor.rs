@@ -152,7 +152,7 @@ fn with_a_broken_file_the_status_tells_what_the_running_gateway_has() {
     let run = house.run(&["status", "--config", "gatelodge.toml"]);
     assert_eq!(run.code, 1);
     assert!(run.stdout.contains("0 live, 1 active in the running gateway"), "{}", run.stdout);
-    assert!(run.stdout.contains("The configuration has faults"), "{}", run.stdout);
+    assert!(run.stdout.contains("The configuration has errors"), "{}", run.stdout);
     drop(running);
 }
 
@@ -169,7 +169,7 @@ fn a_data_directory_that_is_gone_under_a_running_gateway_is_told_and_not_made_an
     }
     let (run, checks) = doctor(&house, &["--config", "gatelodge.toml"]);
     assert_eq!(run.code, 1);
-    assert!(check(&checks, "data directory")["says"].as_str().unwrap().contains("is gone, but a gateway answers"));
+    assert!(check(&checks, "data directory")["says"].as_str().unwrap().contains("is gone, but a gateway runs"));
     assert!(!house.path("data").exists());
     drop(running);
 }

@@ -165,12 +165,12 @@ fn where_there_is_nothing_to_draft_from_it_is_said_why() {
             2,
             "there is no grant `idlee`, and the call log has none of this label: did you mean `idle`?",
         ),
-        (&["--grant", "idle"], 1, "nothing of `idle` was sent; there is nothing to draft from"),
+        (&["--grant", "idle"], 1, "no calls of `idle` were sent; there is nothing to draft from"),
         (&["--grant", "shy"], 1, "left out: tools/call wipe (1 call): refused"),
         (&["--grant", "ci"], 2, "name one with `--server`: `books` (1 call), `notes` (1 call)"),
-        (&["--grant", "ci", "--server", "none"], 1, "nothing of `ci` was sent at `none`; it called books, notes"),
-        (&["--grant", "ci", "--since", "2027-01-01"], 1, "nothing of `ci` was sent since 2027-01-01"),
-        (&["--grant", "ci", "--since", "yesterday"], 2, "`yesterday` is not a time: write a date as `2026-11-15`"),
+        (&["--grant", "ci", "--server", "none"], 1, "no calls of `ci` were sent at `none`; it called books, notes"),
+        (&["--grant", "ci", "--since", "2027-01-01"], 1, "no calls of `ci` were sent since 2027-01-01"),
+        (&["--grant", "ci", "--since", "yesterday"], 2, "`yesterday` is not a time: write a date like `2026-11-15`"),
     ] {
         let run = draft(&house, args);
         assert_eq!((run.code, run.stdout.as_str()), (code, ""), "{args:?}: {run:?}");

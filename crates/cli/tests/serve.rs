@@ -102,7 +102,7 @@ fn a_changed_policy_is_in_force_within_a_moment_and_a_broken_one_changes_nothing
     assert_eq!(site.call("list_notes").stdout, "[POLICY DENIED] Closed.\n");
     for status in [site.run(&["status", "--data", "data"]), site.run(&["status", "--config", "gatelodge.toml"])] {
         assert_eq!(status.code, 1);
-        assert!(status.stdout.contains("The configuration has faults"), "{}", status.stdout);
+        assert!(status.stdout.contains("The configuration has errors"), "{}", status.stdout);
         assert!(status.stdout.contains("policy.json:1:29: error[unknown-word]"), "{}", status.stdout);
     }
 

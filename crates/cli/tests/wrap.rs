@@ -155,8 +155,8 @@ fn what_somebody_says_of_a_tool_is_shown_with_who_and_why_and_a_policy_goes_by_i
     assert_eq!(text(&answers(&wrap(&house, &session(&["add"])))["0"]), r#"{"n": 0}"#, "to add is to write");
 
     for (rest, words) in [
-        (&["--as", "rad", "--why", "w"][..], "there are read, write"),
-        (&["--as", "read", "--why", " "], "say why"),
+        (&["--as", "rad", "--why", "w"][..], "the categories are read, write"),
+        (&["--as", "read", "--why", " "], "give the reason"),
         (&["--as", "read"], "--why"),
         (&["--undo"], "category override for `add`"),
     ] {

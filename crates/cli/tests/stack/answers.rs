@@ -108,7 +108,7 @@ fn agents_are_told_that_another_version_is_meant_than_was_read() {
     }
     let unsure = &of(1)["servers"][1];
     assert!(unsure["verdict"] == "connect-with-rule", "{unsure}");
-    assert!(unsure["reasons"].to_string().contains("whether that is the one that is meant"), "{unsure}");
+    assert!(unsure["reasons"].to_string().contains("the version you mean is not known"), "{unsure}");
     assert_eq!(of(2)["verdict"], "proceed");
 }
 

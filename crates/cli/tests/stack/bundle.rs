@@ -94,7 +94,7 @@ fn a_bundle_that_is_none_is_refused_and_never_unpacked() {
         (wheel(&[("package.json", "{}")]), "is not an MCP bundle"),
         (wheel(&[("../manifest.json", &good)]), "is not an MCP bundle"),
         (wheel(&[("manifest.json", &large)]), "at most 1 MiB"),
-        (wheel(&[("manifest.json", &deep)]), "that is none"),
+        (wheel(&[("manifest.json", &deep)]), "has an invalid `manifest.json`"),
         (wheel(&[("manifest.json", "7")]), "that is not an object"),
         (wheel(&[("manifest.json", &good), ("manifest.json", "{}")]), "more than one"),
         (wheel(&[("manifest.json", "{}"), ("manifest.json", &good)]), "more than one"),

@@ -39,7 +39,7 @@ fn precheck_gives_advice_with_a_rule_and_never_says_safe() {
     // A version inside the identifier is one that is meant, too.
     for (package, says) in [
         (r#""identifier": "@example/files@9.9.9""#, "the indexed version is 1.0.0, not 9.9.9"),
-        (r#""identifier": "@example/files@9.9.9", "version": "1.0.0""#, "whether that is the one that is meant"),
+        (r#""identifier": "@example/files@9.9.9", "version": "1.0.0""#, "the version you mean is not known"),
         (r#""identifier": "@example/files@1.0.0", "version": "1.0.0""#, "proceed"),
     ] {
         house.write("server.json", &format!("{{\"packages\": [{{\"registryType\": \"npm\", {package}}}]}}"));
@@ -117,9 +117,9 @@ fn a_name_that_is_only_a_little_alike_is_not_told_and_none_is_offered_in_its_pla
         for command in [&["precheck", what][..], &["catalogue", "show", what]] {
             let run = house.run(&[command, &["--index", "i.glx"]].concat());
             let all = format!("{}{}", run.stdout, run.stderr);
-            assert_eq!((run.code, all.contains("name like")), (1, is_told), "{what}: {all}");
+            assert_eq!((run.code, all.contains("similar name")), (1, is_told), "{what}: {all}");
             assert_eq!(all.contains("`npm:@example/github` 1.0.0"), is_told, "{what}: {all}");
-            assert!(!all.contains("did you mean") && (!is_told || all.contains("another package")), "{all}");
+            assert!(!all.contains("did you mean") && (!is_told || all.contains("different package")), "{all}");
         }
     }
 }
