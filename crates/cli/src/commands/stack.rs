@@ -130,7 +130,7 @@ pub fn run(args: &StackArgs) -> Result<CommandExitCode> {
     if let Some(level) = report.overall_level().filter(|_| fails) {
         let is_raised = report.leak_count > 0 || report.public_cases().next().is_some();
         let why = if is_raised { " because of a leak or a public case of a package" } else { "" };
-        print_stderr(&format!("the stack fails {}{why}, which `--fail-on` does not allow", level.as_str()));
+        print_stderr(&format!("the stack reaches {}{why}, which `--fail-on` does not allow", level.as_str()));
     }
     Ok(if fails || !report.unread.is_empty() { CommandExitCode::Findings } else { CommandExitCode::Success })
 }
@@ -155,7 +155,7 @@ fn server_policy(entry: &StackServer) -> Option<String> {
 
 /// Writes the policies to new files and prints their names.
 fn write_policies(report: &StackReport, folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     let mut count = 0;
     for entry in &report.servers {
         let Some(policy) = server_policy(entry) else { continue };

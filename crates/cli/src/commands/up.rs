@@ -54,7 +54,7 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Stores the demo policy if there is none; a changed policy is kept.
+/// Stores the demo policy if it does not exist yet; a changed policy is kept.
 async fn ensure_policy(ctx: &AdminContext) -> Result<()> {
     let name = demo_server::DEMO_NAME.parse()?;
     match ctx.stores.policies.get(&name, None).await {

@@ -32,7 +32,7 @@ pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
         |why: String| ExitError(CommandExitCode::Findings, format!("{name} {why}; the old index stays in use"));
     let new = PackageIndex::open(&bytes).map_err(|error| refused(format!("cannot be used: {error}")))?;
     if let Some(folder) = index_path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     }
     // Held until the end: of two concurrent updates, the second compares with the index that the first installed.
     let lock = index_path.with_extension("lock");

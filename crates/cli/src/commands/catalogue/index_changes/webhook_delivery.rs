@@ -151,7 +151,7 @@ impl DeliveryCursors {
         let path = log.with_file_name(CURSORS_FILE_NAME);
         let lock = path.with_extension("lock");
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
         }
         let held = File::create(&lock).and_then(|file| file.lock().map(|()| file));
         let held = held.with_context(|| format!("cannot lock `{}`", lock.display()))?;
