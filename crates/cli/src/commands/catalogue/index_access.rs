@@ -100,7 +100,7 @@ pub fn publish_staged_changes(index: &Path, log: &Path) {
     }
 }
 
-/// Reads an index file, at max_distance one byte more than the maximum size of an index.
+/// Reads an index file, at most one byte more than the maximum size of an index.
 pub fn read_index_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(PackageIndex::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! Converts the chosen client entries to configured servers: server for each distinct definition, under a valid name.
+//! Converts the chosen client entries to configured servers: one for each distinct definition, under a valid name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
