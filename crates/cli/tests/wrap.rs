@@ -168,7 +168,8 @@ fn what_somebody_says_of_a_tool_is_shown_with_who_and_why_and_a_policy_goes_by_i
     let said = answers(&wrap(&house, &session(&["add"])));
     assert!(said["0"].to_string().contains("not available"), "{said:#?}");
     let shown = house.run(&["server", "show", "notes", "--data", "data"]);
-    assert!(shown.stdout.contains(": it cannot be taken back"), "{}", shown.stdout);
+    let row = shown.stdout.lines().find(|line| line.contains("set by ")).unwrap_or_default();
+    assert!(row.ends_with(": it cannot be taken back"), "{}", shown.stdout);
     let log = house.run(&["audit", "export", "--log", "admin", "--data", "data"]);
     assert!(log.stdout.contains("server.classify") && log.stdout.contains("it cannot be taken back"), "{}", log.stdout);
 
