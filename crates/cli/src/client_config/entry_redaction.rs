@@ -59,7 +59,7 @@ pub fn is_likely_secret(before: &str, word: &str) -> bool {
     is_header || is_line || is_key_like(word)
 }
 
-/// Whether a text tells a name that holds a secret, and its value behind it: `TOKEN_PREFIX=x`, `"token":"x"`, `Pwd=x;`.
+/// Whether a text tells a name that holds a secret, and its value behind it: `TOKEN=x`, `"token":"x"`, `Pwd=x;`.
 fn has_secret_assignment(word: &str) -> bool {
     let parts: Vec<&str> = word.split(['=', ':']).collect();
     parts.windows(2).any(|pair| match pair {

@@ -9,7 +9,7 @@ use serde_json::json;
 const OPEN: &str = r#"{"version":"1","default":"allow"}"#;
 const LENGTH: usize = 300_000;
 
-/// A server that answers each call in these words; `SESSION_ID_PARAM` is the request's id in them.
+/// A server that answers each call in these words; `ID` is the request's id in them.
 async fn answering(words: String) -> FakeUpstream {
     FakeUpstream::start(json!([tool_definition("store")]), move |hit| {
         let answer = || json_response("200 OK", "", &words.replace("ID", &hit.message()["id"].to_string()));

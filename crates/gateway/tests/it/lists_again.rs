@@ -60,7 +60,7 @@ fn two_tools() -> String {
     format!(r#"[{{"name":"a","description":"{long}","inputSchema":{{}}}},{{"name":"b","inputSchema":{{}}}}]"#)
 }
 
-/// A server that answers each list in the next of these words, and in the last for ever. `SESSION_ID_PARAM` is the request's id in them,
+/// A server that answers each list in the next of these words, and in the last for ever. `ID` is the request's id in them,
 /// `FIRST` that of the first list.
 async fn saying(words: Vec<String>) -> FakeUpstream {
     let asked = Mutex::new(Vec::new());

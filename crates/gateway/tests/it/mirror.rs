@@ -1,4 +1,4 @@
-//! Arguments that travel in the head as well (`x-mcp_endpoint-header`): held against the body, made anew from it, and no way
+//! Arguments that travel in the head as well (`x-mcp-header`): held against the body, made anew from it, and no way
 //! around the rules.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
