@@ -1,19 +1,19 @@
-//! Labels: what a tool truly is, as somebody said.
+//! Category labels of tools, which people assign and the classifier is trained and evaluated with.
 
 use gatelodge_catalogue::{ReadToolError, ToolAnnotations, ToolEntry, category_name};
 use gatelodge_policy::Category;
 
-/// What is said of a tool.
+/// True category of a tool, as far as the label says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CategoryLabel {
-    /// Exactly this.
+    /// Exactly this category.
     Category(Category),
-    /// It changes something and removes nothing: Write, Execute or Financial. Annotations say no more.
+    /// Write, Execute or Financial. Labels that are derived from annotations cannot be more precise.
     NotReadNotDestructive,
 }
 
 impl CategoryLabel {
-    /// The label that a line has; none if it has none.
+    /// Returns the label of a line, or `None` if the line has no `category`.
     pub fn of(item: &ToolEntry<'_>) -> Result<Option<Self>, ReadToolError> {
         let Some(label) = item.entry.get("category") else { return Ok(None) };
         let word = label.as_str().unwrap_or_default();
@@ -28,7 +28,7 @@ impl CategoryLabel {
         found.map(Some).ok_or_else(|| ReadToolError { number: item.line_number, why: why() })
     }
 
-    /// Whether an answer is right.
+    /// Whether a predicted category agrees with the label.
     pub fn matches(self, category: Category) -> bool {
         match self {
             Self::Category(own) => own == category,
@@ -38,17 +38,17 @@ impl CategoryLabel {
         }
     }
 
-    /// Whether it is Read.
+    /// Whether the label is Read.
     pub fn is_read(self) -> bool {
         self == Self::Category(Category::Read)
     }
 
-    /// Whether it is Destructive.
+    /// Whether the label is Destructive.
     pub fn is_destructive(self) -> bool {
         self == Self::Category(Category::Destructive)
     }
 
-    /// The word for it.
+    /// Spelling of the label in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Category(category) => category_name(category),
@@ -57,16 +57,16 @@ impl CategoryLabel {
     }
 }
 
-/// A tool and what it truly is, if that is said.
+/// A tool with its label, if it has one.
 #[derive(Debug)]
 pub struct LabelledTool<'a> {
-    /// The tool, without the server's claims: they are what labels are made from.
+    /// The tool without its annotations: some labels are derived from them.
     pub item: ToolEntry<'a>,
-    /// What it is.
+    /// The label.
     pub label: Option<CategoryLabel>,
 }
 
-/// Reads labels beside tools; the server's own claims are hidden.
+/// Reads the label of a tool and removes its annotations.
 pub fn read_labelled_tool(item: ToolEntry<'_>) -> Result<LabelledTool<'_>, ReadToolError> {
     let label = CategoryLabel::of(&item)?;
     let mut item = item;

@@ -1,4 +1,4 @@
-//! How good the classifier is, held against labels.
+//! Accuracy of the classifier, measured against labels.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use serde::Serialize;
 use crate::category_labels::CategoryLabel;
 use crate::training::HeldOutPrediction;
 
-/// Into so many bins confidences are sorted.
+/// Number of equally wide confidence bins.
 const BIN_COUNT: usize = 10;
 
-/// A part of a whole.
+/// A number of cases and how many of them met a criterion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct EvaluationRatio {
-    /// How many.
+    /// Cases that met it.
     pub count: usize,
-    /// Of how many.
+    /// All cases.
     #[serde(rename = "of")]
     pub total: usize,
 }
@@ -28,78 +28,78 @@ impl EvaluationRatio {
         self.count += usize::from(counts);
     }
 
-    /// The share, 0 to 1; of nothing it is 0.
+    /// Returns the ratio, 0 to 1. It is 0 if there are no cases.
     pub fn ratio(self) -> f64 {
         if self.total == 0 { 0.0 } else { self.count as f64 / self.total as f64 }
     }
 }
 
-/// Precision and recall.
+/// Precision and recall of one category.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PrecisionRecall {
-    /// Of those that we call so, how many are.
+    /// Of the tools that were given this category, how many have it.
     pub precision: EvaluationRatio,
-    /// Of those that are so, how many we call so.
+    /// Of the tools that have this category, how many were given it.
     pub recall: EvaluationRatio,
 }
 
-/// One bin of confidences.
+/// One bin of the calibration table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct ConfidenceBin {
-    /// How many were right.
+    /// Predictions in this bin and how many were right.
     pub right: EvaluationRatio,
-    /// What they claimed together.
+    /// Sum of the confidences in this bin.
     #[serde(rename = "claimed")]
     pub confidence_sum: f64,
 }
 
-/// A wrong answer.
+/// A tool that was classified wrongly.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Misclassification {
-    /// The server.
+    /// Server of the tool.
     pub server: String,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// What it is.
+    /// Its label.
     pub label: &'static str,
-    /// What we said.
+    /// The predicted category.
     pub answer: &'static str,
-    /// How sure we were.
+    /// Confidence of the prediction.
     pub confidence: f64,
-    /// Why.
+    /// Rationale of the classifier.
     pub rationale: String,
-    /// A tool that is not Read and was called Read is the worst.
+    /// Sort key. Taking another category for Read is the worst mistake.
     #[serde(skip)]
     severity: u8,
 }
 
-/// All figures.
+/// All results of an evaluation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ClassifierEvaluation {
-    /// Tools with a label, and how many were right.
+    /// Labelled tools and how many were classified correctly.
     pub right: EvaluationRatio,
-    /// Lines without a label; they count as siblings only.
+    /// Lines without a label. They are used as sibling tools only.
     pub unlabelled: usize,
-    /// Read or not: how many agree.
+    /// Agreement on Read against everything else.
     pub read_or_not: EvaluationRatio,
-    /// Destructive or not: how many agree.
+    /// Agreement on Destructive against everything else.
     pub destructive_or_not: EvaluationRatio,
-    /// Of those that are not Read, how many were called Read.
+    /// Of the tools that are not Read, how many were classified as Read.
     #[serde(rename = "called_read")]
     pub misread_as_read: EvaluationRatio,
-    /// By what we said (precision) and by label (recall).
+    /// Precision by predicted category, recall by label.
     pub categories: BTreeMap<&'static str, PrecisionRecall>,
-    /// By label, then by what we said.
+    /// Number of tools by label, then by predicted category.
     pub confusion: BTreeMap<&'static str, BTreeMap<&'static str, usize>>,
-    /// Ten bins of confidence.
+    /// Calibration table.
     pub bins: [ConfidenceBin; BIN_COUNT],
-    /// All wrong answers, the worst first.
+    /// All mistakes, the worst first.
     #[serde(skip)]
     pub mistakes: Vec<Misclassification>,
 }
 
 impl ClassifierEvaluation {
-    /// Adds one answer.
+    /// Adds one prediction.
     pub fn add(&mut self, server: &str, tool: &str, label: Option<CategoryLabel>, answer: &Classification) {
         let Some(label) = label else {
             self.unlabelled += 1;
@@ -119,7 +119,7 @@ impl ClassifierEvaluation {
         }
     }
 
-    /// Adds a tool that was judged while learning.
+    /// Adds a prediction for a tool that was held out of the training.
     pub fn add_held_out(&mut self, unseen: &HeldOutPrediction) {
         self.count(unseen.label, unseen.category, unseen.confidence);
     }
@@ -143,7 +143,7 @@ impl ClassifierEvaluation {
         }
     }
 
-    /// Sorts the mistakes, the worst first: what was called Read, then what destroys, then by how sure we were.
+    /// Sorts the mistakes: first those that were taken for Read, then missed Destructive ones, then by confidence.
     pub fn sort_mistakes(&mut self) {
         self.mistakes.sort_by(|one, other| {
             let sure = other.confidence.total_cmp(&one.confidence);
@@ -155,10 +155,10 @@ impl ClassifierEvaluation {
         });
     }
 
-    /// The expected calibration error: how far claims are from what was right, over all bins.
+    /// Returns the expected calibration error: the mean distance between confidence and accuracy over all bins.
     pub fn calibration_error(&self) -> f64 {
         let all = self.right.total.max(1) as f64;
-        let apart = |bin: &ConfidenceBin| (bin.confidence_sum - bin.right.count as f64).abs() / all;
-        self.bins.iter().map(apart).sum()
+        let distance = |bin: &ConfidenceBin| (bin.confidence_sum - bin.right.count as f64).abs() / all;
+        self.bins.iter().map(distance).sum()
     }
 }

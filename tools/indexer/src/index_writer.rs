@@ -1,4 +1,4 @@
-//! The index file from facts. The same facts give the same file, in whichever order they come.
+//! Writes the index file from facts. The same facts give the same file, in any order.
 
 mod column;
 
@@ -14,30 +14,29 @@ use gatelodge_catalogue::{
 
 use column::ColumnWriter;
 
-/// How hard the body is packed: it is done once, and read often.
+/// Compression level of the body: it is compressed once and read often.
 const COMPRESSION_LEVEL: u8 = 10;
 
-/// Why facts do not become an index.
+/// Why an index cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteIndexError {
-    /// A fact is not what it should be.
+    /// The facts of a package are not valid.
     #[error("package `{package}`: {why}")]
     InvalidPackage {
-        /// Which package.
+        /// The package.
         package: String,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// There is more than an index holds.
-    #[error("there are more facts than an index holds")]
+    /// The facts exceed the maximum size of an index.
+    #[error("the facts exceed the maximum size of an index")]
     TooLarge,
 }
 
-/// Writes an index. Of a package that comes twice, the later one counts; Python packages are named as their index compares
-/// names.
+/// Writes an index. Of several facts of one package, the last applies. Names of Python packages are normalized.
 ///
 /// # Errors
-/// A fact is none, or there are too many.
+/// The facts of a package are not valid, or there are too many.
 pub fn write_index(
     packages: impl IntoIterator<Item = PackageFacts>,
     about: &IndexMetadata,
@@ -90,7 +89,7 @@ fn check_package(package: &PackageFacts) -> Result<(), WriteIndexError> {
         return fault("it has no tools".to_owned());
     }
     if !package.date.iter().all(|date| is_date(date)) {
-        return fault("its date is no day; say it as 2026-11-16".to_owned());
+        return fault("its date is not valid; write it as `2026-11-16`".to_owned());
     }
     let is_hash = |tool: &&ToolFacts| tool.hash.len() != 16 || u64::from_str_radix(&tool.hash, 16).is_err();
     match package.tools.iter().find(is_hash) {
@@ -99,7 +98,7 @@ fn check_package(package: &PackageFacts) -> Result<(), WriteIndexError> {
     }
 }
 
-/// Texts that many rows share, each written once, and the number of each.
+/// Interned strings: each distinct text is written once and referenced by number.
 struct StringInterner<'f> {
     texts: Vec<&'f str>,
     numbers: HashMap<&'f str, u32>,
@@ -112,7 +111,7 @@ impl<'f> StringInterner<'f> {
         Self { texts, numbers }
     }
 
-    /// Writes the texts: for each, how many bytes it shares with the start of the one before, and the rest.
+    /// Writes the texts with front coding: the length of the prefix shared with the preceding text, and the rest.
     fn write(&self, out: &mut ColumnWriter) {
         let (mut shared, mut lengths, mut bytes) =
             (ColumnWriter::default(), ColumnWriter::default(), ColumnWriter::default());
@@ -138,7 +137,7 @@ struct IndexInterners<'f> {
     versions: StringInterner<'f>,
     dates: StringInterner<'f>,
     tool_names: StringInterner<'f>,
-    /// By how often they are used, so that the usual ones have small numbers.
+    /// Sorted by frequency, so that common names have small numbers.
     parameter_names: StringInterner<'f>,
 }
 

@@ -1,8 +1,7 @@
-//! Tools in Javascript and Typescript sources.
+//! Extracts tools from JavaScript and TypeScript sources without running them.
 //!
-//! Nothing of a package runs. Its files become small trees (`lower_file`), in which the known forms of
-//! defining a tool are looked for (`registration_forms`); names, descriptions and schemas that are written
-//! elsewhere are followed on paper (`classifier_evaluation`).
+//! `lower` turns files into a small syntax tree, `registration_forms` finds the known ways to define a tool in it, and
+//! `evaluate` follows names, descriptions and schemas that are defined elsewhere.
 
 mod bundle_manifest;
 mod default_tools;
@@ -27,25 +26,27 @@ use gatelodge_catalogue::SourceFile;
 
 use crate::tool_extraction::ToolExtraction;
 
-/// Room for expressions as deep as we read them, whatever thread asks.
+/// Stack for the deepest expressions that are read, independent of the caller's thread.
 const READER_STACK_BYTES: usize = 256 << 20;
 
-/// Nodes of a package: one that would bring more is not read. Each takes some 160 bytes.
+/// Maximum number of syntax nodes of a package. Each takes about 160 bytes.
 const MAX_NODES: usize = 1_500_000;
-/// Letters of dense code that make a node.
+/// Lower bound of source bytes per node, in minified code.
 const MIN_BYTES_PER_NODE: usize = 3;
 
-/// The tools that these files of one package define, by name.
+/// Extracts the tools that the files of one package define, sorted by name.
 pub fn extract_javascript_tools(files: &[SourceFile<'_>]) -> ToolExtraction {
     run_with_stack(READER_STACK_BYTES, || read_package(files))
 }
 
-/// Reads in a thread of its own. What breaks it off, or does not let it begin, breaks off who asked: it is not the same
-/// as finding nothing.
+/// Runs `read` on a thread with a large stack. A panic or a failed spawn panics in the caller: it must not look like
+/// an empty result.
 fn run_with_stack<T: Send>(stack: usize, read: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let reader = thread::Builder::new().stack_size(stack).spawn_scoped(scope, read);
-        let reader = reader.unwrap_or_else(|error| resume_unwind(Box::new(format!("no thread to read in: {error}"))));
+        let reader = reader.unwrap_or_else(|error| {
+            resume_unwind(Box::new(format!("cannot start a thread to read a package: {error}")))
+        });
         reader.join().unwrap_or_else(|broken| resume_unwind(broken))
     })
 }
@@ -66,7 +67,7 @@ fn read_package(files: &[SourceFile<'_>]) -> ToolExtraction {
     if found.tools.is_empty() && found.unread_parts == 0 { bundle_manifest::manifest_tools(files) } else { found }
 }
 
-/// Reads files into the syntax, as long as there is room; gives how many were not read to their end.
+/// Parses files until `MAX_NODES` is reached. Returns how many files were not read completely.
 fn parse_files(syntax: &mut syntax::JsSyntax, files: &[SourceFile<'_>]) -> usize {
     for (at, file) in files.iter().enumerate() {
         let nodes = syntax.node_count() as usize;
@@ -89,7 +90,7 @@ fn extract_defined_tools(
 ) -> ToolExtraction {
     let mut evaluator = evaluate::JsEvaluator::new(syntax, named);
     let entries = named.resolve(&evaluator);
-    // What a program calls that cannot be read, nobody knows.
+    // The program may call anything if one of its entry points cannot be read.
     if entries.has_all_programs {
         evaluator.unused_names = unused_functions::unused_function_names(&evaluator, files, &entries);
     }

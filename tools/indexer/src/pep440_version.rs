@@ -1,8 +1,8 @@
-//! Versions of Python packages, in their order (PEP 440).
+//! Versions of Python packages and their order (PEP 440).
 
 use std::cmp::Ordering;
 
-/// A version, as far as its order needs it.
+/// A parsed version, without the parts that do not affect its order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pep440Version {
     epoch: u64,
@@ -14,7 +14,7 @@ pub struct Pep440Version {
 }
 
 impl Pep440Version {
-    /// Reads a version; none if it is not one.
+    /// Parses a version. Returns `None` if it is not valid.
     pub fn of(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
         let text = text.strip_prefix('v').unwrap_or(&text);
@@ -47,7 +47,7 @@ impl Pep440Version {
         rest.is_empty().then_some(Self { epoch, release, pre_release: before, post, dev })
     }
 
-    /// Whether it comes before a release.
+    /// Whether it is a pre-release or a development release.
     pub fn is_pre_release(&self) -> bool {
         self.pre_release.is_some() || self.dev.is_some()
     }
@@ -62,7 +62,7 @@ impl Pep440Version {
     }
 }
 
-/// What versions are compared by: epoch, release, what comes before it, what comes after it, and work on it.
+/// Sort key: epoch, release, pre-release, post-release, development release.
 type Pep440SortKey<'v> = (u64, &'v [u64], (u8, u8, u64), Option<u64>, (bool, u64));
 
 impl Ord for Pep440Version {
@@ -84,7 +84,7 @@ fn take_number(rest: &mut &str) -> Option<u64> {
     Some(value)
 }
 
-/// A word with a number, parted or not: `rc1`, `.post2`, `-dev`.
+/// Takes a label with a number, with or without separators: `rc1`, `.post2`, `-dev`.
 fn take_labelled_number(rest: &mut &str, word: &str) -> Option<u64> {
     let parted = rest.strip_prefix(['.', '-', '_']).unwrap_or(rest);
     let after = parted.strip_prefix(word)?;
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_come_in_their_order() {
+    fn versions_are_ordered_as_pep_440_says() {
         let order = [
             "0.9",
             "1.0.dev1",

@@ -1,7 +1,7 @@
-//! Tools in Python sources.
+//! Extracts tools from Python sources.
 //!
-//! The sources are parsed, never run. Names are followed to what they stand for, also through imports, loops over
-//! known lists, and functions that register on behalf of others; what cannot be known is left out.
+//! The sources are parsed, never run. Names are resolved through imports, loops over known lists, and functions that
+//! register tools for others. Values that cannot be determined are left out.
 
 mod comment_runs;
 mod default_conditions;
@@ -35,15 +35,15 @@ use scope::{PyBoundNames, PyScope, PyScopeId};
 use syntax::PyStmt;
 use value::PyValue;
 
-/// How much is looked at in one package. It is counted, not timed, so that every machine finds the same.
+/// Step limit per package. Steps are counted instead of time, so that every machine finds the same tools.
 const MAX_STEPS: usize = 20_000_000;
 
-/// How many bytes of sources are parsed in one package; statements take many times the memory of their text.
+/// Maximum number of source bytes that are parsed per package; statements take many times the memory of their text.
 const MAX_SOURCE_BYTES: usize = 10 << 20;
-/// How many scopes may be open at once.
+/// Maximum number of open scopes.
 const MAX_SCOPES: usize = 200_000;
 
-/// The tools that these files of one package define, by name.
+/// Extracts the tools that the files of one package define, sorted by name.
 pub fn extract_python_tools(files: &[SourceFile<'_>]) -> crate::tool_extraction::ToolExtraction {
     let chosen = file_selection::select_files(files);
     let imports_mcp = chosen.iter().any(|file| file_selection::imports_mcp(file.text));
@@ -52,7 +52,8 @@ pub fn extract_python_tools(files: &[SourceFile<'_>]) -> crate::tool_extraction:
         .filter(|at| chosen.get(*at).is_some_and(|file| file_selection::can_have_tools(file.text)))
         .collect();
     reader.record_reassignments(&chosen);
-    // What stands in the open comes first; only then calls are followed, as far as they go.
+    // The first pass collects direct registrations. Only the second one follows calls, as far as the step limit
+    // allows.
     for follows_calls in [false, true] {
         reader.begin_pass(follows_calls);
         able.iter().for_each(|at| reader.walk_file(*at));
@@ -71,56 +72,56 @@ pub fn is_python_input(path: &str) -> bool {
     entry_points::is_python_input(path)
 }
 
-/// Whether any of these files uses an SDK of MCP.
+/// Whether any of these files uses an MCP SDK.
 pub fn uses_mcp(files: &[SourceFile<'_>]) -> bool {
     files.iter().any(|file| file_selection::imports_mcp(file.text))
 }
 
-/// A package while it is read.
+/// State of the analysis of one package.
 struct PyAnalyzer<'f> {
     files: PyModuleFiles<'f>,
-    /// Whether any file imports an SDK; without one, nothing unknown is a server.
+    /// Whether any file imports an MCP SDK. Otherwise unknown objects are not taken for servers.
     imports_mcp: bool,
     modules: HashMap<usize, (PyScopeId, Rc<Vec<PyStmt>>)>,
     scopes: Vec<PyScope>,
-    /// Scopes below this one are kept.
+    /// Scopes with lower ids are kept.
     retained_scope_count: usize,
-    /// What statements bind, by where they are.
+    /// Names that statements bind, by address of the statements.
     bound_names: HashMap<usize, Rc<PyBoundNames>>,
     /// Scopes of modules and classes.
     permanent_scopes: HashSet<PyScopeId>,
-    /// What their names came to.
+    /// Cached values of names in permanent scopes.
     resolved_names: HashMap<(PyScopeId, Rc<str>, bool), PyValue>,
-    /// Scopes of classes, by class.
+    /// Scopes of classes, by address of the class.
     class_scopes: HashMap<usize, PyScopeId>,
     evaluation: PyEvaluationState,
-    /// Functions whose returns are looked at, and those whose bodies are walked.
+    /// Functions whose returns are being evaluated, and functions whose bodies are being walked.
     return_stack: Vec<usize>,
     walk_stack: Vec<usize>,
     class_schema_depth: usize,
     steps: usize,
-    /// Whether there would have been more to look at.
+    /// Whether a limit was reached.
     is_truncated: bool,
-    /// Bytes of sources that were parsed, and files that were not.
+    /// Number of parsed source bytes, and of files that were not parsed.
     parsed_bytes: usize,
     unparsed_files: usize,
     follows_calls: bool,
     registered_tools: ToolRegistrations,
-    /// Functions that were registered, and tools of functions that were only put aside.
+    /// Functions that are registered, and tools that a decorator only collects.
     registered_functions: HashSet<usize>,
     deferred_tools: ToolRegistrations,
-    /// Servers of functions under decorators of the package's own.
+    /// Servers of functions with decorators of the package itself.
     server_by_function: HashMap<usize, usize>,
-    /// Whether a condition is looked at: then only what is sure counts.
+    /// Whether a condition is evaluated: then only certain values count.
     is_strict: bool,
-    /// How many conditions that are off surround this place.
+    /// Number of enclosing conditions that are false by default.
     disabled_depth: usize,
     reachability: Reachability,
-    /// Functions that get another name, by file.
+    /// Functions that are renamed, by file.
     function_renames: HashMap<usize, FunctionRenames>,
-    /// Functions that were walked with the arguments of a call.
+    /// Functions that were walked with the arguments of a call, and those calls.
     entered_calls: HashMap<usize, HashSet<usize>>,
-    /// What flags of the command line are if they are left out; none if that is not one thing.
+    /// Default values of command-line flags. `None` if there are different ones.
     flag_defaults: HashMap<String, Option<PyValue>>,
     /// Prefixes of servers that are mounted on others.
     mount_prefixes: HashMap<usize, Rc<str>>,
@@ -166,7 +167,7 @@ impl<'f> PyAnalyzer<'f> {
         self.steps = 0;
     }
 
-    /// Counts a step; false when there have been enough.
+    /// Counts a step. Returns false once a limit is reached.
     fn take_step(&mut self) -> bool {
         self.steps += 1;
         let goes_on = self.steps <= MAX_STEPS && self.scopes.len() <= MAX_SCOPES;
@@ -174,7 +175,7 @@ impl<'f> PyAnalyzer<'f> {
         goes_on
     }
 
-    /// How much of the package was not looked at: files, and what is left of the others.
+    /// Returns the number of unread parts: files, and one more if a limit was reached.
     fn unread_parts(&self) -> usize {
         self.unparsed_files
             + usize::from(
@@ -185,7 +186,7 @@ impl<'f> PyAnalyzer<'f> {
             )
     }
 
-    /// What statements bind; it is looked up once.
+    /// Returns the names that statements bind, computed once.
     fn bound_names(&mut self, statements: &[PyStmt]) -> Rc<PyBoundNames> {
         let key = statements.as_ptr() as usize;
         self.bound_names.entry(key).or_insert_with(|| Rc::new(PyBoundNames::of(statements))).clone()
@@ -196,20 +197,20 @@ impl<'f> PyAnalyzer<'f> {
         self.scopes.len() - 1
     }
 
-    /// Closes the scopes that were opened since, unless something still needs them.
+    /// Closes the scopes that were opened since `mark`, unless they are still needed.
     fn pop_scopes(&mut self, mark: usize, are_needed: bool) {
         if !are_needed && self.retained_scope_count <= mark {
             self.scopes.truncate(mark);
         }
     }
 
-    /// Keeps a scope, and those before it, to the end.
+    /// Keeps a scope and all earlier ones until the end.
     fn retain_scope(&mut self, scope: PyScopeId) {
         self.permanent_scopes.insert(scope);
         self.retained_scope_count = self.scopes.len();
     }
 
-    /// The scope of a file, which is read when it is first asked for.
+    /// Returns the scope of a file. The file is parsed on first use.
     fn module_scope(&mut self, file: usize) -> PyScopeId {
         if let Some((scope, _)) = self.modules.get(&file) {
             return *scope;
@@ -231,14 +232,14 @@ impl<'f> PyAnalyzer<'f> {
         self.modules.get(&file).map(|(_, statements)| statements.clone())
     }
 
-    /// What was found, by name.
+    /// Returns the tools that were found, sorted by name.
     fn into_tools(self) -> Vec<ExtractedTool> {
         let mut definitions = Vec::new();
         let is_registered =
             |tool: &ToolRegistration| tool.function_id.is_some_and(|def| self.registered_functions.contains(&def));
         let collected = self.deferred_tools.iter().filter(|tool| !is_registered(tool));
-        // A function that is registered at a known server is not also one of an unknown server.
-        // What only other programs do says nothing of this one.
+        // A function that is registered at a known server is not also one of an unknown server. Registrations that
+        // only other programs load do not count here.
         let is_placed = |tool: &ToolRegistration| tool.server.is_some() && !self.reachability.is_unloaded(&tool.paths);
         let placed: HashSet<_> = self.registered_tools.iter().filter(is_placed).map(|tool| tool.function_id).collect();
         let found = self
@@ -250,7 +251,7 @@ impl<'f> PyAnalyzer<'f> {
             let name = self.mounted_name(&tool.name, server);
             definitions.push(ExtractedTool { name, optional: !self.is_reachable(&ways), ..tool });
         }
-        // Where they lay in memory must not tell which one of a name comes first.
+        // The order of addresses must not decide which definition of a name comes first.
         definitions.sort_by_cached_key(|tool| (tool.name.clone(), serde_json::to_string(tool).unwrap_or_default()));
         definitions
     }

@@ -1,4 +1,4 @@
-//! What package indexes say: which packages there are, and which file is the newest of one.
+//! Parses pages of package registries: lists of packages, and release files of one package.
 
 mod html_links;
 
@@ -10,24 +10,24 @@ use std::collections::HashMap;
 use crate::pep440_version::Pep440Version;
 use gatelodge_catalogue::ArchiveFormat;
 
-/// The file to read.
+/// A release file of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseFile {
     /// Its version.
     pub version: String,
-    /// Where it is, as the index says it: whole, or as seen from the page.
+    /// Its URL as the registry lists it: absolute, or relative to the page.
     pub address: String,
-    /// Its form.
+    /// Its archive format.
     pub format: ArchiveFormat,
-    /// The SHA-256 of its bytes, in hexadecimal digits, if the index says it.
+    /// SHA-256 in hexadecimal, if the registry lists it.
     pub sha256: Option<String>,
-    /// The SHA-512 of its bytes, in base64, if the index says it.
+    /// SHA-512 in base64, if the registry lists it.
     pub sha512: Option<String>,
-    /// The day it was published, if the index says it.
+    /// Publication date, if the registry lists it.
     pub date: Option<String>,
 }
 
-/// A file of a Python package, in either form of the index.
+/// A file of a Python package, from a JSON or an HTML page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 struct PypiFile {
@@ -44,7 +44,7 @@ impl PypiFile {
     }
 }
 
-/// The names of all packages that an index lists, as far as they are wanted.
+/// Returns the wanted names of all packages that a registry lists.
 pub fn package_names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     #[derive(Deserialize)]
     struct PypiProject {
@@ -63,8 +63,8 @@ pub fn package_names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     names
 }
 
-/// The newest file of a Python package, or the one of a version. A withdrawn version is taken only if there is no
-/// other, and so is one that comes before a release.
+/// Returns the newest file of a Python package, or a file of the wanted version. Yanked files and pre-releases are
+/// used only if there are no others.
 pub fn find_pypi_file(page: &str, package: &str, wanted: Option<&str>) -> Option<ReleaseFile> {
     #[derive(Deserialize)]
     struct Page {
@@ -89,7 +89,8 @@ pub fn find_pypi_file(page: &str, package: &str, wanted: Option<&str>) -> Option
     Some(ReleaseFile { version, address: file.url, format: form, sha256, sha512: None, date })
 }
 
-/// Wheels of Python alone are smallest; sources come before wheels of a platform, which may be compiled.
+/// Preference of a file. Pure Python wheels are smallest; source archives are better than platform wheels, which may
+/// contain compiled code.
 fn file_preference(name: &str) -> u8 {
     if name.ends_with("-none-any.whl") {
         3
@@ -100,10 +101,10 @@ fn file_preference(name: &str) -> u8 {
     }
 }
 
-/// The longest name of a file.
+/// Maximum length of a file name.
 const MAX_FILE_NAME_BYTES: usize = 512;
 
-/// The version in a file's name: `my_package-1.0-py3-none-any.whl`, `my.package-1.0.tar.gz`.
+/// Returns the version in a file name: `my_package-1.0-py3-none-any.whl`, `my.package-1.0.tar.gz`.
 fn version_in_file_name(file: &str, package: &str) -> Option<String> {
     if file.len() > MAX_FILE_NAME_BYTES {
         return None;
@@ -118,7 +119,7 @@ fn version_in_file_name(file: &str, package: &str) -> Option<String> {
     Some(version.to_owned())
 }
 
-/// The newest file of an npm package, or the one of a version.
+/// Returns the newest file of an npm package, or the file of the wanted version.
 pub fn find_npm_file(page: &str, wanted: Option<&str>) -> Option<ReleaseFile> {
     #[derive(Deserialize)]
     struct Page<'p> {
@@ -143,14 +144,14 @@ pub fn find_npm_file(page: &str, wanted: Option<&str>) -> Option<ReleaseFile> {
     let version = wanted.or_else(|| page.tags.get("latest").map(String::as_str))?;
     let release: NpmRelease = serde_json::from_str(page.versions.get(version)?.get()).ok()?;
     let date = page.time.get(version).and_then(|time| time.as_str()).and_then(date_part);
-    // Several may be told, with a space between them.
-    let sha512 = release.dist.integrity.split_whitespace().find_map(|told| told.strip_prefix("sha512-"));
-    let sha512 = sha512.map(|told| told.split('?').next().unwrap_or_default().to_owned());
+    // There may be several hashes, separated by spaces.
+    let sha512 = release.dist.integrity.split_whitespace().find_map(|hash| hash.strip_prefix("sha512-"));
+    let sha512 = sha512.map(|hash| hash.split('?').next().unwrap_or_default().to_owned());
     let (version, address) = (version.to_owned(), release.dist.tarball);
     Some(ReleaseFile { version, address, format: ArchiveFormat::TarGz, sha256: None, sha512, date })
 }
 
-/// The day of a time: `2026-11-16T14:20:00Z`.
+/// Returns the date of a timestamp such as `2026-11-16T14:20:00Z`.
 fn date_part(time: &str) -> Option<String> {
     let day = time.get(..10)?;
     let is_day = day.bytes().enumerate().all(|(at, byte)| match at {
@@ -177,7 +178,7 @@ mod tests {
 <a href="e/book_mcp-4.0.exe">book_mcp-4.0.exe</a></body></html>"#;
 
     #[test]
-    fn the_newest_release_that_is_not_withdrawn_is_taken() {
+    fn newest_release_that_is_not_yanked_is_selected() {
         let listed = find_pypi_file(PAGE, "book.mcp", None).expect("found");
         assert_eq!(listed.version, "1.10");
         assert_eq!(listed.address, "../files/book_mcp-1.10-py3-none-any.whl");
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_early_or_withdrawn_is_better_than_nothing() {
+    fn pre_release_or_yanked_file_is_selected_if_there_is_no_other() {
         let only = |line: usize| PAGE.lines().nth(line).expect("a line").to_owned();
         assert_eq!(find_pypi_file(&only(4), "book-mcp", None).expect("found").version, "2.0rc1");
         assert_eq!(find_pypi_file(&only(5), "book-mcp", None).expect("found").version, "3.0");
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_the_index_say_the_same() {
+    fn json_and_html_pages_give_the_same_result() {
         let json = r#"{"files": [{"filename": "book_mcp-1.10-py3-none-any.whl", "url": "../x.whl", "yanked": false,
             "hashes": {"sha256": "short"}, "upload-time": "2026-01-02T03:04:05Z"}]}"#;
         let listed = find_pypi_file(json, "book-mcp", None).expect("found");
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_tarball_of_npm_is_taken() {
+    fn latest_npm_tarball_is_selected() {
         let page = r#"{"dist-tags": {"latest": "1.2.0"}, "time": {"1.2.0": "2026-03-04T00:00:00Z", "unpublished": {}},
             "versions": {"1.2.0": {"dist": {"tarball": "x/-/x-1.2.0.tgz", "integrity": "sha1-aa sha512-bb==?x"}}, "2.0.0-rc.1": {"dist": {"tarball": "y"}}}}"#;
         let listed = find_npm_file(page, None).expect("found");

@@ -1,23 +1,23 @@
-//! The result of reading the sources of a package.
+//! Result of extracting tools from the sources of a package.
 
 use std::collections::HashMap;
 
 use gatelodge_catalogue::ExtractedTool;
 
-/// What a reader found.
+/// Tools of a package, or the number of unread parts.
 #[derive(Debug, Default)]
 pub struct ToolExtraction {
-    /// The tools, one for each name: the definition that says most. None where something was passed over: those of a
-    /// part would be told as all that there are.
+    /// The tools, one per name: the most detailed definition. Empty if parts were not read, because a part of the
+    /// tools must not be taken for all of them.
     pub tools: Vec<ExtractedTool>,
-    /// Other definitions of the same names. Nobody knows which of them a client is offered.
+    /// Other definitions of the same names. Which one a client sees is unknown.
     pub alternatives: Vec<ExtractedTool>,
-    /// Parts that were not read, because all together are more than is read.
+    /// Number of parts that were not read because of a limit.
     pub unread_parts: usize,
 }
 
 impl ToolExtraction {
-    /// Definitions, put together by name.
+    /// Groups definitions by name.
     pub(crate) fn from_definitions<K: Ord>(definitions: Vec<ExtractedTool>, says: fn(&ExtractedTool) -> K) -> Self {
         let mut found = Self::default();
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -27,7 +27,7 @@ impl ToolExtraction {
                 found.tools.push(tool);
                 continue;
             };
-            // It is optional only if each definition of it is.
+            // A tool is optional only if each of its definitions is.
             known.optional &= tool.optional;
             tool.optional = known.optional;
             if says(&tool) > says(known) {
@@ -37,14 +37,14 @@ impl ToolExtraction {
                 found.alternatives.push(tool);
             }
         }
-        // Nobody publishes a server without tools: then a condition was misread, or everybody sets something.
+        // No server is published without any default tools: a condition was misread, or a setting is always needed.
         if found.tools.iter().all(|tool| tool.optional) {
             found.tools.iter_mut().chain(&mut found.alternatives).for_each(|tool| tool.optional = false);
         }
         found
     }
 
-    /// That so many parts were not read.
+    /// Returns a result for a package with unread parts.
     pub(crate) fn incomplete(unread_parts: usize) -> Self {
         Self { unread_parts, ..Self::default() }
     }

@@ -1,6 +1,8 @@
-//! Learning weights from labels. Offline and without chance: the same labels give the same file, byte for byte.
+//! Learns the weights of the classifier from labels. Training is deterministic: the same labels give the same file,
+//! byte for byte.
 //!
-//! A logistic regression over named features. The lexicon's points are where it begins and what it is pulled back to.
+//! The model is a logistic regression over named features. The points of the lexicon are its initial values and its
+//! prior.
 
 mod calibrate;
 mod model_fit;
@@ -18,29 +20,29 @@ use crate::category_labels::{CategoryLabel, LabelledTool};
 use calibrate::fit as fit_line;
 use model_fit::Weights;
 
-/// Of so many parts, one is left out at a time, to see how sure one may be of tools that were not learned from.
+/// Number of folds of the cross-validation.
 const FOLD_COUNT: usize = 8;
-/// How much the label of an author counts against one by reading: it is said in passing, and often by habit.
+/// Weight of an author's label relative to one by reading: authors annotate in passing, and often by habit.
 const AUTHOR_LABEL_WEIGHT: f64 = 0.3;
 
-/// The same of a label that its reader was unsure of.
+/// Weight of a label that its reader was unsure of.
 const UNSURE_LABEL_WEIGHT: f64 = 0.5;
 
-/// Who said what a tool is.
+/// Origin of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LabelSource {
-    /// Its author, by annotations.
+    /// Annotations by the author.
     Author,
-    /// Somebody who read the definition. Chance drew the tool, a few of each package.
+    /// A person read the definition; tools were drawn at random, a few per package.
     RandomSample,
-    /// The same, with some tools of each server that was run.
+    /// A person read the definition; some tools of each server that was run.
     ServerSample,
-    /// The same, with tools that were picked because they are hard to tell.
+    /// A person read the definition; tools were selected because they are hard to classify.
     HardCases,
 }
 
 impl LabelSource {
-    /// Who labelled a line: it has `read` if that was done by reading.
+    /// Returns the origin of a line's label. The member `read` says that it was labelled by reading.
     fn of(item: &ToolEntry<'_>) -> Self {
         match item.entry.get("read").and_then(|read| read.as_str()).as_deref() {
             None => Self::Author,
@@ -51,53 +53,53 @@ impl LabelSource {
     }
 }
 
-/// One tool to learn from.
+/// A labelled tool as a training example.
 pub(crate) struct TrainingExample {
-    /// Whose tool it is: parts are made of whole servers.
+    /// Number of its server. Folds consist of whole servers.
     pub server: usize,
     label: CategoryLabel,
     source: LabelSource,
-    /// Whether whoever said so was sure.
+    /// Whether the reader was sure.
     is_sure: bool,
-    /// Which outcomes its label leaves open.
+    /// Categories that the label allows.
     pub allowed_categories: [bool; 5],
     pub keys: Vec<FeatureKey>,
-    /// How much it counts: tools of one server are alike, and so are their labels.
+    /// Weight of the example: tools of one server are similar, and so are their labels.
     pub weight: f64,
 }
 
-/// What was learned.
+/// Result of a training.
 #[derive(Debug)]
 pub struct TrainingResult {
-    /// The file of weights.
+    /// Content of the weights file.
     pub weights_json: String,
-    /// Each labelled tool as it is judged by what was learned from other servers.
+    /// Predictions for all labelled tools, each by weights learned from other servers.
     pub held_out: Vec<HeldOutPrediction>,
 }
 
-/// A tool that was judged by what was learned from other servers.
+/// Prediction for a tool by weights learned from other servers.
 #[derive(Debug)]
 pub struct HeldOutPrediction {
-    /// Its server and its name, made visible.
+    /// Server and name, escaped for display.
     pub tool: String,
-    /// What it is.
+    /// Its label.
     pub label: CategoryLabel,
-    /// Who said so.
+    /// Origin of the label.
     pub source: LabelSource,
-    /// What it was taken for.
+    /// The predicted category.
     pub category: Category,
-    /// How sure that is, by tools of other servers.
+    /// Calibrated confidence of the prediction.
     pub confidence: f64,
-    /// What forbids Read.
+    /// Why it cannot be Read.
     pub not_read_reason: Option<String>,
     fold: usize,
     probability: f64,
 }
 
-/// Learns from labelled tools; `origin` says what they were.
+/// Learns from labelled tools; `origin` describes the labels.
 ///
 /// # Errors
-/// A file of ours cannot be read, which a test sees to.
+/// A data file of this program is not valid, which a test rules out.
 pub fn train(tools: &[LabelledTool<'_>], origin: &str) -> Result<TrainingResult, TrainingDataError> {
     let servers = group_by_server(tools);
     let begin = || {
@@ -127,7 +129,7 @@ pub fn train(tools: &[LabelledTool<'_>], origin: &str) -> Result<TrainingResult,
     Ok(TrainingResult { weights_json: weights, held_out: unseen })
 }
 
-/// Weights for each part, learned from the others; side by side, because each takes a while.
+/// Fits the weights of each fold from the other folds, in parallel.
 fn fit_folds(examples: &[TrainingExample], model: &TrainingModel) -> Vec<Weights> {
     let without = |part: usize| {
         let learned: Vec<&TrainingExample> =
@@ -140,7 +142,7 @@ fn fit_folds(examples: &[TrainingExample], model: &TrainingModel) -> Vec<Weights
     })
 }
 
-/// How sure to be, by tools that chance drew and somebody read: they are as frequent as they come.
+/// Calibrates the confidence with tools that were drawn at random and read: their frequencies are representative.
 fn calibrate<'u>(unseen: impl IntoIterator<Item = &'u HeldOutPrediction>) -> ConfidenceCalibration {
     let mut seen: BTreeMap<String, Vec<(f64, bool)>> = BTreeMap::new();
     for one in
@@ -152,7 +154,7 @@ fn calibrate<'u>(unseen: impl IntoIterator<Item = &'u HeldOutPrediction>) -> Con
     ConfidenceCalibration { curves: seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect() }
 }
 
-/// Each server with its number, by its family.
+/// Servers with their numbers, by server key.
 pub(crate) type TrainingServers = BTreeMap<String, (usize, ServerContext)>;
 
 fn group_by_server(tools: &[LabelledTool<'_>]) -> TrainingServers {
@@ -184,7 +186,8 @@ fn make_example(tool: &LabelledTool<'_>, servers: &TrainingServers, model: &Trai
     })
 }
 
-/// What was read counts as it is, or half if the reader was unsure. Of many tools of one server that its author labelled alike, each counts less.
+/// Sets weights: 1 for labels by reading, less if the reader was unsure. The more tools of a server have the same
+/// author's label, the less each of them counts.
 fn set_weights(examples: &mut [TrainingExample]) {
     let mut alike: BTreeMap<(usize, CategoryLabel), f64> = BTreeMap::new();
     for example in examples.iter().filter(|example| example.source == LabelSource::Author) {
@@ -200,7 +203,7 @@ fn set_weights(examples: &mut [TrainingExample]) {
     }
 }
 
-/// How a tool of a part comes out, if it has a label.
+/// Predicts a held-out tool, if it has a label.
 fn predict_held_out(
     tool: &LabelledTool<'_>,
     part: usize,

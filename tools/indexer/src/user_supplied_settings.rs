@@ -1,6 +1,6 @@
-//! What users give a server to make it work at all.
+//! Settings that a user has to supply for a server to work at all.
 
-/// Last words of names for what a user gives to make a server work at all: not switches.
+/// Last words of such setting names: credentials and locations, not switches.
 const USER_SUPPLIED_SUFFIXES: [&str; 39] = [
     "KEY",
     "KEYS",
@@ -43,7 +43,7 @@ const USER_SUPPLIED_SUFFIXES: [&str; 39] = [
     "CLIENT",
 ];
 
-/// Whether a name is of something that a user gives: credentials, addresses, places.
+/// Whether a setting has to be supplied by the user: credentials, URLs, paths.
 pub fn is_user_supplied(name: &str) -> bool {
     let last = name.trim_end_matches('_').rsplit('_').next().unwrap_or(name);
     USER_SUPPLIED_SUFFIXES.iter().any(|word| last.eq_ignore_ascii_case(word))

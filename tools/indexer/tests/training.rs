@@ -1,4 +1,4 @@
-//! Learning: the same labels give the same weights, and what was read outweighs what authors say.
+//! Training: the same labels give the same weights, and labels by reading outweigh those of authors.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_catalogue::{ToolEntry, read_tools};
@@ -6,7 +6,7 @@ use gatelodge_indexer::{ClassifierEvaluation, LabelSource, LabelledTool, Trainin
 use gatelodge_policy::Category;
 use serde_json::json;
 
-/// Forty servers with three tools each. Authors say of `frob` that it changes something; whoever read it says more.
+/// Forty servers with three tools each. Authors label `frob` as changing something; readers are more precise.
 fn lines(read_as: &str) -> String {
     let mut lines = String::new();
     for at in 0..40 {
@@ -44,7 +44,7 @@ fn the_same_labels_give_the_same_weights() {
 }
 
 #[test]
-fn what_a_label_leaves_open_is_settled_by_what_was_read() {
+fn ambiguous_labels_are_resolved_by_labels_from_reading() {
     let TrainingResult { held_out: unseen, .. } = trained(&lines("Execute"));
     assert_eq!(unseen.len(), 120);
     let mut frobs = unseen.iter().filter(|one| one.tool.ends_with("/ frob"));
@@ -52,7 +52,7 @@ fn what_a_label_leaves_open_is_settled_by_what_was_read() {
 }
 
 #[test]
-fn unseen_tools_are_counted_by_who_labelled_them() {
+fn held_out_tools_are_counted_by_label_source() {
     let TrainingResult { held_out: unseen, .. } = trained(&lines("Execute"));
     let count = |source| {
         let mut evaluation = ClassifierEvaluation::default();

@@ -1,4 +1,4 @@
-//! `index`: the index file from facts.
+//! `index`: builds the index file from facts.
 
 mod listed_tools;
 
@@ -17,18 +17,18 @@ use crate::exit::{Exit, Failed, Usage};
 use crate::output::{counted, say, shown};
 use crate::{environment, file};
 
-/// No package has facts of more bytes.
+/// Maximum size of the facts of one package.
 const MAX_LINE_BYTES: u64 = 32 << 20;
 
-/// What came of a package.
+/// One line of `done.jsonl`.
 #[derive(Debug, Deserialize)]
 struct CrawlOutcomeLine {
-    /// Earlier crawls did not say it.
+    /// Crawls of older versions did not write it.
     #[serde(default)]
     source: Option<PackageRegistry>,
     package: String,
     outcome: String,
-    /// What was left unread of it, by kind.
+    /// Number of skipped parts by reason.
     #[serde(default)]
     skipped: BTreeMap<String, u64>,
     #[serde(default)]
@@ -37,7 +37,8 @@ struct CrawlOutcomeLine {
 }
 
 impl CrawlOutcomeLine {
-    /// Earlier crawls told what they found in a part as all that there is.
+    /// Whether only a part of the package was read. Crawls of older versions still wrote the outcome `tools` for such
+    /// a package.
     fn is_incomplete(&self) -> bool {
         !self.skipped.is_empty() || self.unusable_names > 0
     }
@@ -48,7 +49,7 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
         Some(date) => date
             .parse::<jiff::civil::Date>()
             .map(|date| date.to_string())
-            .map_err(|_| Usage(format!("`{}` is no day; say it as 2026-11-16", shown(date))))?,
+            .map_err(|_| Usage(format!("`{}` is not a date; write it as `2026-11-16`", shown(date))))?,
         None => environment::today(),
     };
     let mut packages: Vec<PackageFacts> = Vec::new();
@@ -60,7 +61,7 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
     }
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     for path in &args.outcomes {
-        // One that was tried again has several lines; the last one counts.
+        // A package that was retried has several lines. The last one applies.
         let mut last: BTreeMap<(Option<PackageRegistry>, String), CrawlOutcomeLine> = BTreeMap::new();
         read_json_lines(path, |done: CrawlOutcomeLine| drop(last.insert((done.source, done.package.clone()), done)))?;
         packages.retain(|own| {
@@ -76,7 +77,7 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
     }
     let about = IndexMetadata { date, outcomes, ..IndexMetadata::default() };
     let bytes = write_index(packages, &about).map_err(|error| Failed(Exit::Findings, error.to_string()))?;
-    // What was written must be what is read.
+    // Reads the result back before it replaces the old file.
     let index = PackageIndex::open(&bytes)?;
     file::replace(&args.out, &bytes)?;
     let about = index.metadata();
@@ -85,7 +86,7 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// Reads a file of JSON lines, each within bounds.
+/// Reads a file of JSON lines and refuses longer lines than `MAX_LINE_BYTES`.
 fn read_json_lines<T: for<'de> Deserialize<'de>>(path: &Path, mut take: impl FnMut(T)) -> Result<()> {
     let shown = path.display();
     let cannot = |error: std::io::Error| Usage(format!("cannot read `{shown}`: {error}"));

@@ -27,14 +27,15 @@ use read_scheduler::ReadScheduler;
 use registry_client::RegistryClient;
 use source_cache::SourceCache;
 
-/// No more packages are read at once, however many cores there are: each thread keeps memory of its own.
+/// Maximum number of packages that are read at once, however many cores there are: each thread needs memory of its
+/// own.
 const MAX_CONCURRENT_READS: usize = 4;
-/// An index that refuses so many packages in a row refuses all.
+/// After this many failures in a row the crawl stops: the registry refuses everything.
 const MAX_CONSECUTIVE_FAILURES: usize = 20;
 
 pub fn run(command: CrawlCommand) -> Result<Exit> {
-    // Each package is read on a thread of its own. Where threads have memory apart, what one gave back does not serve the
-    // next, and stays with the program: a third of all it has. The allocator hears of it only at the start.
+    // Each package is read on its own thread. With one malloc arena per thread, memory that one thread frees is not
+    // reused by the next: a third of the process's memory. glibc reads the variable only at start.
     environment::reexec_with_variable("MALLOC_ARENA_MAX", "1");
     match command {
         CrawlCommand::Pypi { only, common } => block_on(crawl_packages(PackageRegistry::Pypi, only, common)),
@@ -42,13 +43,13 @@ pub fn run(command: CrawlCommand) -> Result<Exit> {
     }
 }
 
-/// How many packages are read at once.
+/// Number of packages that are read at once.
 fn concurrent_reads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_CONCURRENT_READS))
 }
 
 pub fn block_on(work: impl Future<Output = Result<Exit>>) -> Result<Exit> {
-    // Large packages have a thread of their own.
+    // One more thread is for large packages.
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(concurrent_reads() + 1).build()?;
     runtime.block_on(LocalSet::new().run_until(work))
 }
@@ -61,7 +62,7 @@ async fn crawl_packages(source: PackageRegistry, only: Vec<String>, args: CrawlA
     let fetcher = Arc::new(RegistryClient::new(&index, args.connections.into())?);
     let package_selection::PackageSelection { packages: wanted, invalid_lines: not_names } =
         package_selection::select_packages(source, &fetcher, &index, args.names.as_deref(), &only).await?;
-    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make `{}`", args.out.display()))?;
+    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create `{}`", args.out.display()))?;
     let mut journal = CrawlLog::open(&args.out, source, args.definitions.as_deref())?;
     package_reader::remove_temporary_files(&args.out);
     for line in not_names {
@@ -93,7 +94,7 @@ async fn crawl_packages(source: PackageRegistry, only: Vec<String>, args: CrawlA
     }
     let ticking = tokio::task::spawn_local(report_periodically(shared.clone()));
     while let Some(ended) = workers.join_next().await {
-        ended.context("a worker broke off")??;
+        ended.context("a worker stopped unexpectedly")??;
     }
     ticking.abort();
     let writing = shared.output.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,32 +102,33 @@ async fn crawl_packages(source: PackageRegistry, only: Vec<String>, args: CrawlA
     writing.log.finish()?;
     if let Some(why) = shared.stop_reason.get() {
         return Err(
-            Unreachable(format!("{why}; what was done stays, and the same command goes on with the rest")).into()
+            Unreachable(format!("{why}; finished packages are kept, run the same command again to continue")).into()
         );
     }
     if left_count > 0 && writing.read_count == 0 {
-        let what =
-            format!("the index answered for none of the {left_count} packages; the same command tries them again");
+        let what = format!(
+            "the index did not answer for any of the {left_count} packages; run the same command again to retry them"
+        );
         return Err(Unreachable(what).into());
     }
     Ok(Exit::Fine)
 }
 
-/// What all workers share.
+/// State that all workers share.
 struct CrawlState {
     queue: Mutex<std::vec::IntoIter<PackageRequest>>,
     output: Mutex<CrawlOutput>,
-    /// Why there is no more to do before all is done.
+    /// Why the crawl stopped early.
     stop_reason: OnceLock<String>,
 }
 
-/// What is written, and how it goes.
+/// Output files and progress.
 struct CrawlOutput {
     log: CrawlLog,
     progress: CrawlProgress,
-    /// Packages in a row that could not be fetched or read, without those that an earlier run could not either.
+    /// Failures in a row, without packages that already failed in an earlier run.
     consecutive_failures: usize,
-    /// Packages that could.
+    /// Packages that were read.
     read_count: usize,
 }
 
@@ -148,7 +150,7 @@ async fn run_worker(index: Arc<RegistryContext>, shared: Arc<CrawlState>) -> Res
             (writing.consecutive_failures, writing.read_count) = (0, writing.read_count + 1);
             continue;
         }
-        // Else a run would end where the one before did, again and again.
+        // Failures of earlier runs do not count: otherwise every run would stop at the same packages again.
         writing.consecutive_failures += usize::from(!has_failed);
         if writing.consecutive_failures >= MAX_CONSECUTIVE_FAILURES {
             shared.stop_reason.get_or_init(|| {
@@ -158,7 +160,7 @@ async fn run_worker(index: Arc<RegistryContext>, shared: Arc<CrawlState>) -> Res
     }
 }
 
-/// Tells how far it is also while nothing gets done.
+/// Prints the progress even while no package is finished.
 async fn report_periodically(shared: Arc<CrawlState>) {
     loop {
         let pause = shared.output.lock().unwrap_or_else(PoisonError::into_inner).progress.report_interval();

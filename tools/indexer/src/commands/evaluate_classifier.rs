@@ -1,4 +1,4 @@
-//! `eval`: how good the classifier is.
+//! `eval`: evaluates the classifier against labels.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub fn run(args: &EvalArgs) -> Result<Exit> {
     Ok(if errors.is_empty() { Exit::Fine } else { Exit::Findings })
 }
 
-/// The servers of some tools, by family: tools are classified among their siblings.
+/// Groups tools by server, because the classifier also uses sibling tools.
 fn servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> BTreeMap<String, ServerContext> {
     let mut families: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
     for item in tools {
@@ -59,10 +59,10 @@ fn report_refused(errors: &[ReadToolError]) {
 
 fn evaluate(tools: &[LabelledTool<'_>]) -> ClassifierEvaluation {
     let servers = servers(tools.iter().map(|tool| &tool.item));
-    let nobody = ServerContext::default();
+    let no_context = ServerContext::default();
     let mut evaluation = ClassifierEvaluation::default();
     for LabelledTool { item, label } in tools {
-        let answer = classify(&item.tool, servers.get(&item.server_key()).unwrap_or(&nobody));
+        let answer = classify(&item.tool, servers.get(&item.server_key()).unwrap_or(&no_context));
         evaluation.add(&item.server, &item.tool.name, *label, &answer);
     }
     evaluation.sort_mistakes();
@@ -116,7 +116,7 @@ fn category_rows(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     rows
 }
 
-/// Labels down, answers across.
+/// Confusion matrix: one row per label, one column per prediction.
 fn confusion_rows(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     let mut answers: Vec<&str> = evaluation.confusion.values().flat_map(|row| row.keys().copied()).collect();
     answers.sort_unstable();
@@ -129,7 +129,7 @@ fn confusion_rows(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     rows
 }
 
-/// Ten bins: what was claimed, what was right, and a bar of it.
+/// Calibration table: mean confidence, accuracy and a bar of it per bin.
 fn calibration_rows(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     const BAR_WIDTH: f64 = 40.0;
     let mut rows = vec![["confidence", "tools", "claimed", "right", ""].map(str::to_owned).to_vec()];

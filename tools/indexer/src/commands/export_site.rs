@@ -1,4 +1,4 @@
-//! `export`: the static site.
+//! `export`: writes the static site.
 
 mod export_progress;
 
@@ -21,7 +21,7 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
         [] => index.servers().collect(),
         named => named.iter().map(|name| require_server(&index, name)).collect::<Result<_>>()?,
     };
-    // One may be named in several spellings.
+    // A server may be named several times in different spellings.
     let mut taken = HashSet::new();
     servers.retain(|own| taken.insert((own.source(), own.package().to_owned())));
     let site = StaticSite::new(&index, servers).with_history(data_dir::changes(&args.source)?);
@@ -37,12 +37,11 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// Finds a server of the index by the name of its package, and says if the index has read another version of it.
+/// Finds a server of the index by package name, and warns if the index has read another version of it.
 fn require_server<'i>(index: &'i PackageIndex, package: &str) -> Result<IndexedServer<'i>> {
-    // The text is not repeated: it may be an address with a secret in it.
-    let named = PackageName::read(package).ok_or_else(|| {
-        Usage("`--server` takes the name of a package, as `npm:@scope/name` or `pypi:name`".to_owned())
-    })?;
+    // The argument is not repeated: it may be a URL that contains a secret.
+    let named = PackageName::read(package)
+        .ok_or_else(|| Usage("`--server` takes a package name, such as `npm:@scope/name` or `pypi:name`".to_owned()))?;
     let server = index.find(named.source, &named.name).ok_or_else(|| {
         let help = "`gatelodge catalogue search` finds packages by parts of their names";
         Failed(Exit::Findings, format!("`{}` is not in the index; {help}", shown(package)))
@@ -53,18 +52,18 @@ fn require_server<'i>(index: &'i PackageIndex, package: &str) -> Result<IndexedS
         VersionComparison::Different => {
             say(&format!("{read}, not {}", shown(named.version.as_deref().unwrap_or_default())))
         }
-        VersionComparison::Unknown => say(&format!("{read}; whether that is the one that is meant is not known")),
+        VersionComparison::Unknown => say(&format!("{read}; whether that is the requested version is unknown")),
     }
     Ok(server)
 }
 
-/// Makes the folder. What is in it already may be somebody's work.
+/// Creates the folder. It must be empty, so that no file of the user is overwritten.
 fn create_empty_folder(folder: &Path) -> Result<()> {
     let shown = folder.display();
-    fs::create_dir_all(folder).with_context(|| format!("cannot make `{shown}`"))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create `{shown}`"))?;
     let mut inside = fs::read_dir(folder).with_context(|| format!("cannot read `{shown}`"))?;
     match inside.next() {
-        Some(_) => Err(Usage(format!("`{shown}` is not empty; name another folder, or remove what is in it")).into()),
+        Some(_) => Err(Usage(format!("`{shown}` is not empty; use another folder, or empty this one")).into()),
         None => Ok(()),
     }
 }
@@ -74,9 +73,8 @@ fn write_file(root: &Path, page: &SiteFile, folders: &mut BTreeSet<PathBuf>) -> 
     if let Some(folder) = path.parent()
         && !folders.contains(folder)
     {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
         folders.insert(folder.to_owned());
     }
-    fs::write(&path, &page.text)
-        .with_context(|| format!("cannot write `{}`; what is there is not whole", path.display()))
+    fs::write(&path, &page.text).with_context(|| format!("cannot write `{}`; the site is incomplete", path.display()))
 }

@@ -43,12 +43,12 @@ fn report(unseen: &[HeldOutPrediction]) {
     for wrong in unseen.iter().filter(|one| !one.label.matches(one.category)) {
         let (label, category) = (wrong.label.as_str(), category_name(wrong.category));
         let why = wrong.not_read_reason.as_deref().unwrap_or_default();
-        say(&format!("{}: is {label}, taken for {category} ({:.2}) {why}", wrong.tool, wrong.confidence));
+        say(&format!("{}: is {label}, classified as {category} ({:.2}) {why}", wrong.tool, wrong.confidence));
     }
     for (title, source) in [
         ("by annotations", LabelSource::Author),
-        ("by reading, tools that are hard to tell", LabelSource::HardCases),
-        ("by reading, some of each server that was run", LabelSource::ServerSample),
+        ("by reading, hard cases", LabelSource::HardCases),
+        ("by reading, a sample of each server that was run", LabelSource::ServerSample),
         ("by reading, one of each package", LabelSource::RandomSample),
     ] {
         let mut evaluation = ClassifierEvaluation::default();
@@ -61,7 +61,7 @@ fn figures(title: &str, evaluation: &ClassifierEvaluation) {
     let share = |what: &str, share: EvaluationRatio| {
         say(&format!("{what:30}{:5.1} %  {} of {}", 100.0 * share.ratio(), share.count, share.total));
     };
-    say(&format!("\nlabels {title}; each tool judged by what was learned from other servers"));
+    say(&format!("\nlabels {title}; each tool is classified by weights learned from other servers"));
     share("right", evaluation.right);
     share("Read or not", evaluation.read_or_not);
     share("Destructive or not", evaluation.destructive_or_not);

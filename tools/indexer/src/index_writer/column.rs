@@ -1,6 +1,6 @@
-//! Columns of numbers and bytes, as an index file has them.
+//! Columns of numbers and bytes in the index file format.
 
-/// A column that is being written.
+/// Buffer for one column.
 #[derive(Debug, Default)]
 pub struct ColumnWriter(Vec<u8>);
 
@@ -13,7 +13,7 @@ impl ColumnWriter {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Seven bits a byte, the low ones first.
+    /// Appends a LEB128 number: seven bits per byte, low bits first.
     pub fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push((number & 0x7f) as u8 | 0x80);
@@ -22,7 +22,7 @@ impl ColumnWriter {
         self.0.push(number as u8);
     }
 
-    /// Adds another column whole, with its length in front.
+    /// Appends another column, preceded by its length.
     pub fn column(&mut self, column: Self) {
         self.number(column.0.len() as u64);
         self.0.extend_from_slice(&column.0);

@@ -1,4 +1,4 @@
-//! `manifest.json` of an MCP bundle, which names its tools.
+//! `manifest.json` of an MCP bundle, which lists its tools.
 
 use serde_json::Value as Json;
 
@@ -8,14 +8,14 @@ use gatelodge_catalogue::SourceFile;
 
 use crate::tool_extraction::ToolExtraction;
 
-/// The tools that the manifest names; without their schemas, it is for where the code is silent.
+/// Returns the tools that the manifest lists, without schemas. They are used if none are found in the code.
 pub(super) fn manifest_tools(files: &[SourceFile<'_>]) -> ToolExtraction {
     let manifest =
         files.iter().filter(|file| is_package_file(file.path, "manifest.json")).min_by_key(|file| file.path.len());
     let Some(Ok(Json::Object(manifest))) = manifest.map(|file| serde_json::from_str(file.text)) else {
         return ToolExtraction::default();
     };
-    // Other kinds of manifest have the same name and no server.
+    // Manifests of other kinds have the same file name and no `server`.
     if !manifest.contains_key("server") {
         return ToolExtraction::default();
     }

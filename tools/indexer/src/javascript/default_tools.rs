@@ -1,4 +1,4 @@
-//! Which of the tools that were met are there by default.
+//! Decides which of the definitions that were found are registered by default.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,27 +8,28 @@ use super::registration_forms::{JsToolDefinition, RegistrationStatus};
 use super::syntax::{JsFileId, JsNode};
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 
-/// Each file may be looked for in the texts of all others: in so many, not in more.
+/// Maximum number of files whose names are searched for in all other files.
 const MAX_MENTIONED_FILES: usize = 400;
-/// The longest name of a tool that is only defined.
+/// Maximum name length of a tool that is defined but not seen to be registered.
 const MAX_DEFINED_NAME_BYTES: usize = 128;
 
 /// The files that each file imports.
 type JsImportGraph = HashMap<JsFileId, Vec<JsFileId>>;
 
-/// What was met of one name.
+/// Combined status of all definitions of one name.
 #[derive(Default)]
 struct ToolNameStatus {
     is_enabled: bool,
     is_disabled: bool,
-    /// Whether it is registered anywhere, on or off.
+    /// Whether any definition is registered, enabled or not.
     is_registered: bool,
-    /// Whether the package's main program, or any of them, has it.
+    /// Whether the main program, or any program of the package, loads a definition.
     in_main: bool,
     in_any: bool,
 }
 
-/// The tools, each with whether it is there by default. What no program of the package has is none of its tools.
+/// Returns the tools of the package's programs, each marked as optional unless it is registered by default. Tools that
+/// no program loads are dropped.
 pub(super) fn mark_optional_tools(
     evaluator: &JsEvaluator<'_>,
     entries: &JsEntryPoints,
@@ -61,15 +62,15 @@ pub(super) fn mark_optional_tools(
     tools.collect()
 }
 
-/// Whether a name is like those of tools. Much that is no tool has a name, a description and a schema, and other letters
-/// are a sign of that; what is registered is a tool whatever it is called, and its letters are judged with it.
+/// Whether a name looks like that of a tool. Many other objects have a name, a description and a schema; unusual
+/// characters in the name are a sign of those. A tool that is registered counts whatever its name is.
 fn is_tool_like_name(name: &str) -> bool {
     name.len() <= MAX_DEFINED_NAME_BYTES
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-./:".contains(letter))
 }
 
-/// The files whose tools count: those of the main program; where it has none, those of all that the package begins with,
-/// or of what that names as files. None where it cannot be followed what is loaded: then all count.
+/// Returns the files whose tools count: those of the main program; if it has no tools, those of all entry points, or
+/// of files whose names these mention. Returns `None` if some imports cannot be followed: then all files count.
 fn find_program_files(
     evaluator: &JsEvaluator<'_>,
     imports: &JsImportGraph,
@@ -87,8 +88,8 @@ fn find_program_files(
     is_followed.then_some(named)
 }
 
-/// Files that are reached, and those that they name in a text: a program that starts another one does. Of a package with
-/// more files than are looked through, none are.
+/// Returns the reachable files and those that they mention in a string, as a program that starts another one does.
+/// Returns only the reachable files if the package has more than `MAX_MENTIONED_FILES`.
 fn mentioned_files(
     evaluator: &JsEvaluator<'_>,
     imports: &JsImportGraph,
@@ -116,7 +117,7 @@ fn mentioned_files(
     found
 }
 
-/// Whether a file is loaded whose name is put together.
+/// Whether a file is imported by a computed name.
 fn has_computed_imports(evaluator: &JsEvaluator<'_>, files: &HashSet<JsFileId>) -> bool {
     let syntax = evaluator.syntax;
     let is_loading = |callee| match syntax.node(callee) {
@@ -128,7 +129,7 @@ fn has_computed_imports(evaluator: &JsEvaluator<'_>, files: &HashSet<JsFileId>) 
     has_framework || syntax.calls.iter().any(|call| loads(*call) && files.contains(&syntax.file_of(*call)))
 }
 
-/// The files that these import, and those that they import in turn.
+/// Returns the files that are imported from these, directly or indirectly.
 fn reachable_files(imports: &JsImportGraph, from: &[JsFileId]) -> HashSet<JsFileId> {
     let (mut reached, mut next): (HashSet<JsFileId>, Vec<JsFileId>) = (from.iter().copied().collect(), from.to_vec());
     while let Some(file) = next.pop() {

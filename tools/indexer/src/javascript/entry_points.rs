@@ -1,4 +1,4 @@
-//! Where a package begins, as its manifest says it: its programs, and what others import of it.
+//! Entry points of a package according to its `package.json`: programs and exports.
 
 use serde_json::Value as Json;
 
@@ -8,36 +8,36 @@ use super::import_aliases::ImportAliases;
 use super::syntax::JsFileId;
 use gatelodge_catalogue::SourceFile;
 
-/// Exports lie no deeper: by path, by condition, and by condition again.
+/// Maximum nesting of `exports`: by path, by condition, and by condition again.
 const MAX_EXPORTS_DEPTH: usize = 4;
 
-/// The paths that `package.json` names, from its own folder.
+/// Paths in `package.json`, relative to its folder.
 #[derive(Debug, Default)]
 pub(super) struct PackageJsonPaths {
     pub root: String,
-    /// Names of its own for its files.
+    /// Aliases of the package for its own files.
     pub aliases: ImportAliases,
-    /// Programs, the one first that is started if one starts the package.
+    /// Programs. The first is the one that starting the package runs.
     programs: Vec<String>,
-    /// What is imported by the name of the package.
+    /// Modules that are imported by the name of the package.
     library: Vec<String>,
-    /// What is imported by a path below it.
+    /// Modules that are imported by a path below the name of the package.
     exports: Vec<String>,
 }
 
-/// The files in which a package begins.
+/// Files in which a package starts.
 #[derive(Debug, Default)]
 pub(super) struct JsEntryPoints {
-    /// Of the program that is started if one starts the package.
+    /// Files of the program that starting the package runs.
     pub main: Vec<JsFileId>,
-    /// Of all.
+    /// All entry points.
     pub all: Vec<JsFileId>,
-    /// Whether each program that is named is among the sources.
+    /// Whether each program named in `package.json` is among the sources.
     pub has_all_programs: bool,
 }
 
 impl PackageJsonPaths {
-    /// What the outermost `package.json` names.
+    /// Reads the outermost `package.json`.
     pub fn of(files: &[SourceFile<'_>]) -> Self {
         let manifest =
             files.iter().filter(|file| is_package_file(file.path, "package.json")).min_by_key(|file| file.path.len());
@@ -68,14 +68,14 @@ impl PackageJsonPaths {
         }
     }
 
-    /// Whether a file is one of them.
+    /// Whether a file is an entry point.
     pub fn contains(&self, path: &str) -> bool {
         let inside = path.strip_prefix(&self.root).unwrap_or(path).trim_start_matches('/');
         let mut all = self.programs.iter().chain(&self.library).chain(&self.exports);
         all.any(|named| named.trim_start_matches("./") == inside)
     }
 
-    /// The files that they are.
+    /// Finds the files of these paths.
     pub fn resolve(&self, evaluator: &JsEvaluator<'_>) -> JsEntryPoints {
         let files = |named: &[String]| -> Vec<JsFileId> {
             named.iter().filter_map(|path| evaluator.find_file_from(&self.root, path)).collect()
@@ -87,7 +87,7 @@ impl PackageJsonPaths {
     }
 }
 
-/// The paths of `exports` or `imports`, in whichever of its forms.
+/// Collects the paths of `exports` or `imports`, in any of their forms.
 pub(super) fn collect_paths(exports: &Json, depth: usize, found: &mut Vec<String>) {
     match exports {
         Json::String(path) => found.push(path.clone()),

@@ -1,5 +1,5 @@
-//! Finds the values of expressions. Nothing runs: calls of the package's own small functions are
-//! followed on paper, and whatever has an effect is opaque.
+//! Evaluates expressions statically. Calls of small functions of the package are inlined; anything with a side effect
+//! is opaque.
 
 mod builtin_methods;
 mod call_sites;
@@ -21,41 +21,41 @@ use super::syntax::{
 };
 use super::value::{JsEnv, JsEvaluationError, JsFrameOwner, JsValue, JsValueResult, find_frame};
 
-/// Steps for a whole package.
+/// Step limit for a package.
 const MAX_STEPS_PER_PACKAGE: usize = 8_000_000;
-/// Steps for one question.
+/// Step limit for one query.
 const MAX_STEPS_PER_QUERY: usize = 400_000;
-/// Values that are kept; what is not kept is found again.
+/// Maximum number of cached values. Others are evaluated again.
 const MAX_CACHED_VALUES: usize = 1_000_000;
-/// How deep one value may rest on others.
+/// Maximum nesting of evaluations.
 const MAX_EVALUATION_DEPTH: usize = 150;
 
 use default_conditions::as_primitive;
 
 pub(super) struct JsEvaluator<'a> {
     pub syntax: &'a JsSyntax,
-    /// What the package says of its own files.
+    /// Paths from `package.json`.
     package_paths: &'a PackageJsonPaths,
     steps: usize,
     step_limit: usize,
-    /// Whether some of what was asked for last was left out, and whether that was so where there are tools.
+    /// Whether elements were left out in the current query, and whether that ever affected tools.
     has_omissions: bool,
     is_truncated: bool,
     depth: usize,
-    /// Values that do not depend on who calls.
+    /// Cached values of expressions that do not depend on a calling context.
     known_values: HashMap<(JsNodeId, bool), JsValue>,
-    /// Whether a condition is looked at: then only what is sure counts.
+    /// Whether a condition is evaluated: then only certain values count.
     is_strict: bool,
-    /// Names of tools that a filter leaves out by default.
+    /// Names of tools that a filter removes by default.
     pub filtered_tools: HashSet<Rc<str>>,
-    /// Functions that are called only under conditions that are off.
+    /// Functions that are called only under conditions that are false by default.
     disabled_functions: HashMap<JsFunctionId, bool>,
-    /// Words that nobody uses; a function with such a name is never called.
+    /// Names that occur nowhere but in their declaration. A function with such a name is never called.
     pub unused_names: HashSet<JsSymbol>,
     dead_functions: HashMap<JsFunctionId, bool>,
-    /// Collections that are being filled, to notice circles.
+    /// Collections in evaluation, to detect cycles.
     collections_in_progress: HashSet<JsCollection>,
-    /// What other files add to a name that they import.
+    /// Elements that other files add to an imported collection.
     cross_file_additions: HashMap<JsCollection, Vec<JsNodeId>>,
     call_index: Option<Rc<call_sites::JsCallIndex>>,
     files_by_path: HashMap<&'a str, super::syntax::JsFileId>,
@@ -86,29 +86,28 @@ impl<'a> JsEvaluator<'a> {
         evaluator
     }
 
-    /// Gives the next question its share of the steps: one that leads nowhere must not starve
-    /// the rest.
+    /// Starts a query with its own step limit, so that one query cannot use up all steps.
     pub fn begin_query(&mut self) {
         self.step_limit = MAX_STEPS_PER_PACKAGE.min(self.steps + MAX_STEPS_PER_QUERY);
         self.has_omissions = false;
     }
 
-    /// Takes note that there is more of what is asked for than is looked at.
+    /// Records that elements are left out because of a limit.
     pub fn record_omission(&mut self, more: bool) {
         self.has_omissions |= more;
     }
 
-    /// Takes note that what was asked for last are tools: what was left out of it would be some as well.
+    /// Records that the current query returned tools: then omitted elements may be tools, too.
     pub fn record_tools_found(&mut self) {
         self.is_truncated |= self.has_omissions;
     }
 
-    /// Whether there may be more tools than were found: no steps are left, or there are more elements than are followed.
+    /// Whether tools may be missing because a limit was reached.
     pub fn is_truncated(&self) -> bool {
         self.steps > MAX_STEPS_PER_PACKAGE || self.is_truncated
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     pub fn evaluate(&mut self, node: JsNodeId, env: &JsEnv) -> JsValueResult {
         if env.is_none()
             && let Some(value) = self.known_values.get(&(node, self.is_strict))
@@ -136,7 +135,7 @@ impl<'a> JsEvaluator<'a> {
         value
     }
 
-    /// The same for a value that was not looked at.
+    /// Evaluates a lazy value.
     pub fn force(&mut self, value: &JsValue) -> JsValueResult {
         match value {
             JsValue::Lazy(node, env) => self.evaluate(*node, env),
@@ -160,7 +159,7 @@ impl<'a> JsEvaluator<'a> {
                 }
                 let object = self.evaluate(*object, env)?;
                 match self.evaluate_member(&object, &syntax.shared_symbol_text(*key))? {
-                    // The fields of a schema: how it is written still tells them.
+                    // The fields of a schema can still be read from the expression.
                     JsValue::Opaque(None) if syntax.symbol_text(*key) == "shape" => {
                         Ok(JsValue::Opaque(Some((node, env.clone()))))
                     }
@@ -187,7 +186,7 @@ impl<'a> JsEvaluator<'a> {
                 match (left, self.evaluate(*right, env)?) {
                     (Ok(JsValue::Bool(false)), _) => Ok(JsValue::Bool(false)),
                     (Ok(JsValue::Bool(true)), right) => Ok(right),
-                    // Not known, and a guess would be a claim.
+                    // The value is unknown; guessing a boolean would be a claim.
                     (_, JsValue::Bool(_)) => Ok(JsValue::Opaque(None)),
                     (_, right) => Ok(right),
                 }
@@ -244,7 +243,7 @@ impl<'a> JsEvaluator<'a> {
         if self.is_strict && binding.is_reassigned {
             return Ok(JsValue::Opaque(None));
         }
-        // What stands at the top of a file is the same for all who call.
+        // A value at the top level of a file does not depend on the caller.
         let at_top = syntax.scopes.get(binding.scope.0 as usize).is_some_and(|scope| scope.parent.is_none());
         let env = if at_top { &None } else { env };
         let mut value = match &binding.source {
@@ -338,7 +337,7 @@ impl<'a> JsEvaluator<'a> {
         Ok(JsValue::Object(Rc::new(pairs)))
     }
 
-    /// One or the other, and it is not known which.
+    /// Evaluates two alternatives of which either may apply.
     fn evaluate_uncertain(&mut self, first: JsNodeId, second: JsNodeId, env: &JsEnv) -> JsValueResult {
         match (self.evaluate(first, env)?, self.evaluate(second, env)?) {
             (JsValue::Bool(left), JsValue::Bool(right)) if left != right => Ok(JsValue::Opaque(None)),
@@ -346,7 +345,7 @@ impl<'a> JsEvaluator<'a> {
         }
     }
 
-    /// Lists are joined: what is offered under either condition is offered.
+    /// Joins lists: a tool that is listed under either condition counts.
     fn evaluate_or(&mut self, first: JsNodeId, second: JsNodeId, env: &JsEnv) -> JsValueResult {
         let left = self.evaluate(first, env)?;
         if !left.is_empty_or_unknown() && !matches!(left, JsValue::List(_) | JsValue::Bool(false)) {

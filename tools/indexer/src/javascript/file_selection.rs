@@ -1,22 +1,22 @@
-//! Which files of a package are read.
+//! Selects the files of a package that are read.
 
 use super::entry_points::PackageJsonPaths;
 use gatelodge_catalogue::SourceFile;
 
-/// All files of a package together.
+/// Maximum total size of the files of a package.
 const MAX_SOURCE_BYTES: usize = 24 << 20;
 
-/// Files beside the package that are looked for in its imports.
+/// Maximum number of auxiliary files that are searched for in imports.
 const MAX_AUXILIARY_FILES: usize = 200;
 
-/// Folders that hold what the package is tested with.
+/// Folders with tests.
 const TEST_FOLDERS: [&str; 10] =
     ["test", "tests", "__tests__", "spec", "e2e", "fixtures", "__fixtures__", "__mocks__", "mocks", "benchmarks"];
-/// Folders that hold what the package is shown with.
+/// Folders with examples and documentation.
 const EXAMPLE_FOLDERS: [&str; 9] =
     ["example", "examples", "demo", "demos", "docs", "doc", "website", "templates", "template"];
 
-/// Signs of a server, one of which is in every package that has tools.
+/// Strings of which every package with tools contains at least one.
 const SERVER_SIGNS: [&str; 12] = [
     "@modelcontextprotocol/",
     "tools/list",
@@ -32,14 +32,14 @@ const SERVER_SIGNS: [&str; 12] = [
     "McpServer",
 ];
 
-/// Words without which a file has nothing to say about tools.
+/// A file without any of these strings defines no tools.
 const TOOL_SIGNS: [&str; 8] =
     ["registerTool", ".tool(", "addTool", "inputSchema", "ListTools", "tools/list", "registerAppTool", "Tool"];
 
-/// Whether the package speaks MCP at all. What its tests speak counts where it is chosen.
+/// Whether the package uses MCP at all. Test files count only if they are selected.
 pub(super) fn has_mcp_server(files: &[SourceFile<'_>], chosen: &[SourceFile<'_>]) -> bool {
     let speaks = |file: &SourceFile<'_>| SERVER_SIGNS.iter().any(|sign| file.text.contains(sign));
-    // `package.json` names what the package is built on.
+    // `package.json` names the dependencies.
     let counts = |file: &SourceFile<'_>| match is_source(file) {
         true => !is_in_folder(file.path, &TEST_FOLDERS),
         false => is_package_file(file.path, "package.json"),
@@ -47,31 +47,31 @@ pub(super) fn has_mcp_server(files: &[SourceFile<'_>], chosen: &[SourceFile<'_>]
     chosen.iter().any(speaks) || files.iter().any(|file| counts(file) && speaks(file))
 }
 
-/// Whether a file has that name, and is not of a package within the package.
+/// Whether a file has that name and is not inside `node_modules`.
 pub(super) fn is_package_file(path: &str, name: &str) -> bool {
     path.rsplit('/').next() == Some(name) && !path.split('/').any(|folder| folder == "node_modules")
 }
 
-/// The files to read.
+/// The selected files.
 pub(super) struct SelectedFiles<'a> {
     pub files: Vec<SourceFile<'a>>,
-    /// How many there is no room for.
+    /// Number of files that exceed the size limit.
     pub excluded_count: usize,
 }
 
-/// The files to read, those about tools first. What stands beside the package only counts where the package itself
-/// begins there, or asks for it.
+/// Selects the files to read, those that mention tools first. Auxiliary files count only if they are entry points or
+/// are imported.
 pub(super) fn select_files<'a>(files: &[SourceFile<'a>], named: &PackageJsonPaths) -> SelectedFiles<'a> {
     let readable = files.iter().copied().filter(is_source);
-    let (mut beside, mut chosen): (Vec<SourceFile<'a>>, Vec<SourceFile<'a>>) =
+    let (mut auxiliary, mut chosen): (Vec<SourceFile<'a>>, Vec<SourceFile<'a>>) =
         readable.partition(|file| is_auxiliary(file.path) && !named.contains(file.path));
-    beside.sort_by_key(|file| !mentions_tools(file));
-    beside.truncate(MAX_AUXILIARY_FILES);
+    auxiliary.sort_by_key(|file| !mentions_tools(file));
+    auxiliary.truncate(MAX_AUXILIARY_FILES);
     let mut from = 0;
     while let Some(asking) = chosen.get(from).copied() {
-        let (asked, rest) = beside.into_iter().partition(|file| has_import_of(asking, file.path));
+        let (asked, rest) = auxiliary.into_iter().partition(|file| has_import_of(asking, file.path));
         chosen.extend::<Vec<_>>(asked);
-        (beside, from) = (rest, from + 1);
+        (auxiliary, from) = (rest, from + 1);
     }
     chosen.sort_by_key(|file| (!mentions_tools(file), file.path));
     let mut texts = std::collections::HashSet::new();
@@ -90,12 +90,13 @@ fn mentions_tools(file: &SourceFile<'_>) -> bool {
     TOOL_SIGNS.iter().any(|sign| file.text.contains(sign))
 }
 
-/// Whether a text means something else in another folder.
+/// Whether a text has relative imports, so that it cannot be identical to a file in another folder.
 fn has_relative_import(text: &str) -> bool {
     ["\"./", "'./", "`./", "\"../", "'../", "`../"].iter().any(|start| text.contains(start))
 }
 
-/// Whether a file imports another, by how such paths end: the folder and the name, or the name alone from the same folder.
+/// Whether a file imports another. Compares the end of the import path: folder and name, or the name alone in the same
+/// folder.
 fn has_import_of(asking: SourceFile<'_>, path: &str) -> bool {
     let Some((folder, name)) = path.rsplit_once('/') else { return false };
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
@@ -105,7 +106,7 @@ fn has_import_of(asking: SourceFile<'_>, path: &str) -> bool {
     let ends = |rest: &str| rest.starts_with(['"', '\'', '`', '.']);
     let is_named =
         asking.text.match_indices(&written).any(|(at, _)| asking.text.get(at + written.len()..).is_some_and(ends));
-    // A folder stands for its index.
+    // A folder stands for its index file.
     is_named
         || (stem == "index"
             && asking.text.match_indices(&format!("/{last}")).any(|(at, own)| {
@@ -120,7 +121,7 @@ fn is_source(file: &SourceFile<'_>) -> bool {
     let typed = [".d.ts", ".d.mts", ".d.cts"].iter().any(|ending| name.ends_with(ending));
     let read = match ending {
         Some(ending) => matches!(ending, "js" | "mjs" | "cjs" | "jsx" | "ts" | "mts" | "cts" | "tsx"),
-        // A program.
+        // An executable script.
         None => text.starts_with("#!"),
     };
     let tests = name.contains(".test.") || name.contains(".spec.");

@@ -1,10 +1,10 @@
-//! Names that a package has for its own files.
+//! Import aliases of a package for its own files.
 
 use serde_json::Value as Json;
 
 use super::entry_points::collect_paths;
 
-/// The names of `imports` in `package.json`, each with the paths that it may stand for.
+/// `imports` of `package.json`: each alias with the paths it may stand for.
 #[derive(Debug, Default)]
 pub(super) struct ImportAliases(Vec<(String, Vec<String>)>);
 
@@ -19,12 +19,13 @@ impl ImportAliases {
         Self(named.collect())
     }
 
-    /// The paths from the package's folder that an import without a path may mean, the likeliest first.
+    /// Returns the paths, relative to the package folder, that an import without a path may refer to, the likeliest
+    /// first.
     pub fn paths(&self, specifier: &str) -> Vec<String> {
         let said = self.0.iter().filter_map(|(name, paths)| Some((paths, find_alias_match(name, specifier)?)));
         let said = said.flat_map(|(paths, rest)| paths.iter().map(move |path| path.replace('*', rest)));
         let mut all: Vec<String> = said.collect();
-        // `@/tools/x` and the like, which the package's build settings explain.
+        // Aliases such as `@/tools/x`, which are defined in build settings.
         if let Some(rest) = ["@/", "~/", "#"].iter().find_map(|mark| specifier.strip_prefix(mark)) {
             all.extend(["", "src/", "dist/", "build/", "lib/"].iter().map(|folder| format!("{folder}{rest}")));
         }
@@ -32,7 +33,7 @@ impl ImportAliases {
     }
 }
 
-/// What the star of a name stands for, if the name is that of an import; a name without one is for itself alone.
+/// Returns the text that the `*` of an alias matches. An alias without `*` matches only itself.
 fn find_alias_match<'s>(name: &str, specifier: &'s str) -> Option<&'s str> {
     match name.split_once('*') {
         Some((start, end)) => specifier.strip_prefix(start)?.strip_suffix(end),

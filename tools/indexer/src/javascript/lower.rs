@@ -1,6 +1,6 @@
-//! The grammar's tree of a file to our [`JsSyntax`].
+//! Lowers the syntax tree of the grammar to [`JsSyntax`].
 //!
-//! Names are found later, when all of the package is here: what is used may be declared below.
+//! Names are resolved later, when the whole package is read: a name may be used before its declaration.
 
 mod branch_guards;
 mod deferred_bindings;
@@ -16,10 +16,10 @@ use super::syntax::{
     JsClassId, JsFile, JsFileId, JsFunctionId, JsGuard, JsNode, JsNodeId, JsScopeId, JsSymbol, JsSyntax,
 };
 
-/// How deep expressions may nest. What lies deeper is not looked at.
+/// Maximum nesting of expressions. Deeper ones are opaque.
 const MAX_NESTING: usize = 1_500;
 
-/// Kinds of the grammar that hold no values.
+/// Node kinds of the grammar without values.
 const TYPE_NODE_KINDS: [&str; 8] = [
     "comment",
     "type_annotation",
@@ -31,26 +31,26 @@ const TYPE_NODE_KINDS: [&str; 8] = [
     "function_signature",
 ];
 
-/// A file on its way into the syntax.
+/// A file that is being lowered.
 struct JsLowering<'a> {
     syntax: &'a mut JsSyntax,
     text: &'a str,
     file: JsFileId,
     scope: JsScopeId,
     class: Option<JsClassId>,
-    /// The returns of the function that is being read, with the conditions around each.
+    /// Return values of the current function, with the conditions around each.
     returns: Vec<(JsNodeId, Vec<JsGuard>)>,
-    /// The conditions around this place, and how many of them are around the function.
+    /// Conditions around the current position, and how many of them are outside the current function.
     guards: Vec<JsGuard>,
     outer_guard_count: usize,
     function: Option<JsFunctionId>,
     depth: usize,
-    /// How many examples, and definitions for other interfaces, surround this place.
+    /// Number of enclosing examples and definitions for APIs other than MCP.
     ignored_depth: usize,
     deferred: deferred_bindings::DeferredBindings,
 }
 
-/// Adds a file.
+/// Adds a file to the syntax.
 pub(super) fn lower_file(syntax: &mut JsSyntax, path: &str, text: &str, root: Tree<'_>) {
     let file = JsFileId(syntax.files.len() as u32);
     syntax.files.push(JsFile { path: path.to_owned(), first_node: syntax.node_count(), ..JsFile::default() });
@@ -75,9 +75,9 @@ pub(super) fn lower_file(syntax: &mut JsSyntax, path: &str, text: &str, root: Tr
 }
 
 impl JsLowering<'_> {
-    /// Reads a statement or an expression.
+    /// Lowers a statement or an expression.
     fn lower_node(&mut self, tree: Tree<'_>) -> JsNodeId {
-        // A package with more nodes is not read; the rest of the file need not be.
+        // A package with more nodes is not read at all, so the rest of the file is not needed.
         if self.depth >= MAX_NESTING || self.syntax.node_count() as usize >= super::MAX_NODES {
             return self.add_node(JsNode::Opaque);
         }
@@ -121,7 +121,7 @@ impl JsLowering<'_> {
         self.syntax.intern(text)
     }
 
-    /// Reads what is inside, for what it declares and calls.
+    /// Lowers children for their declarations and calls.
     fn lower_children(&mut self, tree: Tree<'_>) {
         let around = self.guards.len();
         let mut cursor = tree.walk();
@@ -131,7 +131,7 @@ impl JsLowering<'_> {
         self.guards.truncate(around);
     }
 
-    /// Reads all that is inside and gives the last: parentheses, sequences, `await`, `return`.
+    /// Lowers all children and returns the last: parentheses, sequences, `await`, `return`.
     fn lower_last_child(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut last = None;
         let mut cursor = tree.walk();
@@ -143,7 +143,7 @@ impl JsLowering<'_> {
         last.unwrap_or_else(|| self.add_node(JsNode::Nullish))
     }
 
-    /// Reads the child of that field; what is missing is opaque.
+    /// Lowers the child in that field. A missing child is opaque.
     fn lower_field(&mut self, tree: Tree<'_>, name: &str) -> JsNodeId {
         match tree.child_by_field_name(name) {
             Some(child) => self.lower_node(child),
@@ -159,7 +159,7 @@ impl JsLowering<'_> {
         self.add_node(JsNode::Opaque)
     }
 
-    /// The scope a `var` declared here belongs to.
+    /// Returns the scope of a `var` that is declared here.
     fn var_scope(&self) -> JsScopeId {
         let mut at = self.scope;
         while let Some(scope) = self.syntax.scopes.get(at.0 as usize) {

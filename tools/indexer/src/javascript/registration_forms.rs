@@ -11,18 +11,18 @@ use gatelodge_catalogue::ExtractedTool;
 /// Functions that register a tool by name, or as an object.
 const REGISTER_FUNCTIONS: [&str; 5] = ["registerTool", "tool", "addTool", "registerAppTool", "registerToolTask"];
 
-/// How a tool was met.
+/// How a definition is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RegistrationStatus {
-    /// It is registered, or in the list that the server gives.
+    /// It is registered, or in the list that the server returns.
     Enabled,
-    /// It is registered only under a condition that is off by default.
+    /// It is registered only under a condition that is false by default.
     Disabled,
-    /// It is defined; who registers it is not known.
+    /// It is defined; where it is registered is unknown.
     DefinedOnly,
 }
 
-/// A tool where it was met.
+/// A tool definition and its location.
 #[derive(Debug)]
 pub(super) struct JsToolDefinition {
     pub tool: ExtractedTool,
@@ -30,7 +30,7 @@ pub(super) struct JsToolDefinition {
     pub status: RegistrationStatus,
 }
 
-/// All tools, in the order of the sources; a tool may come more than once.
+/// Returns all definitions in source order. A tool may occur more than once.
 pub(super) fn collect_definitions(evaluator: &mut JsEvaluator<'_>) -> Vec<JsToolDefinition> {
     let syntax = evaluator.syntax;
     let mut found = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn collect_definitions(evaluator: &mut JsEvaluator<'_>) -> Vec<JsTool
     }
     for class in (0..syntax.classes.len()).map(|index| JsClassId(index as u32)) {
         evaluator.begin_query();
-        // A class that nobody makes gives no tools.
+        // A class that is never instantiated defines no tools.
         if by_path || evaluator.is_instantiated(class) {
             evaluator.collect_from_class(class, &mut found);
         }
@@ -60,14 +60,14 @@ pub(super) fn collect_definitions(evaluator: &mut JsEvaluator<'_>) -> Vec<JsTool
     found
 }
 
-/// Whether the package finds its own files by looking into folders.
+/// Whether the package loads its own files by listing folders.
 fn loads_files_by_path(evaluator: &JsEvaluator<'_>) -> bool {
     let words = ["readdir", "readdirSync", "mcp-framework", "glob"];
     words.iter().any(|word| evaluator.syntax.find_symbol(word).is_some() || evaluator.syntax.has_import_of(word))
 }
 
-/// The files that are in use: imported by others, or busy themselves. What is defined in a file
-/// that was left behind is offered by nobody.
+/// Returns the files that are in use: imported by others, or with calls of their own. Definitions in other files are
+/// left over and never registered.
 fn used_files(evaluator: &JsEvaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
     let syntax = evaluator.syntax;
     let mut live = evaluator.imported_files();
@@ -79,7 +79,7 @@ fn used_files(evaluator: &JsEvaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
 }
 
 impl JsEvaluator<'_> {
-    /// Drops what was just found if it stands where nobody comes. That is asked last: it takes many steps.
+    /// Drops the latest definitions if their code is never reached. Checked last, because it takes many steps.
     fn drop_unreachable(&mut self, node: JsNodeId, before: usize, found: &mut Vec<JsToolDefinition>) {
         if found.len() > before && self.is_dead(node) {
             found.truncate(before);
@@ -121,7 +121,8 @@ impl JsEvaluator<'_> {
         items.len() > 2 && matches!(last, Some(Ok(JsValue::Function(..))))
     }
 
-    /// `mcp_server_detection.registerTool("name", …)`, `mcp_server_detection.tool({ name, … })`, `registerTool(mcp_server_detection, "name", …)`.
+    /// Collects from `server.registerTool("name", …)`, `server.tool({ name, … })` and `registerTool(server, "name",
+    /// …)`.
     fn collect_from_registration(
         &mut self,
         call: JsNodeId,
@@ -153,7 +154,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// An object literal with the keys of a tool, wherever it stands.
+    /// Collects from any object literal with the keys of a tool.
     fn collect_from_object(&mut self, node: JsNodeId, found: &mut Vec<JsToolDefinition>) {
         let syntax = self.syntax;
         let JsNode::Object(entries) = syntax.node(node) else { return };
@@ -176,7 +177,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// A class whose instances are tools.
+    /// Collects from a class whose instances are tools.
     fn collect_from_class(&mut self, id: JsClassId, found: &mut Vec<JsToolDefinition>) {
         let syntax = self.syntax;
         let Some(class) = syntax.class(id) else { return };
@@ -196,7 +197,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// `setRequestHandler(ListToolsRequestSchema, () => ({ tools: [ … ] }))`.
+    /// Collects from `setRequestHandler(ListToolsRequestSchema, () => ({ tools: [ … ] }))`.
     fn collect_from_list_handler(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<JsToolDefinition>) {
         let [_, handler, ..] = items else { return };
         let Ok(JsValue::Function(function, closure)) = self.evaluate(*handler, &None) else { return };
@@ -215,7 +216,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// `@Tool({ name, description, parameters })`.
+    /// Collects from `@Tool({ name, description, parameters })`.
     fn collect_from_decorator(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<JsToolDefinition>) {
         if let [only] = items
             && let Ok(value @ JsValue::Object(_)) = self.evaluate(*only, &None)
@@ -230,7 +231,7 @@ impl JsEvaluator<'_> {
     }
 }
 
-/// A helper of the package's own, such as `addReadTool`.
+/// Whether the name is that of a register function of the package itself, such as `addReadTool`.
 fn is_register_helper(word: &str) -> bool {
     ["add", "register", "define", "create"].iter().any(|start| word.starts_with(start)) && word.contains("Tool")
 }

@@ -1,4 +1,4 @@
-//! What a tool takes, as a JSON schema.
+//! Input schemas of tools as JSON Schema.
 
 use serde_json::{Map, Number, Value as Json, json};
 
@@ -6,12 +6,12 @@ use super::evaluate::JsEvaluator;
 use super::syntax::{JsNode, JsNodeId};
 use super::value::{JsEnv, JsValue};
 
-/// How deep schemas may nest.
+/// Maximum nesting of schemas.
 const MAX_SCHEMA_DEPTH: usize = 40;
-/// How many properties of an object are read.
+/// Maximum number of properties of an object.
 const MAX_PROPERTIES: usize = 300;
 
-/// The schema of a part, and whether it may be left out.
+/// Schema of a property, and whether it is optional.
 pub(super) struct PropertySchema {
     pub schema: Json,
     pub optional: bool,
@@ -23,7 +23,7 @@ impl PropertySchema {
     }
 }
 
-/// An object of these properties.
+/// Returns the schema of an object with these properties.
 pub(super) fn object_schema(parts: Vec<(String, PropertySchema)>) -> Json {
     let required: Vec<Json> =
         parts.iter().filter(|(_, part)| !part.optional).map(|(key, _)| key.clone().into()).collect();
@@ -35,7 +35,7 @@ pub(super) fn object_schema(parts: Vec<(String, PropertySchema)>) -> Json {
 }
 
 impl JsEvaluator<'_> {
-    /// The schema of a whole tool: always one of an object.
+    /// Returns the input schema of a tool, which is always an object schema.
     pub fn input_schema(&mut self, value: &JsValue) -> Json {
         let schema = self.property_schema(value, 0).schema;
         match schema.get("properties").is_some() || schema.get("type").is_some_and(|kind| kind == "object") {
@@ -69,7 +69,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// A schema that shows in how the expression is written.
+    /// Returns a schema that can be read from the expression without evaluating it.
     fn find_written_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
         match self.syntax.node(node) {
             JsNode::Call(..) => self.find_zod_schema(node, env, depth),
@@ -80,14 +80,14 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// `zodToJsonSchema(schema)` and its like: what is converted is among what is given.
+    /// Handles `zodToJsonSchema(schema)` and similar calls: the schema is the first argument.
     fn find_converted_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
         let JsNode::Call(_, items) = self.syntax.node(node) else { return None };
         let first = *items.first()?;
         Some(self.property_schema(&JsValue::Lazy(first, env.clone()), depth + 1))
     }
 
-    /// The properties of a shape.
+    /// Returns the properties of a zod shape.
     pub(super) fn property_schemas(&mut self, shape: &JsValue, depth: usize) -> Vec<(String, PropertySchema)> {
         let mut parts: Vec<(String, PropertySchema)> = Vec::new();
         for (key, value) in self.object_entries(shape).into_iter().take(MAX_PROPERTIES) {
@@ -108,7 +108,7 @@ impl JsEvaluator<'_> {
         })
     }
 
-    /// The value as JSON; what is not known is left out.
+    /// Converts a value to JSON and leaves out unknown parts.
     pub fn to_json(&mut self, value: &JsValue, depth: usize) -> Option<Json> {
         if depth > MAX_SCHEMA_DEPTH {
             return None;
@@ -134,7 +134,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// The value as text; of a template, the parts that are known.
+    /// Converts a value to text. Of a template it keeps the known parts.
     pub fn to_text(&mut self, value: &JsValue) -> Option<String> {
         match self.force(value).ok()? {
             JsValue::Text(text) => Some(text.to_string()),

@@ -1,15 +1,15 @@
-//! Text to tree, within bounds.
+//! Parses source text within a step limit.
 
 use std::ops::ControlFlow;
 
 use tree_sitter::{Language, ParseOptions, ParseState, Parser, Tree};
 
-/// Steps that the parser may take for a file, over what its length allows: invalid text costs
-/// more than valid text, and must not cost without end. Counted, not timed, so that the same
-/// text always gives the same tools.
+/// Parser steps per file in addition to those that its length allows. Invalid text takes more steps than valid text,
+/// and must not take any number of them. Steps are counted instead of time, so that the same text always gives the
+/// same tools.
 const EXTRA_PARSER_STEPS: usize = 50_000;
 
-/// The tree of a file, or `None` where it would take too long.
+/// Returns the syntax tree of a file, or `None` if the step limit is reached.
 pub(super) fn parse(path: &str, text: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&language(path)).ok()?;

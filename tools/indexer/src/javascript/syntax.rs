@@ -1,32 +1,32 @@
-//! What is kept of a package's sources: small trees without the grammar's detail.
+//! Syntax of a package's sources, reduced to what the evaluation needs.
 //!
-//! All files of a package share one [`JsSyntax`], so that a place in any of them is one number.
+//! All files of a package share one [`JsSyntax`], so that one number identifies a node in any of them.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// A place in the trees.
+/// Id of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct JsNodeId(pub u32);
-/// A word that occurs in the sources.
+/// Id of an interned identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct JsSymbol(pub u32);
-/// A region in which names mean the same.
+/// Id of a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct JsScopeId(pub u32);
-/// A name that is declared somewhere.
+/// Id of a declared name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct JsBindingId(pub u32);
-/// A function, method or arrow.
+/// Id of a function, method or arrow function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct JsFunctionId(pub u32);
-/// A class.
+/// Id of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct JsClassId(pub u32);
-/// A `for (… of …)`.
+/// Id of a `for (… of …)` loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct JsLoopId(pub u32);
-/// A file of the package.
+/// Id of a file of the package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct JsFileId(pub u32);
 
@@ -37,7 +37,7 @@ pub(super) enum JsNode {
     Number(f64),
     Bool(bool),
     Nullish,
-    /// Pieces that are joined: a template string, or texts with `+` between them.
+    /// Concatenated parts: a template string, or operands of `+`.
     Concat(Box<[JsNodeId]>),
     Name(JsSymbol, JsScopeId),
     This(JsScopeId),
@@ -55,7 +55,7 @@ pub(super) enum JsNode {
     Or(JsNodeId, JsNodeId),
     /// `a && b`.
     And(JsNodeId, JsNodeId),
-    /// `test ? a : b`, or the several returns of a function.
+    /// `test ? a : b`, or the alternative returns of a function.
     Conditional(JsNodeId, JsNodeId, JsNodeId),
     /// `a === b`, or with `false`, `a !== b`.
     Equal(JsNodeId, JsNodeId, bool),
@@ -66,10 +66,10 @@ pub(super) enum JsNode {
     Opaque,
 }
 
-/// A condition, and whether it must hold.
+/// A condition, and whether it must be true or false.
 pub(super) type JsGuard = (JsNodeId, bool);
 
-/// A part of an object literal.
+/// An entry of an object literal.
 #[derive(Debug)]
 pub(super) enum JsObjectEntry {
     Pair(JsSymbol, JsNodeId),
@@ -91,7 +91,7 @@ pub(super) enum JsBindingSource {
     Import(JsFileId, Box<str>, Option<JsSymbol>),
 }
 
-/// A step from a value into its parts, as in `const { a: [b] } = …`.
+/// A destructuring step, as in `const { a: [b] } = …`.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum JsPatternStep {
     Key(JsSymbol),
@@ -99,16 +99,16 @@ pub(super) enum JsPatternStep {
     RestFrom(usize),
 }
 
-/// What a name stands for.
+/// A declared name.
 #[derive(Debug)]
 pub(super) struct JsBinding {
     pub scope: JsScopeId,
     pub source: JsBindingSource,
     pub path: Vec<JsPatternStep>,
     pub default: Option<JsNodeId>,
-    /// `name.key = value`, wherever it is written.
+    /// `name.key = value`, anywhere in the file.
     pub assigned_members: Vec<(JsNodeId, JsNodeId)>,
-    /// Whether it gets another value later.
+    /// Whether it is assigned again later.
     pub is_reassigned: bool,
 }
 
@@ -116,29 +116,29 @@ pub(super) struct JsBinding {
 pub(super) struct JsScope {
     pub parent: Option<JsScopeId>,
     pub class: Option<JsClassId>,
-    /// Whether a `var` stops here.
+    /// Whether `var` declarations belong to this scope.
     pub holds_vars: bool,
 }
 
-/// How a function is given to others.
+/// How a function is used where it is written.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum JsFunctionUse {
     /// By its name, or not at all.
     Named,
-    /// An argument of this call.
+    /// As an argument of this call.
     Argument(JsNodeId),
-    /// Called where it is written.
+    /// Called immediately.
     Called(JsNodeId),
 }
 
 #[derive(Debug)]
 pub(super) struct JsFunction {
-    /// What it gives back; several returns are alternatives.
+    /// The returned expression. Several returns are alternatives.
     pub result: Option<JsNodeId>,
-    /// The function it stands in.
+    /// The enclosing function.
     pub enclosing: Option<JsFunctionId>,
     pub usage: JsFunctionUse,
-    /// The key under which it is a method.
+    /// Its key if it is a method.
     pub method_name: Option<JsSymbol>,
     pub class: Option<JsClassId>,
 }
@@ -165,15 +165,15 @@ pub(super) struct JsClass {
     pub constructor: Option<JsFunctionId>,
     /// `this.key = value` anywhere in the class.
     pub this_assignments: Vec<(JsSymbol, JsNodeId)>,
-    /// The arguments of `super(…)`.
+    /// Arguments of `super(…)`.
     pub super_arguments: Option<Box<[JsNodeId]>>,
 }
 
-/// What a file gives to others.
+/// A file and its exports.
 #[derive(Debug, Default)]
 pub(super) struct JsFile {
     pub path: String,
-    /// The first node of the file; all others up to the next file's follow it.
+    /// First node of the file. Its nodes are contiguous.
     pub first_node: u32,
     pub exports: HashMap<JsSymbol, JsNodeId>,
     /// `export * from "…"`.
@@ -182,14 +182,14 @@ pub(super) struct JsFile {
     pub module_exports: Option<JsNodeId>,
 }
 
-/// To what something is added with `push`, `set` or `add`.
+/// Target of `push`, `set` or `add`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum JsCollection {
     Binding(JsBindingId),
     Member(JsSymbol),
 }
 
-/// The trees of all files of a package.
+/// Syntax of all files of a package.
 #[derive(Debug, Default)]
 pub(super) struct JsSyntax {
     nodes: Vec<JsNode>,
@@ -200,21 +200,21 @@ pub(super) struct JsSyntax {
     pub bindings_by_name: HashMap<(JsScopeId, JsSymbol), JsBindingId>,
     pub functions: Vec<JsFunction>,
     pub classes: Vec<JsClass>,
-    /// What each loop runs over.
+    /// The iterated expression of each loop.
     pub loops: Vec<JsNodeId>,
     pub files: Vec<JsFile>,
-    /// Calls, in the order of the sources.
+    /// Calls in source order.
     pub calls: Vec<JsNodeId>,
-    /// `new` expressions, likewise.
+    /// `new` expressions in source order.
     pub constructor_calls: Vec<JsNodeId>,
     /// Object literals with a `name`.
     pub named_objects: Vec<JsNodeId>,
     pub additions: HashMap<JsCollection, Vec<JsNodeId>>,
-    /// The conditions around calls and objects, where there are any.
+    /// Conditions around calls and objects, if there are any.
     pub guards: HashMap<JsNodeId, Rc<[JsGuard]>>,
-    /// The functions in which calls and objects stand.
+    /// Enclosing functions of calls and objects.
     pub enclosing_functions: HashMap<JsNodeId, JsFunctionId>,
-    /// What each import asks for: from which file, and what.
+    /// Imports: importing file and module specifier.
     pub imports: Vec<(JsFileId, Box<str>)>,
 }
 
@@ -233,8 +233,8 @@ impl JsSyntax {
         self.nodes.len() as u32
     }
 
-    /// What is required as a whole, from where: not by one of its parts, as `require("…").a` and `const { a } = …` do, nor
-    /// under a name of which only parts are used.
+    /// Returns the modules that are required as a whole: not through a member, as `require("…").a` and `const { a } =
+    /// …` do, nor under a name of which only members are used.
     pub fn whole_module_requires(&self) -> Vec<(JsFileId, &str)> {
         let parts =
             self.nodes.iter().filter_map(|node| if let JsNode::Member(whole, _) = node { Some(*whole) } else { None });
@@ -265,7 +265,7 @@ impl JsSyntax {
         modules.collect()
     }
 
-    /// The file in which a node stands.
+    /// Returns the file of a node.
     pub fn file_of(&self, node: JsNodeId) -> JsFileId {
         let after = self.files.partition_point(|file| file.first_node <= node.0);
         JsFileId(after.saturating_sub(1) as u32)
@@ -286,7 +286,7 @@ impl JsSyntax {
         word
     }
 
-    /// The word, if it occurs anywhere.
+    /// Returns the symbol of a name if it occurs anywhere.
     pub fn find_symbol(&self, text: &str) -> Option<JsSymbol> {
         self.symbol_ids.get(text).copied()
     }
@@ -338,7 +338,7 @@ impl JsSyntax {
         self.files.get(id.0 as usize)
     }
 
-    /// What the word means here.
+    /// Resolves a name in a scope.
     pub fn find_binding(&self, word: JsSymbol, scope: JsScopeId) -> Option<JsBindingId> {
         let mut at = Some(scope);
         while let Some(scope) = at {
@@ -350,7 +350,7 @@ impl JsSyntax {
         None
     }
 
-    /// Declares a name; the first value of a name counts.
+    /// Declares a name. The first value of a name applies.
     pub fn declare(&mut self, word: JsSymbol, binding: JsBinding) -> JsBindingId {
         let id = JsBindingId(self.bindings.len() as u32);
         if let Some(known) = self.bindings_by_name.get(&(binding.scope, word)).copied()

@@ -1,8 +1,8 @@
-mod defaults;
+mod default_tools;
+mod false_positives;
 mod forms;
 mod hostile;
 mod imports;
-mod phantoms;
 mod schemas;
 
 use serde_json::Value;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::extract_javascript_tools;
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 
-/// What makes a package one that speaks MCP.
+/// A dependency that makes a package use MCP.
 const SDK: &str = "import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';\n";
 
 fn read(files: &[(&str, &str)]) -> Vec<ExtractedTool> {
@@ -20,7 +20,7 @@ fn read(files: &[(&str, &str)]) -> Vec<ExtractedTool> {
     found.tools
 }
 
-/// The tools of a package that is one file.
+/// Returns the tools of a package with one file.
 fn read_one(text: &str) -> Vec<ExtractedTool> {
     let text = format!("{SDK}{text}");
     read(&[("dist/index.js", &text)])
@@ -41,7 +41,7 @@ fn described(tool: &ExtractedTool) -> &str {
     tool.description.as_deref().unwrap_or_default()
 }
 
-/// The names of a tool's parameters.
+/// Returns the names of a tool's parameters.
 fn parameters(tool: &ExtractedTool) -> Vec<&str> {
     let properties = tool.input_schema.get("properties").and_then(Value::as_object);
     properties.map(|properties| properties.keys().map(String::as_str).collect()).unwrap_or_default()

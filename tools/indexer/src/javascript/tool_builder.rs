@@ -1,4 +1,4 @@
-//! One tool, from what is said of it.
+//! Builds a tool from its definition.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -7,13 +7,13 @@ use super::syntax::JsNodeId;
 use super::value::{JsEnv, JsValue};
 use gatelodge_catalogue::ExtractedTool;
 
-/// Keys under which a tool's schema stands.
+/// Keys of a tool's schema.
 pub(super) const SCHEMA_KEYS: [&str; 8] =
     ["inputSchema", "parameters", "schema", "input_schema", "paramsSchema", "argsSchema", "zodSchema", "input"];
 const ANNOTATION_KEYS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
 impl JsEvaluator<'_> {
-    /// What comes after the name: a description, a shape, annotations, or all in one object.
+    /// Builds a tool from the arguments after its name: description, shape, annotations, or all in one object.
     pub(super) fn tool_from_arguments(&mut self, name: &str, rest: &[JsNodeId], env: &JsEnv) -> Option<ExtractedTool> {
         let mut tool = empty_tool(name)?;
         let mut has_schema = false;
@@ -42,7 +42,7 @@ impl JsEvaluator<'_> {
         Some(tool)
     }
 
-    /// `{ title, description, inputSchema }` rather than a shape of that many parameters.
+    /// Whether the object is `{ title, description, inputSchema }` rather than a shape with such parameters.
     fn is_settings(&mut self, object: &JsValue) -> bool {
         let entries = self.object_entries(object);
         entries.iter().any(|(key, value)| match key.as_ref() {
@@ -67,7 +67,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Takes what an object or instance says of a tool.
+    /// Fills in the members that an object or instance has.
     fn fill_tool(&mut self, tool: &mut ExtractedTool, value: &JsValue) -> bool {
         if let Ok(description) = self.evaluate_member(value, &"description".into()) {
             tool.description = self.to_text(&description).or(tool.description.take());
@@ -86,8 +86,7 @@ impl JsEvaluator<'_> {
         false
     }
 
-    /// A member that is there, not looked at where possible: how a schema is written tells more
-    /// than what it comes to.
+    /// Returns a member, unevaluated if possible: the expression of a schema tells more than its value.
     pub(super) fn raw_member(&mut self, value: &JsValue, key: &str) -> Option<JsValue> {
         match value {
             JsValue::Instance(..) => match self.evaluate_member(value, &key.into()) {
@@ -103,7 +102,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// A tool that is an object or an instance with a name.
+    /// Builds a tool from an object or instance with a name.
     pub(super) fn tool_from_value(&mut self, value: &JsValue) -> Option<ExtractedTool> {
         let name = match self.evaluate_member(value, &"name".into()) {
             Ok(JsValue::Text(name)) => name,
@@ -115,7 +114,7 @@ impl JsEvaluator<'_> {
     }
 }
 
-/// A tool of that name. One that no tool can have is counted where facts are made of it.
+/// Returns a tool without details. Names that are not valid are counted when facts are derived.
 pub(super) fn empty_tool(name: &str) -> Option<ExtractedTool> {
     let fits = name.chars().any(char::is_alphanumeric);
     fits.then(|| ExtractedTool {
@@ -127,7 +126,7 @@ pub(super) fn empty_tool(name: &str) -> Option<ExtractedTool> {
     })
 }
 
-/// How much a tool says, to choose among several of one name.
+/// Amount of detail, to choose among definitions of the same name.
 pub(super) fn detail_rank(tool: &ExtractedTool) -> (usize, usize, bool) {
     (tool.properties().map_or(0, Map::len), tool.annotations.len(), tool.description.is_some())
 }

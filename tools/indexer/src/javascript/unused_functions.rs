@@ -1,4 +1,4 @@
-//! Functions that nobody calls: their names stand nowhere but where they are declared and exported.
+//! Functions that are never called: their names occur only where they are declared and exported.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,11 +7,11 @@ use super::evaluate::JsEvaluator;
 use super::syntax::{JsBindingSource, JsNode, JsSymbol};
 use gatelodge_catalogue::SourceFile;
 
-/// A shorter name stands in too many places to say anything; bundles have such.
+/// Shorter names, as in bundles, occur too often to tell anything.
 const MIN_NAME_BYTES: usize = 5;
 
-/// The names of functions that stand in the sources once, beside lines that only export. What the package exports where
-/// it begins is for others to call.
+/// Returns names of functions that occur once in the sources, apart from export lines. Exports of entry points are not
+/// among them: other packages may call those.
 pub(super) fn unused_function_names(
     evaluator: &JsEvaluator<'_>,
     files: &[SourceFile<'_>],
@@ -33,7 +33,7 @@ pub(super) fn unused_function_names(
     let mut counts: HashMap<JsSymbol, usize> = named.map(|((_, word), _)| (*word, 0)).collect();
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
     for line in files.iter().flat_map(|file| file.text.lines()).filter(|line| !is_export_line(line)) {
-        // Under `default` it is known by other names.
+        // A default export is imported under other names.
         let weight = if line.trim_start().starts_with("export default") { 2 } else { 1 };
         for word in line.split(|letter| !is_part(letter)).filter(|word| word.len() >= MIN_NAME_BYTES) {
             if let Some(count) = syntax.find_symbol(word).and_then(|word| counts.get_mut(&word)) {
@@ -44,7 +44,8 @@ pub(super) fn unused_function_names(
     counts.into_iter().filter(|(_, count)| *count == 1).map(|(word, _)| word).collect()
 }
 
-/// `export { a };` and `exports.a = a;`, on a line of their own. Under another name it may be called.
+/// Whether a line only exports: `export { a };` or `exports.a = a;`. An export under another name may be called by
+/// that name.
 fn is_export_line(line: &str) -> bool {
     let line = line.trim();
     let is_list = line.starts_with("export {") && line.trim_end_matches(';').ends_with('}') && !line.contains(" as ");

@@ -1,14 +1,14 @@
-//! What an expression comes to, as far as that can be said without running it.
+//! Values of expressions, as far as they are known without running them.
 
 use std::rc::Rc;
 
 use super::syntax::{JsClassId, JsFileId, JsFunctionId, JsLoopId, JsNodeId};
 
-/// A list is not followed further than this: lists of lists double with every step. One more is kept, to tell that there
-/// are more.
+/// Maximum length of a list, because lists of lists may double with every step. One more element is kept to show that
+/// the limit was exceeded.
 const MAX_LIST_ELEMENTS: usize = 5_000;
 
-/// Who gives a name its value from outside.
+/// The construct that binds a name at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum JsFrameOwner {
     Function(JsFunctionId),
@@ -17,7 +17,7 @@ pub(super) enum JsFrameOwner {
     Class(JsClassId),
 }
 
-/// The values that parameters, loop variables and `this` have.
+/// Values of parameters, loop variables and `this` in a calling context.
 pub(super) type JsEnv = Option<Rc<JsFrame>>;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl JsFrame {
     }
 }
 
-/// The values that an owner gives here.
+/// Returns the frame of an owner.
 pub(super) fn find_frame(env: &JsEnv, owner: JsFrameOwner) -> Option<Rc<JsFrame>> {
     let mut at = env.as_ref();
     while let Some(frame) = at {
@@ -47,7 +47,7 @@ pub(super) fn find_frame(env: &JsEnv, owner: JsFrameOwner) -> Option<Rc<JsFrame>
 
 #[derive(Debug, Clone)]
 pub(super) enum JsValue {
-    /// Not looked at yet.
+    /// Not evaluated yet.
     Lazy(JsNodeId, JsEnv),
     Text(Rc<str>),
     Number(f64),
@@ -63,7 +63,7 @@ pub(super) enum JsValue {
     Environment,
     /// `process.argv`.
     CommandLine,
-    /// Not to be known; the expression, where one can still look at its words.
+    /// Unknown. The expression is kept if its syntax may still be useful.
     Opaque(Option<(JsNodeId, JsEnv)>),
 }
 
@@ -81,7 +81,7 @@ impl JsValue {
         Self::List(Rc::new(items))
     }
 
-    /// Whether it is a list that has more elements than are followed.
+    /// Whether it is a list that exceeds the length limit.
     pub fn is_over_limit(&self) -> bool {
         matches!(self, Self::List(items) if items.len() > MAX_LIST_ELEMENTS)
     }
@@ -91,12 +91,12 @@ impl JsValue {
     }
 }
 
-/// Why there is no value.
+/// Why an expression has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsEvaluationError {
-    /// It depends on who calls: the owner, and which of its values.
+    /// It depends on the calling context: the owner, and the index of the value in its frame.
     Unbound(JsFrameOwner, usize),
-    /// The package is larger than we look.
+    /// The step limit was reached.
     OutOfSteps,
 }
 

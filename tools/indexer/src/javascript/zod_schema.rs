@@ -1,4 +1,4 @@
-//! Zod's way of writing schemas: `z.object({ a: z.lower_string().optional() })`.
+//! Zod schemas: `z.object({ a: z.string().optional() })`.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use super::schema::{PropertySchema, object_schema};
 use super::syntax::{JsNode, JsNodeId, JsSyntax};
 use super::value::{JsEnv, JsValue};
 
-/// The words that begin a schema, or change one.
+/// Methods that create or modify a schema.
 const ZOD_METHODS: [&str; 47] = [
     "string",
     "number",
@@ -60,10 +60,10 @@ const ZOD_METHODS: [&str; 47] = [
     "superRefine",
 ];
 
-/// Words of zod that are also words of the language's own collections.
+/// Methods of zod that built-in collections also have.
 const AMBIGUOUS_METHODS: [&str; 4] = ["map", "set", "catch", "min"];
 
-/// Whether this is what zod's functions are called by; bundlers add digits and underscores.
+/// Whether a callee is a function of zod. Bundlers add digits and underscores to names.
 pub(super) fn is_zod_call(syntax: &JsSyntax, callee: JsNodeId) -> bool {
     match syntax.node(callee) {
         JsNode::Member(_, word) => {
@@ -78,12 +78,12 @@ pub(super) fn is_zod_call(syntax: &JsSyntax, callee: JsNodeId) -> bool {
     }
 }
 
-/// Whether the word makes one schema from another.
+/// Whether the method derives one schema from another.
 pub(super) fn is_modifier(word: &str) -> bool {
     ZOD_METHODS.iter().skip(29).any(|known| *known == word) || word == "array"
 }
 
-/// Whether the word adds to the parts of an object.
+/// Whether the method adds properties to an object.
 pub(super) fn is_extension(word: &str) -> bool {
     matches!(word, "extend" | "merge" | "safeExtend")
 }
@@ -93,7 +93,7 @@ fn strip_bundler_suffix(word: &str) -> &str {
 }
 
 impl JsEvaluator<'_> {
-    /// The schema that a call builds, if it is one of zod's.
+    /// Returns the schema that a call builds, if it is a zod call.
     pub(super) fn find_zod_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
         let syntax = self.syntax;
         let JsNode::Call(callee, items) = syntax.node(node) else { return None };
@@ -245,7 +245,7 @@ impl JsEvaluator<'_> {
     }
 }
 
-/// `z`, or what else stands alone in front: not a schema of the package.
+/// Whether the expression is `z` itself and not a schema of the package.
 fn is_zod_namespace(syntax: &JsSyntax, object: JsNodeId) -> bool {
     matches!(syntax.node(object), JsNode::Name(word, _) if strip_bundler_suffix(syntax.symbol_text(*word)) == "z")
 }

@@ -1,15 +1,15 @@
-//! Long rows of comments. The parser looks through all that follow to find out how deep the next statement stands, and
-//! does so anew at each of them.
+//! Shortens long runs of comment lines. At each of them the parser scans all that follow to find the indentation of
+//! the next statement, which takes quadratic time.
 
 use std::borrow::Cow;
 
-/// Lines of nothing but a comment that may follow one another; nobody needs the others.
+/// Maximum number of successive comment lines that are kept.
 const MAX_COMMENT_RUN_LINES: usize = 100;
 
-/// Quotes of a string that may have several lines.
+/// Quotes of multi-line strings.
 const TRIPLE_QUOTES: [&str; 2] = ["\"\"\"", "'''"];
 
-/// A text without the comments that are too many in a row.
+/// Returns the text without excess comment lines.
 pub fn shorten_comment_runs(text: &str) -> Cow<'_, str> {
     if max_comment_run(text) <= MAX_COMMENT_RUN_LINES {
         return Cow::Borrowed(text);
@@ -42,7 +42,7 @@ fn max_comment_run(text: &str) -> usize {
     longest
 }
 
-/// The quotes of the string that is open behind a line, given those before it.
+/// Returns the quotes of the string that is open after a line, given those before it.
 fn open_quotes_after<'t>(line: &'t str, before: Option<&'t str>) -> Option<&'t str> {
     let (mut open, mut rest) = (before, line);
     while let Some(first) = rest.chars().next() {
@@ -57,7 +57,7 @@ fn open_quotes_after<'t>(line: &'t str, before: Option<&'t str>) -> Option<&'t s
                 open = None;
                 quotes.len()
             }
-            // One in single quotes goes on only behind a backslash.
+            // A string in single quotes continues only after a backslash.
             Some(quotes) if quotes.len() == 1 && first == '\n' => {
                 open = None;
                 1

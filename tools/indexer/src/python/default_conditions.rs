@@ -1,4 +1,4 @@
-//! Whether a condition holds if nobody changes a setting. Only what is sure counts.
+//! Decides whether a condition holds with default settings. Only certain results count.
 
 use std::rc::Rc;
 
@@ -9,10 +9,10 @@ use super::syntax::{PyCall, PyComparison, PyExpr};
 use super::value::{PyArguments, PyExternalObject, PyValue};
 use crate::user_supplied_settings::is_user_supplied;
 
-/// Where parsed arguments of the command line come from.
+/// Origin of parsed command-line arguments.
 const PARSED_ARGS_PATH: &str = "argparse.parse_args";
 
-/// What the environment, or a field with a default, comes to if nobody sets it.
+/// Returns the value of an environment variable or a settings field that is not set.
 pub fn default_setting(path: &str, arguments: &PyArguments) -> Option<PyValue> {
     match path.rsplit('.').next().unwrap_or(path) {
         "getenv" | "get" if path.starts_with("os.") => Some(match arguments.positional.first() {
@@ -29,7 +29,7 @@ pub fn default_setting(path: &str, arguments: &PyArguments) -> Option<PyValue> {
 }
 
 impl PyAnalyzer<'_> {
-    /// Whether a condition holds by default, if that can be said.
+    /// Returns whether a condition holds by default, or `None` if that cannot be decided.
     pub fn decide_condition(&mut self, condition: &Rc<PyExpr>, scope: PyScopeId) -> Option<bool> {
         let before = std::mem::replace(&mut self.is_strict, true);
         let value = self.evaluate(condition, scope);
@@ -38,14 +38,14 @@ impl PyAnalyzer<'_> {
         truth
     }
 
-    /// Whether a value counts as true. A list that is empty may be filled elsewhere.
+    /// Whether a value is truthy. An empty list is not certain: it may be filled elsewhere.
     pub fn truthiness(&self, value: &PyValue) -> Option<bool> {
         let is_sure =
             value.is_certain() || matches!(value, PyValue::Function(_) | PyValue::Class(_) | PyValue::Module(_));
         if self.is_strict && !is_sure { None } else { value.truthiness() }
     }
 
-    /// What several values agree on.
+    /// Returns the value that several alternatives have in common.
     pub fn merge_values(&mut self, values: Vec<PyValue>) -> PyValue {
         if !self.is_strict {
             return common_value(values);
@@ -60,14 +60,14 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Whether a name may come to something else than what it is bound to.
+    /// Whether a name may have another value than the one it is bound to.
     pub fn is_reassignable(&self, name: &Rc<str>, binding: &PyBinding, scope: PyScopeId) -> bool {
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let is_empty = matches!(binding, PyBinding::Expr(value) if matches!(**value, PyExpr::None));
         is_empty || is_user_supplied(name) || self.reachability.is_reassigned(file, name)
     }
 
-    /// `"NAME" in os.environ`.
+    /// Evaluates `"NAME" in os.environ`.
     pub fn compare_with_environment(&self, one: &PyValue, how: PyComparison, other: &PyValue) -> Option<bool> {
         match (one, how, other) {
             (PyValue::Str(name), PyComparison::In | PyComparison::NotIn, PyValue::External(path))
@@ -79,7 +79,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// What parsing the command line gives: the flags that are left out.
+    /// Returns the result of parsing a command line without flags.
     pub fn parse_args_result(&self, name: &str) -> PyValue {
         let made = || {
             PyValue::ExternalObject(Rc::new(PyExternalObject {
@@ -95,12 +95,12 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// A flag that is left out.
+    /// Returns the default value of a flag.
     pub fn find_flag_default(&self, of: &PyExternalObject, name: &str) -> Option<PyValue> {
         if &*of.path == PARSED_ARGS_PATH { self.flag_defaults.get(name)?.clone() } else { None }
     }
 
-    /// Takes note of a flag that a program takes: `parser.add_argument("--writes", action="store_true")`.
+    /// Records a flag of a program: `parser.add_argument("--writes", action="store_true")`.
     pub fn record_flag(&mut self, call: &Rc<PyCall>, scope: PyScopeId) {
         if !matches!(&*call.callee, PyExpr::Attribute(_, name) if &**name == "add_argument") {
             return;
@@ -125,7 +125,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// What a flag is that is left out.
+/// Returns the value of a flag that is not given.
 pub fn omitted_flag_value(arguments: &PyArguments) -> Option<PyValue> {
     let action = arguments.get("action", None).and_then(PyValue::as_str).map(|action| &**action);
     let is_flag = arguments.get("is_flag", None).is_some_and(|flag| flag.truthiness() == Some(true));

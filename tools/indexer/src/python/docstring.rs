@@ -1,6 +1,6 @@
-//! Texts as Python shows them.
+//! Docstrings.
 
-/// A docstring without the indentation of its source.
+/// Removes the indentation of a docstring, as Python does.
 pub fn clean_docstring(text: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let rest = text.lines().skip(1).filter(|line| !line.trim().is_empty());

@@ -1,20 +1,20 @@
-//! What a text loads by name: `import_module("books.shelf")`.
+//! Imports by name: `import_module("books.shelf")`.
 
-/// The functions that load a module.
+/// Functions that import a module.
 const IMPORT_CALLS: [&str; 2] = ["import_module(", "__import__("];
 
-/// A module that is loaded by a name that is written out, in whole or as far as its folder.
+/// A module that is imported by a literal name, or by a name with a literal folder.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DynamicImport<'t> {
-    /// How many folders up; 0 is absolute.
+    /// Number of parent folders; 0 is absolute.
     pub up: usize,
-    /// The module, dotted.
+    /// The dotted module name.
     pub module: &'t str,
-    /// Whether it is a folder, of which any module may be loaded.
+    /// Whether it is a folder of which any module may be imported.
     pub is_folder: bool,
 }
 
-/// What finds modules that are named nowhere.
+/// Functions that find modules without naming them.
 const MODULE_DISCOVERY_CALLS: [&str; 12] = [
     "iter_modules",
     "walk_packages",
@@ -29,7 +29,7 @@ const MODULE_DISCOVERY_CALLS: [&str; 12] = [
     "run_path(",
     "exec(compile(",
 ];
-/// Signs that the name of a module is put together, or found in a folder.
+/// Signs that a module name is computed, or found in a folder.
 const COMPOSED_NAME_SIGNS: [&str; 13] = [
     "__package__",
     "__name__}",
@@ -45,15 +45,16 @@ const COMPOSED_NAME_SIGNS: [&str; 13] = [
     "scandir",
     "glob(",
 ];
-/// What stands for the package that a file is in.
+/// Placeholders for the package of the file itself.
 const OWN_PACKAGE_PLACEHOLDERS: [&str; 2] = ["{__package__}", "{__name__}"];
 
-/// The modules that a text loads.
+/// Returns the modules that a text imports by name.
 pub fn dynamic_imports(text: &str) -> Vec<DynamicImport<'_>> {
     import_arguments(text).filter_map(parse_import_argument).collect()
 }
 
-/// Whether a text loads no module of its package that it does not name. What is in a variable was written out somewhere.
+/// Whether a text imports modules of its package only by literal names. A name in a variable is literal somewhere
+/// else.
 pub fn has_only_named_imports(text: &str) -> bool {
     let is_composed = || COMPOSED_NAME_SIGNS.iter().any(|sign| text.contains(sign));
     let is_variable = |argument: &str| {
@@ -63,25 +64,25 @@ pub fn has_only_named_imports(text: &str) -> bool {
         && import_arguments(text).all(|argument| is_named_module(argument) || (is_variable(argument) && !is_composed()))
 }
 
-/// Whether an argument names a module. What is filled in before the first dot is known only of the package's own name.
+/// Whether an argument names a module. A placeholder before the first dot must be the package itself.
 fn is_named_module(argument: &str) -> bool {
     let text = argument.trim_start_matches(['f', 'r', 'F', 'R', '"', '\'']);
     parse_import_argument(argument).is_some()
         && (!text.starts_with('{') || OWN_PACKAGE_PLACEHOLDERS.iter().any(|own| text.starts_with(own)))
 }
 
-/// What stands behind the brackets of calls that load.
+/// Returns the texts after the opening parenthesis of import calls.
 fn import_arguments(text: &str) -> impl Iterator<Item = &str> {
     let calls = IMPORT_CALLS.iter().flat_map(|call| text.match_indices(call).map(|(at, call)| at + call.len()));
     calls.filter_map(|at| Some(text.get(at..)?.trim_start()))
 }
 
-/// What an argument names: `"books.shelf"`, `f"books.{name}"`, `"books." + name`, `f"{__package__}.shelf"`.
+/// Parses an argument: `"books.shelf"`, `f"books.{name}"`, `"books." + name`, `f"{__package__}.shelf"`.
 fn parse_import_argument(argument: &str) -> Option<DynamicImport<'_>> {
     let text = argument.trim_start_matches(['f', 'r', 'F', 'R']);
     let (is_filled, quote) = (text.len() < argument.len(), text.chars().next().filter(|quote| "'\"".contains(*quote))?);
     let (text, rest) = text.get(1..)?.split_once(quote)?;
-    // What is filled in first is the package that the file is in.
+    // A placeholder at the start is the package of the file.
     let (up, text) = match text.strip_prefix('{').filter(|_| is_filled) {
         Some(own) => (1, own.split_once("}.")?.1),
         None => (text.len() - text.trim_start_matches('.').len(), text.trim_start_matches('.')),

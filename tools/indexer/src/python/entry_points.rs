@@ -1,4 +1,4 @@
-//! The programs of a package, and the modules they begin in.
+//! Console scripts of a package and the modules they start in.
 
 use std::collections::HashSet;
 
@@ -7,14 +7,14 @@ use serde_json::Value as Json;
 use super::file_selection::is_auxiliary;
 use gatelodge_catalogue::SourceFile;
 
-/// Words in names of programs that set something up, or are another way in.
+/// Words in names of programs that are not the main server.
 const HELPER_PROGRAM_WORDS: [&str; 10] =
     ["setup", "install", "auth", "login", "init", "test", "client", "http", "sse", "config"];
 
-/// A program: its name and its module.
+/// Name and module of a program.
 type ConsoleScript = (String, String);
 
-/// The modules in which programs of a package begin, each once, the one first that is most likely its server.
+/// Returns the modules in which programs start, each once, the most likely server first.
 pub fn program_modules(files: &[SourceFile<'_>]) -> Vec<String> {
     let outermost = |is_wanted: fn(&str) -> bool| {
         let own = files.iter().filter(|file| is_wanted(file.path) && !is_auxiliary(file));
@@ -31,7 +31,7 @@ pub fn program_modules(files: &[SourceFile<'_>]) -> Vec<String> {
     programs.into_iter().map(|(_, module)| module).filter(|module| known.insert(module.clone())).collect()
 }
 
-/// Whether a file names the programs of a package that was built.
+/// Whether a file lists the programs of a built package.
 fn is_entry_points_file(path: &str) -> bool {
     let Some((folder, "entry_points.txt")) = path.rsplit_once('/') else { return false };
     folder.ends_with(".dist-info") || folder.ends_with(".egg-info")
@@ -41,31 +41,30 @@ fn is_pyproject(path: &str) -> bool {
     path.rsplit('/').next() == Some("pyproject.toml")
 }
 
-/// Whether a file of a Python package is read: its sources, and what names its programs.
+/// Whether a file of a Python package is read: sources, and files that list its programs.
 pub fn is_python_input(path: &str) -> bool {
     path.ends_with(".py") || is_entry_points_file(path) || is_pyproject(path)
 }
 
-/// One who starts a package by its name starts the program of that name; else the one that speaks MCP is most likely
-/// named for it.
+/// Sort key of programs: first the one with the name of the package, then one whose name contains `mcp`.
 fn program_rank(name: &str, package: &str) -> (bool, bool, bool, String) {
     let is_helper = name.split('-').any(|word| HELPER_PROGRAM_WORDS.contains(&word));
     (name != package, is_helper, !name.contains("mcp"), name.to_owned())
 }
 
-/// A name as indexes compare it.
+/// Returns the name as registries compare it.
 fn normalized_name(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
-/// The package that a folder beside its sources is about: `books_mcp-1.0.dist-info`, `books_mcp.egg-info`.
+/// Returns the package that a metadata folder belongs to: `books_mcp-1.0.dist-info`, `books_mcp.egg-info`.
 fn distribution_name(path: &str) -> String {
     let folder = path.rsplit('/').nth(1).unwrap_or_default();
-    let named = folder.strip_suffix(".dist-info").and_then(|told| told.split('-').next());
+    let named = folder.strip_suffix(".dist-info").and_then(|stem| stem.split('-').next());
     named.or_else(|| folder.strip_suffix(".egg-info")).unwrap_or_default().to_owned()
 }
 
-/// `[console_scripts]`, then lines of `name = module:function`.
+/// Parses lines of `name = module:function` below `[console_scripts]`.
 fn parse_entry_points(text: &str) -> Vec<ConsoleScript> {
     let mut is_inside = false;
     let mut programs = Vec::new();
@@ -79,7 +78,7 @@ fn parse_entry_points(text: &str) -> Vec<ConsoleScript> {
     programs
 }
 
-/// The package's name, and the programs of `[project.scripts]` or `[tool.poetry.scripts]`.
+/// Returns the package name and the programs of `[project.scripts]` or `[tool.poetry.scripts]`.
 fn parse_pyproject_scripts(text: &str) -> (String, Vec<ConsoleScript>) {
     let manifest: Json = toml::from_str(text).unwrap_or_default();
     let parts = ["/project", "/tool/poetry"].map(|part| manifest.pointer(part).unwrap_or(&Json::Null));
@@ -92,7 +91,7 @@ fn parse_pyproject_scripts(text: &str) -> (String, Vec<ConsoleScript>) {
     (name.to_owned(), programs.collect())
 }
 
-/// The module of a place: `books.server:main [extra]`.
+/// Returns the module of an entry point such as `books.server:main [extra]`.
 fn script_module(place: &str) -> String {
     let end = place.find([':', '[']).unwrap_or(place.len());
     place.get(..end).unwrap_or_default().trim().to_owned()

@@ -1,4 +1,4 @@
-//! What names and expressions come to.
+//! Evaluates names and expressions.
 
 mod evaluate_attribute;
 mod evaluate_call;
@@ -13,26 +13,26 @@ use super::scope::{PyBinding, PyScope, PyScopeId};
 use super::syntax::{PyClassDef, PyComparison, PyExpr};
 use super::value::{PyClassValue, PyFunction, PyInstance, PyValue};
 
-/// How deep one value may rest on another.
+/// Maximum nesting of evaluations.
 const MAX_EVALUATION_DEPTH: usize = 60;
-/// How many steps one value may take: a table of some hundred tools with all they take.
+/// Step limit for one value: enough for a table of some hundred tools with their parameters.
 const MAX_STEPS_PER_VALUE: usize = 100_000;
-/// The longest text that is put together.
+/// Maximum length of a concatenated string.
 const MAX_JOINED_LENGTH: usize = 64 << 10;
 
-/// What is being looked at, so that what rests on itself ends.
+/// State of the current evaluation, which ends cycles.
 #[derive(Debug, Default)]
 pub struct PyEvaluationState {
     names_in_progress: HashSet<(PyScopeId, Rc<str>)>,
     depth: usize,
-    /// The step at which looking ends.
+    /// The step at which the evaluation stops.
     step_limit: usize,
-    /// How often it ended before its end: by what rests on itself, or by its depth.
+    /// How often a cycle or the nesting limit interrupted the evaluation.
     interruptions: usize,
 }
 
 impl PyAnalyzer<'_> {
-    /// What an expression comes to.
+    /// Evaluates an expression.
     pub fn evaluate(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> PyValue {
         if self.evaluation.depth == 0 {
             self.evaluation.step_limit = self.steps + MAX_STEPS_PER_VALUE;
@@ -71,7 +71,7 @@ impl PyAnalyzer<'_> {
             PyExpr::Index(object, keys) => self.evaluate_index(object, keys, scope),
             PyExpr::Add(one, other) | PyExpr::Union(one, other) => {
                 let (one, other) = (self.evaluate(one, scope), self.evaluate(other, scope));
-                // A part of a list says nothing about what is not in it.
+                // If one operand is unknown, elements may be missing in the sum.
                 let is_part = std::mem::discriminant(&one) != std::mem::discriminant(&other);
                 if self.is_strict && is_part { PyValue::unknown() } else { add_values(&one, &other) }
             }
@@ -126,7 +126,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// What a name stands for, from the inside out.
+    /// Resolves a name, from the innermost scope outwards.
     pub fn resolve_name(&mut self, name: &Rc<str>, scope: PyScopeId) -> PyValue {
         let mut at = Some(scope);
         while let Some(id) = at {
@@ -142,7 +142,7 @@ impl PyAnalyzer<'_> {
         PyValue::Unknown(Some(name.clone()))
     }
 
-    /// What a binding comes to.
+    /// Evaluates a binding.
     pub fn evaluate_binding(&mut self, name: &Rc<str>, binding: PyBinding, scope: PyScopeId) -> PyValue {
         let known_as = (scope, name.clone(), self.is_strict);
         if let Some(known) = self.resolved_names.get(&known_as) {
@@ -180,7 +180,7 @@ impl PyAnalyzer<'_> {
             PyBinding::Value(value) | PyBinding::Uncertain(value) => value,
         };
         self.evaluation.names_in_progress.remove(&key);
-        // What a module or a class says does not change from one look to the next.
+        // Values in modules and classes do not change between evaluations.
         if is_lasting && value.is_known() && self.permanent_scopes.contains(&scope) {
             if value.has_scope() {
                 self.retained_scope_count = self.scopes.len();
@@ -191,7 +191,8 @@ impl PyAnalyzer<'_> {
             PyValue::Unknown(None) => PyValue::Unknown(Some(name.clone())),
             value => value,
         };
-        // Another look would come to the same: nothing ended it, or it began here and had most of the steps there are.
+        // The value can be cached if evaluating it again would give the same: nothing interrupted it, or it started
+        // here and had most of the steps.
         let is_whole = self.evaluation.interruptions == ends || (is_first && self.steps <= self.evaluation.step_limit);
         let is_same = is_whole || (is_first && self.steps - steps > MAX_STEPS_PER_VALUE / 2);
         if is_found && is_same && !value.has_scope() && !self.permanent_scopes.contains(&scope) {
@@ -204,7 +205,7 @@ impl PyAnalyzer<'_> {
         value
     }
 
-    /// A function under `functools.wraps(other)` stands for the other.
+    /// A function with `functools.wraps(other)` stands for the other one.
     fn function_value(&mut self, function: Rc<PyFunction>) -> PyValue {
         for decorator in &function.def.decorators {
             let PyExpr::Call(call) = &**decorator else { continue };
@@ -217,7 +218,7 @@ impl PyAnalyzer<'_> {
         PyValue::Function(function)
     }
 
-    /// A parameter that nobody has given: any object of its type, or what it is if it is left out.
+    /// Evaluates a parameter without an argument: an object of its type, or its default.
     fn evaluate_parameter(
         &mut self,
         name: &Rc<str>,
@@ -240,7 +241,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// The value of a class; its scope is made once.
+    /// Returns the value of a class. Its scope is created once.
     pub fn class_value(&mut self, class: &Rc<PyClassDef>, scope: PyScopeId) -> PyClassValue {
         let key = Rc::as_ptr(class) as usize;
         if let Some(own) = self.class_scopes.get(&key) {
@@ -260,15 +261,15 @@ impl PyAnalyzer<'_> {
             let path = item.map_or_else(|| module.to_owned(), |item| format!("{module}.{item}"));
             PyValue::External(path.into())
         };
-        // What a package calls `mcp` inside itself is not the SDK, but an absolute `mcp` is.
+        // An absolute `mcp` is the SDK, even if the package has a module of that name.
         let is_sdk = up == 0 && matches!(module.split('.').next(), Some("mcp" | "fastmcp"));
         let file = if is_sdk { None } else { self.files.find_module(from, up, module) };
         let Some(item) = item else { return file.map_or_else(|| outside(None), PyValue::Module) };
-        // `from . import shelf` in the package's own file means the file beside it.
-        let beside =
+        // In `__init__.py`, `from . import shelf` means the file `shelf` in the same folder.
+        let sibling =
             if file == Some(from) { self.files.find_module(from, up, &join_dotted(module, item)) } else { None };
-        if let Some(beside) = beside {
-            return PyValue::Module(beside);
+        if let Some(sibling) = sibling {
+            return PyValue::Module(sibling);
         }
         let Some(file) = file else {
             let inner = if is_sdk { None } else { self.files.find_module(from, up, &join_dotted(module, item)) };
@@ -277,7 +278,7 @@ impl PyAnalyzer<'_> {
         self.module_member(file, item)
     }
 
-    /// A name of a module, or a module below it.
+    /// Returns a name of a module, or a submodule.
     pub fn module_member(&mut self, file: usize, item: &str) -> PyValue {
         let scope = self.module_scope(file);
         let name: Rc<str> = item.into();
@@ -297,7 +298,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// A name that `from x import *` may bring.
+    /// Resolves a name through `from x import *`.
     fn resolve_star_import(&mut self, name: &Rc<str>, scope: PyScopeId) -> PyValue {
         let key = (scope, Rc::from(format!("* {name}")));
         if !self.evaluation.names_in_progress.insert(key.clone()) {
@@ -309,7 +310,7 @@ impl PyAnalyzer<'_> {
         for (up, module) in stars {
             let value = match self.files.find_module(from, up, &module) {
                 Some(file) => self.module_member(file, name),
-                // Only these are worth a guess: `Tool` of `from mcp.types import *`.
+                // `from mcp.types import *` is the only external one worth a guess: it defines `Tool`.
                 None if &*module == "mcp.types" => PyValue::External(format!("{module}.{name}").into()),
                 None => continue,
             };
@@ -384,19 +385,19 @@ fn join_dotted(module: &str, item: &str) -> String {
     if module.is_empty() { item.to_owned() } else { format!("{module}.{item}") }
 }
 
-/// Where one side is not known: the other, if it decides.
+/// If one operand is unknown, returns the other one if it decides the result.
 fn deciding_operand(other: PyValue, deciding: bool) -> PyValue {
     if other.is_certain() && other.truthiness() == Some(deciding) { other } else { PyValue::unknown() }
 }
 
-/// One of several values: the one they agree on. Those that are nothing, or not known, do not count.
+/// Returns the value that alternatives agree on, ignoring `None` and unknown ones.
 pub fn common_value(values: Vec<PyValue>) -> PyValue {
     let mut known = values.into_iter().filter(|value| value.is_known() && !matches!(value, PyValue::None));
     let Some(first) = known.next() else { return PyValue::unknown() };
     let agrees = |other: PyValue| match (&first, &other) {
         (PyValue::Str(one), PyValue::Str(other)) => one == other,
         (PyValue::Bool(one), PyValue::Bool(other)) => one == other,
-        // Of two servers, either; claims have to be the same ones.
+        // Of two servers either is good enough; annotations have to be equal.
         (PyValue::ExternalObject(one), PyValue::ExternalObject(other)) => {
             one.path == other.path && !one.path.ends_with("Annotations")
         }
@@ -412,7 +413,7 @@ fn compare_values(one: &PyValue, how: PyComparison, other: &PyValue) -> Option<b
         (PyValue::Bool(one), PyValue::Bool(other)) => Some(one == other),
         (PyValue::Number(one), PyValue::Number(other)) => Some(one == other),
         (PyValue::None, PyValue::None) => Some(true),
-        // What comes from elsewhere may be anything.
+        // External values may be anything.
         (one, other) if one.is_certain() && other.is_certain() => Some(false),
         _ => None,
     };
@@ -443,7 +444,7 @@ fn add_values(one: &PyValue, other: &PyValue) -> PyValue {
         (PyValue::Dict(one), PyValue::Dict(other)) => {
             PyValue::Dict(Rc::new(one.iter().chain(&**other).cloned().collect()))
         }
-        // A type, or nothing: the type.
+        // A type or `None`: the type.
         (known, PyValue::None) | (PyValue::None, known) => known.clone(),
         _ => PyValue::unknown(),
     }

@@ -1,4 +1,4 @@
-//! Which files of a package are looked at.
+//! Selects the files of a package that are read.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,7 @@ use super::module_files::{PyModuleFiles, last_module_part};
 use super::reachability::import_statements;
 use gatelodge_catalogue::SourceFile;
 
-/// Folders whose tools no client is ever offered: they show or test how a package is used, or are copied elsewhere
-/// to start from.
+/// Folders whose tools are never offered to a client: examples, tests and templates.
 const AUXILIARY_FOLDERS: [&str; 24] = [
     "tests",
     "test",
@@ -36,13 +35,13 @@ const AUXILIARY_FOLDERS: [&str; 24] = [
     "venv",
     "fixtures",
 ];
-/// How many imports are looked up to find what a package takes from such folders.
+/// Maximum number of import lookups that find which auxiliary files a package uses.
 const MAX_IMPORT_LOOKUPS: usize = 100_000;
-/// Files that only build or test.
+/// Files for building and testing.
 const AUXILIARY_FILES: [&str; 3] = ["setup.py", "conftest.py", "noxfile.py"];
 
-/// The files that count: those of the package, and what they import. A package that has nothing but examples is one of
-/// examples, and they are its tools; tests are nobody's.
+/// Returns the files of the package and the auxiliary files they import. If a package has only examples, these are its
+/// tools; tests never are.
 pub fn select_files<'f>(files: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
     let python = || files.iter().copied().filter(|file| file.path.ends_with(".py") && !is_template(file.path));
     let main: Vec<_> = python().filter(|file| !is_auxiliary(file)).collect();
@@ -53,8 +52,8 @@ pub fn select_files<'f>(files: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
     python().filter(|file| !is_test(file) && !is_auxiliary_file(file.path)).collect()
 }
 
-/// Files, and those aside that they import, and those that these import. Where that would take too long to find out,
-/// all.
+/// Adds the auxiliary files that are imported, directly or indirectly. Adds all of them if there are too many imports
+/// to look up.
 fn add_imported_files<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
     let all: Vec<SourceFile<'f>> = main.iter().chain(aside).copied().collect();
     let (files, named) =
@@ -91,30 +90,30 @@ fn add_imported_files<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> 
     chosen.into_iter().filter_map(|at| all.get(at).copied()).collect()
 }
 
-/// The file of a module. By a whole name only what is told in that name is meant: `import books.shelf` is nothing in
+/// Finds the file of a module. An absolute import must name auxiliary folders: `import books.shelf` does not refer to
 /// `examples/books/shelf.py`.
 fn find_imported_file(files: &PyModuleFiles<'_>, from: usize, up: usize, module: &[&str]) -> Option<usize> {
     let at = files.find_module(from, up, &module.join("."))?;
     (up > 0 || is_import_target(files, at, module.len())).then_some(at)
 }
 
-/// The files of a folder, told as in [`imported`].
+/// Returns the files of a folder, with the rule of [`find_imported_file`].
 fn files_in_folder(files: &PyModuleFiles<'_>, from: usize, up: usize, folder: &[&str]) -> Vec<usize> {
     let inside = files.files_in_folder(from, up, folder).into_iter();
     inside.filter(|at| up > 0 || is_import_target(files, *at, folder.len() + 1)).collect()
 }
 
-/// Whether a file lies in no folder aside that its name, of so many parts, does not tell.
-fn is_import_target(files: &PyModuleFiles<'_>, at: usize, told: usize) -> bool {
+/// Whether a file is in no auxiliary folder other than those among the last `named_parts` parts of its path.
+fn is_import_target(files: &PyModuleFiles<'_>, at: usize, named_parts: usize) -> bool {
     let path = files.get(at).map_or("", |file| file.path);
     let path = path.strip_suffix("/__init__.py").unwrap_or(path);
-    let outside = path.split('/').count().saturating_sub(told);
+    let outside = path.split('/').count().saturating_sub(named_parts);
     !path.split('/').take(outside).any(|folder| AUXILIARY_FOLDERS.contains(&folder))
 }
 
 pub fn is_auxiliary(file: &SourceFile<'_>) -> bool {
     let folders = file.path.rsplit_once('/').map_or("", |(folders, _)| folders);
-    // Below `tools` a folder may well be about documents or templates.
+    // Below `tools`, a folder may well be about documents or templates.
     let above = folders.split('/').take_while(|folder| *folder != "tools");
     above.into_iter().any(|folder| AUXILIARY_FOLDERS.contains(&folder)) || is_auxiliary_file(file.path) || is_test(file)
 }
@@ -131,12 +130,12 @@ fn is_test(file: &SourceFile<'_>) -> bool {
     file.path.split('/').any(|part| matches!(part, "tests" | "test")) || (is_named && tests())
 }
 
-/// A name to be filled in.
+/// Whether the path has template placeholders.
 fn is_template(path: &str) -> bool {
     path.contains("{{") || path.contains("{%")
 }
 
-/// Whether a text imports an SDK.
+/// Whether a text imports an MCP SDK.
 pub fn imports_mcp(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim_start();
@@ -148,7 +147,7 @@ pub fn imports_mcp(text: &str) -> bool {
     })
 }
 
-/// Whether a text can have tools at all.
+/// Whether a text can define tools.
 pub fn can_have_tools(text: &str) -> bool {
     mentions_tools(text) || text.contains("inputSchema")
 }

@@ -1,4 +1,4 @@
-//! Functions that get another name than the one they are defined by: `run.__name__ = "get_book"`.
+//! Functions that are renamed at run time: `run.__name__ = "get_book"`.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -7,19 +7,19 @@ use super::PyAnalyzer;
 use super::value::PyFunction;
 use gatelodge_catalogue::SourceFile;
 
-/// The names that functions of a file get, by the names they are defined by.
+/// Renamed functions of a file, by the name they are defined with.
 pub type FunctionRenames = HashMap<Rc<str>, FunctionRename>;
 
-/// What becomes of one.
+/// New name of a function.
 #[derive(Debug)]
 pub struct FunctionRename {
-    /// The other name, if it is written out.
+    /// The new name, if it is a literal.
     new_name: Option<Rc<str>>,
-    /// Whether the file has no other function of the name.
+    /// Whether the file has only one function of the original name.
     is_unique: bool,
 }
 
-/// What the functions of a file are renamed to.
+/// Returns the renamed functions of a file.
 pub fn function_renames(file: &SourceFile<'_>) -> FunctionRenames {
     let (mut defined, mut renames): (HashMap<&str, usize>, FunctionRenames) = (HashMap::new(), HashMap::new());
     for line in file.text.lines().map(str::trim_start) {
@@ -45,14 +45,14 @@ fn find_string_literal(text: &str) -> Option<&str> {
 }
 
 impl PyAnalyzer<'_> {
-    /// The name that a function goes by, if it can be told.
+    /// Returns the name of a function at run time, or `None` if it is unknown.
     pub fn find_function_name(&self, function: &PyFunction) -> Option<Rc<str>> {
         let name = &function.def.name;
         let file = self.scopes.get(function.scope)?.file;
         let Some(renamed) = self.function_renames.get(&file).and_then(|own| own.get(name)) else {
             return Some(name.clone());
         };
-        // Of several, it is one that is made for the purpose.
+        // If several functions have the name, only a nested one is renamed.
         let is_open = self.modules.get(&file).is_some_and(|(scope, _)| *scope == function.scope);
         if is_open && !renamed.is_unique { Some(name.clone()) } else { renamed.new_name.clone() }
     }

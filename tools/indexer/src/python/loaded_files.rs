@@ -1,4 +1,4 @@
-//! Which files a program loads: those it imports, or names in a text.
+//! Finds the files that a program loads: those it imports or mentions in a string.
 
 use std::collections::HashSet;
 
@@ -9,17 +9,16 @@ use super::module_files::{FileReferences, PyModuleFiles};
 use super::reachability::{WalkOrigin, import_statements};
 use gatelodge_catalogue::SourceFile;
 
-/// Files that are looked for in texts, letters that are searched for their names, and programs that are followed: where
-/// there is more, every file counts.
+/// Limits for files, searched bytes and programs. If one is exceeded, every file counts.
 const MAX_FOLLOWED_FILES: usize = 400;
 const MAX_SEARCHED_BYTES: usize = 1 << 31;
 const MAX_FOLLOWED_PROGRAMS: usize = 20;
-/// The longest name of a module that is looked for.
+/// Maximum length of a module name that is searched for.
 const MAX_MODULE_NAME_BYTES: usize = 256;
 
 impl PyAnalyzer<'_> {
-    /// Finds the files that the package's program does not load. Of several programs the first counts that has tools. Where
-    /// none has any, or one before it loads what cannot be followed, every file counts.
+    /// Marks the files that the package's program does not load. Of several programs, the first one with tools counts.
+    /// If none has tools, or an earlier one has imports that cannot be followed, every file counts.
     pub fn mark_unloaded_files(&mut self, files: &[SourceFile<'_>]) {
         let all = self.files.all();
         let named = entry_points::program_modules(files);
@@ -41,7 +40,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// The files that are loaded if one is. None where that cannot be said.
+/// Returns the files that a program loads, or `None` if that is unknown.
 fn find_loaded_files(
     files: &PyModuleFiles<'_>,
     begin: usize,
@@ -64,13 +63,13 @@ fn find_loaded_files(
     Some(known)
 }
 
-/// The files that a file imports, and those of the packages around it.
+/// Returns the files that a file imports, and its enclosing packages.
 fn imported_files(files: &PyModuleFiles<'_>, at: usize, text: &str) -> Vec<usize> {
     let below = |up, module: &str| {
         let folder: Vec<&str> = module.split('.').filter(|part| !part.is_empty()).collect();
         files.files_in_folder(at, up, &folder)
     };
-    // Where places are added to look for modules in, a name may mean any of them.
+    // If `sys.path` is changed, a name may refer to a file in any folder.
     let is_anywhere = text.contains("sys.path");
     let mut found = files.enclosing_packages(at);
     for DynamicImport { up, module, is_folder } in dynamic_imports(text) {
@@ -91,11 +90,11 @@ fn imported_files(files: &PyModuleFiles<'_>, at: usize, text: &str) -> Vec<usize
     found
 }
 
-/// Whether a text names a file.
+/// Whether a text mentions a file.
 fn mentions_file(text: &str, spoken: &FileReferences) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let has_name = |name: &String| {
-        // `"shelf:app"`, and no sentence.
+        // Matches `"shelf:app"` but no sentence.
         let goes_on = |at: usize| text.get(at + name.len()..).is_some_and(|after| after.starts_with(is_part));
         let is_whole = |at: usize| !text.get(..at).is_some_and(|before| before.ends_with(is_part));
         let mut all = text.match_indices(name.as_str());
@@ -106,7 +105,7 @@ fn mentions_file(text: &str, spoken: &FileReferences) -> bool {
         near.trim_end_matches(|letter| is_part(letter) || letter == '.')
     };
     let has_module = |name: &String| text.match_indices(name.as_str()).any(|(at, _)| before(at).ends_with("-m "));
-    // In a sentence that ends with the word, it is none.
+    // A sentence that ends with the word does not count.
     let has_folder = |name: &String| {
         let is_quoted = |text: &str| text.starts_with(['"', '\'']);
         let mut all = text.match_indices(name.as_str());

@@ -1,4 +1,4 @@
-//! From text to statements. Errors in the text are stepped over.
+//! Parses Python text and lowers it to statements. Syntax errors are skipped.
 
 mod lower_expression;
 mod lower_literal;
@@ -12,21 +12,21 @@ use super::comment_runs::shorten_comment_runs;
 use super::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyImport, PyParameter, PyParameterKind, PyStmt};
 use lower_expression::lower_expression;
 
-/// How deep statements and expressions may nest; nobody writes more by hand.
+/// Maximum nesting of statements and expressions, more than in hand-written code.
 const MAX_NESTING: usize = 120;
-/// How often the parser may ask whether to go on. It counts steps, not time, so that every machine reads alike.
+/// Step limit of the parser. Steps are counted instead of time, so that every machine gives the same result.
 const MAX_PARSER_STEPS: usize = 400_000;
 
-/// A text while it is read.
+/// Text that is being lowered.
 #[derive(Clone, Copy)]
 struct PyLowerContext<'t> {
     text: &'t str,
     depth: usize,
-    /// Inside a function that does not speak of tools: only what it binds and returns counts.
+    /// Inside a function that does not mention tools: only its bindings and returns are kept.
     bindings_only: bool,
 }
 
-/// The statements of a text; none if it takes too long.
+/// Parses a text. Returns `None` if the step limit is reached.
 pub fn parse_statements(text: &str) -> Option<Vec<PyStmt>> {
     let text = &*shorten_comment_runs(text);
     let mut parser = Parser::new();
@@ -54,7 +54,7 @@ impl<'t> PyLowerContext<'t> {
         self.text_of(node).into()
     }
 
-    /// One level deeper, unless that is too deep.
+    /// Returns the context one level deeper, or `None` at the nesting limit.
     fn descend(self) -> Option<Self> {
         (self.depth < MAX_NESTING).then_some(Self { depth: self.depth + 1, ..self })
     }
@@ -126,7 +126,7 @@ fn lower_simple_statement(node: Node<'_>, source: PyLowerContext<'_>, out: &mut 
             let Some(target) = field("left") else { return };
             out.push(PyStmt::Assign { target, annotation: field("type"), value: field("right") });
         }
-        // `tools += [...]` binds nothing new; what is added is looked at.
+        // `tools += [...]` binds no name; the added expression is still walked.
         "augmented_assignment" => out.extend(field("right").map(PyStmt::Expr)),
         _ if source.bindings_only && node.kind() != "string" => {}
         _ => out.push(PyStmt::Expr(lower_expression(node, source))),
@@ -173,9 +173,9 @@ fn lower_def(node: Node<'_>, decorators: Vec<Rc<PyExpr>>, source: PyLowerContext
     let parameters = parameters.into_iter().filter_map(|parameter| lower_parameter(parameter, source)).collect();
     let text = source.text_of(node);
     let may_register = can_register_tools(text);
-    // What hands on to functions that register need not say the word itself.
+    // A function that only calls registering functions may not mention tools itself.
     let speaks_of_tools = mentions_tools(text) || text.contains("register");
-    // An `__init__` may hand names on.
+    // An `__init__` may pass names on.
     let within = PyLowerContext { bindings_only: !speaks_of_tools && &*name != "__init__", ..source };
     let body = node.child_by_field_name("body").map(|body| lower_body(body, within)).unwrap_or_default();
     Some(PyFunctionDef {
@@ -189,7 +189,7 @@ fn lower_def(node: Node<'_>, decorators: Vec<Rc<PyExpr>>, source: PyLowerContext
     })
 }
 
-/// Whether a text has the word anywhere, in any case.
+/// Whether a text contains `tool` in any case.
 pub fn mentions_tools(text: &str) -> bool {
     text.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"tool")) || text.contains("inputSchema")
 }
@@ -269,7 +269,7 @@ fn lower_imports(node: Node<'_>, source: PyLowerContext<'_>) -> Vec<PyImport> {
             let bound = alias.unwrap_or(item).into();
             out.push(PyImport { up, module: module.into(), item: Some(item.into()), bound_name: bound });
         } else {
-            // `import a.b` binds `a`; `import a.b as c` binds the whole to `c`.
+            // `import a.b` binds `a`; `import a.b as c` binds the module `a.b` to `c`.
             let first = item.split('.').next().unwrap_or(item);
             let (module, bound) = alias.map_or((first, first), |alias| (item, alias));
             out.push(PyImport { up, module: module.into(), item: None, bound_name: bound.into() });

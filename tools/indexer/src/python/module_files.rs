@@ -1,21 +1,21 @@
-//! Which file an import means.
+//! Resolves imports to files.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 
 use gatelodge_catalogue::SourceFile;
 
-/// How many files are held against the names of modules in one package. Many may have one name.
+/// Maximum number of comparisons per package. Many files may have the same name.
 const MAX_COMPARISONS: usize = 20_000_000;
 
-/// The files of a package, by module.
+/// Files of a package, indexed by module name.
 pub struct PyModuleFiles<'f> {
     files: &'f [SourceFile<'f>],
-    /// The parts of their modules' names.
+    /// Parts of their module names.
     module_parts: Vec<Vec<&'f str>>,
-    /// How many were compared.
+    /// Number of comparisons so far.
     comparisons: Cell<usize>,
-    /// Places of files by the last part of their module's name.
+    /// Indexes of files by the last part of their module name.
     by_last_part: HashMap<&'f str, Vec<usize>>,
 }
 
@@ -31,7 +31,7 @@ impl<'f> PyModuleFiles<'f> {
         Self { files, module_parts, comparisons: Cell::new(0), by_last_part }
     }
 
-    /// Whether more would have been to compare than is.
+    /// Whether the limit of comparisons was exceeded.
     pub fn is_truncated(&self) -> bool {
         self.comparisons.get() > MAX_COMPARISONS
     }
@@ -45,7 +45,7 @@ impl<'f> PyModuleFiles<'f> {
         self.module_parts.get(at).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The files whose modules end in a name.
+    /// Returns the files whose module names end in `last`.
     fn candidates(&self, last: &str) -> &[usize] {
         let all = self.by_last_part.get(last).map(Vec::as_slice).unwrap_or_default();
         if self.count_comparisons(all.len()) { all } else { &[] }
@@ -59,7 +59,7 @@ impl<'f> PyModuleFiles<'f> {
         self.files.get(at)
     }
 
-    /// The file of a module, as seen from a file. `up` dots are so many folders less one.
+    /// Finds the file of a module as imported from a file. `up` is the number of leading dots.
     pub fn find_module(&self, from: usize, up: usize, module: &str) -> Option<usize> {
         let wanted: Vec<&str> = module.split('.').filter(|part| !part.is_empty()).collect();
         if up == 0 {
@@ -70,7 +70,7 @@ impl<'f> PyModuleFiles<'f> {
         self.candidates(whole.last()?).iter().copied().find(|at| self.module_parts(*at) == whole)
     }
 
-    /// The files that lie right in a folder, as seen from a file.
+    /// Returns the files directly in a folder, relative to a file.
     pub fn files_in_folder(&self, from: usize, up: usize, folder: &[&str]) -> Vec<usize> {
         let above = if up == 0 { Some(Vec::new()) } else { self.find_parent_parts(from, up) };
         let Some(whole) = above.map(|above| [above.as_slice(), folder].concat()) else { return Vec::new() };
@@ -82,22 +82,22 @@ impl<'f> PyModuleFiles<'f> {
         (0..count).filter(is_inside).collect()
     }
 
-    /// The parts of the folder so many dots above a file.
+    /// Returns the parts of the folder that `up` dots refer to.
     fn find_parent_parts(&self, from: usize, up: usize) -> Option<Vec<&'f str>> {
         let path = self.files.get(from)?.path;
         let mut whole = self.module_parts(from).to_vec();
-        // `.` in a package's own file is the package itself.
+        // `.` in `__init__.py` is the package itself.
         let less = if path.ends_with("__init__.py") { up - 1 } else { up };
         whole.truncate(whole.len().checked_sub(less)?);
         Some(whole)
     }
 
-    /// The file of a module that is named from outside.
+    /// Finds the file of an absolute module name.
     pub fn find_absolute_module(&self, module: &str) -> Option<usize> {
         self.find_absolute(usize::MAX, &module.split('.').collect::<Vec<_>>())
     }
 
-    /// The files that an import asks for: the module, and the item if that is one, too.
+    /// Returns the files that an import refers to: the module, and the item if it is a module, too.
     pub fn import_targets(
         &self,
         from: usize,
@@ -111,7 +111,7 @@ impl<'f> PyModuleFiles<'f> {
         whole.into_iter().chain(inner).filter(move |file| *file != from)
     }
 
-    /// The packages that a file is in; they are loaded before it.
+    /// Returns the packages that contain a file. They are loaded before it.
     pub fn enclosing_packages(&self, at: usize) -> Vec<usize> {
         let path = self.files.get(at).map_or("", |file| file.path);
         let folders = path.match_indices('/').filter_map(|(end, _)| path.get(..end));
@@ -124,7 +124,7 @@ impl<'f> PyModuleFiles<'f> {
         folders.filter_map(owns).filter(|own| *own != at).collect()
     }
 
-    /// How a file is named in a text that has it started or loaded.
+    /// Returns the forms in which a text may refer to a file.
     pub fn file_references(&self, at: usize) -> FileReferences {
         let path = self.files.get(at).map_or("", |file| file.path);
         let name = path.rsplit('/').next().filter(|name| !name.starts_with("__"));
@@ -145,8 +145,8 @@ impl<'f> PyModuleFiles<'f> {
         }
     }
 
-    /// An archive may have folders above the module; of several candidates, the one that shares most with the file
-    /// that asks, then the one with the shortest path.
+    /// Finds an absolute module. An archive may have folders above the module; of several candidates, takes the one
+    /// that shares most parts with the importing file, then the one with the shortest path.
     fn find_absolute(&self, from: usize, wanted: &[&str]) -> Option<usize> {
         let here = self.module_parts(from);
         let shared = |path: &[&str]| path.iter().zip(here).take_while(|(one, other)| one == other).count();
@@ -157,7 +157,7 @@ impl<'f> PyModuleFiles<'f> {
         })
     }
 
-    /// Whether the package that a name begins with is in no other: `mcp.server` is not `books/mcp/server.py`.
+    /// Whether the first package of a name is not nested in another one: `mcp.server` is not `books/mcp/server.py`.
     pub fn is_outermost(&self, at: usize, module: &str) -> bool {
         let (path, first) = (self.module_parts(at), module.split('.').next().unwrap_or_default());
         let above = path.iter().rposition(|part| *part == first).and_then(|above| path.get(..above));
@@ -170,22 +170,22 @@ impl<'f> PyModuleFiles<'f> {
     }
 }
 
-/// How a file is named in texts.
+/// Forms in which a text may refer to a file.
 pub struct FileReferences {
-    /// With what ends it: `books.shelf"`, `shelf.py"`, `"shelf:`, `books.{`.
+    /// Names with their delimiters: `books.shelf"`, `shelf.py"`, `"shelf:`, `books.{`.
     pub quoted_forms: Vec<String>,
-    /// The end of its module's name, as `-m` has it.
+    /// The end of its module name, as after `-m`.
     pub module: Option<String>,
-    /// The name of its folder in a text that goes on elsewhere: `"books."`.
+    /// The name of its folder in a string that is continued elsewhere: `"books."`.
     pub folder: Option<String>,
 }
 
-/// The last part of the name of a file's module.
+/// Returns the last part of a file's module name.
 pub fn last_module_part(path: &str) -> Option<&str> {
     split_module_parts(path).last().copied()
 }
 
-/// The dotted parts of a file's module: `src/books/shelf.py` is `src`, `books`, `shelf`.
+/// Splits the module name of a file: `src/books/shelf.py` is `src`, `books`, `shelf`.
 fn split_module_parts(path: &str) -> Vec<&str> {
     let path = path.strip_suffix(".py").unwrap_or(path);
     let path = path.strip_suffix("/__init__").unwrap_or(path);

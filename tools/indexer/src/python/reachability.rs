@@ -1,4 +1,4 @@
-//! From where a tool's registration is reached, and whether that is so by default.
+//! Determines whether a tool's registration is reached by default.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -10,16 +10,16 @@ use super::syntax::{PyCall, PyImport};
 use super::value::PyFunction;
 use gatelodge_catalogue::SourceFile;
 
-/// The most ways to one tool that are kept; one with more is reached.
+/// Maximum number of paths to a tool. A tool with more counts as reached.
 const MAX_PATHS_PER_TOOL: usize = 12;
-/// The most text that is searched for names.
+/// Maximum number of bytes that are searched for names.
 const MAX_SEARCHED_BYTES: usize = 1 << 30;
-/// The longest list of what an import asks for.
+/// Maximum length of an import statement.
 const MAX_IMPORT_CHARS: usize = 20_000;
-/// How often what is off may lead to more that is off.
+/// Maximum number of passes that propagate unreachability.
 const MAX_ROUNDS: usize = 10;
 
-/// Where a walk began.
+/// Where a walk started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WalkOrigin {
     /// The statements of a file.
@@ -28,19 +28,19 @@ pub enum WalkOrigin {
     Function(usize),
 }
 
-/// How a registration was met: where the walk began, and whether no condition on the way is off.
+/// One path to a registration: the start of the walk, and whether no condition on the path is false by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RegistrationPath {
     origins: Vec<WalkOrigin>,
     is_enabled: bool,
 }
 
-/// All ways to a tool.
+/// All paths to a tool.
 #[derive(Debug, Clone, Default)]
 pub struct RegistrationPaths(Vec<RegistrationPath>);
 
 impl RegistrationPaths {
-    /// Whether a walk that met the tool began in one of these files.
+    /// Whether a path to the tool starts in one of these files.
     pub fn has_start_in(&self, files: &HashSet<usize>) -> bool {
         self.0.iter().any(|way| matches!(way.origins.first(), Some(WalkOrigin::File(file)) if files.contains(file)))
     }
@@ -54,20 +54,20 @@ impl RegistrationPaths {
     }
 }
 
-/// What calls and imports what, and under which conditions.
+/// Calls and imports with the conditions around them.
 #[derive(Debug, Default)]
 pub struct Reachability {
-    /// Where the present walk began, outermost first.
+    /// Origins of the current walk, outermost first.
     origins: Vec<WalkOrigin>,
     /// Calls of functions.
     calls: HashMap<usize, FunctionCalls>,
-    /// Statements that import a file: in which file, which statement, and whether no condition around is off.
+    /// Import statements of a file: importing file, statement, and whether no condition around it is false.
     imports: HashMap<usize, HashMap<(usize, usize), bool>>,
-    /// Names of modules that functions change.
+    /// Module-level names that functions reassign.
     reassigned_names: HashSet<(usize, Rc<str>)>,
     /// Files that the package's program does not load.
     pub unloaded_files: HashSet<WalkOrigin>,
-    /// What is not reached by default.
+    /// Origins that are not reached by default.
     unreachable: HashSet<WalkOrigin>,
 }
 
@@ -75,9 +75,9 @@ pub struct Reachability {
 #[derive(Debug)]
 struct FunctionCalls {
     name: Rc<str>,
-    /// Which call, from where, and whether no condition around is off.
+    /// Call, origin, and whether no condition around it is false.
     sites: HashSet<(usize, WalkOrigin, bool)>,
-    /// Whether the name also stands where no call of it was seen.
+    /// Whether the name is also used where no call was recorded.
     is_used_elsewhere: bool,
 }
 
@@ -86,7 +86,7 @@ impl Reachability {
         self.reassigned_names.contains(&(file, name.clone()))
     }
 
-    /// Whether a tool was met only from files that the program does not load.
+    /// Whether all paths to a tool start in files that the program does not load.
     pub fn is_unloaded(&self, ways: &RegistrationPaths) -> bool {
         ways.0.iter().all(|way| way.origins.iter().any(|place| self.unloaded_files.contains(place)))
     }
@@ -96,7 +96,7 @@ impl Reachability {
         !calls.is_used_elsewhere && calls.sites.iter().all(is_closed)
     }
 
-    /// A file is not reached if every statement that imports it is off, or in such a file.
+    /// Whether every import of a file is disabled or in an unreachable file.
     fn is_file_unreachable(&self, seen: &HashMap<(usize, usize), bool>, importers: &[usize]) -> bool {
         let counts = |file: &usize| !self.unreachable.contains(&WalkOrigin::File(*file));
         let off = seen.iter().filter(|((file, _), is_on)| !**is_on && counts(file)).count();
@@ -105,7 +105,7 @@ impl Reachability {
 }
 
 impl<'f> PyAnalyzer<'f> {
-    /// Does work that begins at a place.
+    /// Runs `work` with a new origin.
     pub fn walk_from<T>(&mut self, place: WalkOrigin, work: impl FnOnce(&mut Self) -> T) -> T {
         self.reachability.origins.push(place);
         let done = work(self);
@@ -113,7 +113,7 @@ impl<'f> PyAnalyzer<'f> {
         done
     }
 
-    /// Does work that runs by default, or does not.
+    /// Runs `work` under a condition that is true or false by default.
     pub fn with_condition<T>(&mut self, is_on: bool, work: impl FnOnce(&mut Self) -> T) -> T {
         self.disabled_depth += usize::from(!is_on);
         let done = work(self);
@@ -121,7 +121,7 @@ impl<'f> PyAnalyzer<'f> {
         done
     }
 
-    /// The way to what is looked at now.
+    /// Returns the path to the current position.
     pub fn current_path(&self) -> RegistrationPaths {
         RegistrationPaths(vec![RegistrationPath {
             origins: self.reachability.origins.clone(),
@@ -129,7 +129,7 @@ impl<'f> PyAnalyzer<'f> {
         }])
     }
 
-    /// Takes note of a call.
+    /// Records a call.
     pub fn record_call(&mut self, call: &Rc<PyCall>, function: &PyFunction) {
         let def = Rc::as_ptr(&function.def) as usize;
         let here =
@@ -146,7 +146,7 @@ impl<'f> PyAnalyzer<'f> {
         }
     }
 
-    /// Takes note of imports within the package.
+    /// Records imports within the package.
     pub fn record_imports(&mut self, imports: &[PyImport], scope: PyScopeId) {
         let from = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let (statement, is_on) = (imports.as_ptr() as usize, self.disabled_depth == 0);
@@ -158,7 +158,7 @@ impl<'f> PyAnalyzer<'f> {
         }
     }
 
-    /// Finds what is not reached by default.
+    /// Marks origins that are not reached by default.
     pub fn mark_unreachable(&mut self) {
         self.mark_untracked_uses();
         let importers = self.collect_importers();
@@ -178,7 +178,7 @@ impl<'f> PyAnalyzer<'f> {
         }
     }
 
-    /// The files with statements that import a file, each as often as it has some. Only asked for where some are off.
+    /// Returns the importing files of each file, once per statement. Only computed if some imports are disabled.
     fn collect_importers(&mut self) -> HashMap<usize, Vec<usize>> {
         let mut importers: HashMap<usize, Vec<usize>> = HashMap::new();
         if self.reachability.imports.values().all(|seen| seen.values().all(|is_on| *is_on)) {
@@ -197,10 +197,10 @@ impl<'f> PyAnalyzer<'f> {
         importers
     }
 
-    /// Finds the functions that are used where no call of them was seen.
+    /// Marks the functions that are used where no call was recorded.
     fn mark_untracked_uses(&mut self) {
         let (files, entered) = (self.files.all(), &self.entered_calls);
-        // Where some files do not count, what the others call decides.
+        // If some files are not loaded, only calls in the loaded ones count.
         let is_whole = self.reachability.unloaded_files.is_empty();
         let matters = |def: &usize, calls: &FunctionCalls| {
             !is_whole || entered.contains_key(def) || calls.sites.iter().any(|(.., on)| !on)
@@ -215,7 +215,7 @@ impl<'f> PyAnalyzer<'f> {
         }
     }
 
-    /// Whether a tool is there by default. How a function is called says more than the function by itself.
+    /// Whether a tool is registered by default. Calls of a function count more than the function by itself.
     pub fn is_reachable(&self, ways: &RegistrationPaths) -> bool {
         let is_by_itself = |way: &RegistrationPath| matches!(way.origins.last(), Some(WalkOrigin::Function(def)) if self.has_all_calls_entered(*def));
         let is_open = |way: &RegistrationPath| {
@@ -226,7 +226,7 @@ impl<'f> PyAnalyzer<'f> {
             || if called.peek().is_some() { called.any(is_open) } else { ways.0.iter().any(is_open) }
     }
 
-    /// Whether all calls of a function were followed with their arguments.
+    /// Whether all calls of a function were walked with their arguments.
     fn has_all_calls_entered(&self, def: usize) -> bool {
         let (Some(calls), Some(entered)) = (self.reachability.calls.get(&def), self.entered_calls.get(&def)) else {
             return false;
@@ -234,7 +234,7 @@ impl<'f> PyAnalyzer<'f> {
         !calls.is_used_elsewhere && calls.sites.iter().all(|(call, ..)| entered.contains(call))
     }
 
-    /// Finds the names of these files that come to something else later on.
+    /// Records the names of these files that are reassigned later.
     pub fn record_reassignments(&mut self, files: &[SourceFile<'f>]) {
         for (at, file) in files.iter().enumerate() {
             for line in file.text.lines() {
@@ -247,7 +247,7 @@ impl<'f> PyAnalyzer<'f> {
     }
 }
 
-/// Names that a line declares to be changed, or changes: `global a, b`, `a |= …`, `a.append(…)`.
+/// Returns names that a line changes or declares as `global`: `global a, b`, `a |= …`, `a.append(…)`.
 fn reassigned_names(line: &str) -> impl Iterator<Item = &str> {
     const MUTATING_METHODS: [&str; 9] =
         ["append", "add", "update", "extend", "insert", "remove", "discard", "setdefault", "difference_update"];
@@ -262,7 +262,7 @@ fn reassigned_names(line: &str) -> impl Iterator<Item = &str> {
     global.chain(is_changed.then_some(name))
 }
 
-/// How often a name stands in a text where it may be called: not where it is defined, imported or quoted.
+/// Counts the uses of a name in a text, without definitions, imports and quoted names.
 fn count_uses(text: &str, name: &str) -> usize {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut times = 0;
@@ -276,7 +276,7 @@ fn count_uses(text: &str, name: &str) -> usize {
     times
 }
 
-/// What the import statements of a text ask for, statement by statement: folders up, module, item.
+/// Returns the imports of a text, grouped by statement: parent folders, module, item.
 pub fn import_statements(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
     let mut out = Vec::new();
     let (mut at, mut searched) = (0, 0);
@@ -284,17 +284,18 @@ pub fn import_statements(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
         let start = at;
         at += line.len();
         let has_bracket = line.split('#').next().is_some_and(|line| line.contains('('));
-        // Also behind `try:`, or another statement.
+        // An import may follow `try:` or another statement on the same line.
         for part in line.split_inclusive([';', ':']) {
             let asked = part.trim_start();
             if !asked.starts_with("import ") && !asked.starts_with("from ") {
                 continue;
             }
             let from_here = text.get(asked.as_ptr() as usize - text.as_ptr() as usize..).unwrap_or_default();
-            // What stands in a statement that is open is looked at by itself: brackets without end would cost without end.
+            // Imports inside an open bracket are parsed on their own: scanning unclosed brackets from each line would
+            // take quadratic time.
             let is_open = start >= searched && has_bracket;
             let found = find_statement_text(from_here, is_open);
-            // One without end was looked through in vain: not again from each of its lines.
+            // An unclosed bracket is not scanned again from each of its lines.
             searched = searched.max(if is_open { start + found.map_or(MAX_IMPORT_CHARS, str::len) } else { 0 });
             out.push(parse_import(found.unwrap_or_else(|| asked.trim_end())));
         }
@@ -302,7 +303,8 @@ pub fn import_statements(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
     out
 }
 
-/// A statement as it is written: to the end of its brackets, or of its line. None if it has no end nearby.
+/// Returns the text of a statement up to the end of its brackets or its line, or `None` if it does not end within the
+/// limit.
 fn find_statement_text(from_here: &str, is_open: bool) -> Option<&str> {
     let (mut is_comment, mut before) = (false, ' ');
     for (at, letter) in from_here.char_indices().take(MAX_IMPORT_CHARS) {
@@ -321,7 +323,7 @@ fn find_statement_text(from_here: &str, is_open: bool) -> Option<&str> {
     None
 }
 
-/// What one statement asks for.
+/// Parses one import statement.
 fn parse_import(statement: &str) -> Vec<(usize, &str, Option<&str>)> {
     let words = |list| -> Vec<&str> {
         let lines = str::lines(list).map(|line| line.split('#').next().unwrap_or_default());
@@ -345,11 +347,11 @@ mod tests {
     use super::import_statements;
 
     #[test]
-    fn rows_of_imports_ask_for_no_more_than_is_written() {
+    fn runs_of_imports_give_no_more_than_is_written() {
         for (row, names) in [("from a import (b\n", 1), ("import a,b:", 2), ("from a import (b:", 1), ("import a;", 1)]
         {
             let asked: usize = import_statements(&(row.repeat(3_000) + "\n")).iter().map(Vec::len).sum();
-            // A statement that stays open asks, once in a while, for what stands in it.
+            // An unclosed statement occasionally repeats the imports inside it.
             assert!((3_000..=3_000 * names + 20_000).contains(&asked), "{row:?}: {asked}");
         }
     }

@@ -17,34 +17,34 @@ use super::value::{PyArguments, PyFunction, PyValue};
 use gatelodge_catalogue::ExtractedTool;
 use mcp_server_detection::{is_mcp_path, is_tool_decorator, last_segment};
 
-/// The longest part of a name that is told. An index keeps no name that is as long.
+/// Names are cut to this length, which is longer than an index accepts.
 const MAX_NAME_CHARS: usize = 300;
 
-/// The most definitions of one package; what has more makes them up.
+/// Maximum number of definitions per package. More are generated ones.
 const MAX_TOOL_DEFINITIONS: usize = 5_000;
 
-/// A tool, and the server it was registered at, if that is known.
+/// A tool and the server it is registered at, if that is known.
 #[derive(Debug)]
 pub struct ToolRegistration {
     pub tool: ExtractedTool,
     pub server: Option<usize>,
-    /// The function it is.
+    /// The function that implements it.
     pub function_id: Option<usize>,
-    /// The ways to it.
+    /// Paths that reach the registration.
     pub paths: RegistrationPaths,
 }
 
-/// All that was found, once each. One place may define a name in several ways, by who calls it; a way that says
-/// nothing that another does not say is none.
+/// All registrations without duplicates. One place may define a name in several ways, depending on the caller; a
+/// definition without any additional information is dropped.
 #[derive(Debug, Default)]
 pub struct ToolRegistrations {
     by_key: BTreeMap<RegistrationKey, (Vec<ExtractedTool>, RegistrationPaths)>,
     count: usize,
-    /// Whether there was more than is kept.
+    /// Whether the limit was exceeded.
     pub is_truncated: bool,
 }
 
-/// Its name, its server and its function.
+/// Name, server and function.
 type RegistrationKey = (String, Option<usize>, Option<usize>);
 
 impl ToolRegistrations {
@@ -86,7 +86,7 @@ impl ToolRegistrations {
 }
 
 impl PyAnalyzer<'_> {
-    /// What the decorators of a function register.
+    /// Registers a function according to its decorators.
     pub fn register_decorated(&mut self, function: &Rc<PyFunction>, scope: PyScopeId) {
         for decorator in &function.def.decorators {
             self.walk_expression(decorator, scope);
@@ -99,7 +99,7 @@ impl PyAnalyzer<'_> {
                     let target = self.unwrap_function(function);
                     self.register_function(&callee, &target, &PyArguments::default());
                 }
-                // A decorator of the package's own: what it does with the function.
+                // A decorator of the package itself: walk it with the function as its argument.
                 PyValue::Function(maker) if self.follows_calls && maker.def.can_register_tools => {
                     let positional = vec![PyValue::Function(function.clone())];
                     self.walk_function(&maker, &PyArguments { positional, ..PyArguments::default() });
@@ -110,7 +110,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// A function under `wraps(other)` is registered as the other, or not at all if that is not known.
+    /// Returns the function that `wraps(other)` names, or an unknown value.
     fn unwrap_function(&mut self, function: &Rc<PyFunction>) -> PyValue {
         for decorator in &function.def.decorators {
             if let PyExpr::Call(call) = &**decorator
@@ -124,7 +124,7 @@ impl PyAnalyzer<'_> {
         PyValue::Function(function.clone())
     }
 
-    /// What a call registers.
+    /// Registers the tools of a call.
     pub fn register_call(&mut self, call: &Rc<PyCall>, callee: &PyValue, scope: PyScopeId) {
         match callee {
             PyValue::External(path) if is_mcp_path(path) => self.register_sdk_call(call, path, scope),
@@ -147,7 +147,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// A call of something of the SDK.
+    /// Registers the tools of a call of the SDK.
     fn register_sdk_call(&mut self, call: &Rc<PyCall>, path: &str, scope: PyScopeId) {
         let arguments = self.evaluate_arguments(call, scope);
         match last_segment(path) {
@@ -168,7 +168,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// A call of a server's method: `mcp.tool(f)`, `mcp.add_tool(f)`, `mcp.record_mount(other)`.
+    /// Registers the tools of a server method: `mcp.tool(f)`, `mcp.add_tool(f)`, `mcp.mount(other)`.
     fn register_server_call(&mut self, call: &Rc<PyCall>, server: &PyValue, name: &str, scope: PyScopeId) {
         match name {
             "tool" | "add_tool" => {
@@ -188,7 +188,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// The function that an argument names: one of the package, or one that has at least a name of its own.
+    /// Returns the function that an argument refers to: one of the package, or an external one with a name.
     fn registered_function(&mut self, argument: Option<&Rc<PyExpr>>, value: Option<&PyValue>) -> Option<PyValue> {
         match value? {
             PyValue::Function(function) => Some(PyValue::Function(function.clone())),
@@ -200,7 +200,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// A function becomes a tool.
+    /// Registers a function as a tool.
     fn register_function(&mut self, callee: &PyValue, function: &PyValue, arguments: &PyArguments) {
         let Some(tool) = self.tool_from_function(function, arguments) else { return };
         let def =
@@ -211,7 +211,7 @@ impl PyAnalyzer<'_> {
         self.registered_tools.push(ToolRegistration { tool, server, function_id: def, paths: ways });
     }
 
-    /// The tool that a function is; what is said beside it comes first.
+    /// Builds the tool of a function. Arguments take precedence over the function itself.
     fn tool_from_function(&mut self, function: &PyValue, arguments: &PyArguments) -> Option<ExtractedTool> {
         if arguments.get("enabled", None).is_some_and(|enabled| enabled.truthiness() == Some(false)) {
             return None;
@@ -219,7 +219,7 @@ impl PyAnalyzer<'_> {
         let given = arguments.get("name", None).or(arguments.positional.first());
         let given = given.filter(|given| match given {
             PyValue::None | PyValue::Function(_) => false,
-            // An empty name is none.
+            // An empty name does not count.
             PyValue::Str(name) => !name.is_empty(),
             _ => true,
         });
@@ -239,7 +239,7 @@ impl PyAnalyzer<'_> {
         Some(ExtractedTool { name: bounded_name(&name)?, description, input_schema, annotations, optional: false })
     }
 
-    /// A tool that is described in full: `Tool(name=…, inputSchema=…)`.
+    /// Registers a complete definition: `Tool(name=…, inputSchema=…)`.
     fn register_described(&mut self, arguments: &PyArguments, at: Option<(&Rc<PyCall>, PyScopeId)>) {
         if let Some(tool) = self.tool_from_arguments(arguments, at) {
             let ways = self.current_path();
@@ -267,7 +267,7 @@ impl PyAnalyzer<'_> {
         Some(ExtractedTool { name: bounded_name(name)?, description, input_schema, annotations, optional: false })
     }
 
-    /// A text with holes that nobody knows: without them.
+    /// Returns a text without its unknown placeholders.
     fn find_partial_text(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> Option<String> {
         let PyExpr::JoinedStr(parts) = &**expr else { return None };
         let mut text = String::new();
@@ -280,7 +280,7 @@ impl PyAnalyzer<'_> {
         Some(clean_docstring(&text))
     }
 
-    /// A dictionary that describes a tool as `tools/list` does.
+    /// Registers a dictionary in the format of `tools/list`.
     pub fn register_dict_expr(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) {
         if has_key(expr, "inputSchema") && has_key(expr, "name") {
             let value = self.evaluate(expr, scope);
@@ -288,7 +288,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// `tools[name] = {…}`.
+    /// Registers `tools[name] = {…}`.
     pub fn register_keyed_assignment(&mut self, target: &PyExpr, value: &Rc<PyExpr>, scope: PyScopeId) {
         if let PyExpr::Index(_, keys) = target
             && let [key] = keys.as_slice()
@@ -297,7 +297,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// `{name: {"description": …, "inputSchema": …}}`: the key is the name.
+    /// Registers `{name: {"description": …, "inputSchema": …}}`, where the key is the name.
     pub fn register_keyed_pair(&mut self, key: &Rc<PyExpr>, value: &Rc<PyExpr>, scope: PyScopeId) {
         if has_key(value, "inputSchema") && has_key(value, "description") && !has_key(value, "name") {
             let (name, value) = (self.evaluate(key, scope), self.evaluate(value, scope));
@@ -314,7 +314,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// A name, or as much of it as is told. One that no tool can have is counted where facts are made of it.
+/// Cuts a name to the maximum length. Names that are not valid are counted when facts are derived.
 fn bounded_name(name: &str) -> Option<String> {
     name.contains(char::is_alphanumeric).then(|| name.chars().take(MAX_NAME_CHARS).collect())
 }
@@ -336,7 +336,7 @@ fn empty_schema() -> Json {
     ]))
 }
 
-/// Which server it is: by the call that made it.
+/// Identifies a server by the call that created it.
 fn server_id(server: &PyValue) -> Option<usize> {
     match server {
         PyValue::ExternalObject(server) => Some(server.id),
@@ -345,7 +345,7 @@ fn server_id(server: &PyValue) -> Option<usize> {
     }
 }
 
-/// Annotations as `tools/list` has them: of a dictionary, or of a call that makes them.
+/// Reads annotations from a dictionary or from a constructor call.
 fn parse_annotations(value: Option<&PyValue>) -> Map<String, Json> {
     let pairs: Vec<(String, &PyValue)> = match value {
         Some(PyValue::Dict(pairs)) => {

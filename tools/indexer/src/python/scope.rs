@@ -1,4 +1,4 @@
-//! Which names stand for what.
+//! Scopes and the names bound in them.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -6,15 +6,15 @@ use std::rc::Rc;
 use super::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyImport, PyParameter, PyStmt};
 use super::value::PyValue;
 
-/// A scope, by its place among all.
+/// Index of a scope.
 pub type PyScopeId = usize;
 
-/// What a name stands for.
+/// Source of a name's value.
 #[derive(Debug, Clone)]
 pub enum PyBinding {
-    /// What an expression comes to; looked at when it is asked for.
+    /// An expression, evaluated on demand.
     Expr(Rc<PyExpr>),
-    /// One of several expressions: which one depends on what runs.
+    /// One of several expressions, depending on which statement runs.
     Alternatives(Vec<Rc<PyExpr>>),
     Def(Rc<PyFunctionDef>),
     Class(Rc<PyClassDef>),
@@ -23,11 +23,11 @@ pub enum PyBinding {
         module: Rc<str>,
         item: Option<Rc<str>>,
     },
-    /// A parameter that nobody has given.
+    /// A parameter without a known argument.
     Parameter {
         annotation: Option<Rc<PyExpr>>,
         default: Option<Rc<PyExpr>>,
-        /// Whether it was given, by what is not known.
+        /// Whether an argument was passed, but its value is unknown.
         is_passed: bool,
     },
     Value(PyValue),
@@ -35,32 +35,32 @@ pub enum PyBinding {
     Uncertain(PyValue),
 }
 
-/// Whether a binding takes effect.
+/// When a binding takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PyBindingCondition {
     Always,
     /// Under a condition.
     Conditional,
-    /// If something before it failed.
+    /// If an earlier statement failed.
     Fallback,
 }
 
-/// Names, and where to look further.
+/// A scope with its names and its parent.
 #[derive(Debug, Default)]
 pub struct PyScope {
     pub parent: Option<PyScopeId>,
     /// The file it is in.
     pub file: usize,
-    /// Parameters, and what a loop is at.
+    /// Parameters and loop variables.
     parameter_bindings: Vec<(Rc<str>, PyBinding)>,
-    /// What the statements bind; the same for all calls of a function.
+    /// Names that the statements bind, shared by all calls of a function.
     body_names: Option<Rc<PyBoundNames>>,
-    /// What names came to, by whether a condition asked.
+    /// Cached values of names, by whether they were evaluated for a condition.
     resolved_values: HashMap<(Rc<str>, bool), PyValue>,
 }
 
 impl PyScope {
-    /// The scope of a file.
+    /// Creates the scope of a file.
     pub fn of_file(file: usize) -> Self {
         Self { file, ..Self::default() }
     }
@@ -69,7 +69,7 @@ impl PyScope {
         Self { parent: Some(parent), file, ..Self::default() }
     }
 
-    /// With what statements bind.
+    /// Adds the names that statements bind.
     pub fn with_names(self, body: Rc<PyBoundNames>) -> Self {
         Self { body_names: Some(body), ..self }
     }
@@ -80,17 +80,18 @@ impl PyScope {
         given.or_else(|| self.body_names.as_ref()?.bindings.get(name))
     }
 
-    /// What a name came to when it was looked at before.
+    /// Returns the cached value of a name.
     pub fn resolved_value(&self, name: &Rc<str>, is_deciding: bool) -> Option<&PyValue> {
         if self.resolved_values.is_empty() { None } else { self.resolved_values.get(&(name.clone(), is_deciding)) }
     }
 
-    /// Keeps what a name came to. In a long function a name may stand for one of many, and they for others in turn.
+    /// Caches the value of a name. In a long function a name may have many alternatives, which in turn refer to other
+    /// names.
     pub fn cache_value(&mut self, name: &Rc<str>, is_deciding: bool, value: PyValue) {
         self.resolved_values.insert((name.clone(), is_deciding), value);
     }
 
-    /// Modules all of whose names are taken over.
+    /// Modules of `from … import *`.
     pub fn star_imports(&self) -> &[(usize, Rc<str>)] {
         self.body_names.as_ref().map_or(&[], |body| &body.star_imports)
     }
@@ -110,7 +111,7 @@ impl PyScope {
     }
 }
 
-/// What statements bind.
+/// Names that statements bind.
 #[derive(Debug, Default)]
 pub struct PyBoundNames {
     bindings: HashMap<Rc<str>, PyBinding>,
@@ -118,7 +119,7 @@ pub struct PyBoundNames {
 }
 
 impl PyBoundNames {
-    /// Python runs statements in order; of several bindings the last one counts.
+    /// Collects bindings in statement order; the last one of a name applies.
     pub fn of(statements: &[PyStmt]) -> Self {
         let mut names = Self::default();
         names.bind_all(statements, PyBindingCondition::Always);
@@ -165,7 +166,7 @@ impl PyBoundNames {
     fn bind_assignment(&mut self, target: &PyExpr, value: &Rc<PyExpr>, when: PyBindingCondition) {
         match target {
             PyExpr::Name(name) => {
-                // `mcp = None` before the real one, or after it, says nothing.
+                // `mcp = None` before or after the real value says nothing.
                 if matches!(&**value, PyExpr::None) && self.bindings.contains_key(name) {
                     return;
                 }

@@ -1,4 +1,4 @@
-//! Through all statements, looking for what registers a tool.
+//! Walks all statements to find registrations.
 
 use std::rc::Rc;
 
@@ -8,11 +8,11 @@ use super::scope::{PyScope, PyScopeId};
 use super::syntax::{PyCall, PyClassDef, PyExpr, PyFunctionDef, PyStmt};
 use super::value::{PyArguments, PyClassValue, PyFunction, PyInstance, PyValue};
 
-/// How deep functions are followed.
+/// Maximum nesting of functions that are followed.
 const MAX_WALK_DEPTH: usize = 8;
 
 impl PyAnalyzer<'_> {
-    /// Walks through a file, if it can have tools.
+    /// Walks a file.
     pub fn walk_file(&mut self, file: usize) {
         let scope = self.module_scope(file);
         if let Some(statements) = self.module_statements(file) {
@@ -20,7 +20,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Walks through statements; true if what comes after them does not run.
+    /// Walks statements. Returns true if later statements do not run.
     pub fn walk_statements(&mut self, statements: &[PyStmt], scope: PyScopeId) -> bool {
         let mut has_left = false;
         for statement in statements {
@@ -44,7 +44,7 @@ impl PyAnalyzer<'_> {
                 self.walk_expression(iterated, scope);
                 let clause = [(target.clone(), iterated.clone())];
                 self.for_each_element(&clause, scope, &mut |reader, inner| {
-                    // What the body binds depends on the element.
+                    // The bindings of the body depend on the element.
                     let file = reader.scopes.get(inner).map_or(0, |scope| scope.file);
                     let names = reader.bound_names(body);
                     let inner = reader.push_scope(PyScope::within(inner, file).with_names(names));
@@ -56,7 +56,7 @@ impl PyAnalyzer<'_> {
             }
             PyStmt::If { condition, body, otherwise } => {
                 self.walk_expression(condition, scope);
-                // Where it is not known, either may run.
+                // If the condition is unknown, either branch may run.
                 let truth = self.decide_condition(condition, scope);
                 let one = self.with_condition(truth != Some(false), |reader| reader.walk_statements(body, scope));
                 let other = self.with_condition(truth != Some(true), |reader| reader.walk_statements(otherwise, scope));
@@ -90,7 +90,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Walks a function's body without knowing who calls it.
+    /// Walks a function's body without arguments.
     fn walk_without_arguments(&mut self, function: &PyFunction) {
         let is_inside = !self.walk_stack.is_empty();
         let walk = |reader: &mut Self| reader.walk_function(function, &PyArguments::default());
@@ -100,7 +100,7 @@ impl PyAnalyzer<'_> {
         self.walk_from(WalkOrigin::Function(Rc::as_ptr(&function.def) as usize), walk);
     }
 
-    /// Walks a function's body with its arguments.
+    /// Walks a function's body with arguments.
     pub fn walk_function(&mut self, function: &PyFunction, arguments: &PyArguments) {
         let key = Rc::as_ptr(&function.def) as usize;
         if self.walk_stack.contains(&key) || self.walk_stack.len() >= MAX_WALK_DEPTH {
@@ -114,7 +114,7 @@ impl PyAnalyzer<'_> {
         self.walk_stack.pop();
     }
 
-    /// A class: its own statements, and its methods and those it inherits, on any object of it.
+    /// Walks the statements of a class and its methods, also inherited ones, on an arbitrary instance.
     fn walk_class(&mut self, class: &Rc<PyClassDef>, scope: PyScopeId) {
         let value = self.class_value(class, scope);
         let own = PyValue::Instance(Rc::new(PyInstance { class: value.clone(), arguments: None, id: None }));
@@ -131,7 +131,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// The methods of an object that was made with arguments.
+    /// Walks the methods of an object that was created with arguments.
     fn walk_methods(&mut self, own: &PyValue, class: &PyClassValue) {
         for class in &self.lineage(class).0 {
             self.walk_class_methods(own, class);
@@ -149,7 +149,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Looks at an expression and all in it.
+    /// Walks an expression and all its parts.
     pub fn walk_expression(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) {
         if !self.take_step() {
             return;

@@ -1,13 +1,13 @@
-//! Python, as far as definitions of tools need it. What is not understood is `Other`, never a guess.
+//! Syntax of Python, reduced to what tool definitions need. Unsupported syntax is `Other`, never a guess.
 
 use std::rc::Rc;
 
 /// An expression.
 #[derive(Debug)]
 pub enum PyExpr {
-    /// A string; its pieces are already put together.
+    /// A string after joining its parts.
     Str(Rc<str>),
-    /// A whole or broken number, as JSON has it.
+    /// An integer or a float that JSON can represent.
     Number(serde_json::Number),
     Bool(bool),
     None,
@@ -29,9 +29,9 @@ pub enum PyExpr {
     /// `a and b`.
     And(Rc<PyExpr>, Rc<PyExpr>),
     Not(Rc<PyExpr>),
-    /// `a == b` and what is like it.
+    /// `a == b` and other comparisons.
     Compare(Rc<PyExpr>, PyComparison, Rc<PyExpr>),
-    /// A string with holes, and strings that stand beside one another.
+    /// An f-string, or adjacent strings.
     JoinedStr(Vec<Rc<PyExpr>>),
     /// `then if condition else otherwise`.
     Conditional {
@@ -43,11 +43,11 @@ pub enum PyExpr {
     Comprehension(Rc<PyComprehension>),
     /// `*other` in a list or in arguments.
     Spread(Rc<PyExpr>),
-    /// What is not understood, with the expressions in it.
+    /// Unsupported syntax with the expressions in it.
     Other(Vec<Rc<PyExpr>>),
 }
 
-/// How two values are compared.
+/// Comparison operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PyComparison {
     Equal,
@@ -65,10 +65,10 @@ pub struct PyCall {
     pub keywords: Vec<(Option<Rc<str>>, Rc<PyExpr>)>,
 }
 
-/// A comprehension: what is made for each element.
+/// A comprehension.
 #[derive(Debug)]
 pub struct PyComprehension {
-    /// What is made; of a dictionary, key and value.
+    /// The produced expression; key and value for a dictionary.
     pub body: Vec<Rc<PyExpr>>,
     /// `for target in iterated`, outermost first.
     pub clauses: Vec<(Rc<PyExpr>, Rc<PyExpr>)>,
@@ -90,18 +90,18 @@ pub enum PyStmt {
         iterated: Rc<PyExpr>,
         body: Vec<PyStmt>,
     },
-    /// `if`, with what runs otherwise.
+    /// `if` with its alternative.
     If {
         condition: Rc<PyExpr>,
         body: Vec<PyStmt>,
         otherwise: Vec<PyStmt>,
     },
-    /// Statements that run: of `try`, `with`, `while`.
+    /// Statements of `try`, `with` or `while`.
     Block(Vec<PyStmt>),
-    /// What runs if something failed; it does not replace what was bound before.
+    /// Statements that run after an exception. They do not replace earlier bindings.
     Fallback(Vec<PyStmt>),
     Return(Rc<PyExpr>),
-    /// On with the next element.
+    /// `continue`.
     Continue,
     Expr(Rc<PyExpr>),
 }
@@ -109,11 +109,11 @@ pub enum PyStmt {
 /// A name that an import binds.
 #[derive(Debug)]
 pub struct PyImport {
-    /// How many folders up; 0 is absolute.
+    /// Number of leading dots; 0 is absolute.
     pub up: usize,
-    /// The module, dotted.
+    /// The dotted module name.
     pub module: Rc<str>,
-    /// What of it; none is the module itself, `*` is all.
+    /// The imported item. `None` is the module itself, `*` is everything.
     pub item: Option<Rc<str>>,
     /// The name it is bound to.
     pub bound_name: Rc<str>,
@@ -127,9 +127,9 @@ pub struct PyFunctionDef {
     pub parameters: Vec<PyParameter>,
     pub docstring: Option<Rc<str>>,
     pub body: Vec<PyStmt>,
-    /// Whether its text speaks of tools; the others need not be looked into.
+    /// Whether its text mentions tools. Other functions are not walked.
     pub mentions_tools: bool,
-    /// Whether its text may register some; only then its calls are followed.
+    /// Whether its text may register tools. Only then its calls are followed.
     pub can_register_tools: bool,
 }
 
@@ -142,10 +142,10 @@ pub struct PyParameter {
     pub kind: PyParameterKind,
 }
 
-/// Whether a parameter takes what is left.
+/// Kind of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PyParameterKind {
-    /// It takes one.
+    /// An ordinary parameter.
     Single,
     /// `*rest`.
     VarPositional,

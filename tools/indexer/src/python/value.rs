@@ -1,4 +1,4 @@
-//! What an expression comes to, without running anything.
+//! Values of expressions, as far as they are known without running them.
 
 use std::rc::Rc;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Number, Value as Json};
 use super::scope::PyScopeId;
 use super::syntax::{PyClassDef, PyFunctionDef};
 
-/// A value, as far as it can be known.
+/// A value.
 #[derive(Debug, Clone)]
 pub enum PyValue {
-    /// Not known; the name it goes by, if it has one.
+    /// Unknown, with its name if it has one.
     Unknown(Option<Rc<str>>),
     None,
     Bool(bool),
@@ -20,21 +20,21 @@ pub enum PyValue {
     Dict(Rc<Vec<(PyValue, PyValue)>>),
     Function(Rc<PyFunction>),
     Class(PyClassValue),
-    /// An object of a class of the package.
+    /// An instance of a class of the package.
     Instance(Rc<PyInstance>),
-    /// A module of the package, by its place among the files.
+    /// A module of the package, by index of its file.
     Module(usize),
-    /// Something of another package, dotted.
+    /// A dotted name of another package.
     External(Rc<str>),
-    /// What a call of another package made.
+    /// The result of a call of another package.
     ExternalObject(Rc<PyExternalObject>),
-    /// What registers the function it is put on: `mcp.tool(name=…)`.
+    /// A decorator that registers a function: `mcp.tool(name=…)`.
     ToolDecorator(Rc<PyToolDecorator>),
-    /// A member of something that is not looked into.
+    /// An attribute of a value that is not resolved.
     Member(Rc<PyValue>, Rc<str>),
 }
 
-/// A function of the package, with where it was defined.
+/// A function of the package and the scope it was defined in.
 #[derive(Debug)]
 pub struct PyFunction {
     pub def: Rc<PyFunctionDef>,
@@ -43,7 +43,7 @@ pub struct PyFunction {
     pub receiver: Option<PyValue>,
 }
 
-/// A class of the package, with its own scope.
+/// A class of the package and its scope.
 #[derive(Debug, Clone)]
 pub struct PyClassValue {
     pub class: Rc<PyClassDef>,
@@ -55,36 +55,36 @@ pub struct PyClassValue {
 pub struct PyArguments {
     pub positional: Vec<PyValue>,
     pub keywords: Vec<(Rc<str>, PyValue)>,
-    /// Whether some are hidden behind `*` or `**` of what is not known.
+    /// Whether there are more arguments in an unknown `*` or `**`.
     pub has_unknown: bool,
-    /// Places, and names, of those that a condition must not rely on.
+    /// Positions and names of arguments that a condition must not rely on.
     pub uncertain: Vec<(Option<usize>, Option<Rc<str>>)>,
 }
 
-/// An object of a class of the package.
+/// An instance of a class of the package.
 #[derive(Debug)]
 pub struct PyInstance {
     pub class: PyClassValue,
-    /// What it was made with; none if it is any object of its class.
+    /// Constructor arguments. `None` for an arbitrary instance.
     pub arguments: Option<PyArguments>,
-    /// Which call made it.
+    /// The call that created it.
     pub id: Option<usize>,
 }
 
-/// What a call of another package made.
+/// The result of a call of another package.
 #[derive(Debug)]
 pub struct PyExternalObject {
-    /// What was called.
+    /// The dotted name that was called.
     pub path: Rc<str>,
     pub arguments: PyArguments,
-    /// Which call it was.
+    /// The call.
     pub id: usize,
 }
 
-/// What registers the function it is put on.
+/// A decorator that registers a function as a tool.
 #[derive(Debug)]
 pub struct PyToolDecorator {
-    /// `mcp.tool`, or what is like it.
+    /// `mcp.tool` or an equivalent.
     pub callee: PyValue,
     pub arguments: PyArguments,
 }
@@ -94,12 +94,12 @@ impl PyArguments {
         self.positional.iter().chain(self.keywords.iter().map(|(_, value)| value)).any(PyValue::has_scope)
     }
 
-    /// Whether a condition must not rely on the argument of a name, or at a place.
+    /// Whether a condition must not rely on the argument with this name or position.
     pub fn is_uncertain(&self, name: &str, place: usize) -> bool {
         self.uncertain.iter().any(|(at, named)| *at == Some(place) || named.as_deref() == Some(name))
     }
 
-    /// The argument of a name, or at a place.
+    /// Returns the argument with this name or position.
     pub fn get(&self, name: &str, place: Option<usize>) -> Option<&PyValue> {
         let named = self.keywords.iter().find(|(keyword, _)| &**keyword == name).map(|(_, value)| value);
         named.or_else(|| place.and_then(|place| self.positional.get(place)))
@@ -119,7 +119,7 @@ impl PyValue {
         !matches!(self, Self::Unknown(_) | Self::Member(..))
     }
 
-    /// Whether it is known as it is, and not only by where it comes from.
+    /// Whether the value itself is known, not only its origin.
     pub fn is_certain(&self) -> bool {
         match self {
             Self::None | Self::Bool(_) | Self::Number(_) | Self::Str(_) => true,
@@ -146,13 +146,13 @@ impl PyValue {
         }
     }
 
-    /// The value of a key.
+    /// Returns the value of a dictionary key.
     pub fn get(&self, key: &str) -> Option<&Self> {
         let Self::Dict(pairs) = self else { return None };
         pairs.iter().rev().find(|(name, _)| name.as_str().is_some_and(|name| &**name == key)).map(|(_, value)| value)
     }
 
-    /// Whether it counts as true, if that is known.
+    /// Returns whether it is truthy, or `None` if that is unknown.
     pub fn truthiness(&self) -> Option<bool> {
         match self {
             Self::None => Some(false),
@@ -166,7 +166,7 @@ impl PyValue {
         }
     }
 
-    /// As JSON; what is not known is left out.
+    /// Converts to JSON and leaves out unknown parts.
     pub fn to_json(&self) -> Option<Json> {
         Some(match self {
             Self::None => Json::Null,
@@ -182,7 +182,7 @@ impl PyValue {
         })
     }
 
-    /// From JSON.
+    /// Converts from JSON.
     pub fn from_json(json: &Json) -> Self {
         match json {
             Json::Null => Self::None,

@@ -1,18 +1,18 @@
-//! Pages of links, as old as package indexes.
+//! HTML pages of links, the original format of package registries.
 
 use std::collections::HashMap;
 
 use super::PypiFile;
 
-/// A link: its attributes and its text.
+/// A link with its attributes and its text.
 #[derive(Debug)]
 pub struct HtmlLink {
     attributes: HashMap<String, String>,
-    /// What is shown.
+    /// The link text.
     pub text: String,
 }
 
-/// The links of a page.
+/// Returns the links of a page.
 pub fn links(page: &str) -> impl Iterator<Item = HtmlLink> {
     let mut rest = page;
     std::iter::from_fn(move || {
@@ -26,7 +26,7 @@ pub fn links(page: &str) -> impl Iterator<Item = HtmlLink> {
     })
 }
 
-/// The attributes of a tag, and what comes after it.
+/// Parses the attributes of a tag. Returns them and the rest of the text.
 fn parse_attributes(mut rest: &str) -> (HashMap<String, String>, &str) {
     let mut found = HashMap::new();
     loop {
@@ -63,7 +63,7 @@ fn decode_entities(text: &str) -> String {
 }
 
 impl HtmlLink {
-    /// The file that a link of a package's page stands for.
+    /// Converts a link of a package's page to a file.
     pub fn into_pypi_file(mut self) -> PypiFile {
         let address = self.attributes.remove("href").unwrap_or_default();
         let (url, fragment) = match address.split_once('#') {

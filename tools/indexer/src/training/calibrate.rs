@@ -1,8 +1,8 @@
-//! Fits the lines of a [`ConfidenceCalibration`](gatelodge_catalogue::training::Calibration) to what was right and what was not.
+//! Fits the curves of a [`ConfidenceCalibration`](gatelodge_catalogue::training::ConfidenceCalibration).
 
-/// Fits a line that never falls to what was right and what was not: neighbours that fall are pooled.
+/// Fits a non-decreasing curve to predictions and their correctness by pooling adjacent violators.
 pub(super) fn fit(mut seen: Vec<(f64, bool)>) -> Vec<(f64, f64)> {
-    /// Fewer than this in a pool say little; a new point needs so many.
+    /// Minimum number of predictions per point.
     const MIN_POOL_SIZE: usize = 25;
     seen.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut pools: Vec<(f64, f64, f64)> = Vec::new();
@@ -19,7 +19,7 @@ pub(super) fn fit(mut seen: Vec<(f64, bool)>) -> Vec<(f64, f64)> {
         }
     }
     let three = |value: f64| (value * 1_000.0).round() / 1_000.0;
-    // As if one more had been right and one more wrong: few cases prove little.
+    // Laplace smoothing: few cases prove little.
     let smooth = |right: f64, count: f64| (right + 1.0) / (count + 2.0);
     pools.into_iter().map(|(share, right, count)| (three(share / count), three(smooth(right, count)))).collect()
 }
@@ -32,7 +32,7 @@ mod tests {
     use super::fit;
 
     #[test]
-    fn a_fitted_line_never_falls() {
+    fn fitted_curve_never_decreases() {
         let seen = (0..1_000).map(|at| (f64::from(at) / 1_000.0, (at * 7_919) % 1_000 < at)).collect();
         let line = fit(seen);
         assert!(line.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1 + 0.02), "{line:?}");

@@ -1,4 +1,4 @@
-//! The regression itself: steps down the slope, always in the same order.
+//! Logistic regression, fitted with Adam in a fixed order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,30 +7,30 @@ use gatelodge_catalogue::training::{CategoryScores, FeatureKey, FeatureKind, Tra
 use super::TrainingExample;
 
 const TRAINING_ROUNDS: usize = 200;
-/// How far the first step goes; each later one is shorter, the last ones go nowhere.
+/// Initial step size. It decreases to nearly zero.
 const INITIAL_STEP_SIZE: f64 = 0.05;
-/// How much of what the steps before went by stays, for the slope and for its square.
+/// Decay rates of momentum and variance.
 const MOMENTUM_DECAY: f64 = 0.9;
 const VARIANCE_DECAY: f64 = 0.99;
-/// How hard features are pulled back to the lexicon's points, as if so many examples spoke for these.
+/// Strength of the prior towards the points of the lexicon, in examples.
 const PRIOR_STRENGTH: f64 = 1.5;
-/// Words say less than what verbs do, and there are more.
+/// Words tell less than the effects of verbs, and there are more of them.
 const WORD_PRIOR_STRENGTH: f64 = 3.0;
-/// Later words of a description say little of the tool, and there are many.
+/// Later words of a description tell little about the tool, and there are many.
 const LATER_WORD_PRIOR_STRENGTH: f64 = 10.0;
-/// So many servers must have a feature.
+/// Minimum number of servers that have a feature.
 const MIN_SERVERS_PER_FEATURE: usize = 3;
-/// A feature that ends with less is dropped.
+/// Features with smaller weights are dropped.
 const MIN_LEARNED_WEIGHT: f64 = 0.05;
 
-/// What was learned: points for every tool, and points of features.
+/// Fitted weights: a bias, and points per feature.
 #[derive(Debug, Default)]
 pub(super) struct Weights {
     pub bias: CategoryScores,
     pub points: Vec<(FeatureKey, CategoryScores)>,
 }
 
-/// Fits weights; `begin` holds where they begin.
+/// Fits weights, starting from those of `begin`.
 pub(super) fn fit_model(examples: &[&TrainingExample], begin: &TrainingModel) -> Weights {
     let keys = learnable_keys(examples, begin);
     let places: BTreeMap<FeatureKey, usize> = keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
@@ -64,7 +64,8 @@ pub(super) fn fit_model(examples: &[&TrainingExample], begin: &TrainingModel) ->
     Weights { bias, points: learned.filter(|(key, points)| weighs(*key, points)).collect() }
 }
 
-/// The features that are learned: those that several servers have. One of a single server says which server it is.
+/// Returns the features that are learned: those of several servers. A feature of a single server only identifies the
+/// server.
 fn learnable_keys(examples: &[&TrainingExample], begin: &TrainingModel) -> Vec<FeatureKey> {
     let mut users: BTreeMap<FeatureKey, BTreeSet<usize>> = BTreeMap::new();
     for example in examples {
@@ -79,7 +80,7 @@ fn learnable_keys(examples: &[&TrainingExample], begin: &TrainingModel) -> Vec<F
     users.into_keys().collect()
 }
 
-/// An example, as numbers.
+/// An example in numeric form.
 struct TrainingRow {
     features: Vec<usize>,
     allowed_categories: [bool; 5],
@@ -100,8 +101,8 @@ fn add(sum: &mut CategoryScores, points: CategoryScores) {
     }
 }
 
-/// How the error changes with each weight. Where a label leaves several outcomes open, the aim is what the model itself
-/// makes of these.
+/// Returns the gradients of the error. If a label allows several categories, the target is the model's own
+/// distribution over them.
 fn gradients(
     rows: &[TrainingRow],
     weights: &[CategoryScores],
@@ -129,10 +130,10 @@ fn gradients(
     (slopes, of_bias)
 }
 
-/// How far the steps of a round go.
+/// Step sizes of Adam.
 struct StepSchedule {
     round: f64,
-    /// What would stay by now of a first step, which nothing stood before.
+    /// Bias correction of the moving averages, which start at zero.
     momentum_bias: f64,
     variance_bias: f64,
 }
@@ -155,7 +156,7 @@ impl StepSchedule {
     }
 }
 
-/// What the last steps of a weight went by.
+/// Moving averages of a weight's gradient.
 #[derive(Clone, Default)]
 struct AdamState {
     momentum: CategoryScores,
@@ -163,7 +164,7 @@ struct AdamState {
 }
 
 impl AdamState {
-    /// One step down. Where the slope turns from step to step, steps become short.
+    /// Applies one Adam step. Steps become short where the gradient changes sign.
     fn apply_step(
         &mut self,
         own: &mut CategoryScores,

@@ -1,4 +1,4 @@
-//! `crawl` against an index that the test itself serves.
+//! `crawl` against a registry that the test serves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,12 +35,12 @@ fn outcomes(out: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn facts_are_written_and_nothing_that_anybody_said() {
+fn facts_contain_no_text_of_the_authors() {
     let index = Index::serve([("book-mcp", wheel(&[("book/server.py", SERVER)])), ("other", Vec::new())]);
     let folder = tempfile::tempdir().expect("a folder");
     let (out, definitions) = (folder.path().join("out"), folder.path().join("definitions.jsonl"));
-    let told = run(&index, &out, &["--definitions", definitions.to_str().expect("text")]);
-    assert!(told.status.success(), "{told:?}");
+    let output = run(&index, &out, &["--definitions", definitions.to_str().expect("text")]);
+    assert!(output.status.success(), "{output:?}");
     let facts = lines(&out.join("facts.jsonl"));
     assert_eq!(facts.len(), 1);
     assert_eq!(facts[0]["package"], "book-mcp");
@@ -56,7 +56,7 @@ fn facts_are_written_and_nothing_that_anybody_said() {
     let kept = lines(&definitions);
     assert_eq!((&kept[0]["category"], &kept[0]["package"]), (&"Read".into(), &"pypi:book-mcp==1.0".into()));
     assert!(kept[0]["description"].as_str().expect("text").contains("Secret words"));
-    let progress = String::from_utf8(told.stderr).expect("text");
+    let progress = String::from_utf8(output.stderr).expect("text");
     assert!(progress.contains("1 of 1 packages (100.0 %)") && progress.contains("a second, done"), "{progress}");
 }
 
@@ -105,7 +105,7 @@ fn each_package_has_an_outcome() {
     ];
     let wanted = wanted.map(|(name, outcome)| (name.to_owned(), outcome.to_owned()));
     assert_eq!(outcomes(folder.path()), BTreeMap::from(wanted));
-    // What was read only in part is not told as if it were the whole, and how much was left out is counted.
+    // A package that was read in part is not reported as complete, and the skipped parts are counted.
     let facts = lines(&folder.path().join("facts.jsonl"));
     assert_eq!(facts.iter().map(|line| &line["package"]).collect::<Vec<_>>(), ["k-mcp-good"]);
     let done = lines(&folder.path().join("done.jsonl"));
@@ -117,7 +117,7 @@ fn each_package_has_an_outcome() {
     assert_eq!((odd_names("m-mcp-names"), odd_names("n-mcp-many")), (1.into(), 2.into()));
 }
 
-/// Waits until a file has so many lines.
+/// Waits until a file has this many lines.
 fn wait_for(path: &Path, count: usize, child: &mut Child) {
     let start = Instant::now();
     while fs::read_to_string(path).unwrap_or_default().lines().count() < count {
@@ -128,7 +128,7 @@ fn wait_for(path: &Path, count: usize, child: &mut Child) {
 }
 
 #[test]
-fn a_killed_run_goes_on_where_it_was() {
+fn killed_run_continues_where_it_stopped() {
     let packages: Vec<(String, Vec<u8>)> = (0..40)
         .map(|at| (format!("p{at:02}-mcp"), wheel(&[("a.py", &SERVER.replace("get_book", &format!("get_{at}")))])))
         .collect();
@@ -147,7 +147,7 @@ fn a_killed_run_goes_on_where_it_was() {
     let before = fs::read_to_string(&done).expect("a journal").lines().count();
     assert!((10..40).contains(&before));
     fs::write(cut.join(".archive-1-1"), "").expect("written");
-    // A line that was cut off, in each file.
+    // An incomplete last line in each file.
     for file in ["done.jsonl", "facts.jsonl"] {
         let text = fs::read_to_string(cut.join(file)).expect("written");
         let line = text.lines().last().expect("a line");
@@ -158,10 +158,10 @@ fn a_killed_run_goes_on_where_it_was() {
         let read = |folder: &Path| fs::read_to_string(folder.join(file)).expect("written");
         assert_eq!(read(&cut), read(&whole), "{file}");
     }
-    // What was done was not asked for again: two requests for each of the others, and a few that were under way.
+    // Finished packages are not requested again: two requests for each of the others, and a few that were running.
     let asked_again = index.asked() - asked_once;
     assert!(asked_again <= 2 * 40 + 1 + 1 + 2 * 4, "{asked_again} requests for 40 packages");
-    // Nothing is left to do, and nothing is asked but the list.
+    // Nothing is left to read, so only the list is requested.
     let before = index.asked();
     assert!(run(&index, &cut, &[]).status.success());
     assert_eq!(index.asked() - before, 1);
@@ -170,7 +170,7 @@ fn a_killed_run_goes_on_where_it_was() {
 }
 
 #[test]
-fn sources_that_are_kept_are_not_fetched_again() {
+fn cached_sources_are_not_fetched_again() {
     let index = Index::serve([("book-mcp", wheel(&[("a.py", SERVER)]))]);
     let folder = tempfile::tempdir().expect("a folder");
     let cache = folder.path().join("cache");
@@ -185,7 +185,7 @@ fn sources_that_are_kept_are_not_fetched_again() {
 }
 
 #[test]
-fn what_a_package_says_of_its_programs_is_read_with_it() {
+fn entry_points_of_a_package_are_read() {
     let films = SERVER.replace("get_book", "get_film");
     let points = "[console_scripts]\nbook-mcp = shelf:main\n";
     let files = [("shelf.py", SERVER), ("films.py", &films), ("book_mcp-1.0.dist-info/entry_points.txt", points)];
@@ -202,7 +202,7 @@ fn what_a_package_says_of_its_programs_is_read_with_it() {
 }
 
 #[test]
-fn what_was_not_read_whole_is_fetched_again() {
+fn incomplete_package_is_not_cached() {
     let mut broken = wheel(&[("a.py", SERVER)]);
     broken.truncate(broken.len() - 4);
     let index = Index::serve([("book-mcp", broken)]);
@@ -218,7 +218,7 @@ fn what_was_not_read_whole_is_fetched_again() {
 }
 
 #[test]
-fn a_busy_index_is_asked_again() {
+fn busy_registry_is_asked_again() {
     let index = Index::serve([("book-mcp", wheel(&[("a.py", SERVER)]))]);
     index.refuse_next(2);
     let folder = tempfile::tempdir().expect("a folder");
@@ -227,7 +227,7 @@ fn a_busy_index_is_asked_again() {
 }
 
 #[test]
-fn a_page_that_moved_is_asked_for_where_it_is_with_its_slash() {
+fn redirect_is_followed_with_its_trailing_slash() {
     let index = Index::serve([("old-mcp", wheel(&[("a.py", SERVER)])), ("round-mcp", wheel(&[("a.py", SERVER)]))]);
     index.move_page("old-mcp", "/simple/old-mcp-2/");
     index.move_page("round-mcp", "/simple/round-mcp/");
@@ -235,14 +235,14 @@ fn a_page_that_moved_is_asked_for_where_it_is_with_its_slash() {
     assert!(run(&index, folder.path(), &[]).status.success());
     let lines = lines(&folder.path().join("done.jsonl"));
     let why = |name: &str| lines.iter().find(|line| line["package"] == name).expect("a line")["why"].clone();
-    // There is nothing at the new place, and a circle is not gone round again and again.
+    // The new location does not exist, and a redirect loop ends.
     assert_eq!(outcomes(folder.path())["old-mcp"], "not-found");
     assert_eq!((&*outcomes(folder.path())["round-mcp"], why("round-mcp")), ("failed", "status 508".into()));
     assert!(index.asked() < 12, "{}", index.asked());
 }
 
 #[test]
-fn names_that_cannot_be_kept_do_not_stop_the_index_from_being_made() {
+fn invalid_tool_names_do_not_prevent_an_index() {
     let long = format!(
         "from fastmcp import FastMCP\nmcp = FastMCP('x')\n@mcp.tool()\ndef f({}, b: int): 'x'\n",
         "p".repeat(300)
@@ -261,17 +261,17 @@ fn names_that_cannot_be_kept_do_not_stop_the_index_from_being_made() {
 }
 
 #[test]
-fn what_is_no_list_is_said_so() {
+fn page_that_is_not_a_package_list_is_reported() {
     let index = Index::serve([("a-mcp", wheel(&[("a.py", SERVER)]))]);
     index.list("<html><form>Sign in</form></html>");
     let folder = tempfile::tempdir().expect("a folder");
-    let told = run(&index, folder.path(), &[]);
-    let text = String::from_utf8(told.stderr).expect("text");
-    assert!(!told.status.success() && text.contains("may be no list"), "{text}");
+    let output = run(&index, folder.path(), &[]);
+    let text = String::from_utf8(output.stderr).expect("text");
+    assert!(!output.status.success() && text.contains("check that the URL is that of a package index"), "{text}");
 }
 
 #[test]
-fn npm_wants_names_and_a_folder_is_of_one_source() {
+fn npm_requires_names_and_a_folder_holds_one_source() {
     let index = Index::serve([("a-mcp", wheel(&[("a.py", SERVER)]))]);
     let folder = tempfile::tempdir().expect("a folder");
     assert!(run(&index, folder.path(), &[]).status.success());
@@ -280,12 +280,12 @@ fn npm_wants_names_and_a_folder_is_of_one_source() {
     let npm = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gatelodge-indexer"));
         command.args(["crawl", "npm", "--index", &index.address(), "--out"]).arg(folder.path());
-        let told = command.args(more).output().expect("the program runs");
-        (told.status.code(), String::from_utf8(told.stderr).expect("text"))
+        let output = command.args(more).output().expect("the program runs");
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
     };
     let (code, text) = npm(&[]);
     assert!(code == Some(2) && text.contains("--names"), "{text}");
-    // Also where no package had tools.
+    // The same holds if no package had tools.
     for facts in [None, Some("")] {
         facts.iter().for_each(|facts| fs::write(folder.path().join("facts.jsonl"), facts).expect("written"));
         let (code, text) = npm(&["--names", names.to_str().expect("text")]);
@@ -294,26 +294,26 @@ fn npm_wants_names_and_a_folder_is_of_one_source() {
 }
 
 #[test]
-fn a_folder_is_of_one_run_at_a_time_and_a_line_that_cannot_be_read_is_named() {
+fn folder_is_locked_by_a_run_and_an_invalid_line_is_named() {
     let index = Index::serve([("a-mcp", wheel(&[("a.py", SERVER)]))]);
     let folder = tempfile::tempdir().expect("a folder");
     assert!(run(&index, folder.path(), &[]).status.success());
     let path = folder.path().join("done.jsonl");
     let held = fs::File::open(&path).expect("a file");
     held.lock().expect("held");
-    let told = run(&index, folder.path(), &[]);
-    let text = String::from_utf8_lossy(&told.stderr);
-    assert!(told.status.code() == Some(2) && text.contains("another run writes"), "{text}");
+    let output = run(&index, folder.path(), &[]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && text.contains("another run writes"), "{text}");
     held.unlock().expect("let go");
     let whole = fs::read_to_string(&path).expect("lines");
     fs::write(&path, format!("{whole}garbage\n")).expect("written");
-    let told = run(&index, folder.path(), &[]);
-    let text = String::from_utf8_lossy(&told.stderr);
-    assert!(!told.status.success() && text.contains("line 2, cannot be read"), "{text}");
+    let output = run(&index, folder.path(), &[]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("line 2: cannot read the line"), "{text}");
 }
 
 #[test]
-fn facts_of_a_package_go_when_it_has_no_tools_any_more() {
+fn facts_are_removed_when_a_package_has_no_tools_any_more() {
     let index = Index::serve([("a-mcp", wheel(&[("a.py", SERVER)]))]);
     let folder = tempfile::tempdir().expect("a folder");
     assert!(run(&index, folder.path(), &[]).status.success());
@@ -326,15 +326,15 @@ fn facts_of_a_package_go_when_it_has_no_tools_any_more() {
 }
 
 #[test]
-fn the_index_is_the_one_that_pip_uses() {
+fn default_index_is_the_one_that_pip_uses() {
     let index = Index::serve([("book-mcp", wheel(&[("a.py", SERVER)]))]);
     let folder = tempfile::tempdir().expect("a folder");
     let ask = |name: &str, value: &str| {
         let out = folder.path().join(name.to_lowercase());
         let mut command = Command::new(env!("CARGO_BIN_EXE_gatelodge-indexer"));
         command.args(["crawl", "pypi", "--out"]).arg(&out).env_remove("PIP_INDEX_URL").env(name, value);
-        let told = command.output().expect("the program runs");
-        assert!(told.status.success(), "{told:?}");
+        let output = command.output().expect("the program runs");
+        assert!(output.status.success(), "{output:?}");
         assert_eq!(outcomes(&out)["book-mcp"], "tools");
     };
     ask("PIP_INDEX_URL", &index.address());
@@ -350,43 +350,43 @@ fn the_index_is_the_one_that_pip_uses() {
 }
 
 #[test]
-fn an_index_that_does_not_answer_is_said_so() {
+fn unreachable_index_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out");
     let mut command = Command::new(env!("CARGO_BIN_EXE_gatelodge-indexer"));
     command.args(["crawl", "npm", "--index", "nonsense", "--out"]).arg(&out);
-    let told = command.output().expect("the program runs");
-    assert_eq!(told.status.code(), Some(2), "{told:?}");
+    let output = command.output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
     let index = Index::serve([("book-mcp", Vec::new())]);
     index.forget_all();
-    let told = run(&index, &out, &[]);
-    assert_eq!(told.status.code(), Some(4), "{told:?}");
+    let output = run(&index, &out, &[]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
     assert!(!out.exists());
 }
 
 #[test]
-fn a_line_that_is_no_name_is_an_outcome_and_stops_nothing() {
+fn invalid_name_is_an_outcome_and_the_run_continues() {
     let index = Index::serve([("book-mcp", wheel(&[("a.py", SERVER)]))]);
     let folder = tempfile::tempdir().expect("a folder");
     let (names, out) = (folder.path().join("names.txt"), folder.path().join("out"));
-    // A text may begin with a mark that is not seen, and a name be spelled in several ways.
+    // A file may start with a byte order mark, and a name may have several spellings.
     fs::write(&names, "\u{feff}Book_MCP\nactionkit-(slack)\nBook-MCP\n@scope/name/tree/main\n").expect("written");
     let more = ["--names", names.to_str().expect("text")];
-    let told = run(&index, &out, &more);
-    assert!(told.status.success(), "{told:?}");
+    let output = run(&index, &out, &more);
+    assert!(output.status.success(), "{output:?}");
     let wanted = [("@scope/name/tree/main", "not-a-name"), ("book-mcp", "tools"), ("actionkit-(slack)", "not-a-name")];
     let wanted = wanted.map(|(name, outcome)| (name.to_owned(), outcome.to_owned()));
     assert_eq!(outcomes(&out), BTreeMap::from(wanted.clone()));
-    let table = String::from_utf8(told.stdout).expect("text");
+    let table = String::from_utf8(output.stdout).expect("text");
     assert!(table.lines().any(|row| row.split_whitespace().eq(["not-a-name", "2"])), "{table}");
-    // A second run has nothing to add.
+    // A second run adds nothing.
     assert!(run(&index, &out, &more).status.success());
     assert_eq!(lines(&out.join("done.jsonl")).len(), 3);
 }
 
 #[test]
-fn an_index_that_falls_silent_ends_the_run_and_what_was_done_stays() {
-    // Nobody listens there any more.
+fn run_ends_when_the_index_stops_answering_and_keeps_its_results() {
+    // No process listens at this address any more.
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let folder = tempfile::tempdir().expect("a folder");
     let (names, out) = (folder.path().join("names.txt"), folder.path().join("out"));
@@ -397,26 +397,26 @@ fn an_index_that_falls_silent_ends_the_run_and_what_was_done_stays() {
     let begun = Instant::now();
     let mut command = Command::new(env!("CARGO_BIN_EXE_gatelodge-indexer"));
     command.args(["crawl", "npm", "--index", &format!("http://127.0.0.1:{port}"), "--names"]).arg(&names);
-    let told = command.arg("--out").arg(&out).output().expect("the program runs");
-    let text = String::from_utf8(told.stderr).expect("text");
-    assert_eq!(told.status.code(), Some(4), "{text}");
-    assert!(text.contains("the index does not answer: ") && text.contains("what was done stays"), "{text}");
+    let output = command.arg("--out").arg(&out).output().expect("the program runs");
+    let text = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert!(text.contains("the index does not answer: ") && text.contains("finished packages are kept"), "{text}");
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert_eq!(outcomes(&out), BTreeMap::from([("a-mcp".to_owned(), "no-mcp".to_owned())]));
 }
 
 #[test]
-fn an_index_that_answers_for_no_package_is_said_so() {
+fn index_that_answers_for_no_package_is_reported() {
     let index = Index::serve([("a-mcp", wheel(&[("a.py", SERVER)]))]);
     index.move_page("a-mcp", "/simple/a-mcp/");
     let folder = tempfile::tempdir().expect("a folder");
-    let told = run(&index, folder.path(), &[]);
-    assert_eq!(told.status.code(), Some(4), "{told:?}");
+    let output = run(&index, folder.path(), &[]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
     assert_eq!(outcomes(folder.path())["a-mcp"], "failed");
 }
 
 #[test]
-fn a_run_that_ended_by_failures_in_a_row_gets_past_them_when_it_goes_on() {
+fn next_run_gets_past_packages_that_failed_in_a_row() {
     let mut packages: Vec<(String, Vec<u8>)> = (0..25).map(|at| (format!("a{at:02}-mcp"), Vec::new())).collect();
     packages.push(("b-mcp".to_owned(), wheel(&[("a.py", SERVER)])));
     let index = Index::serve(packages.iter().map(|(name, wheel)| (name.as_str(), wheel.clone())));
@@ -425,17 +425,17 @@ fn a_run_that_ended_by_failures_in_a_row_gets_past_them_when_it_goes_on() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let more = ["--connections", "1"];
-    let told = run(&index, folder.path(), &more);
-    assert_eq!(told.status.code(), Some(4), "{told:?}");
+    let output = run(&index, folder.path(), &more);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
     assert_eq!(outcomes(folder.path()).len(), 20);
-    let told = run(&index, folder.path(), &more);
-    assert_eq!(told.status.code(), Some(0), "{told:?}");
+    let output = run(&index, folder.path(), &more);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
     let outcomes = outcomes(folder.path());
     assert_eq!((outcomes.len(), outcomes["b-mcp"].as_str()), (26, "tools"));
 }
 
 #[test]
-fn a_large_package_takes_its_room_in_the_cache_once() {
+fn large_package_is_cached_once() {
     let text = |own: &str| format!("{SERVER}# {own}\n{}", "# some words ".repeat(140_000));
     let large = |own: &str| {
         let texts: Vec<String> = (0..3).map(|at| text(&format!("{own}{at}"))).collect();
@@ -446,8 +446,8 @@ fn a_large_package_takes_its_room_in_the_cache_once() {
     let sizes = |limit: &str| {
         let (out, cache) = (folder.path().join(format!("out{limit}")), folder.path().join(format!("cache{limit}")));
         let more = ["--connections", "1", "--cache", cache.to_str().expect("text"), "--cache-limit", limit];
-        let told = run(&index, &out, &more);
-        assert!(told.status.success(), "{told:?}");
+        let output = run(&index, &out, &more);
+        assert!(output.status.success(), "{output:?}");
         let folders = fs::read_dir(&cache).expect("a folder").flatten();
         let files = folders.flat_map(|inner| fs::read_dir(inner.path()).expect("a folder").flatten());
         files.map(|file| file.metadata().expect("there").len()).collect::<Vec<_>>()
@@ -457,7 +457,7 @@ fn a_large_package_takes_its_room_in_the_cache_once() {
 }
 
 #[test]
-fn programs_of_npm_without_an_ending_are_read_and_other_files_are_not() {
+fn npm_programs_without_an_extension_are_read_but_not_other_files() {
     let program = "#!/usr/bin/env node\nimport { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';\n\
                    server.tool('get_book', {}, f);\n";
     let package = tarball(&[
@@ -496,12 +496,12 @@ fn another_version_is_read_into_the_same_folder() {
 }
 
 #[test]
-fn a_run_that_waits_tells_that_it_is_alive() {
+fn waiting_run_reports_progress() {
     let index = Index::serve([("book-mcp", wheel(&[("a.py", SERVER)]))]);
     index.slow_down(Duration::from_secs(3));
     let folder = tempfile::tempdir().expect("a folder");
-    let told = run(&index, folder.path(), &[]);
-    let text = String::from_utf8(told.stderr).expect("text");
+    let output = run(&index, folder.path(), &[]);
+    let text = String::from_utf8(output.stderr).expect("text");
     assert!(text.matches("0 of 1 packages (0.0 %)").count() > 1, "{text}");
 }
 
@@ -518,7 +518,7 @@ fn memory_is_bounded_for_large_packages() {
     let index = Index::serve(packages.iter().map(|(name, wheel)| (name.as_str(), wheel.clone())));
     let folder = tempfile::tempdir().expect("a folder");
     let child = crawl(&index, folder.path(), &["--connections", "8"]).spawn().expect("the program runs");
-    let most = most_memory(child);
+    let most = peak_memory(child);
     let outcomes = outcomes(folder.path());
     assert_eq!(outcomes.values().filter(|outcome| *outcome == "too-large").count(), 4, "{outcomes:?}");
     assert!(most < 500 << 10, "{most} KiB");
@@ -534,7 +534,7 @@ fn memory_is_bounded_for_large_packages_of_npm_and_their_definitions() {
         .collect();
     let bundle: String = (0..30_000).map(line).collect();
     let first = format!("import {{ McpServer }} from '@modelcontextprotocol/sdk/server/mcp.js';\n{tools}{bundle}");
-    // As many bundles as are kept of a package, none like another.
+    // As many different bundles as are read of a package.
     let rest: Vec<(String, String)> =
         (0..6).map(|at| (format!("package/dist/part{at}.js"), format!("{bundle}var last={at};"))).collect();
     let mut files =
@@ -549,7 +549,7 @@ fn memory_is_bounded_for_large_packages_of_npm_and_their_definitions() {
         })
         .collect();
     let large: Vec<(String, Vec<u8>)> = (0..2).map(|at| (format!("big{at}-mcp"), large.clone())).collect();
-    // One dense bundle is read whole.
+    // One dense bundle is read completely.
     let dense: Vec<(String, Vec<u8>)> =
         (0..2).map(|at| (format!("dense{at}-mcp"), tarball(&[("package/index.js", &first)]))).collect();
     let all: Vec<(String, Vec<u8>)> = small.into_iter().chain(large).chain(dense).collect();
@@ -564,18 +564,18 @@ fn memory_is_bounded_for_large_packages_of_npm_and_their_definitions() {
         .arg(folder.path().join("definitions.jsonl"))
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let most = most_memory(command.spawn().expect("the program runs"));
+    let most = peak_memory(command.spawn().expect("the program runs"));
     let outcomes = outcomes(&out);
     assert_eq!(outcomes.values().filter(|outcome| *outcome == "tools").count(), 10, "{outcomes:?}");
-    // What has more than is read is read in part, and that is told.
+    // A package over the limit is reported as incomplete.
     let done = lines(&out.join("done.jsonl"));
     let big = done.iter().find(|line| line["package"] == "big0-mcp").expect("a line");
     assert_eq!((&big["outcome"], &big["skipped"]), (&"too-large".into(), &serde_json::json!({"large-whole": 6})));
     assert!(most < 500 << 10, "{most} KiB");
 }
 
-/// The most memory that a program has while it runs, in KiB.
-fn most_memory(mut child: Child) -> u64 {
+/// Returns the peak memory of a program in KiB.
+fn peak_memory(mut child: Child) -> u64 {
     let mut most = 0;
     while child.try_wait().expect("a child").is_none() {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();

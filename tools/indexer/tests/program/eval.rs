@@ -24,13 +24,13 @@ fn eval_prints_figures_and_the_worst_mistakes() {
     assert!(run.stdout.contains("files / read_file: is Destructive, called Read"), "{}", run.stdout);
     assert!(run.stderr.contains("not classified: line 4: the tool's `name` is no string"), "{}", run.stderr);
     let run = folder.run(&["eval", "labels.jsonl", "--json", "--worst", "1"]);
-    let told: Value = serde_json::from_str(&run.stdout).expect("JSON");
-    assert_eq!(told["figures"]["called_read"]["count"], 1);
-    assert_eq!(told["worst"][0]["tool"], "read_file");
+    let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!(report["figures"]["called_read"]["count"], 1);
+    assert_eq!(report["worst"][0]["tool"], "read_file");
 }
 
 #[test]
-fn labels_that_cannot_be_read_are_a_matter_of_usage() {
+fn unreadable_labels_are_a_usage_error() {
     let folder = Folder::new();
     assert_eq!(folder.run(&["eval", "nowhere.jsonl"]).code, 2);
     assert_eq!(folder.run(&["train", "a test", "nowhere.jsonl"]).code, 2);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{Folder, package, tool};
 
 #[test]
-fn a_site_is_written_to_an_empty_folder() {
+fn site_is_written_to_an_empty_folder() {
     let folder = Folder::with_index();
     let run = folder.run(&["export", "--out", "site", "--index", "i.glx"]);
     assert!(run.code == 0 && run.stderr.contains("files in"), "{}", run.stderr);
@@ -17,24 +17,24 @@ fn a_site_is_written_to_an_empty_folder() {
     let run = folder.run(&["export", "--out", "part", "--server", "mail", "--index", "i.glx"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(!folder.path("part/servers/npm").exists() && folder.path("part/servers/pypi/mail/index.html").exists());
-    let run = folder.run(&["export", "--out", "none", "--server", "nobody", "--index", "i.glx"]);
-    assert!(run.code == 1 && run.stderr.contains("`nobody` is not in the index"), "{}", run.stderr);
+    let run = folder.run(&["export", "--out", "none", "--server", "missing", "--index", "i.glx"]);
+    assert!(run.code == 1 && run.stderr.contains("`missing` is not in the index"), "{}", run.stderr);
 }
 
 #[test]
-fn a_server_that_is_named_twice_is_exported_once() {
+fn server_named_twice_is_exported_once() {
     let folder = Folder::with_index();
     let once = folder.run(&["export", "--out", "one", "--server", "pypi:mail", "--index", "i.glx"]);
     let twice = ["--server", "mail", "--server", "pypi:mail", "--server", "Mail==1.0.0"];
     let run = folder.run(&[&["export", "--out", "two", "--index", "i.glx"], &twice[..]].concat());
     assert_eq!((run.code, once.code), (0, 0), "{}", run.stderr);
-    let files = |told: &str| told.split(" files").next().map(str::to_owned);
+    let files = |text: &str| text.split(" files").next().map(str::to_owned);
     assert_eq!(files(&run.stderr), files(&once.stderr));
     assert_eq!(folder.read("one/servers/index.md"), folder.read("two/servers/index.md"));
 }
 
 #[test]
-fn a_version_that_was_not_read_is_reported() {
+fn version_missing_in_the_index_is_reported() {
     let folder = Folder::with_index();
     let run = folder.run(&["export", "--out", "s", "--server", "@example/files@9.9.9", "--index", "i.glx"]);
     let says = "the index has read version 1.0.0, not 9.9.9";
@@ -42,7 +42,7 @@ fn a_version_that_was_not_read_is_reported() {
 }
 
 #[test]
-fn an_address_in_place_of_a_package_is_not_repeated() {
+fn url_in_place_of_a_package_is_not_repeated() {
     let folder = Folder::with_index();
     let run = folder.run(&["export", "--out", "o", "--server", "https://a.example.com/?k=hunter2", "--index", "i.glx"]);
     assert!(run.code == 2 && !run.stderr.contains("hunter2"), "{}", run.stderr);
@@ -75,7 +75,7 @@ fn a_likely_category_is_shown_as_likely() {
 }
 
 #[test]
-fn one_of_a_kind_is_counted_in_the_singular() {
+fn single_items_are_counted_in_the_singular() {
     let folder = Folder::new();
     folder.write("facts.jsonl", package("pypi", "odd", &[tool("run_it", "Execute")]));
     let run = folder.run(&["index", "facts.jsonl", "--out", "i.glx"]);
@@ -121,7 +121,7 @@ fn changes_of_the_data_directory_are_on_the_pages() {
     let run = folder.run(&["export", "--out", "site", "--data", "d"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(folder.read(&format!("site/{PAGE}")).contains(CHANGE));
-    // They are changes of that index, not of one that is named.
+    // They are changes of the index in the data directory, not of one that is named.
     assert_eq!(folder.run(&["export", "--out", "named", "--index", "i.glx", "--data", "d"]).code, 0);
     assert!(folder.read(&format!("named/{PAGE}")).contains("None is known"));
 }

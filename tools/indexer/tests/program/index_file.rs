@@ -1,4 +1,4 @@
-//! `index`: the index file from facts, outcomes and lists of tools.
+//! `index`: builds the index file from facts, outcomes and lists of tools.
 
 use gatelodge_catalogue::PackageRegistry;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{Folder, facts, package, packages, tool};
 
 #[test]
-fn an_index_is_built_from_facts_and_the_last_outcome_of_each_package() {
+fn index_is_built_from_facts_and_the_last_outcome_of_each_package() {
     let folder = Folder::new();
     folder.write("facts.jsonl", facts());
     let done = [("a", "failed"), ("b", "no_tools"), ("a", "no_tools")];
@@ -24,7 +24,7 @@ fn an_index_is_built_from_facts_and_the_last_outcome_of_each_package() {
 }
 
 #[test]
-fn a_line_that_is_no_fact_is_an_error_and_the_old_file_is_unchanged() {
+fn invalid_line_is_an_error_and_the_old_file_is_unchanged() {
     let folder = Folder::with_index();
     let before = std::fs::read(folder.path("i.glx")).unwrap();
     folder.write("facts.jsonl", format!("{}\n{{\"source\": \"npm\"}}\n", facts()));
@@ -38,7 +38,7 @@ fn a_line_that_is_no_fact_is_an_error_and_the_old_file_is_unchanged() {
 }
 
 #[test]
-fn a_package_that_was_read_in_part_is_not_in_the_index() {
+fn incomplete_package_is_not_in_the_index() {
     let folder = Folder::new();
     folder.write("facts.jsonl", facts());
     let done = [
@@ -53,7 +53,7 @@ fn a_package_that_was_read_in_part_is_not_in_the_index() {
 }
 
 #[test]
-fn a_package_read_in_part_takes_none_of_its_name_elsewhere_with_it() {
+fn incomplete_package_does_not_remove_one_of_the_same_name_elsewhere() {
     let folder = Folder::new();
     let own = |source: &str| package(source, "mail", &[tool("get_mail", "Read")]);
     folder.write("facts.jsonl", format!("{}\n{}", own("pypi"), own("npm")));
@@ -70,7 +70,7 @@ fn a_package_read_in_part_takes_none_of_its_name_elsewhere_with_it() {
 }
 
 #[test]
-fn a_server_is_in_the_index_by_what_it_lists() {
+fn server_is_added_by_its_tool_list() {
     let folder = Folder::with_index();
     let list = r#"{"tools": [{"name": "delete_book", "description": "Deletes a book.", "inputSchema": {"type": "object",
         "properties": {"id": {"type": "integer"}}, "required": ["id"]}, "annotations": {"destructiveHint": true}}]}"#;
@@ -84,7 +84,7 @@ fn a_server_is_in_the_index_by_what_it_lists() {
     for odd in ["npm:mail=tools.json", "mail@1.0=tools.json", "npm:mail@1.0", "npm:mail@1.0=none.json"] {
         assert_eq!(folder.run(&["index", "--listed", odd, "--out", "o.glx"]).code, 2, "{odd}");
     }
-    // It is read as everywhere else: a name twice in an object, one without end, or a tool without one is refused.
+    // The usual checks apply: duplicate members, overlong names and tools without a name are refused.
     let long = format!("{{\"tools\": [{{\"name\": \"{}\"}}]}}", "x".repeat(257));
     for text in
         ["{\"tools\": [{\"nam\": 1}]}", "{\"tools\": [{\"name\": \"a\", \"name\": \"b\"}]}", &long, "{\"tools\": 1}"]

@@ -1,4 +1,4 @@
-//! The program as people call it, in a folder of its own.
+//! Runs the program as users do, in a temporary folder.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! A package index of a few packages.
+//! A test package registry with a few packages.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -20,22 +20,22 @@ struct State {
     changed: Vec<String>,
     pause: Duration,
     refusals: usize,
-    asked: usize,
+    request_count: usize,
     is_gone: bool,
-    /// Pages that lead on, from the root.
+    /// Redirects, as paths from the root.
     moved: HashMap<String, String>,
-    /// What the index gives in place of its list.
+    /// Replaces the list of packages.
     list: Option<String>,
 }
 
-/// An index that answers as long as the test runs.
+/// A registry that serves as long as the test runs.
 pub struct Index {
     port: u16,
     state: Arc<Mutex<State>>,
 }
 
 impl Index {
-    /// Serves packages: a wheel of version 1.0 for each, or none if it is empty.
+    /// Serves packages: a wheel of version 1.0 for each, or no file if it is empty.
     pub fn serve<'p>(packages: impl IntoIterator<Item = (&'p str, Vec<u8>)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -55,7 +55,7 @@ impl Index {
         format!("http://127.0.0.1:{}/simple", self.port)
     }
 
-    /// The same packages as npm has them: each is a tarball of version 1.0.0.
+    /// URL of the same packages as an npm registry: each is a tarball of version 1.0.0.
     pub fn npm_address(&self) -> String {
         format!("http://127.0.0.1:{}/npm", self.port)
     }
@@ -64,44 +64,44 @@ impl Index {
         change(&mut self.state.lock().expect("a lock"));
     }
 
-    /// From now on a wheel is not what its page says.
+    /// Changes a wheel so that its hash differs from the page.
     pub fn change(&self, name: &str) {
         self.set(|state| state.changed.push(name.to_owned()));
     }
 
-    /// From now on a package has no page.
+    /// Removes the page of a package.
     pub fn forget(&self, name: &str) {
         self.set(|state| state.forgotten.push(name.to_owned()));
     }
 
-    /// From now on a package has its page elsewhere.
+    /// Redirects the page of a package.
     pub fn move_page(&self, name: &str, to: &str) {
         self.set(|state| drop(state.moved.insert(format!("/simple/{name}/"), to.to_owned())));
     }
 
-    /// From now on its list is this.
+    /// Replaces the list of packages.
     pub fn list(&self, text: &str) {
         self.set(|state| state.list = Some(text.to_owned()));
     }
 
-    /// From now on there is nothing.
+    /// Removes everything.
     pub fn forget_all(&self) {
         self.set(|state| state.is_gone = true);
     }
 
-    /// From now on each answer takes so long.
+    /// Delays each response.
     pub fn slow_down(&self, pause: Duration) {
         self.set(|state| state.pause = pause);
     }
 
-    /// So many requests are answered with `503`.
+    /// Answers the next `count` requests with `503`.
     pub fn refuse_next(&self, count: usize) {
         self.set(|state| state.refusals = count);
     }
 
-    /// How many requests there were.
-    pub fn asked(&self) -> usize {
-        self.state.lock().expect("a lock").asked
+    /// Returns the number of requests so far.
+    pub fn request_count(&self) -> usize {
+        self.state.lock().expect("a lock").request_count
     }
 }
 
@@ -134,7 +134,7 @@ fn answer_all(stream: &TcpStream, state: &Mutex<State>) {
 }
 
 fn answer(path: &str, state: &mut State) -> (&'static str, Vec<u8>) {
-    state.asked += 1;
+    state.request_count += 1;
     if state.is_gone {
         return ("404 Not Found", Vec::new());
     }
@@ -179,7 +179,7 @@ fn answer(path: &str, state: &mut State) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// A wheel of some files.
+/// Builds a wheel.
 pub fn wheel(files: &[(&str, &str)]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (path, text) in files {
@@ -209,7 +209,7 @@ pub fn wheel(files: &[(&str, &str)]) -> Vec<u8> {
     out
 }
 
-/// A tarball of some files.
+/// Builds a tarball.
 pub fn tarball(files: &[(&str, &str)]) -> Vec<u8> {
     let mut out = GzEncoder::new(Vec::new(), Compression::fast());
     for (path, text) in files {

@@ -1,4 +1,4 @@
-//! Which of a package's servers its program is.
+//! Selection of the program that is the package's server.
 
 use crate::support::{is, split};
 
@@ -8,7 +8,7 @@ fn server(tool: &str) -> String {
     format!("from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('x')\n@mcp.tool()\ndef {tool}(): pass\n")
 }
 
-/// A package with two servers, one of which its program imports, if it says so.
+/// Returns the tools of a package with two servers, of which its program may import one.
 fn two_servers(program: &str, points: (&str, &str)) -> (Vec<String>, Vec<String>) {
     let (shelf, films) = (server("get_book"), server("get_film"));
     split(&[
@@ -25,13 +25,13 @@ fn by_wheel(program: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn what_the_program_does_not_load_is_optional() {
+fn tools_that_the_program_does_not_load_are_optional() {
     is(by_wheel("def main():\n    from .shelf import mcp\n    mcp.run()\n"), &["get_book"], &["get_film"]);
     is(by_wheel("import books.films\n"), &["get_film"], &["get_book"]);
 }
 
 #[test]
-fn sources_name_their_programs_elsewhere() {
+fn source_archives_declare_programs_in_pyproject() {
     for points in [
         "[project]\nname = 'books-mcp'\n[project.scripts]\nbooks-mcp = 'books.cli:main'\n",
         "[tool.poetry]\nname = 'books-mcp'\n[tool.poetry.scripts]\nbooks-mcp = { reference = 'books.cli:main', type = 'console' }\n",
@@ -43,7 +43,7 @@ fn sources_name_their_programs_elsewhere() {
 }
 
 #[test]
-fn a_file_may_be_named_in_a_text() {
+fn file_may_be_mentioned_in_a_string() {
     for program in [
         "uvicorn.run('books.shelf:app')\n",
         "subprocess.run([sys.executable, '-m', 'books.shelf'])\n",
@@ -55,13 +55,13 @@ fn a_file_may_be_named_in_a_text() {
     ] {
         is(by_wheel(program), &["get_book"], &["get_film"]);
     }
-    // A sentence is none, nor is the end of another name.
+    // A sentence does not count, nor does the end of another name.
     is(by_wheel("'Starts all books.'\nprint('films: ')\nfrom .shelf import mcp\n"), &["get_book"], &["get_film"]);
     is(by_wheel("from .shelf import mcp\nrun('old_films.py', 'notebooks.films')\n"), &["get_book"], &["get_film"]);
 }
 
 #[test]
-fn where_it_cannot_be_followed_every_file_counts() {
+fn every_file_counts_if_imports_cannot_be_followed() {
     for program in [
         "from books import shelf\nimport_module(name + other)\n",
         "import pkgutil\nfrom books import shelf\nfor one in pkgutil.iter_modules(books.__path__): pass\n",
@@ -79,7 +79,7 @@ fn where_it_cannot_be_followed_every_file_counts() {
 }
 
 #[test]
-fn imports_are_seen_however_they_are_written() {
+fn imports_are_recognized_in_every_form() {
     for program in [
         "from books import \\\n    shelf\n",
         "from books import (\n    cli,  # tools (read)\n    shelf,\n)\n",
@@ -94,7 +94,7 @@ fn imports_are_seen_however_they_are_written() {
 }
 
 #[test]
-fn only_what_the_package_itself_says_of_its_programs_counts() {
+fn only_the_packages_own_entry_points_count() {
     let points = "[console_scripts]\nbooks-mcp = books.films:main\n";
     for place in ["entry_points.txt", "tests/x.dist-info/entry_points.txt", "books/entry_points.txt"] {
         let (shelf, films) = (server("get_book"), server("get_film"));
@@ -110,7 +110,7 @@ fn only_what_the_package_itself_says_of_its_programs_counts() {
 }
 
 #[test]
-fn what_is_not_of_the_package_is_not_taken_for_a_file_of_it() {
+fn external_modules_are_not_taken_for_files_of_the_package() {
     let (shelf, inner) = (server("get_book"), server("get_none"));
     let found = split(&[
         ("x.dist-info/entry_points.txt", "[console_scripts]\nx = books.shelf:main\n"),
@@ -123,25 +123,25 @@ fn what_is_not_of_the_package_is_not_taken_for_a_file_of_it() {
 }
 
 #[test]
-fn of_several_programs_the_likeliest_that_has_tools_counts() {
+fn likeliest_program_with_tools_counts() {
     let points =
         "[console_scripts]\nbooks = books.films:main\nbooks-mcp-setup = books.films:main\nbooks-mcp = books.cli:main\n";
     let found = two_servers("from books import shelf\n", ("books_mcp-1.0.dist-info/entry_points.txt", points));
     is(found, &["get_book"], &["get_film"]);
     let found = two_servers("print('hello')\n", ("books_mcp-1.0.dist-info/entry_points.txt", points));
     is(found, &["get_film"], &["get_book"]);
-    // Started by the name of the package, it is the program of that name.
+    // Starting the package by its name runs the program of that name.
     let points = "[console_scripts]\nbooks-mcp-lite = books.films:main\nbooks = books.shelf:main\n";
     let found = two_servers("", ("books-1.0.dist-info/entry_points.txt", points));
     is(found, &["get_book"], &["get_film"]);
-    // What a likelier one loads cannot be told.
+    // The files that a likelier program loads are unknown.
     let points = "[console_scripts]\nbooks = other:main\nbooks-demo = books.films:main\n";
     let found = two_servers("", ("books-1.0.dist-info/entry_points.txt", points));
     is(found, &["get_book", "get_film"], &[]);
 }
 
 #[test]
-fn packages_around_a_module_are_loaded_with_it() {
+fn enclosing_packages_are_loaded_with_a_module() {
     let (shelf, all) = (server("get_book"), server("get_film"));
     let found = split(&[
         ("x.dist-info/entry_points.txt", "[console_scripts]\nx = books.inner.shelf:main\n"),
@@ -157,7 +157,7 @@ fn packages_around_a_module_are_loaded_with_it() {
 }
 
 #[test]
-fn what_is_loaded_by_a_variable_was_named() {
+fn module_name_in_a_variable_is_followed() {
     let named = "for name in MODULES:\n    import_module(name)\nMODULES = ['books.shelf']\n";
     is(by_wheel(named), &["get_book"], &["get_film"]);
     let folder = "for name in os.listdir():\n    module = f'books.{name}'\n    import_module(module)\n";
@@ -167,7 +167,7 @@ fn what_is_loaded_by_a_variable_was_named() {
 }
 
 #[test]
-fn of_more_programs_than_a_package_has_none_is_followed() {
+fn too_many_programs_are_not_followed() {
     let points = |count: usize| {
         let lines: String = (0..count).map(|at| format!("a{at} = books.m{at}:main\n")).collect();
         format!("[console_scripts]\nbooks = books.shelf:main\n{lines}")
@@ -178,7 +178,7 @@ fn of_more_programs_than_a_package_has_none_is_followed() {
 }
 
 #[test]
-fn another_caller_outside_does_not_close_what_the_program_calls() {
+fn unloaded_caller_does_not_disable_a_function_of_the_program() {
     let shelf = "from mcp.server.fastmcp import FastMCP\ndef create():\n    mcp = FastMCP('x')\n    register(mcp)\n    return mcp\n\
                  def register(mcp):\n    @mcp.tool()\n    def get_book(): pass\n    return mcp\n@other.tool()\ndef get_more(): pass\n";
     let found = split(&[
@@ -191,7 +191,7 @@ fn another_caller_outside_does_not_close_what_the_program_calls() {
 }
 
 #[test]
-fn an_object_that_another_program_makes_too_has_its_tools() {
+fn object_created_by_two_programs_keeps_its_tools() {
     let shelf = "from mcp.server import FastMCP\nclass Shelf(FastMCP):\n    def __init__(self):\n        \
                  super().__init__(name='x')\n        self._register_tools()\n    def _register_tools(self):\n        \
                  @self.tool()\n        def get_book(): pass\nother = FastMCP('y')\n@other.tool()\ndef get_more(): pass\n\

@@ -18,14 +18,14 @@ fn decorators_with_and_without_brackets() {
 }
 
 #[test]
-fn a_name_beside_the_function_comes_first() {
+fn explicit_name_takes_precedence_over_the_function_name() {
     let text = "@mcp.tool('a')\ndef f(): pass\n@mcp.tool(name='b')\ndef g(): pass\n@mcp.tool(name=PRE + 'c')\ndef h(): pass\n\
                 @mcp.tool(name=unknown())\ndef i(): pass\nPRE = 'book_'\n";
     assert_eq!(names(&with_head(text)), ["a", "b", "book_c"]);
 }
 
 #[test]
-fn docstrings_signatures_and_claims_are_read() {
+fn docstrings_signatures_and_annotations_are_read() {
     let text = r#"
 from typing import Annotated, Literal, Optional
 from pydantic import BaseModel, Field
@@ -264,7 +264,7 @@ ALL = [Made("made_it"), Made("made_too")]
 }
 
 #[test]
-fn a_mounted_server_has_a_prefix() {
+fn mounted_server_has_a_prefix() {
     let text = "from fastmcp import FastMCP\nsub = FastMCP('sub')\ndef register(server: FastMCP):\n    @server.tool()\n    \
                 def find(): pass\nregister(sub)\nmain = FastMCP('main')\nmain.mount(sub, prefix='books')\n\
                 @main.tool\ndef top(): pass\n";
@@ -272,14 +272,14 @@ fn a_mounted_server_has_a_prefix() {
 }
 
 #[test]
-fn broken_sources_give_what_can_be_read() {
+fn broken_sources_give_the_readable_tools() {
     let text = "@mcp.tool()\ndef one(: pass\n\n@mcp.tool()\ndef two(x: int):\n    'Two.'\n    return (\n\n\n@mcp.tool()\ndef three(): pass\n";
     let found = names(&with_head(text));
     assert!(found.contains(&"two".to_owned()) || found.contains(&"three".to_owned()), "{found:?}");
 }
 
 #[test]
-fn what_never_ends_ends() {
+fn recursive_code_terminates() {
     let deep = format!("x = {}1{}\n@mcp.tool()\ndef one(): pass\n", "(".repeat(20_000), ")".repeat(20_000));
     let _ = names(&with_head(&deep));
     let circle = "a = b + b\nb = a + a\n@mcp.tool(name=a)\ndef one(): pass\n@mcp.tool()\ndef two(): pass\n";

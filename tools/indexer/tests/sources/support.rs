@@ -1,44 +1,44 @@
-//! Packages made of a few lines.
+//! Test packages of a few lines.
 
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 use gatelodge_indexer::{ToolExtraction, extract_python_tools};
 
-/// The tools of a package of one file.
+/// Returns the tools of a package with one file.
 pub fn tools(text: &str) -> Vec<ExtractedTool> {
     tools_of(&[("books/server.py", text)])
 }
 
-/// The tools of a package that is read whole.
+/// Returns the tools of a package that is read completely.
 pub fn tools_of(files: &[(&str, &str)]) -> Vec<ExtractedTool> {
     let found = found_in(files);
     assert_eq!(found.unread_parts, 0);
     found.tools
 }
 
-/// What is found in a package.
+/// Extracts from a package.
 pub fn found_in(files: &[(&str, &str)]) -> ToolExtraction {
     let files: Vec<SourceFile<'_>> = files.iter().map(|(path, text)| SourceFile { path, text }).collect();
     extract_python_tools(&files)
 }
 
-/// Their names.
+/// Returns the tool names of a package with one file.
 pub fn names(text: &str) -> Vec<String> {
     tools(text).into_iter().map(|tool| tool.name).collect()
 }
 
-/// The names of a package's tools.
+/// Returns the tool names of a package.
 pub fn names_of(files: &[(&str, &str)]) -> Vec<String> {
     tools_of(files).into_iter().map(|tool| tool.name).collect()
 }
 
-/// The names of tools that are there by default, and of those that are not.
+/// Returns the names of default tools and of optional ones.
 pub fn split(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
     let (optional, default): (Vec<_>, Vec<_>) = tools_of(files).into_iter().partition(|tool| tool.optional);
     let names = |tools: Vec<ExtractedTool>| tools.into_iter().map(|tool| tool.name).collect();
     (names(default), names(optional))
 }
 
-/// Asserts both.
+/// Asserts the names of default tools and of optional ones.
 pub fn is(found: (Vec<String>, Vec<String>), default: &[&str], optional: &[&str]) {
     assert_eq!(found.0, default, "by default");
     assert_eq!(found.1, optional, "only under a setting");

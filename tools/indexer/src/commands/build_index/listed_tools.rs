@@ -1,4 +1,4 @@
-//! The facts of a server whose list of tools is at hand.
+//! Facts of a server from its `tools/list` result.
 
 use std::path::Path;
 
@@ -12,9 +12,11 @@ use crate::exit::{Exit, Failed, Usage};
 use crate::file;
 use crate::output::shown;
 
-/// Facts of `npm:@acme/files@1.2.0=tools.json`.
+/// Returns the facts of an argument such as `npm:@acme/files@1.2.0=tools.json`.
 pub fn facts_from_tool_list(named: &str) -> Result<PackageFacts> {
-    let odd = || Usage(format!("`{}` is none; say it as `npm:@acme/files@1.2.0=tools.json`", shown(named)));
+    let odd = || {
+        Usage(format!("`{}` is not PACKAGE@VERSION=FILE; write it as `npm:@acme/files@1.2.0=tools.json`", shown(named)))
+    };
     let (package, path) = named.split_once('=').ok_or_else(odd)?;
     let package = PackageName::read(package).ok_or_else(odd)?;
     let (Some(source), Some(version)) = (package.source, package.version) else { return Err(odd().into()) };
@@ -39,7 +41,7 @@ fn extracted_tool(item: &ToolEntry<'_>) -> ExtractedTool {
         Value::Object(annotations) => annotations,
         _ => Map::new(),
     };
-    // It is read as one of the claims, so that text for the model is found there, too.
+    // The title is checked together with the annotations, so that instructions to the model are found in it, too.
     if let Some(title) = item.entry.get("title").and_then(|title| title.as_str()) {
         annotations.entry("title").or_insert(title.into());
     }

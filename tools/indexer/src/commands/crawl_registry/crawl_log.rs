@@ -1,7 +1,7 @@
-//! What is written while packages are read, so that a run that was cut off goes on where it was.
+//! Output files of a crawl, written so that an interrupted run can continue.
 //!
-//! A package's facts are appended first, its line last: what has no line is read again, and of facts that come twice
-//! the last ones count.
+//! Facts of a package are appended before its line in `done.jsonl`. A package without a line is read again, and the
+//! last of several facts applies.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,7 +17,7 @@ use super::package_selection::{PackageRequest, canonical_name};
 use crate::exit::Usage;
 use crate::output;
 
-/// A tool with the words of its author: for training, not to be shared.
+/// A tool definition with text of its author: for training, not to be shared.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrainingDefinition {
@@ -37,7 +37,7 @@ impl TrainingDefinition {
             PackageRegistry::Npm => format!("npm:{name}@{version}"),
         };
         let hint = |name: &str| tool.annotations.get(name).and_then(serde_json::Value::as_bool);
-        // Only what is said outright counts.
+        // Only explicit annotations make a label.
         let category = match (hint("readOnlyHint"), hint("destructiveHint")) {
             (Some(true), _) => Some("Read"),
             (Some(false), Some(true)) => Some("Destructive"),
@@ -48,18 +48,18 @@ impl TrainingDefinition {
     }
 }
 
-/// The files of a run.
+/// Files of a crawl.
 pub struct CrawlLog {
     folder: PathBuf,
     source: PackageRegistry,
-    /// By name, as the source compares names: how it ended, and in which versions it was asked for and read.
+    /// Records by canonical package name.
     records: HashMap<String, CrawlRecord>,
     log_file: File,
     facts_file: File,
     definitions_file: Option<File>,
 }
 
-/// What is known of a package that was read.
+/// What `done.jsonl` says of a package.
 struct CrawlRecord {
     outcome: PackageOutcome,
     requested_version: Option<String>,
@@ -76,34 +76,34 @@ impl CrawlRecord {
     }
 }
 
-/// What a line is sorted by.
+/// The member by which lines are sorted.
 #[derive(Deserialize)]
 struct PackageLineKey {
     package: String,
 }
 
-/// Where a package of a line of facts is from.
+/// The registry of a line of facts.
 #[derive(Deserialize)]
 struct FactsLineSource {
     source: PackageRegistry,
 }
 
 impl CrawlLog {
-    /// Opens the files of a folder, and finds what is done. A last line that was cut off is dropped.
+    /// Opens the files in a folder and reads which packages are done. An incomplete last line is dropped.
     pub fn open(folder: &Path, source: PackageRegistry, definitions: Option<&Path>) -> Result<Self> {
         let of_another =
-            || Usage(format!("`{}` has packages of another source; give a folder of its own", folder.display()));
+            || Usage(format!("`{}` has packages of another source; use a separate folder", folder.display()));
         let path = folder.join("done.jsonl");
         let append = |path: &Path| {
             let file = OpenOptions::new().create(true).append(true).open(path);
             file.with_context(|| format!("cannot write `{}`", path.display()))
         };
         let own = append(&path)?;
-        // Held to the end: of two runs, each would drop what the other has done.
+        // Held until the end: two runs in one folder would drop each other's results.
         match own.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let what = format!("another run writes to `{}`; wait for it, or give another folder", folder.display());
+                let what = format!("another run writes to `{}`; wait for it, or use another folder", folder.display());
                 return Err(Usage(what).into());
             }
             Err(TryLockError::Error(error)) => {
@@ -114,8 +114,8 @@ impl CrawlLog {
         drop_torn_line(&path)?;
         for (at, line) in read_lines(&path)?.enumerate() {
             let damaged = || {
-                let what = format!("`{}`, line {}, cannot be read", path.display(), at + 1);
-                format!("{what}; without the line the run goes on, and that package is read again")
+                let what = format!("`{}`, line {}: cannot read the line", path.display(), at + 1);
+                format!("{what}; remove the line to continue, its package is read again")
             };
             let line: CrawlLogLine = serde_json::from_str(&line?).with_context(damaged)?;
             if line.source.is_some_and(|own| own != source) {
@@ -145,7 +145,7 @@ impl CrawlLog {
         })
     }
 
-    /// Whether a package need not be read again. What was read in another version than is wanted now was not.
+    /// Whether a package need not be read again. It is read again if another version is requested now.
     pub fn is_done(&self, wanted: &PackageRequest) -> bool {
         let Some(done) = self.records.get(&canonical_name(self.source, &wanted.name)) else { return false };
         let is_same = done.requested_version == wanted.version
@@ -153,14 +153,14 @@ impl CrawlLog {
         is_same && done.outcome != PackageOutcome::Failed
     }
 
-    /// Whether it could not be fetched or read before either.
+    /// Whether the package failed in an earlier run.
     pub fn has_failed(&self, wanted: &PackageRequest) -> bool {
         self.records
             .get(&canonical_name(self.source, &wanted.name))
             .is_some_and(|done| done.outcome == PackageOutcome::Failed)
     }
 
-    /// Writes what was read, its line last.
+    /// Appends a package, its line in `done.jsonl` last.
     pub fn append(&mut self, read: &CrawledPackage) -> Result<()> {
         if let Some(facts) = &read.facts {
             self.facts_file.write_all(format!("{}\n", serde_json::to_string(facts)?).as_bytes())?;
@@ -178,10 +178,10 @@ impl CrawlLog {
         Ok(())
     }
 
-    /// Puts lines and facts in order, once for each package, and tells how it went. Definitions stay as they came.
+    /// Sorts both files, removes duplicates and prints a summary. Definitions stay in the order of reading.
     pub fn finish(&self) -> Result<()> {
         let done = self.sort_lines("done.jsonl", |_| true)?;
-        // It had tools when it was read before, and has none now.
+        // A package may have had tools when it was read earlier and have none now.
         self.sort_lines("facts.jsonl", |own| own.outcome == PackageOutcome::Tools)?;
         let mut counts: BTreeMap<PackageOutcome, usize> = BTreeMap::new();
         let (mut tools, mut odd_names, mut skips) = (0, 0, BTreeMap::new());
@@ -196,11 +196,11 @@ impl CrawlLog {
         }
         let mut rows = vec![
             vec!["packages".to_owned(), done.len().to_string()],
-            vec!["tools in all".to_owned(), tools.to_string()],
+            vec!["tools in total".to_owned(), tools.to_string()],
         ];
         rows.extend(counts.iter().map(|(outcome, count)| vec![wire_name(outcome), count.to_string()]));
         if odd_names > 0 {
-            rows.push(vec!["names that no tool can have".to_owned(), odd_names.to_string()]);
+            rows.push(vec!["unusable tool names".to_owned(), odd_names.to_string()]);
         }
         rows.extend(
             skips.iter().map(|(skip, count)| vec![format!("parts skipped: {}", wire_name(skip)), count.to_string()]),
@@ -208,7 +208,7 @@ impl CrawlLog {
         output::print(&output::table(&rows))
     }
 
-    /// Sorts the lines of a file by package; of several of one, the last counts.
+    /// Sorts the lines of a file by package and keeps the last line of each.
     fn sort_lines(&self, file: &str, stays: impl Fn(&CrawlRecord) -> bool) -> Result<Vec<String>> {
         let path = self.folder.join(file);
         let mut by_package: BTreeMap<String, String> = BTreeMap::new();
@@ -232,7 +232,7 @@ impl CrawlLog {
     }
 }
 
-/// The word that stands for a value in the files.
+/// Spelling of a value in the files.
 fn wire_name(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
@@ -247,7 +247,7 @@ fn read_lines(path: &Path) -> Result<impl Iterator<Item = std::io::Result<String
     Ok(file.into_iter().flat_map(|file| BufReader::new(file).lines()))
 }
 
-/// Drops a last line that was cut off.
+/// Truncates the file after its last complete line.
 fn drop_torn_line(path: &Path) -> Result<()> {
     let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return Ok(()) };
     let (mut whole, mut at) = (0, 0);

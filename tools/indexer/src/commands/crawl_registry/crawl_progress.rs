@@ -1,20 +1,20 @@
-//! How far it is, how fast it goes, and how long it still takes. On a terminal one line that changes, else a line
-//! now and then.
+//! Progress of a crawl with rate and remaining time. A terminal gets one line that is updated, anything else a new
+//! line now and then.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use super::package_reader::CrawlLogLine;
 
-/// How often a line is written to what is no terminal, and how often the one on a terminal changes.
+/// Intervals between reports to a log and to a terminal.
 const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 const TERMINAL_REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The state of a run.
+/// Progress of a crawl.
 pub struct CrawlProgress {
     total: usize,
     done: usize,
-    /// Done in this run; the rate is of these.
+    /// Packages of this run. The rate is computed from these.
     done_this_run: usize,
     with_tools: usize,
     tools: usize,
@@ -48,12 +48,13 @@ impl CrawlProgress {
         self.report_if_due();
     }
 
-    /// How long to wait between two looks at whether it is time to tell.
+    /// Interval between reports.
     pub fn report_interval(&self) -> Duration {
         if self.is_terminal { TERMINAL_REPORT_INTERVAL } else { LOG_REPORT_INTERVAL }
     }
 
-    /// Tells if it is time: also where nothing was done, so that nobody takes a long package for a standstill.
+    /// Reports if the interval has passed, even if nothing was finished since: a large package must not look like a
+    /// hang.
     pub fn report_if_due(&mut self) {
         if self.last_report.elapsed() >= self.report_interval() {
             self.last_report = Instant::now();
@@ -71,7 +72,7 @@ impl CrawlProgress {
     fn print(&self) {
         let text = self.status_text(self.started.elapsed());
         let mut out = std::io::stderr().lock();
-        // Nothing depends on whether anybody sees it.
+        // Progress output is best effort.
         let _ = if self.is_terminal { write!(out, "\r{text}\x1b[K") } else { writeln!(out, "{text}") };
         let _ = out.flush();
     }
@@ -82,7 +83,7 @@ impl CrawlProgress {
         let left = self.total.saturating_sub(self.done);
         let left = match (left, self.done_this_run) {
             (0, _) => "done".to_owned(),
-            (_, 0) => "time left not known yet".to_owned(),
+            (_, 0) => "time left unknown".to_owned(),
             (left, _) => format!("{} left", duration_text(left as f64 / rate)),
         };
         let (done, all, with_tools, tools) = (self.done, self.total, self.with_tools, self.tools);

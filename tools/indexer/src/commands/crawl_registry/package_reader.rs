@@ -1,4 +1,4 @@
-//! One package: which file, what is in it, which tools.
+//! Reads one package: selects a release file, unpacks its sources and extracts the tools.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -27,72 +27,72 @@ use super::source_cache::SourceCache;
 use super::{crawl_log, registry_url};
 
 const PYPI_PAGE_ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
-/// The largest page of a package.
+/// Maximum size of a package's registry page.
 const MAX_PAGE_BYTES: usize = 24 << 20;
-/// The largest archive.
+/// Maximum size of an archive.
 const MAX_ARCHIVE_BYTES: usize = 160 << 20;
 
-/// Where packages come from, and what is needed to read them.
+/// Registry and resources for reading packages from it.
 pub struct RegistryContext {
     pub source: PackageRegistry,
     pub address: Uri,
     pub client: Arc<RegistryClient>,
     pub cache: Option<SourceCache>,
     pub scheduler: ReadScheduler,
-    /// Whose page is in memory: some are as large as packages.
+    /// Held while a page is in memory: some pages are as large as packages.
     pub page_lock: tokio::sync::Mutex<()>,
     pub output_folder: PathBuf,
 }
 
-/// How a package ended.
+/// Outcome of reading a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PackageOutcome {
-    /// It has tools.
+    /// Tools were found.
     Tools,
-    /// A line of the list that is no name of a package.
+    /// The line of the names file is not a package name.
     NotAName,
-    /// The index lists it, and has no page for it.
+    /// The registry has no page for the package.
     NotFound,
-    /// It has no file that can be read.
+    /// The package has no file in a known format.
     NoFiles,
-    /// Its archive has no sources.
+    /// The archive has no sources.
     NoSources,
-    /// Its sources do not use MCP.
+    /// The sources do not use MCP.
     NoMcp,
-    /// They use MCP, and no tool was found.
+    /// The sources use MCP, but no tool was found.
     NoTools,
-    /// The archive, or what is in it, is more than is read, or has sources that cannot be read or tools that cannot be
-    /// kept: what was read of it is not the whole.
+    /// Only a part could be read: the archive or its content exceeds a limit, or some sources or tools cannot be
+    /// represented.
     TooLarge,
-    /// The archive is not what the index says it is.
+    /// The archive does not match the hash that the registry lists.
     WrongHash,
-    /// The archive is broken, or made to do harm: what could be read of it is not the whole.
+    /// The archive is corrupt or malicious, so only a part could be read.
     Hostile,
-    /// It could not be fetched or read this time; another run tries again.
+    /// Fetching or reading failed. The next run tries again.
     Failed,
-    /// Nobody answers any more. It is not written: it was not this package's turn.
+    /// The registry stopped answering. It is not written to the log, so that the next run reads the package.
     #[serde(skip)]
     Unanswered,
 }
 
-/// What the journal says of a package.
+/// One line of `done.jsonl`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CrawlLogLine {
-    /// Earlier runs did not say it.
+    /// Older versions did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<PackageRegistry>,
     pub package: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The version that was asked for, if not the newest.
+    /// The requested version, if it is not the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "asked")]
     pub requested_version: Option<String>,
     pub outcome: PackageOutcome,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tools: usize,
-    /// Names that were found and that no tool can have, and tools beyond the most that are kept.
+    /// Tool names that are not valid, and tools beyond the maximum per package.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[serde(rename = "odd_names")]
     pub unusable_names: usize,
@@ -108,7 +108,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// A package that was read.
+/// Result of reading one package.
 pub struct CrawledPackage {
     pub log_line: CrawlLogLine,
     pub facts: Option<PackageFacts>,
@@ -116,7 +116,7 @@ pub struct CrawledPackage {
 }
 
 impl CrawledPackage {
-    /// What is said of a line that is no name.
+    /// Returns the result for a line that is not a package name.
     pub fn invalid_name(source: PackageRegistry, line: String) -> Self {
         let (outcome, skipped) = (PackageOutcome::NotAName, BTreeMap::new());
         let (source, package) = (Some(source), line);
@@ -135,7 +135,7 @@ impl CrawledPackage {
     }
 }
 
-/// Reads a package. Whatever happens is an outcome.
+/// Reads a package. Every failure is an outcome.
 pub async fn read_package(index: &Arc<RegistryContext>, wanted: &PackageRequest) -> CrawledPackage {
     let (mut version, mut skipped, mut odd_names) = (None, BTreeMap::new(), 0);
     let done = async {
@@ -156,14 +156,14 @@ pub async fn read_package(index: &Arc<RegistryContext>, wanted: &PackageRequest)
             let found = read_contents(&release, &mut unpacked);
             Ok((found, unpacked.skipped))
         };
-        let broken = |error| (PackageOutcome::Failed, Some(format!("the reader broke off: {error}")));
+        let broken = |error| (PackageOutcome::Failed, Some(format!("reading stopped unexpectedly: {error}")));
         let (found, left_out) = index.scheduler.run(unpack, size, read).await.map_err(broken)??;
         skipped = left_out;
         let found = found?;
         odd_names = found.unusable_names;
-        // The tools of a part would be told as all that it has.
+        // A part of the tools must not be published as all tools.
         if odd_names > 0 {
-            return Err((PackageOutcome::TooLarge, Some(format!("{odd_names} of its tools cannot be kept"))));
+            return Err((PackageOutcome::TooLarge, Some(format!("{odd_names} of its tools cannot be represented"))));
         }
         Ok((found.facts, found.definitions))
     };
@@ -204,7 +204,7 @@ async fn fetch_release_file(index: &RegistryContext, wanted: &PackageRequest) ->
     let _turn = index.page_lock.lock().await;
     let mut page = String::new();
     let read = file.rewind().and_then(|()| file.read_to_string(&mut page));
-    read.map_err(|error| (PackageOutcome::Failed, Some(format!("the page cannot be read: {error}"))))?;
+    read.map_err(|error| (PackageOutcome::Failed, Some(format!("cannot read the registry page: {error}"))))?;
     let listed = match index.source {
         PackageRegistry::Pypi => find_pypi_file(&page, &wanted.name, version),
         PackageRegistry::Npm => find_npm_file(&page, version),
@@ -224,7 +224,7 @@ fn fetch_failure(error: FetchError) -> PackageFailure {
     }
 }
 
-/// An archive that can be read: what it is known by, its form, and itself if its sources are not kept already.
+/// An archive: its cache key and format, and the file unless its sources are in the cache.
 struct PackageArchive {
     cache_key: String,
     format: ArchiveFormat,
@@ -236,7 +236,7 @@ async fn fetch_archive(
     wanted: &PackageRequest,
     listed: &ReleaseFile,
 ) -> Result<PackageArchive, PackageFailure> {
-    // Where no hash is told, an address stands for what it leads to.
+    // Without a hash, the URL identifies the content.
     let other = listed.sha512.as_ref().unwrap_or(&listed.address);
     let key = listed.sha256.clone().unwrap_or_else(|| HEXLOWER.encode(&Sha256::digest(other.as_bytes())));
     let form = listed.format;
@@ -249,23 +249,23 @@ async fn fetch_archive(
         .fetch_file(&address, "*/*", MAX_ARCHIVE_BYTES, || create_temporary_file(index))
         .await
         .map_err(fetch_failure)?;
-    let is_other = listed.sha256.as_ref().is_some_and(|told| !told.eq_ignore_ascii_case(&came.sha256))
-        || listed.sha512.as_ref().is_some_and(|told| *told != came.sha512);
+    let is_other = listed.sha256.as_ref().is_some_and(|expected| !expected.eq_ignore_ascii_case(&came.sha256))
+        || listed.sha512.as_ref().is_some_and(|expected| *expected != came.sha512);
     if is_other {
-        return Err((PackageOutcome::WrongHash, Some(format!("{} came as {}", wanted.name, came.sha256))));
+        return Err((PackageOutcome::WrongHash, Some(format!("`{}` has the hash {}", wanted.name, came.sha256))));
     }
     Ok(PackageArchive { cache_key: key, format: form, file: Some(file) })
 }
 
 impl PackageArchive {
-    /// Its source files.
+    /// Returns the source files, from the cache if possible.
     fn unpack_sources(&self, index: &RegistryContext) -> Result<UnpackedArchive, PackageFailure> {
         let failed = |why: &str| (PackageOutcome::Failed, Some(why.to_owned()));
-        // What is large is asked for twice, and kept when it was asked for first.
+        // A large package is unpacked twice. The first time puts it into the cache.
         if let Some(kept) = index.cache.as_ref().and_then(|cache| cache.get(&self.cache_key)) {
             return Ok(kept);
         }
-        let file = self.file.as_ref().ok_or_else(|| failed("what was kept of it cannot be read; it was dropped"))?;
+        let file = self.file.as_ref().ok_or_else(|| failed("its cache entry was corrupt and has been removed"))?;
         let (wanted, bounds): (fn(&str) -> ExtractDecision, _) = match index.source {
             PackageRegistry::Pypi => {
                 (select_python_file, ArchiveLimits { max_file_bytes: 2 << 20, ..ArchiveLimits::default() })
@@ -275,7 +275,7 @@ impl PackageArchive {
         let mut file = BufReader::new(file);
         file.rewind().map_err(|error| failed(&error.to_string()))?;
         let unpacked = unpack(file, self.format, &bounds, wanted);
-        // What was not taken whole may be by a later program.
+        // Incomplete results are not cached: a later version may extract more.
         if let Some(cache) = index.cache.as_ref().filter(|_| unpacked.skipped.is_empty()) {
             cache.put(&self.cache_key, &unpacked);
         }
@@ -283,15 +283,15 @@ impl PackageArchive {
     }
 }
 
-/// How much text there is to read.
+/// Total size of the source texts.
 fn text_bytes(unpacked: &UnpackedArchive) -> usize {
     unpacked.files.values().map(String::len).sum()
 }
 
-/// What files are called until they have no name any more.
+/// Name prefix of temporary files until they are unlinked.
 const TEMPORARY_FILE_PREFIX: &str = ".archive-";
 
-/// A file without a name: when the process ends, nothing is left.
+/// Creates an unlinked temporary file: nothing is left when the process ends.
 fn create_temporary_file(index: &RegistryContext) -> std::io::Result<File> {
     static NEXT_FILE_NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = index.output_folder.join(format!(
@@ -304,7 +304,7 @@ fn create_temporary_file(index: &RegistryContext) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Removes what a run that was killed just then left.
+/// Removes temporary files of a run that was killed before it unlinked them.
 pub fn remove_temporary_files(out: &Path) {
     for entry in fs::read_dir(out).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY_FILE_PREFIX) {
@@ -323,7 +323,7 @@ fn select_javascript_file(path: &str) -> ExtractDecision {
     if path.contains("/node_modules/") {
         return ExtractDecision::Skip;
     }
-    // Other data is not looked at, however large it is.
+    // Other data files are skipped, whatever their size.
     let is_manifest = matches!(name, "package.json" | "manifest.json");
     match name.contains('.') {
         true if is_manifest || SOURCE_EXTENSIONS.iter().any(|end| name.ends_with(end)) => ExtractDecision::Extract,
@@ -332,14 +332,15 @@ fn select_javascript_file(path: &str) -> ExtractDecision {
     }
 }
 
-/// What is in a package.
+/// Facts and tools of a package.
 struct PackageContents {
     facts: PackageFacts,
     definitions: Vec<crawl_log::TrainingDefinition>,
     unusable_names: usize,
 }
 
-/// Why what was unpacked is not the whole of a package. The tools of a part would be told as all that it has.
+/// Returns the outcome of an archive that was unpacked only in part. A part of the tools must not be published as all
+/// tools.
 fn find_incomplete_outcome(unpacked: &UnpackedArchive) -> Option<PackageOutcome> {
     let is_hostile = unpacked.skipped.keys().any(|skip| skip.is_hostile());
     let outcome = if is_hostile { PackageOutcome::Hostile } else { PackageOutcome::TooLarge };
@@ -365,7 +366,7 @@ fn read_contents(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Re
             PackageRegistry::Pypi => uses_mcp(&files),
             PackageRegistry::Npm => files.iter().any(|file| file.text.contains("modelcontextprotocol")),
         };
-        // What names the programs of a Python package is none.
+        // Files that declare the entry points of a Python package are not sources.
         let is_source = |path: &str| release.source == PackageRegistry::Npm || path.ends_with(".py");
         let outcome = match (files.iter().any(|file| is_source(file.path)), speaks) {
             (false, _) => PackageOutcome::NoSources,

@@ -1,4 +1,4 @@
-//! Which packages are read.
+//! Selects the packages to read.
 
 use std::path::Path;
 
@@ -11,29 +11,29 @@ use super::registry_url;
 use crate::exit::{Unreachable, Usage};
 use crate::file;
 
-/// The list of all packages, in the newer form or the older one.
+/// The list of all packages, as JSON or as HTML.
 const PACKAGE_LIST_ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
-/// The largest list.
+/// Maximum size of the list.
 const MAX_LIST_BYTES: usize = 160 << 20;
-/// The longest name of a package.
+/// Maximum length of a package name.
 const MAX_PACKAGE_NAME_BYTES: usize = 214;
 
-/// A package, and which version if not the newest.
+/// A package and the requested version, `None` for the newest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PackageRequest {
     pub name: String,
     pub version: Option<String>,
 }
 
-/// What is asked for.
+/// Packages to read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PackageSelection {
     pub packages: Vec<PackageRequest>,
-    /// Lines that are no names.
+    /// Lines that are not package names.
     pub invalid_lines: Vec<String>,
 }
 
-/// The packages that are asked for: those of a file, or all of the index whose names carry `mcp`.
+/// Returns the packages of a file, or all packages of the registry whose names contain `mcp`.
 pub async fn select_packages(
     source: PackageRegistry,
     fetcher: &RegistryClient,
@@ -49,13 +49,14 @@ pub async fn select_packages(
         Some(path) => read_names_file(source, path)?,
         None => {
             let list =
-                registry_url::package_list_url(index).ok_or_else(|| Usage("the index's address is none".to_owned()))?;
+                registry_url::package_list_url(index).ok_or_else(|| Usage("the index URL is not valid".to_owned()))?;
             let page = fetcher.fetch_text(&list, PACKAGE_LIST_ACCEPT, MAX_LIST_BYTES).await;
-            let page = page.map_err(|error| Unreachable(format!("the index does not list its packages: {error}")))?;
+            let page =
+                page.map_err(|error| Unreachable(format!("cannot get the list of packages from the index: {error}")))?;
             let named =
                 gatelodge_indexer::package_names(&page, |name| contains_mcp(name) && is_package_name(source, name));
             if named.is_empty() {
-                let what = "the index lists no package whose name carries `mcp`: what it gave may be no list";
+                let what = "the index lists no package whose name contains `mcp`; check that the URL is that of a package index";
                 return Err(Unreachable(what.to_owned()).into());
             }
             let packages =
@@ -77,7 +78,7 @@ fn contains_mcp(name: &str) -> bool {
 
 fn read_names_file(source: PackageRegistry, path: &Path) -> Result<PackageSelection> {
     let text = String::from_utf8(file::read(path)?).map_err(|_| Usage(format!("`{}` is not text", path.display())))?;
-    // Some programs mark a text as text by a letter that is not seen.
+    // Some editors start a text with a byte order mark.
     Ok(parse_names(source, text.trim_start_matches('\u{feff}')))
 }
 
@@ -93,8 +94,8 @@ fn parse_names(source: PackageRegistry, text: &str) -> PackageSelection {
     asked
 }
 
-/// A line: `name`, `name==1.0`, or for npm `name@1.0`. A source may stand before it, `npm:name`; lines of other
-/// sources are passed over.
+/// Parses a line: `name`, `name==1.0`, or for npm `name@1.0`, with an optional prefix as in `npm:name`. Returns
+/// `Some(None)` for lines of other registries.
 fn parse_name_line(source: PackageRegistry, line: &str) -> Option<Option<PackageRequest>> {
     let own = if source == PackageRegistry::Pypi { "pypi" } else { "npm" };
     let rest = match line.split_once(':') {
@@ -103,7 +104,7 @@ fn parse_name_line(source: PackageRegistry, line: &str) -> Option<Option<Package
         _ => line,
     };
     let parts = rest.split_once("==").or_else(|| {
-        // The first letter of a scope is an `@` too.
+        // A scope starts with `@`, too.
         let at = rest.rfind('@').filter(|at| *at > 0)?;
         Some((rest.get(..at)?, rest.get(at + 1..)?))
     });
@@ -115,7 +116,7 @@ fn parse_name_line(source: PackageRegistry, line: &str) -> Option<Option<Package
     fits.then(|| Some(PackageRequest { name: canonical_name(source, name), version }))
 }
 
-/// A name in the one spelling that its source has for it.
+/// Returns the name in the spelling that its registry uses for comparison.
 pub fn canonical_name(source: PackageRegistry, name: &str) -> String {
     match source {
         PackageRegistry::Pypi => normalized_name(name),
@@ -123,7 +124,7 @@ pub fn canonical_name(source: PackageRegistry, name: &str) -> String {
     }
 }
 
-/// Whether it can be a package's name, and stand in an address as it is. Letters may be large or small.
+/// Whether the text can be a package name and be part of a URL without escaping. Upper case is accepted.
 fn is_package_name(source: PackageRegistry, name: &str) -> bool {
     let is_part = |part: &str| {
         let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.~".contains(letter);
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_names_a_package_and_perhaps_a_version() {
+    fn line_has_a_package_name_and_optionally_a_version() {
         let of = |source, line| parse_name_line(source, line).flatten().map(|wanted| (wanted.name, wanted.version));
         let named = |name: &str, version: Option<&str>| Some((name.to_owned(), version.map(str::to_owned)));
         assert_eq!(of(PackageRegistry::Pypi, "book-mcp"), named("book-mcp", None));
@@ -177,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn a_python_name_is_one_however_it_is_spelled() {
+    fn spellings_of_a_python_name_are_one_package() {
         let asked = parse_names(PackageRegistry::Pypi, "Book_MCP\nbook.mcp==1.0\nbook--mcp\n");
         assert!(asked.packages.iter().all(|wanted| wanted.name == "book-mcp"), "{asked:?}");
         assert_eq!(parse_names(PackageRegistry::Npm, "Book_MCP").packages[0].name, "Book_MCP");
     }
 
     #[test]
-    fn lines_that_are_no_names_stop_nothing() {
+    fn invalid_lines_are_collected_and_do_not_fail() {
         let asked = parse_names(
             PackageRegistry::Npm,
             "# names\nbook-mcp\nactionkit-(slack)\n\npypi:other\n@scope\n@Books/Mcp\n",

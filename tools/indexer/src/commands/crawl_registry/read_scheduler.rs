@@ -1,4 +1,4 @@
-//! Whose turn it is to be read: as many packages at once as there are cores, as long as they are small.
+//! Schedules the reading of packages: small packages in parallel, large ones one after another.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
@@ -8,19 +8,19 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 use tokio::sync::{Semaphore, oneshot};
 
-/// A package with more text than this is large. Reading takes some forty times the text's memory.
+/// A package with more text than this is large. Reading takes about forty times the memory of the text.
 const MAX_SMALL_PACKAGE_BYTES: usize = 1 << 20;
-/// A package with more text than this is read while no other is.
+/// A package with more text than this is read while no other package is.
 const MAX_CONCURRENT_PACKAGE_BYTES: usize = 4 << 20;
 
 type ReadJob = Box<dyn FnOnce() + Send>;
 
-/// Who may read.
+/// Limits how many packages are in memory at once.
 pub struct ReadScheduler {
-    /// Places for unpacking and for small packages.
+    /// Permits for unpacking and for small packages.
     permits: Semaphore,
     permit_count: u32,
-    /// The one thread for large packages: memory that one of them took serves the next.
+    /// Queue of the one thread for large packages, so that memory that one package freed is reused by the next.
     large_package_queue: Mutex<Sender<ReadJob>>,
 }
 
@@ -29,7 +29,7 @@ impl ReadScheduler {
         let (large, jobs) = channel::<ReadJob>();
         thread::Builder::new()
             .name("large packages".to_owned())
-            // What breaks off one package is told by the silence of its job.
+            // A panic drops the job's sender, which its receiver notices.
             .spawn(move || jobs.into_iter().for_each(|job| drop(catch_unwind(AssertUnwindSafe(job)))))
             .context("cannot start a thread")?;
         Ok(Self {
@@ -39,8 +39,8 @@ impl ReadScheduler {
         })
     }
 
-    /// Does the work of unpacking something, and then that of reading it, when it is their turn. What is read alone is
-    /// unpacked again: many that wait must not be in memory.
+    /// Unpacks a package and then reads it, each when a permit is free. A large package is unpacked a second time when
+    /// its turn comes, so that waiting packages do not occupy memory.
     pub async fn run<U, T>(
         &self,
         unpack: impl Fn() -> U + Send + 'static,
@@ -51,8 +51,8 @@ impl ReadScheduler {
         U: Send + 'static,
         T: Send + 'static,
     {
-        // Sources are in memory only while it is their turn.
-        let place = self.permits.acquire().await?;
+        // Sources are in memory only while a permit is held.
+        let permit = self.permits.acquire().await?;
         let work = move || {
             let unpacked = unpack();
             let size = size(&unpacked);
@@ -65,17 +65,17 @@ impl ReadScheduler {
             Ok(done) => return Ok(done),
             Err(large) => large,
         };
-        let _places = match unpacked {
-            Some(_) => place,
+        let _permits = match unpacked {
+            Some(_) => permit,
             None => {
-                drop(place);
+                drop(permit);
                 self.permits.acquire_many(self.permit_count).await?
             }
         };
-        let (tell, told) = oneshot::channel();
-        let job: ReadJob = Box::new(move || drop(tell.send(read(unpacked.unwrap_or_else(unpack)))));
+        let (sender, receiver) = oneshot::channel();
+        let job: ReadJob = Box::new(move || drop(sender.send(read(unpacked.unwrap_or_else(unpack)))));
         let sent = self.large_package_queue.lock().unwrap_or_else(PoisonError::into_inner).send(job);
         sent.map_err(|_| anyhow!("the thread for large packages has ended"))?;
-        Ok(told.await?)
+        Ok(receiver.await?)
     }
 }

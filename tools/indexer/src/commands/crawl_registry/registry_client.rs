@@ -1,4 +1,4 @@
-//! Asks an index politely: again when it is busy, never without bounds.
+//! HTTP client for package registries, with size limits, timeouts and retries.
 
 use std::fs::File;
 use std::io::Write;
@@ -19,38 +19,38 @@ use hyper_util::rt::TokioExecutor;
 use rustls_platform_verifier::ConfigVerifierExt;
 use sha2::{Digest, Sha256, Sha512};
 
-/// The longest wait for a connection.
+/// Limit for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// The longest wait for a whole answer.
+/// Limit for a complete response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(180);
-/// Waits before another try.
+/// Delays before retries.
 const RETRY_DELAYS_SECONDS: [u64; 4] = [1, 3, 10, 30];
-/// The longest wait that an index may ask for.
+/// Longest `Retry-After` that is respected.
 const MAX_RETRY_DELAY_SECONDS: u64 = 120;
 const MAX_REDIRECTS: usize = 5;
-/// Tries of each connection after which one that has never answered is not there.
+/// Tries per connection after which a registry that has never answered counts as unreachable.
 const TRIES_BEFORE_FIRST_RESPONSE: usize = 3;
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     #[error("not found")]
     NotFound,
-    #[error("larger than may be")]
+    #[error("larger than the limit")]
     TooLarge,
     #[error("status {0}")]
     Status(u16, Option<u64>),
     #[error("{0}")]
     Failed(String),
-    /// Nobody has answered for long, whatever was asked for.
-    #[error("nobody answers: {0}")]
+    /// The registry has not answered any request for some time.
+    #[error("no answer: {0}")]
     Unresponsive(String),
 }
 
 impl FetchError {
     fn is_transient(&self) -> bool {
         match self {
-            // Our own word for leading in a circle.
+            // Our own status for too many redirects.
             Self::Status(508, _) | Self::NotFound | Self::TooLarge | Self::Unresponsive(_) => false,
             Self::Status(status, _) => matches!(status, 429 | 408 | 500..),
             Self::Failed(_) => true,
@@ -58,23 +58,24 @@ impl FetchError {
     }
 }
 
-/// What came, as indexes write it.
+/// Hashes of a fetched file, in the encodings that registries use.
 pub struct FileHashes {
-    /// In hexadecimal digits.
+    /// In hexadecimal.
     pub sha256: String,
     /// In base64.
     pub sha512: String,
 }
 
-/// The way to an index and the files it lists.
+/// Client for one registry and the files it lists.
 pub struct RegistryClient {
     pool: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
-    /// What the index's address says of who asks, and by which scheme and at which host it is told: nowhere else.
+    /// Credentials from the registry URL, with the scheme and the host they may be sent to. They are sent nowhere
+    /// else.
     credentials: Option<(String, String, HeaderValue)>,
     outage_detector: OutageDetector,
 }
 
-/// How long nobody has answered. It counts tries of all connections; an answer of any kind ends it.
+/// Detects that the registry is unreachable: counts failed tries of all connections since the last response.
 #[derive(Default)]
 struct OutageDetector {
     failed_tries: AtomicUsize,
@@ -88,7 +89,8 @@ impl OutageDetector {
         self.has_responded.store(true, Ordering::Relaxed);
     }
 
-    /// Whether all connections have tried so often that nobody is there. Who answered before is waited for longer.
+    /// Whether all connections have failed so often that the registry counts as unreachable. A registry that has
+    /// answered before gets more tries.
     fn is_outage(&self) -> bool {
         let each = if self.has_responded.load(Ordering::Relaxed) {
             RETRY_DELAYS_SECONDS.len() + 1
@@ -101,7 +103,7 @@ impl OutageDetector {
 
 impl RegistryClient {
     pub fn new(index: &Uri, connections: usize) -> Result<Self> {
-        // An error means that one is installed already, which is as good.
+        // An error means that a provider is already installed.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let tls = rustls::ClientConfig::with_platform_verifier().context("cannot set up TLS")?;
         let mut tcp = HttpConnector::new();
@@ -123,7 +125,7 @@ impl RegistryClient {
         Ok(Self { pool: Client::builder(TokioExecutor::new()).build(connector), credentials, outage_detector: silence })
     }
 
-    /// Gets a page as text.
+    /// Fetches a page as text.
     pub async fn fetch_text(&self, address: &Uri, accept: &'static str, most: usize) -> Result<String, FetchError> {
         self.retry(async || {
             let mut bytes = Vec::new();
@@ -137,7 +139,7 @@ impl RegistryClient {
         .await
     }
 
-    /// Gets a file, into an empty file; gives the hashes of what came.
+    /// Fetches a file into `file`, which must be empty, and returns its hashes.
     pub async fn fetch_file(
         &self,
         address: &Uri,
@@ -161,10 +163,11 @@ impl RegistryClient {
         .await
     }
 
-    /// Tries again after what may pass.
+    /// Retries after transient errors.
     async fn retry<T>(&self, attempt: impl AsyncFn() -> Result<T, FetchError>) -> Result<T, FetchError> {
         let in_time = async || {
-            let late = |_| Err(FetchError::Failed(format!("no whole answer within {} s", RESPONSE_TIMEOUT.as_secs())));
+            let late =
+                |_| Err(FetchError::Failed(format!("no complete response within {} s", RESPONSE_TIMEOUT.as_secs())));
             tokio::time::timeout(RESPONSE_TIMEOUT, attempt()).await.unwrap_or_else(late)
         };
         for wait in RETRY_DELAYS_SECONDS {
@@ -191,7 +194,7 @@ impl RegistryClient {
         let mut body = self.follow_redirects(address, accept).await?.into_body();
         let mut left = most;
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| FetchError::Failed(format!("the answer broke off: {error}")))?;
+            let frame = frame.map_err(|error| FetchError::Failed(format!("the response ended early: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
             left = left.checked_sub(data.len()).ok_or(FetchError::TooLarge)?;
             take(&data)?;
@@ -253,7 +256,7 @@ fn status_error(response: &Response<Incoming>) -> FetchError {
     }
 }
 
-/// The last cause says what happened; those before it say where in the library.
+/// Returns the innermost cause. The outer ones only name layers of the HTTP library.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,4 +1,5 @@
-//! Where packages are listed: what the user says, or what the user's own `pip` and `npm` use. None is written here.
+//! URL of the package registry: the one given on the command line, or the one that the user's own `pip` or `npm` uses.
+//! No URL is built in.
 
 use std::process::{Command, Stdio};
 
@@ -9,7 +10,7 @@ use http::Uri;
 use crate::environment;
 use crate::exit::Usage;
 
-/// The index's address, without a slash at its end.
+/// Returns the URL of the registry, without a trailing slash.
 pub fn registry_url(source: PackageRegistry, given: Option<&str>) -> Result<Uri> {
     let address = match (given, source) {
         (Some(given), _) => Some(given.to_owned()),
@@ -17,16 +18,15 @@ pub fn registry_url(source: PackageRegistry, given: Option<&str>) -> Result<Uri>
         (None, PackageRegistry::Npm) => find_program_output("npm", &["config", "get", "registry"]),
     };
     let program = if source == PackageRegistry::Pypi { "pip" } else { "npm" };
-    let address = address.ok_or_else(|| {
-        Usage(format!("`{program}` does not say which index it uses; give the index's address with `--index`"))
-    })?;
+    let address = address
+        .ok_or_else(|| Usage(format!("`{program}` does not say which index it uses; give its URL with `--index`")))?;
     let uri: Option<Uri> = address.trim_end_matches('/').parse().ok();
     let is_web = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.authority().is_some();
-    uri.filter(is_web).ok_or_else(|| Usage("the index's address is not one of the web".to_owned()).into())
+    uri.filter(is_web).ok_or_else(|| Usage("the index URL must start with `http://` or `https://`".to_owned()).into())
 }
 
 fn find_pip_index_url() -> Option<String> {
-    /// Where nothing is configured, `pip` knows an index of its own.
+    /// Without any configuration, `pip` uses a default of its own.
     const PIP_DEFAULT_INDEX_SCRIPT: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)";
     let variable = environment::variable("PIP_INDEX_URL").filter(|address| !address.trim().is_empty());
     let variable = variable.map(|address| address.trim().to_owned());
@@ -37,13 +37,13 @@ fn find_pip_index_url() -> Option<String> {
 }
 
 fn find_program_output(program: &str, arguments: &[&str]) -> Option<String> {
-    let told = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    let text = String::from_utf8(told.stdout).ok().filter(|_| told.status.success())?;
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     (line != "undefined").then(|| line.to_owned())
 }
 
-/// An address as seen from a page: whole, from the root, or from the page's folder.
+/// Resolves a URL reference against the URL of its page.
 pub fn resolve_url(page: &Uri, address: &str) -> Option<Uri> {
     if address.starts_with("http://") || address.starts_with("https://") {
         return address.parse().ok();
@@ -66,20 +66,20 @@ pub fn resolve_url(page: &Uri, address: &str) -> Option<Uri> {
             part => parts.push(part),
         }
     }
-    // With its slash at the end it is another address.
+    // The URL without the trailing slash is a different one.
     let is_folder = path.ends_with('/') || path.ends_with("/..") || matches!(path, "" | "." | "..");
     let slash = if is_folder && !parts.is_empty() { "/" } else { "" };
     format!("{scheme}://{authority}/{}{slash}{query}", parts.join("/")).parse().ok()
 }
 
-/// The list of all packages.
+/// URL of the list of all packages.
 pub fn package_list_url(index: &Uri) -> Option<Uri> {
     format!("{}/", index.to_string().trim_end_matches('/')).parse().ok()
 }
 
-/// The page of a package. A slash in a name is part of it.
+/// URL of a package's page. A slash in a scoped name is escaped.
 pub fn package_page_url(index: &Uri, source: PackageRegistry, name: &str) -> Option<Uri> {
-    // An address without a path is written with a slash.
+    // `Uri` writes an empty path as a slash.
     let index = index.to_string();
     let index = index.trim_end_matches('/');
     match source {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_seen_from_their_page() {
+    fn references_are_resolved_against_their_page() {
         let page: Uri = "https://index.example.org/simple/book/".parse().expect("an address");
         let from = |address: &str| resolve_url(&page, address).expect("an address").to_string();
         assert_eq!(from("https://files.example.org/a"), "https://files.example.org/a");
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_of_the_web_is_refused() {
+    fn urls_other_than_http_are_refused() {
         for address in ["file:///etc/passwd", "index", "ftp://index.example.org"] {
             assert!(registry_url(PackageRegistry::Npm, Some(address)).is_err(), "{address}");
         }

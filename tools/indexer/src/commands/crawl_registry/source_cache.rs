@@ -1,4 +1,4 @@
-//! The source files of archives that were read, so that a second reading needs no network.
+//! Cache of the source files of archives, so that packages can be read again without the network.
 
 use std::fs;
 use std::io::{BufReader, Read, Write};
@@ -11,14 +11,13 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use gatelodge_catalogue::UnpackedArchive;
 
-/// The largest entry, as it is unpacked; our own bounds keep honest ones far below.
+/// Maximum size of an entry after decompression, far above what the extraction limits allow.
 const MAX_ENTRY_BYTES: u64 = 256 << 20;
 
-/// What is taken from archives, as a number: another one when other files are wanted, so that what was kept before is
-/// taken anew.
+/// Increased when other files are extracted from archives, so that older entries are not used.
 const CACHE_FORMAT_VERSION: u32 = 2;
 
-/// A folder with a file for each archive, by its hash.
+/// A folder with one file per archive, named by its hash.
 pub struct SourceCache {
     folder: PathBuf,
     /// Bytes that may still be added.
@@ -27,7 +26,7 @@ pub struct SourceCache {
 
 impl SourceCache {
     pub fn open(folder: &Path, most: u64) -> Result<Self> {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
         let mut size = 0;
         for inner in fs::read_dir(folder)?.flatten() {
             for file in fs::read_dir(inner.path()).into_iter().flatten().flatten() {
@@ -37,12 +36,12 @@ impl SourceCache {
         Ok(Self { folder: folder.to_owned(), free_bytes: AtomicU64::new(most.saturating_sub(size)) })
     }
 
-    /// Whether something was taken from an archive before.
+    /// Whether there is an entry for an archive.
     pub fn contains(&self, hash: &str) -> bool {
         self.entry_path(hash).is_some_and(|path| path.exists())
     }
 
-    /// What was taken from an archive before. What cannot be read is dropped.
+    /// Returns the entry of an archive. An entry that cannot be read is removed.
     pub fn get(&self, hash: &str) -> Option<UnpackedArchive> {
         let path = self.entry_path(hash)?;
         let file = fs::File::open(&path).ok()?;
@@ -53,7 +52,7 @@ impl SourceCache {
         kept
     }
 
-    /// Keeps what was taken, as long as there is room. A cache that fails costs time, nothing else.
+    /// Adds an entry if there is room. Errors are ignored: without an entry, the package is fetched again.
     pub fn put(&self, hash: &str, unpacked: &UnpackedArchive) {
         let Some(packed) = compress(unpacked) else { return };
         let size = packed.len() as u64;

@@ -1,14 +1,14 @@
-//! How far a long work has come: how many, how fast, how long still.
+//! Progress of an export with rate and remaining time.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// A terminal is told this often.
+/// Interval between reports to a terminal.
 const TERMINAL_REPORT_INTERVAL: Duration = Duration::from_millis(200);
-/// A file or a pipe is told this often.
+/// Interval between reports to a file or a pipe.
 const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A count towards a number that is known.
+/// Progress towards a known total.
 #[derive(Debug)]
 pub struct ExportProgress {
     noun: &'static str,
@@ -25,10 +25,10 @@ impl ExportProgress {
         Self { noun, total, done: 0, started: now, last_report: now, is_terminal: std::io::stderr().is_terminal() }
     }
 
-    /// One more is done.
+    /// Counts one more file, and reports if the interval has passed.
     pub fn advance(&mut self) {
         self.done += 1;
-        // The clock is not asked for each of many.
+        // Reading the clock for every file would be wasteful.
         if self.done.is_multiple_of(64) {
             let pause = if self.is_terminal { TERMINAL_REPORT_INTERVAL } else { LOG_REPORT_INTERVAL };
             if self.last_report.elapsed() >= pause {
@@ -38,7 +38,7 @@ impl ExportProgress {
         }
     }
 
-    /// What was done, in words.
+    /// Returns a summary.
     pub fn finish(self) -> String {
         if self.is_terminal {
             let _ = write!(std::io::stderr(), "\r\x1b[K");

@@ -1,4 +1,4 @@
-//! The functions of the language that lists of tools go through.
+//! Built-in methods that lists of tools typically pass through.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use crate::javascript::syntax::{JsNode, JsNodeId};
 use crate::javascript::value::{JsEnv, JsEvaluationError, JsValue, JsValueResult};
 
 impl JsEvaluator<'_> {
-    /// The value of `object.call_builtin_method(lower_items)`, if it is one of these.
+    /// Evaluates `object.method(items)` if it is one of these methods.
     pub(super) fn call_builtin(
         &mut self,
         object: JsNodeId,
@@ -120,7 +120,7 @@ impl JsEvaluator<'_> {
         })
     }
 
-    /// Whether a list has an element; only where all of it is known, and it is not one that is filled later.
+    /// Whether a list contains an element. `None` unless all elements are known and nothing is added later.
     fn list_contains(
         &mut self,
         values: &[JsValue],
@@ -152,7 +152,7 @@ impl JsEvaluator<'_> {
         Ok(self.is_strict.then_some(JsValue::Bool(has)))
     }
 
-    /// A list without what a filter leaves out by default; the names of those are kept.
+    /// Returns the list without the elements that the filter removes by default, and records their names.
     fn filter_list(&mut self, values: &Rc<Vec<JsValue>>, items: &[JsNodeId], env: &JsEnv) -> JsValue {
         let function = items.first().map(|item| self.evaluate(*item, env));
         let Some(Ok(JsValue::Function(function, closure))) = function else {
@@ -209,7 +209,7 @@ impl JsEvaluator<'_> {
         items: &[JsNodeId],
         env: &JsEnv,
     ) -> Result<Option<JsValue>, JsEvaluationError> {
-        // A method of that name in the object itself comes first.
+        // A method of that name in the object itself takes precedence.
         if pairs.iter().any(|(key, _)| key.as_ref() == method) {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! From where a function is called.
+//! Call sites of functions.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -6,19 +6,19 @@ use super::JsEvaluator;
 use crate::javascript::syntax::{JsBindingSource, JsClassId, JsFunctionId, JsNode, JsNodeId, JsSymbol, JsSyntax};
 use crate::javascript::value::{JsEvaluationError, JsValue};
 
-/// A method name that more classes share says nothing about which of them is called.
+/// If more classes have a method of the same name, a call cannot be attributed to one of them.
 const MAX_SAME_NAME_METHODS: usize = 2;
 
 #[derive(Default)]
 pub(super) struct JsCallIndex {
-    /// Calls by the word in front of the parenthesis.
+    /// Calls by the name in front of the parenthesis.
     calls_by_name: HashMap<JsSymbol, Vec<JsNodeId>>,
-    /// The words a function is declared by.
+    /// Names under which a function is declared.
     function_names: HashMap<JsFunctionId, Vec<JsSymbol>>,
     method_counts: HashMap<JsSymbol, usize>,
-    /// `new` expressions by the class they make.
+    /// `new` expressions by class.
     constructor_calls: HashMap<JsClassId, Vec<JsNodeId>>,
-    /// Whether some `new` makes whatever it is given.
+    /// Whether some `new` expression has a class that cannot be resolved.
     has_dynamic_new: bool,
 }
 
@@ -49,7 +49,7 @@ impl JsCallIndex {
         sites
     }
 
-    /// Names under which functions are imported: `import { a as b }`, and defaults.
+    /// Adds names under which functions are imported: `import { a as b }`, and default imports.
     fn add_aliases(&mut self, syntax: &JsSyntax) {
         let mut aliases: HashMap<JsSymbol, Vec<JsSymbol>> = HashMap::new();
         for ((_, word), binding) in &syntax.bindings_by_name {
@@ -92,7 +92,7 @@ impl JsEvaluator<'_> {
         sites
     }
 
-    /// Where the class is made.
+    /// Returns the `new` expressions of a class.
     pub(super) fn constructor_calls(&mut self, class: JsClassId) -> Vec<JsNodeId> {
         self.call_index().constructor_calls.get(&class).cloned().unwrap_or_default()
     }
@@ -103,7 +103,7 @@ impl JsEvaluator<'_> {
         sites.has_dynamic_new || sites.constructor_calls.contains_key(&class)
     }
 
-    /// The calls of this function, in the order of the sources.
+    /// Returns the calls of a function in source order.
     pub(super) fn call_sites(&mut self, function: JsFunctionId) -> Vec<JsNodeId> {
         let syntax = self.syntax;
         if let Some(id) = syntax.function(function).and_then(|known| known.class)
@@ -114,9 +114,9 @@ impl JsEvaluator<'_> {
         let sites = self.call_index();
         let mut found = Vec::new();
         for word in sites.function_names.get(&function).map(Vec::as_slice).unwrap_or_default() {
-            let namesakes = sites.method_counts.get(word).copied().unwrap_or_default();
+            let same_name_count = sites.method_counts.get(word).copied().unwrap_or_default();
             for call in sites.calls_by_name.get(word).map(Vec::as_slice).unwrap_or_default() {
-                if self.is_call_of(*call, function, namesakes) {
+                if self.is_call_of(*call, function, same_name_count) {
                     found.push(*call);
                 }
             }
@@ -126,20 +126,20 @@ impl JsEvaluator<'_> {
         found
     }
 
-    /// Whether a function has a name, and nobody uses it.
+    /// Whether a function has a name that occurs nowhere else.
     pub(super) fn is_function_unused(&mut self, function: JsFunctionId) -> bool {
         let sites = self.call_index();
         let words = sites.function_names.get(&function).map(Vec::as_slice).unwrap_or_default();
         !words.is_empty() && words.iter().all(|word| self.unused_names.contains(word))
     }
 
-    fn is_call_of(&mut self, call: JsNodeId, function: JsFunctionId, namesakes: usize) -> bool {
+    fn is_call_of(&mut self, call: JsNodeId, function: JsFunctionId, same_name_count: usize) -> bool {
         let JsNode::Call(callee, _) = self.syntax.node(call) else { return false };
         match (self.syntax.node(*callee), self.evaluate(*callee, &None)) {
             (_, Ok(JsValue::Function(other, _))) => other == function,
             (JsNode::Member(..), _) => {
                 let is_method = self.syntax.function(function).is_some_and(|known| known.method_name.is_some());
-                is_method && namesakes <= MAX_SAME_NAME_METHODS
+                is_method && same_name_count <= MAX_SAME_NAME_METHODS
             }
             _ => false,
         }

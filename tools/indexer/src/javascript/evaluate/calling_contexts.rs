@@ -1,4 +1,4 @@
-//! For a place that depends on who calls: all the ways in which it is reached.
+//! Enumerates the calling contexts in which an expression has a value.
 
 use std::rc::Rc;
 
@@ -6,26 +6,26 @@ use super::JsEvaluator;
 use crate::javascript::syntax::{JsClassId, JsFunctionId, JsFunctionUse, JsNode, JsNodeId};
 use crate::javascript::value::{JsEnv, JsEvaluationError, JsFrame, JsFrameOwner, JsValue};
 
-/// How many calls and loops may lie around one another.
+/// Maximum nesting of calls and loops.
 const MAX_CONTEXT_DEPTH: usize = 7;
-/// How many ways are looked at.
+/// Maximum number of contexts.
 const MAX_CONTEXTS: usize = 3_000;
 
 impl JsEvaluator<'_> {
-    /// The surroundings in which all these expressions have values.
+    /// Returns the contexts in which all these expressions have values.
     pub fn calling_contexts(&mut self, nodes: &[JsNodeId], env: &JsEnv) -> Vec<JsEnv> {
         self.contexts_within(nodes, env, MAX_CONTEXT_DEPTH)
     }
 
-    fn contexts_within(&mut self, nodes: &[JsNodeId], env: &JsEnv, road: usize) -> Vec<JsEnv> {
+    fn contexts_within(&mut self, nodes: &[JsNodeId], env: &JsEnv, max_depth: usize) -> Vec<JsEnv> {
         for node in nodes {
             let Some((owner, index)) = self.find_unbound(*node, env) else { continue };
-            if road == 0 {
+            if max_depth == 0 {
                 return Vec::new();
             }
             let mut ways = Vec::new();
-            for way in self.owner_contexts(owner, index, env, road - 1) {
-                ways.extend(self.contexts_within(nodes, &way, road - 1));
+            for way in self.owner_contexts(owner, index, env, max_depth - 1) {
+                ways.extend(self.contexts_within(nodes, &way, max_depth - 1));
                 if ways.len() > MAX_CONTEXTS {
                     self.record_omission(true);
                     break;
@@ -36,7 +36,8 @@ impl JsEvaluator<'_> {
         vec![env.clone()]
     }
 
-    /// What a value waits for. Of an object, its name: it is what we are after.
+    /// Returns the unbound parameter or loop variable that a value depends on. Of an object only `name` and `tools`
+    /// matter.
     fn find_unbound(&mut self, node: JsNodeId, env: &JsEnv) -> Option<(JsFrameOwner, usize)> {
         let found = self.evaluate(node, env).and_then(|value| match value {
             JsValue::Object(_) => {
@@ -51,28 +52,28 @@ impl JsEvaluator<'_> {
         }
     }
 
-    fn owner_contexts(&mut self, owner: JsFrameOwner, index: usize, env: &JsEnv, road: usize) -> Vec<JsEnv> {
+    fn owner_contexts(&mut self, owner: JsFrameOwner, index: usize, env: &JsEnv, max_depth: usize) -> Vec<JsEnv> {
         match owner {
             JsFrameOwner::Loop(id) => {
                 let Some(over) = self.syntax.loops.get(id.0 as usize).copied() else { return Vec::new() };
-                self.loop_contexts(over, env, road, |_, element| vec![element], owner)
+                self.loop_contexts(over, env, max_depth, |_, element| vec![element], owner)
             }
             JsFrameOwner::Class(class) => self.instance_contexts(class, env),
-            JsFrameOwner::Function(function) => self.caller_contexts(function, index, env, road),
+            JsFrameOwner::Function(function) => self.caller_contexts(function, index, env, max_depth),
         }
     }
 
-    /// One way for each element.
+    /// Returns one context per element.
     fn loop_contexts(
         &mut self,
         list: JsNodeId,
         env: &JsEnv,
-        road: usize,
+        max_depth: usize,
         values: impl Fn(usize, JsValue) -> Vec<JsValue>,
         owner: JsFrameOwner,
     ) -> Vec<JsEnv> {
         let mut ways = Vec::new();
-        for env in self.contexts_within(&[list], env, road) {
+        for env in self.contexts_within(&[list], env, max_depth) {
             let Ok(value) = self.evaluate(list, &env) else { continue };
             self.record_omission(value.is_over_limit());
             for (place, element) in self.elements(&value).into_iter().enumerate() {
@@ -82,7 +83,7 @@ impl JsEvaluator<'_> {
         ways
     }
 
-    fn caller_contexts(&mut self, function: JsFunctionId, index: usize, env: &JsEnv, road: usize) -> Vec<JsEnv> {
+    fn caller_contexts(&mut self, function: JsFunctionId, index: usize, env: &JsEnv, max_depth: usize) -> Vec<JsEnv> {
         let syntax = self.syntax;
         let owner = JsFrameOwner::Function(function);
         match syntax.function(function).map(|function| function.usage) {
@@ -91,23 +92,27 @@ impl JsEvaluator<'_> {
                 let JsNode::Member(list, method) = syntax.node(*callee) else { return Vec::new() };
                 match syntax.symbol_text(*method) {
                     "map" | "forEach" | "flatMap" | "filter" | "some" | "every" | "find" => {
-                        self.loop_contexts(*list, env, road, |_, element| vec![element], owner)
+                        self.loop_contexts(*list, env, max_depth, |_, element| vec![element], owner)
                     }
-                    "reduce" => {
-                        self.loop_contexts(*list, env, road, |_, element| vec![JsValue::Opaque(None), element], owner)
-                    }
+                    "reduce" => self.loop_contexts(
+                        *list,
+                        env,
+                        max_depth,
+                        |_, element| vec![JsValue::Opaque(None), element],
+                        owner,
+                    ),
                     "from" => match items.first() {
-                        Some(list) => self.loop_contexts(*list, env, road, |_, element| vec![element], owner),
+                        Some(list) => self.loop_contexts(*list, env, max_depth, |_, element| vec![element], owner),
                         None => Vec::new(),
                     },
                     _ => Vec::new(),
                 }
             }
-            Some(JsFunctionUse::Called(call)) => self.call_site_contexts(call, owner, index, env, road),
+            Some(JsFunctionUse::Called(call)) => self.call_site_contexts(call, owner, index, env, max_depth),
             Some(JsFunctionUse::Named) => {
                 let mut ways = Vec::new();
                 for call in self.call_sites(function) {
-                    ways.extend(self.call_site_contexts(call, owner, index, env, road));
+                    ways.extend(self.call_site_contexts(call, owner, index, env, max_depth));
                     if ways.len() > MAX_CONTEXTS {
                         self.record_omission(true);
                         break;
@@ -125,12 +130,12 @@ impl JsEvaluator<'_> {
         owner: JsFrameOwner,
         index: usize,
         env: &JsEnv,
-        road: usize,
+        max_depth: usize,
     ) -> Vec<JsEnv> {
         let (JsNode::Call(_, items) | JsNode::New(_, items)) = self.syntax.node(call) else { return Vec::new() };
         let around = if matches!(owner, JsFrameOwner::Function(_)) { &None } else { env };
         let settled = match items.get(index) {
-            Some(item) => self.contexts_within(&[*item], around, road),
+            Some(item) => self.contexts_within(&[*item], around, max_depth),
             None => vec![around.clone()],
         };
         let mut ways = Vec::new();
@@ -142,7 +147,7 @@ impl JsEvaluator<'_> {
         ways
     }
 
-    /// `this` of a class: an instance of it, or of a class made from it.
+    /// Contexts of `this`: instances of the class or of its subclasses.
     fn instance_contexts(&mut self, class: JsClassId, env: &JsEnv) -> Vec<JsEnv> {
         let mut ways = Vec::new();
         for index in 0..self.syntax.classes.len() {
@@ -169,7 +174,7 @@ impl JsEvaluator<'_> {
         false
     }
 
-    /// The arguments a class is made with, wherever that is; without any, if nowhere.
+    /// Returns the arguments of all `new` expressions of a class, or one empty list if there are none.
     pub fn constructor_arguments(&mut self, class: JsClassId) -> Vec<Rc<Vec<JsValue>>> {
         let mut found = Vec::new();
         for new in self.constructor_calls(class) {

@@ -1,4 +1,4 @@
-//! Whether a condition holds if nobody changes a setting. Only what is sure counts.
+//! Decides whether a condition holds with default settings. Only certain results count.
 
 use super::JsEvaluator;
 use crate::javascript::syntax::{JsFunctionId, JsFunctionUse, JsNode, JsNodeId, JsSymbol};
@@ -8,7 +8,7 @@ use crate::user_supplied_settings::is_user_supplied;
 /// A condition that depends on more callers is not decided.
 const MAX_CALLERS: usize = 50;
 
-/// A value that is known as it is.
+/// A value that is known exactly.
 #[derive(PartialEq)]
 pub(super) enum JsPrimitive<'a> {
     Nullish,
@@ -38,7 +38,7 @@ fn truthiness(value: &JsValue) -> Option<bool> {
 }
 
 impl JsEvaluator<'_> {
-    /// Whether a condition holds by default, if that can be said.
+    /// Returns whether a condition holds by default, or `None` if that cannot be decided.
     pub fn decide_condition(&mut self, test: JsNodeId, env: &JsEnv) -> Option<bool> {
         let before = std::mem::replace(&mut self.is_strict, true);
         let truth = match self.evaluate(test, env) {
@@ -50,7 +50,7 @@ impl JsEvaluator<'_> {
         truth
     }
 
-    /// A condition that depends on who calls: what it comes to for all who do, if that is one thing.
+    /// Decides a condition that depends on the caller. Returns `None` unless it is the same for all callers.
     fn decide_for_all_callers(&mut self, test: JsNodeId, env: &JsEnv) -> Option<bool> {
         let ways = self.calling_contexts(&[test], env);
         let (first, rest) = ways.split_first().filter(|_| ways.len() <= MAX_CALLERS)?;
@@ -59,7 +59,7 @@ impl JsEvaluator<'_> {
         rest.iter().all(is_same).then_some(first)
     }
 
-    /// The same for a value.
+    /// Like [`Self::decide_condition`], for a value.
     pub(super) fn decide_value(&mut self, value: &JsValue) -> Option<bool> {
         let before = std::mem::replace(&mut self.is_strict, true);
         let value = self.force(value);
@@ -67,7 +67,7 @@ impl JsEvaluator<'_> {
         truthiness(&value.ok()?)
     }
 
-    /// Whether a call or an object is reached only under conditions that are off.
+    /// Whether a call or an object is reached only under conditions that are false by default.
     pub fn is_disabled(&mut self, node: JsNodeId, env: &JsEnv) -> bool {
         let guards = self.syntax.guards.get(&node).cloned();
         let is_off =
@@ -78,12 +78,12 @@ impl JsEvaluator<'_> {
         self.syntax.enclosing_functions.get(&node).copied().is_some_and(|function| self.is_function_disabled(function))
     }
 
-    /// Whether all calls of a function are off.
+    /// Whether all calls of a function are disabled.
     fn is_function_disabled(&mut self, function: JsFunctionId) -> bool {
         if let Some(known) = self.disabled_functions.get(&function) {
             return *known;
         }
-        // What calls itself is not off for that.
+        // A recursive call does not disable the function.
         self.disabled_functions.insert(function, false);
         let sites = self.call_sites(function);
         let is_off = (!sites.is_empty() && sites.iter().all(|site| self.is_disabled(*site, &None)))
@@ -96,7 +96,7 @@ impl JsEvaluator<'_> {
         is_off
     }
 
-    /// Whether a call or an object stands in a function that is never called.
+    /// Whether a call or an object is in a function that is never called.
     pub fn is_dead(&mut self, node: JsNodeId) -> bool {
         self.syntax.enclosing_functions.get(&node).copied().is_some_and(|function| self.is_function_dead(function))
     }
@@ -105,7 +105,7 @@ impl JsEvaluator<'_> {
         if let Some(known) = self.dead_functions.get(&function) {
             return *known;
         }
-        // What calls itself is not alive for that, nor dead.
+        // A recursive call does not decide.
         self.dead_functions.insert(function, false);
         let Some(known) = self.syntax.function(function) else { return false };
         let is_named = known.method_name.is_none() && matches!(known.usage, JsFunctionUse::Named);
@@ -118,7 +118,7 @@ impl JsEvaluator<'_> {
         is_dead
     }
 
-    /// What the program is started with: nothing is set but what a user has to give.
+    /// Returns members of `process`. Only settings that a user has to supply count as set.
     pub(super) fn find_process_member(&mut self, object: JsNodeId, key: JsSymbol) -> Option<JsValue> {
         let syntax = self.syntax;
         let is_process = |node: JsNodeId| match syntax.node(node) {
@@ -134,7 +134,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// A variable of the environment.
+    /// Returns the value of an environment variable: unknown if the user has to supply it, else unset.
     pub(super) fn environment_variable(&self, name: &str) -> JsValue {
         if is_user_supplied(name) { JsValue::Opaque(None) } else { JsValue::Nullish }
     }
@@ -168,7 +168,7 @@ impl JsEvaluator<'_> {
                 let right = self.evaluate(right, env)?;
                 Ok(if truthiness(&right) == Some(true) { right } else { JsValue::Opaque(None) })
             }
-            // A list or an object is true.
+            // A list or an object is truthy.
             None => Ok(left),
         }
     }

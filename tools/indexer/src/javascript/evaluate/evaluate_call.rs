@@ -1,4 +1,4 @@
-//! Calls, and what is added to collections.
+//! Calls, and elements that are added to collections.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use crate::javascript::syntax::{JsCollection, JsFunctionId, JsNode, JsNodeId};
 use crate::javascript::value::{JsEnv, JsEvaluationError, JsFrame, JsFrameOwner, JsValue, JsValueResult};
 use crate::javascript::zod_schema;
 
-/// What compilers and bundlers put around modules.
+/// Helpers that compilers and bundlers wrap modules in.
 const MODULE_INTEROP_HELPERS: [&str; 6] =
     ["__toESM", "__importStar", "__importDefault", "_interopRequireDefault", "_interopRequireWildcard", "__toCommonJS"];
 
@@ -21,7 +21,7 @@ impl JsEvaluator<'_> {
     ) -> JsValueResult {
         let syntax = self.syntax;
         let opaque = JsValue::Opaque(Some((node, env.clone())));
-        // Bundles carry zod along; to follow it would lead away from what the author wrote.
+        // Bundles contain zod itself. Inlining it would lose the schema as the author wrote it.
         if zod_schema::is_zod_call(syntax, callee) {
             return Ok(opaque);
         }
@@ -40,7 +40,7 @@ impl JsEvaluator<'_> {
                 let arguments = self.evaluate_arguments(items, env)?;
                 let value = self.apply(function, &closure, arguments);
                 match self.force(&value) {
-                    // What it gives back is unknown, but its own arguments may still tell.
+                    // The result is unknown, but the arguments of the call may still contain a schema.
                     Ok(JsValue::Opaque(_)) => Ok(opaque),
                     other => other,
                 }
@@ -68,7 +68,7 @@ impl JsEvaluator<'_> {
         Ok(values)
     }
 
-    /// What the function gives back for these arguments, not looked at yet.
+    /// Returns the result of a function for these arguments, not evaluated yet.
     pub(super) fn apply(&mut self, function: JsFunctionId, closure: &JsEnv, arguments: Vec<JsValue>) -> JsValue {
         match self.syntax.function(function).and_then(|function| function.result) {
             Some(result) => {
@@ -113,7 +113,7 @@ impl JsEvaluator<'_> {
         Ok(self.object_from_pairs(&inner))
     }
 
-    /// `[[key, value], …]` as an object.
+    /// Converts `[[key, value], …]` to an object.
     pub(super) fn object_from_pairs(&mut self, value: &JsValue) -> JsValue {
         let mut pairs = Vec::new();
         for element in self.elements(value) {
@@ -127,7 +127,7 @@ impl JsEvaluator<'_> {
         JsValue::Object(Rc::new(pairs))
     }
 
-    /// What one gets by running over a value; over a map, pairs.
+    /// Returns the elements that iterating over a value gives: pairs for a map.
     pub fn elements(&mut self, value: &JsValue) -> Vec<JsValue> {
         match value {
             JsValue::List(items) => items.to_vec(),
@@ -145,8 +145,8 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// The parts of a schema as far as they are written out, and, as in `opaque_member`, of what
-    /// a foreign function is given.
+    /// Returns the entries of a schema as far as they are literal, and, as in `opaque_member`, of arguments of an
+    /// external function.
     fn opaque_entries(&mut self, node: JsNodeId, env: &JsEnv) -> Vec<(Rc<str>, JsValue)> {
         let syntax = self.syntax;
         let (callee, items) = match syntax.node(node) {
@@ -173,7 +173,7 @@ impl JsEvaluator<'_> {
         pairs
     }
 
-    /// A value with what is assigned to its members elsewhere.
+    /// Returns a value with the members that are assigned to it elsewhere.
     pub(super) fn with_assigned_members(
         &mut self,
         value: JsValue,
@@ -187,7 +187,7 @@ impl JsEvaluator<'_> {
         };
         for (key, value) in members {
             if let Ok(JsValue::Text(key)) = self.evaluate(*key, env) {
-                // It may be assigned, or not.
+                // The assignment may or may not have run.
                 let value = if self.is_strict { JsValue::Opaque(None) } else { JsValue::Lazy(*value, env.clone()) };
                 pairs.push((key, value));
             }
@@ -195,12 +195,12 @@ impl JsEvaluator<'_> {
         JsValue::Object(Rc::new(pairs))
     }
 
-    /// A collection with what is added to it elsewhere.
+    /// Returns a collection with the elements that are added to it elsewhere.
     pub(super) fn with_all_additions(&mut self, collection: JsCollection, value: JsValue) -> JsValue {
         let syntax = self.syntax;
         let here = syntax.additions.get(&collection).into_iter().flatten();
-        let afar = self.cross_file_additions.get(&collection).into_iter().flatten();
-        let calls: Vec<JsNodeId> = here.chain(afar).copied().take(1_000).collect();
+        let cross_file = self.cross_file_additions.get(&collection).into_iter().flatten();
+        let calls: Vec<JsNodeId> = here.chain(cross_file).copied().take(1_000).collect();
         if calls.is_empty() || !matches!(value, JsValue::List(_) | JsValue::Object(_)) {
             return value;
         }

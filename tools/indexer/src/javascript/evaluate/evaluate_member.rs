@@ -1,4 +1,4 @@
-//! Parts of values.
+//! Member access.
 
 use std::rc::Rc;
 
@@ -7,14 +7,14 @@ use crate::javascript::syntax::{JsClassId, JsCollection, JsMemberKind, JsNode, J
 use crate::javascript::value::{JsEnv, JsEvaluationError, JsFrame, JsFrameOwner, JsValue, JsValueResult, find_frame};
 
 impl JsEvaluator<'_> {
-    /// `value.key`.
+    /// Evaluates `value.key`.
     pub fn evaluate_member(&mut self, value: &JsValue, key: &Rc<str>) -> JsValueResult {
         match value {
             JsValue::Lazy(..) => {
                 let value = self.force(value)?;
                 self.evaluate_member(&value, key)
             }
-            // A key written twice has its last value.
+            // The last of several equal keys applies.
             JsValue::Object(pairs) => match pairs.iter().rev().find(|(name, _)| name == key) {
                 Some((_, value)) => self.force(value),
                 None => Ok(JsValue::Opaque(None)),
@@ -28,7 +28,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// A foreign function such as `defineTool` mostly gives back what it was given.
+    /// External functions such as `defineTool` mostly return their argument.
     fn opaque_member(&mut self, node: JsNodeId, env: &JsEnv, key: &Rc<str>) -> JsValueResult {
         let (JsNode::Call(_, items) | JsNode::New(_, items)) = self.syntax.node(node) else {
             return Ok(JsValue::Opaque(None));
@@ -62,7 +62,7 @@ impl JsEvaluator<'_> {
         Ok(frame.values.first().cloned().unwrap_or(JsValue::Opaque(None)))
     }
 
-    /// The class that this one extends, where it is in the package.
+    /// Returns the superclass if it is in the package.
     pub fn find_parent_class(&mut self, class: JsClassId) -> Option<JsClassId> {
         let parent = self.syntax.class(class)?.parent?;
         match self.evaluate(parent, &None) {

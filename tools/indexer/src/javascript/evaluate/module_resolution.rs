@@ -1,4 +1,4 @@
-//! Which file an import means, and what it exports.
+//! Resolves imports to files and exports.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,18 +11,18 @@ use crate::javascript::syntax::{
 };
 use crate::javascript::value::{JsValue, JsValueResult};
 
-/// How many modules may hand a name on.
+/// Maximum length of a chain of re-exports.
 const MAX_REEXPORT_DEPTH: usize = 12;
 const SOURCE_EXTENSIONS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
 
-/// The files by path without ending of a compiled file, so that `./a.js` finds `a.ts`.
+/// Files by path. The extension of a compiled file is resolved in `find_file`, so that `./a.js` finds `a.ts`.
 pub(super) fn files_by_path(syntax: &JsSyntax) -> HashMap<&str, JsFileId> {
     let paths = syntax.files.iter().map(|file| file.path.as_str());
     paths.enumerate().map(|(index, path)| (path, JsFileId(index as u32))).collect()
 }
 
 impl JsEvaluator<'_> {
-    /// Which files a file imports.
+    /// Returns the imported files of each file.
     pub fn import_graph(&self) -> HashMap<JsFileId, Vec<JsFileId>> {
         let mut all: HashMap<JsFileId, Vec<JsFileId>> = HashMap::new();
         for (from, specifier) in &self.syntax.imports {
@@ -31,13 +31,13 @@ impl JsEvaluator<'_> {
         all
     }
 
-    /// The file that a path means, as seen from a folder.
+    /// Finds a file by its path relative to a folder.
     pub fn find_file_from(&self, folder: &str, path: &str) -> Option<JsFileId> {
         let path = path.trim_start_matches("./");
         self.find_file(&if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") })
     }
 
-    /// The files that others import.
+    /// Returns the files that other files import.
     pub fn imported_files(&self) -> HashSet<JsFileId> {
         let imports = self.syntax.imports.iter();
         imports
@@ -45,7 +45,7 @@ impl JsEvaluator<'_> {
             .collect()
     }
 
-    /// The files that others take with all that they export, whatever that is called.
+    /// Returns the files whose whole module object is imported, so that any export may be used.
     pub fn wholly_imported_files(&self) -> HashSet<JsFileId> {
         let bindings = self.syntax.bindings.iter().filter_map(|binding| match &binding.source {
             JsBindingSource::Import(from, specifier, None) => self.resolve_import(*from, specifier),
@@ -59,7 +59,7 @@ impl JsEvaluator<'_> {
         bindings.chain(stars).chain(required).collect()
     }
 
-    /// Additions to an imported name belong to where it is declared.
+    /// Assigns additions to an imported name to its declaration.
     pub(super) fn collect_cross_file_additions(&self) -> HashMap<JsCollection, Vec<JsNodeId>> {
         let mut found: HashMap<JsCollection, Vec<JsNodeId>> = HashMap::new();
         for (collection, calls) in &self.syntax.additions {
@@ -69,7 +69,7 @@ impl JsEvaluator<'_> {
                 found.entry(JsCollection::Binding(origin)).or_default().extend(calls);
             }
         }
-        // The map they come from has no order of its own.
+        // The iteration order of the map is random.
         found.values_mut().for_each(|calls| calls.sort_by_key(|call| call.0));
         found
     }
@@ -151,13 +151,13 @@ impl JsEvaluator<'_> {
                 let whole = self.evaluate(whole, &None)?;
                 self.evaluate_member(&whole, key)
             }
-            // A compiled module seen as its own default.
+            // A compiled module may serve as its own default export.
             None if key.as_ref() == "default" => Ok(JsValue::Module(file)),
             None => Ok(JsValue::Opaque(None)),
         }
     }
 
-    /// Everything a module exports, by name.
+    /// Returns all exports of a module by name.
     pub(super) fn all_exports(&mut self, file: JsFileId, depth: usize) -> Vec<(Rc<str>, JsValue)> {
         let syntax = self.syntax;
         let Some(known) = syntax.file(file).filter(|_| depth < MAX_REEXPORT_DEPTH) else { return Vec::new() };
@@ -166,7 +166,7 @@ impl JsEvaluator<'_> {
             .iter()
             .map(|(word, node)| (syntax.shared_symbol_text(*word), JsValue::Lazy(*node, None)))
             .collect();
-        // The map has no order of its own.
+        // The iteration order of the map is random.
         all.sort_by(|left, right| left.0.cmp(&right.0));
         for specifier in &known.star_exports {
             if let Some(next) = self.resolve_import(file, specifier) {

@@ -1,4 +1,4 @@
-//! Conditions around what is registered.
+//! Conditions around registrations.
 
 use tree_sitter::Node as Tree;
 
@@ -6,7 +6,7 @@ use super::JsLowering;
 use crate::javascript::syntax::{JsNode, JsNodeId};
 
 impl JsLowering<'_> {
-    /// Reads what runs only if a condition holds, or does not.
+    /// Lowers a branch that runs only if a condition holds, or only if it does not.
     pub(super) fn with_guard<T>(&mut self, test: JsNodeId, holds: bool, read: impl FnOnce(&mut Self) -> T) -> T {
         self.guards.push((test, holds));
         let done = read(self);
@@ -14,7 +14,8 @@ impl JsLowering<'_> {
         done
     }
 
-    /// `if (test) … else …`. What comes after an `if` that leaves runs only if it does not.
+    /// Lowers `if (test) … else …`. Statements after an `if` with an early exit run only if its condition does not
+    /// hold.
     pub(super) fn lower_if(&mut self, tree: Tree<'_>) -> JsNodeId {
         let test = self.lower_field(tree, "condition");
         let then = tree.child_by_field_name("consequence");
@@ -30,7 +31,7 @@ impl JsLowering<'_> {
         self.add_node(JsNode::Opaque)
     }
 
-    /// Keeps the conditions around a call or an object, and the function it is in.
+    /// Records the conditions around a call or an object, and the enclosing function.
     pub(super) fn record_context(&mut self, node: JsNodeId) {
         if !self.guards.is_empty() {
             self.syntax.guards.insert(node, self.guards.as_slice().into());
@@ -46,7 +47,7 @@ impl JsLowering<'_> {
     }
 }
 
-/// Whether nothing that follows is run: it ends with `return` or `continue`.
+/// Whether a branch ends with `return` or `continue`.
 fn is_early_exit(tree: Tree<'_>) -> bool {
     match tree.kind() {
         "return_statement" | "continue_statement" => true,

@@ -1,5 +1,4 @@
-//! What can only be said when the whole file is read: to which names assignments and additions
-//! belong.
+//! Assignments and additions, which are attributed to names after the whole file is read.
 
 use super::JsLowering;
 use crate::javascript::syntax::{
@@ -16,7 +15,7 @@ pub(super) struct DeferredBindings {
     additions: Vec<(JsSymbol, JsScopeId, JsNodeId)>,
 }
 
-/// Calls that add to a list or a map.
+/// Methods that add to a list or a map.
 const ADDING_METHODS: [&str; 4] = ["push", "unshift", "set", "add"];
 
 impl JsLowering<'_> {
@@ -46,7 +45,7 @@ impl JsLowering<'_> {
                         file.module_exports = Some(value);
                     }
                 }
-                // `exports.a = exports.b = void 0` announces names.
+                // `exports.a = exports.b = void 0` only announces names.
                 ("exports", _) if matches!(self.syntax.node(value), JsNode::Nullish) => {}
                 ("exports", _) => self.export_node(key, value),
                 _ => {
@@ -66,7 +65,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Keeps what a call says beyond its value.
+    /// Records side effects of a call.
     pub(super) fn record_call(&mut self, callee: JsNodeId, call: JsNodeId, items: Box<[JsNodeId]>) {
         match *self.syntax.node(callee) {
             JsNode::Member(object, method) if ADDING_METHODS.contains(&self.syntax.symbol_text(method)) => {
@@ -84,7 +83,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// `export_all(names, { a: () => a })`, as bundlers write it.
+    /// Records `export_all(names, { a: () => a })`, which bundlers emit.
     fn record_getters(&mut self, items: &[JsNodeId]) {
         let [target, object] = items else { return };
         let (JsNode::Name(word, scope), JsNode::Object(entries)) =
@@ -117,7 +116,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Gives assignments and additions to their names.
+    /// Attributes assignments and additions to their bindings.
     pub(super) fn resolve_deferred(&mut self) {
         let late = std::mem::take(&mut self.deferred);
         for (word, scope, value) in late.assignments {
@@ -145,8 +144,8 @@ impl JsLowering<'_> {
         }
     }
 
-    /// The name that is meant. In `(function (E) { E.a = 1 })(E || (E = {}))`, which is how
-    /// enumerations are compiled, it is the outer one.
+    /// Returns the binding that an assignment changes. In `(function (E) { E.a = 1 })(E || (E = {}))`, a compiled
+    /// enumeration, it is the outer one.
     fn find_target_binding(&self, word: JsSymbol, scope: JsScopeId) -> Option<JsBindingId> {
         let id = self.syntax.find_binding(word, scope)?;
         let JsBindingSource::Parameter(function, index) = self.syntax.binding(id)?.source else { return Some(id) };

@@ -72,7 +72,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// An enumeration is an object of its values.
+    /// Lowers an enumeration to an object of its values.
     pub(super) fn lower_enum(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut entries = Vec::new();
         if let Some(body) = tree.child_by_field_name("body") {

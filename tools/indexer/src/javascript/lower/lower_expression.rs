@@ -1,11 +1,11 @@
-//! Expressions that are no literals.
+//! Expressions other than literals.
 
 use tree_sitter::Node as Tree;
 
 use super::JsLowering;
 use crate::javascript::syntax::{JsFunctionUse, JsNode, JsNodeId};
 
-/// How many calls lie around the parts of a path, as in `new URL(join("a", "b.js"), here)`.
+/// Maximum nesting of calls in a path, as in `new URL(join("a", "b.js"), here)`.
 const MAX_PATH_CALL_DEPTH: usize = 3;
 
 impl JsLowering<'_> {
@@ -86,7 +86,7 @@ impl JsLowering<'_> {
         let Some(arguments) = tree.child_by_field_name("arguments") else {
             return self.add_node(JsNode::Opaque);
         };
-        // A tag such as `dedent` gives its text with other spaces.
+        // A template tag such as `dedent` only changes white space.
         if arguments.kind() == "template_string" {
             return self.lower_node(arguments);
         }
@@ -107,7 +107,7 @@ impl JsLowering<'_> {
         call
     }
 
-    /// `require("…")` and `import("…")`.
+    /// Lowers `require("…")` and `import("…")`.
     fn lower_require(&mut self, callee: JsNodeId, items: &[JsNodeId]) -> Option<JsNodeId> {
         let JsNode::Name(word, _) = self.syntax.node(callee) else { return None };
         let JsNode::Text(specifier) = self.syntax.node(*items.first()?) else { return None };
@@ -138,7 +138,7 @@ impl JsLowering<'_> {
         node
     }
 
-    /// `new Worker("./a.js")`, also where the path is made of parts: a worker runs a file as an import does.
+    /// Records `new Worker("./a.js")` as an import, also if the path consists of several parts.
     fn record_worker(&mut self, callee: JsNodeId, items: &[JsNodeId]) {
         let (JsNode::Name(word, _) | JsNode::Member(_, word)) = self.syntax.node(callee) else { return };
         let Some(first) = items.first().filter(|_| self.syntax.symbol_text(*word) == "Worker") else { return };
@@ -149,7 +149,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// The texts in an expression, as parts of a path.
+    /// Collects the string literals of an expression as path segments.
     fn collect_path_parts(&self, node: JsNodeId, depth: usize, parts: &mut Vec<String>) {
         match self.syntax.node(node) {
             JsNode::Text(text) => parts.push(text.trim_matches('/').to_owned()),
@@ -164,7 +164,7 @@ impl JsLowering<'_> {
         let left = self.lower_field(tree, "left");
         let right = self.lower_field(tree, "right");
         self.record_assignment(left, right);
-        // In `exports.E = E = {}` the export is `E`, with what it gets later.
+        // In `exports.E = E = {}` the export is `E`, with the members it gets later.
         match (self.syntax.node(left), self.syntax.node(right)) {
             (JsNode::Name(..), JsNode::Object(entries)) if entries.is_empty() => left,
             _ => right,
@@ -195,7 +195,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// `!0` and `void 0` of minified code, and negative numbers.
+    /// Lowers `!0` and `void 0` of minified code, and negative numbers.
     fn lower_unary(&mut self, tree: Tree<'_>) -> JsNodeId {
         let argument = self.lower_field(tree, "argument");
         let operator = tree.child_by_field_name("operator").map(|operator| operator.kind());

@@ -1,4 +1,4 @@
-//! Functions, variables and the patterns that bind names.
+//! Functions, variables and destructuring patterns.
 
 use tree_sitter::Node as Tree;
 
@@ -8,7 +8,7 @@ use crate::javascript::syntax::{
 };
 
 impl JsLowering<'_> {
-    /// A function of any kind; `method` is the key it stands under.
+    /// Lowers a function of any kind; `method` is its key in a class or an object.
     pub(super) fn lower_function(&mut self, tree: Tree<'_>, method: Option<JsSymbol>) -> (JsNodeId, JsFunctionId) {
         let id = self.syntax.add_function(method, self.class, self.function);
         let outer = self.scope;
@@ -74,7 +74,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// `constructor(private name: lower_string)` is also a field.
+    /// Adds the field that `constructor(private name: string)` declares.
     fn add_parameter_property(&mut self, pattern: Tree<'_>) {
         let word = self.intern(pattern);
         let value = self.add_node(JsNode::Name(word, self.scope));
@@ -197,7 +197,7 @@ impl JsLowering<'_> {
     }
 }
 
-/// What the names of a pattern are bound to.
+/// Value and scope that the names of a pattern are bound to.
 #[derive(Clone)]
 pub(super) struct JsPatternTarget {
     source: JsBindingSource,
@@ -211,7 +211,7 @@ impl JsPatternTarget {
         Self { source, scope, path: Vec::new(), default: None }
     }
 
-    /// `...rest` as a parameter: all arguments from here on.
+    /// `...rest` as a parameter: all arguments from this index on.
     fn rest_parameter(function: JsFunctionId, index: usize, scope: JsScopeId) -> Self {
         Self {
             source: JsBindingSource::Arguments(function),

@@ -1,11 +1,11 @@
-//! Texts, numbers, lists and objects.
+//! Strings, numbers, lists and objects.
 
 use tree_sitter::Node as Tree;
 
 use super::JsLowering;
 use crate::javascript::syntax::{JsNode, JsNodeId, JsObjectEntry, JsSymbol};
 
-/// Below these keys stand examples, and definitions for other interfaces than MCP.
+/// Values of these keys are examples, or definitions for APIs other than MCP.
 const IGNORED_KEYS: [&str; 3] = ["examples", "example", "function"];
 
 impl JsLowering<'_> {
@@ -53,7 +53,7 @@ impl JsLowering<'_> {
         self.add_node(JsNode::List(items))
     }
 
-    /// The values between brackets or parentheses.
+    /// Lowers the values between brackets or parentheses.
     pub(super) fn lower_items(&mut self, tree: Tree<'_>) -> Box<[JsNodeId]> {
         let mut items = Vec::new();
         let mut cursor = tree.walk();
@@ -116,7 +116,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// A key that is written out: `a`, `"a"`, `1`, `["a"]`.
+    /// Interns a literal key: `a`, `"a"`, `1`, `["a"]`.
     pub(super) fn intern_key(&mut self, tree: Tree<'_>) -> Option<JsSymbol> {
         match tree.kind() {
             "string" => {
@@ -138,7 +138,7 @@ impl JsLowering<'_> {
     }
 }
 
-/// The text that a literal means.
+/// Resolves the escapes of a string literal.
 fn unescape(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut letters = raw.chars();

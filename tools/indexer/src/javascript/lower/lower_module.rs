@@ -110,7 +110,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Exports the names that a declaration declares.
+    /// Exports the names of a declaration.
     fn export_declaration(&mut self, tree: Tree<'_>) {
         let mut names = Vec::new();
         names.extend(tree.child_by_field_name("name"));

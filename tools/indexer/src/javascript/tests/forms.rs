@@ -122,7 +122,7 @@ fn helpers_register_what_they_are_called_with() {
 }
 
 #[test]
-fn classes_are_tools_when_they_are_made() {
+fn classes_are_tools_when_they_are_instantiated() {
     let tools = read_one(
         r#"class Base { constructor(name) { this.name = name; }
             install(server) { server.registerTool(this.name, { description: this.description, inputSchema: this.schema }, f); } }
@@ -150,7 +150,7 @@ fn dist_and_src_give_each_tool_once() {
 }
 
 #[test]
-fn manifest_speaks_where_the_code_is_silent() {
+fn manifest_tools_are_used_if_the_code_has_none() {
     let manifest = r#"{ "server": {}, "tools": [{ "name": "said", "description": "Told" }] }"#;
     let tools = read(&[("manifest.json", manifest), ("dist/index.js", SDK)]);
     assert_eq!((names(&tools), described(&tools[0])), (vec!["said"], "Told"));
@@ -179,7 +179,7 @@ fn tool_function_takes_name_and_settings() {
 }
 
 #[test]
-fn hints_are_claimed_only_where_they_are_known() {
+fn annotations_are_kept_only_if_they_are_known() {
     let tools = read_one(
         r#"const hints = (verb) => ({ readOnlyHint: verb === "get" || verb === "head", destructiveHint: verb === "delete" && process.env.SAFE, idempotentHint: process.env.A ? true : false, openWorldHint: process.env.B && true });
         for (const verb of ["get", "head", "delete"]) server.registerTool(verb, { annotations: hints(verb) }, f);"#,

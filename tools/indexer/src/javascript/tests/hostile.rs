@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Reads within the time that hostile text may cost, which is far above what it does cost.
+/// Extracts tools within a time limit far above the expected time.
 fn in_time(text: &str) -> Vec<ExtractedTool> {
     let started = Instant::now();
     let text = format!("{SDK}{text}");
@@ -14,7 +14,7 @@ fn in_time(text: &str) -> Vec<ExtractedTool> {
 const TOOL: &str = "server.tool(\"kept\", \"Told\", f);\n";
 
 #[test]
-fn deep_nesting_ends_well() {
+fn deep_nesting_does_not_overflow_the_stack() {
     for (open, close) in [("[", "]"), ("(", ")"), ("{a:", "}"), ("f(", ")"), ("()=>{", "}"), ("!", ""), ("a?", ":b")] {
         in_time(&format!("x = {}", open.repeat(100_000)));
         in_time(&format!("{TOOL}x = {}1{};", open.repeat(20_000), close.repeat(20_000)));
@@ -24,7 +24,7 @@ fn deep_nesting_ends_well() {
 }
 
 #[test]
-fn what_is_not_deep_is_read_beside_what_is() {
+fn tools_next_to_deep_nesting_are_found() {
     let deep = format!("{TOOL}x = {}1{};", "[".repeat(5_000), "]".repeat(5_000));
     assert_eq!(names(&in_time(&deep)), ["kept"]);
 }
@@ -39,7 +39,7 @@ fn long_minified_line_is_read() {
 }
 
 #[test]
-fn invalid_text_is_survived_and_the_rest_is_read() {
+fn tools_after_invalid_text_are_found() {
     assert_eq!(names(&in_time(&format!("{TOOL}const = ; }} ) function ("))), ["kept"]);
     let junk: String =
         (0..300_000_u32).filter_map(|number| char::from_u32(number.wrapping_mul(2_654_435_761) % 0x3000)).collect();
@@ -48,7 +48,7 @@ fn invalid_text_is_survived_and_the_rest_is_read() {
 }
 
 #[test]
-fn definitions_that_rest_on_themselves_end() {
+fn recursive_definitions_terminate() {
     let circles = "const a = b, b = a; const t = [...t]; t.push(...t); function g(x) { return g(g(x)); }
         const o = { ...o, name: o.name, inputSchema: o }; class C extends C {} class D extends E {} class E extends D { name = this.name; description = 1; schema = 2; }
         function r(n) { r(n + n); server.registerTool(n, {}, f); } r('x'); server.tool(g(a), f, f); new D(); export * from './index.js';";
@@ -56,7 +56,7 @@ fn definitions_that_rest_on_themselves_end() {
 }
 
 #[test]
-fn what_grows_with_every_step_is_cut_off() {
+fn exponential_growth_is_limited() {
     let mut text = String::from("const l0 = ['a','b'];");
     for level in 1..40 {
         text.push_str(&format!("const l{level} = [...l{0}, ...l{0}];", level - 1));
@@ -67,12 +67,12 @@ fn what_grows_with_every_step_is_cut_off() {
 
 #[test]
 #[should_panic(expected = "no thread to read in")]
-fn a_reader_that_cannot_begin_is_not_one_that_finds_nothing() {
+fn failed_thread_start_is_not_an_empty_result() {
     super::super::run_with_stack(1 << 60, Vec::<ExtractedTool>::new);
 }
 
 #[test]
-fn a_package_with_more_than_is_read_is_told_as_read_in_part() {
+fn package_over_a_limit_is_reported_as_incomplete() {
     let tool = format!("{SDK}{TOOL}");
     let of = |path: &'static str, texts: &[String]| {
         let names: Vec<String> = (0..texts.len()).map(|at| format!("{path}{at}.js")).collect();
@@ -81,14 +81,14 @@ fn a_package_with_more_than_is_read_is_told_as_read_in_part() {
         let found = extract_javascript_tools(&files.collect::<Vec<_>>());
         (found.tools.len(), found.unread_parts)
     };
-    // By letters, by nodes that more files would bring, and by those of a file alone.
+    // Limits by bytes, by nodes of all files, and by nodes of one file.
     let remark = |at: usize| format!("/*{at}{}*/", " ".repeat(4 << 20));
     assert_eq!(of("remark", &(0..8).map(remark).collect::<Vec<_>>()), (0, 3));
     let dense = |at: usize| format!("x=[{at}{}]", ",1".repeat(400_000));
     assert_eq!(of("dense", &(0..2).map(dense).collect::<Vec<_>>()), (1, 0));
     assert_eq!(of("dense", &(0..5).map(dense).collect::<Vec<_>>()), (0, 2));
     assert_eq!(of("dense", &[format!("Tool=[1{}]", ",1".repeat(1_600_000))]), (0, 2));
-    // By the steps that it takes to follow what it says.
+    // Limit by evaluation steps.
     let mut text = String::from("function h0(x) { return x; }");
     for level in 1..21 {
         text.push_str(&format!("function h{level}(x) {{ return h{0}(x) + h{0}(x); }}", level - 1));
@@ -100,7 +100,7 @@ fn a_package_with_more_than_is_read_is_told_as_read_in_part() {
 }
 
 #[test]
-fn tools_of_a_list_that_is_longer_than_is_followed_are_told_as_read_in_part() {
+fn tool_list_over_the_limit_is_reported_as_incomplete() {
     let listed = |count: usize| {
         let names: String = (0..count).map(|at| format!("'n{at}',")).collect();
         format!("{SDK}const all = [{names}];")
@@ -108,16 +108,16 @@ fn tools_of_a_list_that_is_longer_than_is_followed_are_told_as_read_in_part() {
     let each = "for (const name of all) server.tool(name, 'Told', f);";
     let handled = "const tools = all.map((name) => ({ name, description: 'Told', inputSchema: {} }));
         server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }));";
-    let beside = "for (const name of all) console.log(name); server.tool('kept', 'Told', f);";
+    let unrelated = "for (const name of all) console.log(name); server.tool('kept', 'Told', f);";
     let of = |text: String| {
         let found = extract_javascript_tools(&[SourceFile { path: "dist/index.js", text: &text }]);
         (found.tools.len(), found.unread_parts)
     };
     assert_eq!(of(listed(2_900) + each), (2_900, 0));
     assert_eq!(of(listed(2_900) + handled), (2_900, 0));
-    // A way for each of them, and the elements of a list.
+    // One context per element, and the elements of a list.
     assert_eq!(of(listed(5_001) + each), (0, 1));
     assert_eq!(of(listed(5_001) + handled), (0, 1));
-    // What is no list of tools may be as long as it likes.
-    assert_eq!(of(listed(5_001) + beside), (1, 0));
+    // A list that contains no tools may have any length.
+    assert_eq!(of(listed(5_001) + unrelated), (1, 0));
 }

@@ -1,4 +1,4 @@
-//! Which files a package has by what it imports.
+//! Imports between files of a package.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn tool(name: &str) -> String {
 }
 
 #[test]
-fn a_module_that_is_required_as_a_whole_is_taken_with_all_it_has() {
+fn module_required_as_a_whole_counts_with_all_its_exports() {
     let books = r#"exports.registerBooks = registerBooks;
         function registerBooks(server) { server.tool("books", "Told", f); }"#;
     let of = |index: &str| {
@@ -27,14 +27,14 @@ fn a_module_that_is_required_as_a_whole_is_taken_with_all_it_has() {
     ] {
         assert_eq!(of(index), ["books"], "{index}");
     }
-    // Of these only other parts are used.
+    // Only other members of these modules are used.
     for index in ["const all = require('./books.js'); all.other(server);", "const { other } = require('./books.js');"] {
         assert_eq!(of(index), Vec::<String>::new(), "{index}");
     }
 }
 
 #[test]
-fn names_that_a_package_has_for_its_own_files_are_followed() {
+fn import_aliases_are_resolved() {
     let manifest = r##"{"name": "x", "main": "dist/index.js", "imports": {
         "#tools/*": "./dist/tools/*.js", "#shelf": {"types": "./shelf.d.ts", "node": "./dist/shelf.js"}, "#fs": "fs"}}"##;
     let index =
@@ -53,7 +53,7 @@ fn names_that_a_package_has_for_its_own_files_are_followed() {
 }
 
 #[test]
-fn files_of_every_ending_are_found_by_what_imports_call_them() {
+fn imports_find_files_with_any_source_extension() {
     let index = format!(
         "{SDK}{} import './a.cjs'; import './b'; import './c'; import './d.jsx'; import './e'; import './g';",
         tool("own")
@@ -68,7 +68,7 @@ fn files_of_every_ending_are_found_by_what_imports_call_them() {
 }
 
 #[test]
-fn a_program_without_an_ending_is_read() {
+fn program_without_an_extension_is_read() {
     let program = format!("#!/usr/bin/env node\n{SDK}{} require('../lib/more');", tool("own"));
     let (more, old) = (tool("more"), tool("old"));
     let manifest = r#"{"name": "x", "bin": {"x": "./bin/start"}}"#;
@@ -77,7 +77,7 @@ fn a_program_without_an_ending_is_read() {
 }
 
 #[test]
-fn what_a_worker_runs_is_loaded() {
+fn worker_file_counts_as_imported() {
     let of = |load: &str| {
         let index = format!("{SDK}{} {load}", tool("own"));
         let (books, old) = (tool("books"), tool("old"));

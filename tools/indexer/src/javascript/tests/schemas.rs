@@ -53,14 +53,14 @@ fn json_schema_is_kept_as_it_is_written() {
 }
 
 #[test]
-fn bundled_zod_is_not_followed() {
+fn bundled_zod_is_not_inlined() {
     let before = "function string2(p) { return { kind: 1 }; } function object(s) { return { inner: s }; }
         const S = object({ a: string2() });";
     assert_eq!(schema_of("S", before)["properties"], json!({ "a": { "type": "string" } }));
 }
 
 #[test]
-fn unknown_parts_leave_the_rest() {
+fn unknown_parts_of_a_schema_are_left_out() {
     let schema = schema_of("{ a: z.string(), b: somewhere.else() }", "");
     assert_eq!(schema["properties"], json!({ "a": { "type": "string" }, "b": {} }));
     assert_eq!(schema_of("somewhere", ""), json!({ "type": "object" }));

@@ -1,4 +1,4 @@
-//! Members of values.
+//! Attribute access.
 
 use std::rc::Rc;
 
@@ -8,11 +8,11 @@ use crate::python::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyParameterKind, 
 use crate::python::value::{PyArguments, PyClassValue, PyFunction, PyInstance, PyValue};
 use crate::user_supplied_settings::is_user_supplied;
 
-/// How many classes one may rest on.
+/// Maximum number of base classes.
 const MAX_BASE_CLASSES: usize = 12;
 
 impl PyAnalyzer<'_> {
-    /// A member of a value.
+    /// Evaluates an attribute of a value.
     pub fn evaluate_attribute(&mut self, object: PyValue, name: &Rc<str>) -> PyValue {
         let member = |object: PyValue| PyValue::Member(Rc::new(object), name.clone());
         if self.is_strict && is_user_supplied(name) {
@@ -42,12 +42,12 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// A class and those of the package it rests on, nearest first; `others` are the bases of other packages.
+    /// Returns a class and its base classes in the package, nearest first, and the names of external base classes.
     pub fn lineage(&mut self, class: &PyClassValue) -> (Vec<PyClassValue>, Vec<Rc<str>>) {
         let (mut own, mut others, mut at) = (vec![class.clone()], Vec::new(), 0);
         while let Some(class) = own.get(at).cloned() {
             at += 1;
-            // A base is looked up where the class stands, not inside it.
+            // A base is resolved in the scope around the class, not inside it.
             let outside = self.scopes.get(class.scope).and_then(|scope| scope.parent).unwrap_or(class.scope);
             for base in &class.class.bases {
                 match self.evaluate(base, outside) {
@@ -71,7 +71,7 @@ impl PyAnalyzer<'_> {
         others.iter().any(|base| matches!(last_segment(base), "Enum" | "StrEnum" | "IntEnum"))
     }
 
-    /// A member that stands in the class itself.
+    /// Returns an attribute that is defined in the class itself.
     fn find_class_member(&mut self, class: &PyClassValue, name: &Rc<str>, own: Option<&PyValue>) -> Option<PyValue> {
         for class in self.lineage(class).0 {
             let Some(binding) = self.scopes.get(class.scope).and_then(|scope| scope.get(name).cloned()) else {
@@ -112,7 +112,7 @@ impl PyAnalyzer<'_> {
         self.find_class_member(&instance.class, name, Some(&PyValue::Instance(instance.clone())))
     }
 
-    /// A field that was given when the object was made, if its class has no say in it.
+    /// Returns a field that was passed to the constructor, if the class does not define it itself.
     fn find_constructor_field(
         &mut self,
         instance: &PyInstance,
@@ -128,7 +128,7 @@ impl PyAnalyzer<'_> {
         arguments.get(name, place).cloned()
     }
 
-    /// The scope of a method as it runs on an object.
+    /// Opens the scope of a method that is called on an object.
     fn open_method_scope(
         &mut self,
         instance: &Rc<PyInstance>,
@@ -142,7 +142,8 @@ impl PyAnalyzer<'_> {
         self.open_function_scope(&function, &arguments.unwrap_or_default())
     }
 
-    /// What reaches the `__init__` of a class: the object's own arguments, or what a class nearer to it hands on.
+    /// Returns the arguments of a class's `__init__`: those of the object, or those that a subclass passes to
+    /// `super().__init__`.
     fn init_arguments(
         &mut self,
         instance: &Rc<PyInstance>,
@@ -189,7 +190,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// What a parameter takes that takes what is left.
+/// Returns the value of a `*` or `**` parameter.
 fn rest_argument(def: &PyFunctionDef, rest: PyParameterKind, arguments: &PyArguments, place: usize) -> Option<PyValue> {
     match rest {
         PyParameterKind::Single => None,
@@ -217,7 +218,7 @@ pub fn find_init(class: &PyClassDef) -> Option<&Rc<PyFunctionDef>> {
     })
 }
 
-/// The annotated fields of a class: name, type, default.
+/// Returns the annotated fields of a class: name, type, default.
 pub fn annotated_fields(class: &PyClassDef) -> impl Iterator<Item = (Rc<str>, Rc<PyExpr>, Option<Rc<PyExpr>>)> {
     class.body.iter().filter_map(|statement| match statement {
         PyStmt::Assign { target, annotation: Some(annotation), value } => match &**target {
@@ -228,7 +229,7 @@ pub fn annotated_fields(class: &PyClassDef) -> impl Iterator<Item = (Rc<str>, Rc
     })
 }
 
-/// What `self.name = …` assigns.
+/// Returns the expression that `self.name = …` assigns.
 fn find_self_assignment(body: &[PyStmt], name: &str) -> Option<Rc<PyExpr>> {
     body.iter().find_map(|statement| match statement {
         PyStmt::Assign { target, value: Some(value), .. } => match &**target {
@@ -248,7 +249,7 @@ fn find_self_assignment(body: &[PyStmt], name: &str) -> Option<Rc<PyExpr>> {
     })
 }
 
-/// How often a class and those it rests on assign a member.
+/// Counts how often a class and its bases assign an attribute.
 fn count_assignments(lineage: &[PyClassValue], name: &str) -> usize {
     fn count_in_body(body: &[PyStmt], name: &str) -> usize {
         let each = body.iter().map(|statement| match statement {
@@ -267,7 +268,7 @@ fn count_assignments(lineage: &[PyClassValue], name: &str) -> usize {
     bodies.map(|statement| if let PyStmt::Def(def) = statement { count_in_body(&def.body, name) } else { 0 }).sum()
 }
 
-/// The call `super().__init__(…)`.
+/// Returns the call `super().__init__(…)`.
 fn find_super_init_call(body: &[PyStmt]) -> Option<Rc<crate::python::syntax::PyCall>> {
     body.iter().find_map(|statement| match statement {
         PyStmt::Expr(expr) => match &**expr {

@@ -1,4 +1,4 @@
-//! What a call comes to.
+//! Evaluates calls.
 
 use std::rc::Rc;
 
@@ -9,9 +9,9 @@ use crate::python::scope::{PyScope, PyScopeId};
 use crate::python::syntax::{PyCall, PyExpr, PyStmt};
 use crate::python::value::{PyArguments, PyExternalObject, PyFunction, PyInstance, PyToolDecorator, PyValue};
 
-/// How deep calls within calls are followed for a value.
+/// Maximum nesting of calls that are followed for a value.
 const MAX_CALL_DEPTH: usize = 6;
-/// The most elements that are gone through.
+/// Maximum number of iterated elements.
 const MAX_ITERATED_ELEMENTS: usize = 2_000;
 
 impl PyAnalyzer<'_> {
@@ -42,7 +42,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// What the arguments of a call come to.
+    /// Evaluates the arguments of a call.
     pub fn evaluate_arguments(&mut self, call: &PyCall, scope: PyScopeId) -> PyArguments {
         let mut out = PyArguments::default();
         for argument in &call.positional {
@@ -68,7 +68,7 @@ impl PyAnalyzer<'_> {
         out
     }
 
-    /// Arguments that a function is walked with, with those marked that are not sure.
+    /// Evaluates the arguments that a function is walked with, and marks uncertain ones.
     pub fn arguments_with_certainty(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyArguments {
         let mut arguments = self.evaluate_arguments(call, scope);
         let before = std::mem::replace(&mut self.is_strict, true);
@@ -85,7 +85,7 @@ impl PyAnalyzer<'_> {
         arguments
     }
 
-    /// What a function returns, if it is one thing.
+    /// Returns the result of a function, if its returns agree.
     pub fn evaluate_return(&mut self, function: &PyFunction, arguments: &PyArguments) -> PyValue {
         let key = Rc::as_ptr(&function.def) as usize;
         if self.return_stack.contains(&key) || self.return_stack.len() >= MAX_CALL_DEPTH {
@@ -99,7 +99,7 @@ impl PyAnalyzer<'_> {
         self.merge_values(values)
     }
 
-    /// Collects what may be returned; true if nothing after it runs.
+    /// Collects the values that may be returned. Returns true if no later statement runs.
     fn collect_returns(&mut self, body: &[PyStmt], scope: PyScopeId, out: &mut Vec<PyValue>) -> bool {
         for statement in body {
             let ends = match statement {
@@ -157,7 +157,7 @@ impl PyAnalyzer<'_> {
                 Some(PyValue::Str(name)) => self.evaluate_attribute(object, name),
                 _ => PyValue::unknown(),
             },
-            // A class or a function that is not found goes by its name.
+            // An unknown class or function is identified by its name.
             _ => PyValue::Unknown(Some(name.clone())),
         }
     }
@@ -216,8 +216,8 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Goes through all elements that clauses name, with the names bound. What cannot be gone through is gone
-    /// through once, with its names unknown.
+    /// Runs `work` for each element that the clauses iterate over, with the names bound. If the elements are unknown,
+    /// runs it once with unknown names.
     pub fn for_each_element(
         &mut self,
         clauses: &[(Rc<PyExpr>, Rc<PyExpr>)],
@@ -248,11 +248,11 @@ impl PyAnalyzer<'_> {
             let inner = self.push_scope(inner);
             self.for_each_element(rest, inner, work);
         }
-        // The rest would have been tools as well.
+        // The omitted elements would have been tools as well.
         self.is_truncated |= is_long && self.registered_tools.count() + self.deferred_tools.count() > before;
     }
 
-    /// The values of an enumeration.
+    /// Returns the values of an enumeration.
     pub fn enum_values(&mut self, class: &crate::python::value::PyClassValue) -> Vec<PyValue> {
         let mut out = Vec::new();
         for statement in &class.class.body {

@@ -8,7 +8,7 @@ use super::lower_literal::{lower_string, parse_number};
 use super::{PyLowerContext, children};
 use crate::python::syntax::{PyCall, PyComparison, PyComprehension, PyExpr};
 
-/// What an expression says, as far as it is understood.
+/// Lowers an expression. Unsupported syntax becomes `PyExpr::Other`.
 pub fn lower_expression(node: Node<'_>, source: PyLowerContext<'_>) -> Rc<PyExpr> {
     let Some(source) = source.descend() else { return Rc::new(PyExpr::Other(Vec::new())) };
     Rc::new(try_lower(node, source).unwrap_or_else(|| PyExpr::Other(lower_all(children(node), source))))
@@ -80,7 +80,7 @@ fn lower_comparison(node: Node<'_>, source: PyLowerContext<'_>) -> Option<PyExpr
     Some(PyExpr::Compare(lower_expression(*left, source), how, lower_expression(*right, source)))
 }
 
-/// What stands in brackets is what it is.
+/// Lowers the content of parentheses and similar wrappers.
 fn lower_only_child(node: Node<'_>, source: PyLowerContext<'_>) -> Option<PyExpr> {
     try_lower(*children(node).first()?, source.descend()?)
 }

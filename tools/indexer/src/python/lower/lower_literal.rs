@@ -9,7 +9,7 @@ use super::lower_expression::lower_expression;
 use super::{PyLowerContext, children};
 use crate::python::syntax::PyExpr;
 
-/// A string, or one with holes.
+/// Lowers a string or an f-string.
 pub fn lower_string(node: Node<'_>, source: PyLowerContext<'_>) -> PyExpr {
     let all = children(node);
     let start = all.iter().find(|child| child.kind() == "string_start").map(|start| source.text_of(*start));
@@ -24,7 +24,7 @@ pub fn lower_string(node: Node<'_>, source: PyLowerContext<'_>) -> PyExpr {
                     parts.push(Rc::new(PyExpr::Str(std::mem::take(&mut text).into())));
                 }
                 let inner = child.child_by_field_name("expression").map(|inner| lower_expression(inner, source));
-                // `{x!r}` and `{x:>8}` say something else than `x`.
+                // `{x!r}` and `{x:>8}` differ from the value of `x`.
                 let is_plain = children(child).len() == 1;
                 parts.push(inner.filter(|_| is_plain).unwrap_or_else(|| Rc::new(PyExpr::Other(Vec::new()))));
             }
@@ -53,7 +53,7 @@ fn string_content(node: Node<'_>, source: PyLowerContext<'_>, is_raw: bool) -> S
         out.push_str(source.text.get(at..escape.start_byte()).unwrap_or_default());
         match escape.kind() {
             "escape_sequence" => out.push_str(&unescape(source.text_of(escape))),
-            // `{{` in a string with holes.
+            // `{{` in an f-string.
             "escape_interpolation" => out.push_str(source.text_of(escape).get(..1).unwrap_or_default()),
             _ => out.push_str(source.text_of(escape)),
         }
@@ -80,7 +80,7 @@ fn unescape(escape: &str) -> String {
     }
 }
 
-/// A number as JSON has it.
+/// Parses a number that JSON can represent.
 pub fn parse_number(text: &str) -> Option<Number> {
     let plain = text.replace('_', "");
     if let Ok(whole) = plain.parse::<i64>() {
@@ -90,7 +90,7 @@ pub fn parse_number(text: &str) -> Option<Number> {
 }
 
 impl PyExpr {
-    /// Strings that stand beside one another, as one where none has a hole.
+    /// Joins adjacent strings into one if none has a placeholder.
     pub fn flatten_joined(self) -> Self {
         let Self::JoinedStr(parts) = &self else { return self };
         let mut text = String::new();

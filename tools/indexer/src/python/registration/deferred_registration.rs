@@ -1,4 +1,4 @@
-//! Decorators of the package's own that only put a function aside, to be registered later.
+//! Decorators of the package itself that only collect functions, which are registered later.
 
 use std::rc::Rc;
 
@@ -10,8 +10,8 @@ use crate::python::syntax::{PyCall, PyExpr, PyFunctionDef};
 use crate::python::value::{PyArguments, PyClassValue, PyFunction, PyValue};
 
 impl PyAnalyzer<'_> {
-    /// Takes note of a function under a decorator that speaks of tools by its name, `@tool` or `@tools.register`. It
-    /// counts as a tool if nothing else registers it, in a package that uses MCP.
+    /// Records a function with a decorator whose name mentions tools, `@tool` or `@tools.register`. In a package that
+    /// uses MCP it counts as a tool if nothing else registers it.
     pub fn defer_decorated(&mut self, decorator: &Rc<PyExpr>, function: &Rc<PyFunction>, scope: PyScopeId) {
         let (callee, arguments) = match &**decorator {
             PyExpr::Call(call) => (&call.callee, self.evaluate_arguments(call, scope)),
@@ -23,7 +23,7 @@ impl PyAnalyzer<'_> {
         let def = Rc::as_ptr(&function.def) as usize;
         let arguments = match self.evaluate(callee, scope) {
             PyValue::Function(own) => {
-                // A server of the package's own kind, with a decorator of its own.
+                // A method of the package's own server class.
                 if let Some(server) = own.receiver.as_ref().and_then(server_id) {
                     self.server_by_function.insert(def, server);
                 }
@@ -43,8 +43,9 @@ impl PyAnalyzer<'_> {
 }
 
 impl PyAnalyzer<'_> {
-    /// Takes note of a tool that is told in full to something of the package's own: `register_tool(name=…,
-    /// description=…, handler=…)`, or `ToolSpec(…)`. It counts as one in a package that uses MCP.
+    /// Records a complete definition that is passed to a function or class of the package itself:
+    /// `register_tool(name=…, description=…, handler=…)`, or `ToolSpec(…)`. It counts as a tool in a package that uses
+    /// MCP.
     pub fn defer_described(&mut self, call: &Rc<PyCall>, callee: &PyValue, scope: PyScopeId) {
         let (PyExpr::Name(name) | PyExpr::Attribute(_, name)) = &*call.callee else { return };
         let name = name.trim_matches('_').to_ascii_lowercase();
@@ -74,7 +75,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Arguments by the names of a class's fields.
+    /// Maps arguments to the fields of a class.
     fn arguments_by_field(&mut self, class: &PyClassValue, arguments: PyArguments) -> PyArguments {
         let lineage = self.lineage(class).0;
         if let Some(init) = lineage.iter().find_map(|class| find_init(&class.class)) {
@@ -108,7 +109,7 @@ fn is_collecting_decorator(callee: &PyExpr) -> bool {
     }
 }
 
-/// The arguments by the names of the decorator's own parameters: its first need not be the tool's name.
+/// Maps arguments to the decorator's own parameters: its first one need not be the tool's name.
 fn arguments_by_parameter(decorator: &PyFunction, arguments: PyArguments) -> PyArguments {
     let PyFunctionDef { parameters, .. } = &*decorator.def;
     let own = parameters.iter().skip(usize::from(decorator.receiver.is_some()));

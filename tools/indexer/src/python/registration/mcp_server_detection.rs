@@ -1,4 +1,4 @@
-//! What is a server of MCP, and what only looks like one.
+//! Distinguishes MCP servers from similar objects of other frameworks.
 
 use std::rc::Rc;
 
@@ -6,7 +6,7 @@ use super::server_id;
 use crate::python::PyAnalyzer;
 use crate::python::value::{PyArguments, PyValue};
 
-/// Packages whose tools are not offered to MCP clients, though some have the letters in their names.
+/// Packages whose tools are not offered to MCP clients, although some have `mcp` in their names.
 const NON_MCP_FRAMEWORKS: [&str; 16] = [
     "agents",
     "agno",
@@ -26,18 +26,18 @@ const NON_MCP_FRAMEWORKS: [&str; 16] = [
     "strands",
 ];
 
-/// Whether a name of another package belongs to MCP.
+/// Whether an external name belongs to MCP.
 pub fn is_mcp_path(path: &str) -> bool {
     let root = path.split('.').next().unwrap_or(path);
     path.as_bytes().windows(3).any(|word| word.eq_ignore_ascii_case(b"mcp")) && !NON_MCP_FRAMEWORKS.contains(&root)
 }
 
-/// The last part of a dotted name.
+/// Returns the last part of a dotted name.
 pub fn last_segment(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-/// Whether a value is a decorator that registers tools, wherever it comes from.
+/// Whether a value is a decorator that registers tools, of any framework.
 pub fn is_tool_decorator(value: &PyValue) -> bool {
     match value {
         PyValue::Member(_, name) => &**name == "tool",
@@ -47,14 +47,14 @@ pub fn is_tool_decorator(value: &PyValue) -> bool {
 }
 
 impl PyAnalyzer<'_> {
-    /// Whether a call makes a decorator: `mcp.tool(name=…)`, but not `mcp.tool(f)`.
+    /// Whether a call creates a decorator: `mcp.tool(name=…)`, but not `mcp.tool(f)`.
     pub fn is_decorator_call(&mut self, callee: &PyValue, arguments: &PyArguments) -> bool {
         let takes = |value: Option<&PyValue>| matches!(value, Some(PyValue::Function(_)));
         let registers = takes(arguments.positional.first()) || takes(arguments.get("fn", None));
         is_tool_decorator(callee) && !registers && self.is_server_decorator(callee)
     }
 
-    /// Whether such a decorator belongs to a server of MCP.
+    /// Whether such a decorator belongs to an MCP server.
     pub fn is_server_decorator(&mut self, decorator: &PyValue) -> bool {
         match decorator {
             PyValue::Member(server, _) => self.is_mcp_server(server),
@@ -71,7 +71,7 @@ impl PyAnalyzer<'_> {
                 let (_, others) = self.lineage(&instance.class);
                 others.iter().any(|base| is_mcp_path(base))
             }
-            // A parameter with a type of another package, or a member of something.
+            // A parameter with an external type, or an attribute of something.
             PyValue::Member(owner, name) => match &**owner {
                 PyValue::External(path) => is_mcp_path(path),
                 PyValue::ExternalObject(made) => is_mcp_path(&made.path),
@@ -83,7 +83,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// `main.record_mount(other, prefix=…)`: the other's tools get a prefix.
+    /// Records `main.mount(other, prefix=…)`, which adds a prefix to the other server's tools.
     pub fn record_mount(&mut self, arguments: &PyArguments) {
         let all = arguments.positional.iter().chain(arguments.keywords.iter().map(|(_, value)| value));
         let server = all.clone().find_map(server_id);
@@ -95,7 +95,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// A tool's name as the main server shows it.
+    /// Returns a tool's name as the main server lists it.
     pub fn mounted_name(&self, name: &str, server: Option<usize>) -> String {
         match server.and_then(|server| self.mount_prefixes.get(&server)) {
             Some(prefix) if !prefix.is_empty() => format!("{}_{name}", prefix.trim_matches('/')),
@@ -104,7 +104,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// Whether a thing that is not known may be a server: an agent is none.
+/// Whether an unknown object may be a server. Agents are not.
 fn can_be_server(name: &Rc<str>) -> bool {
     let name = name.to_lowercase();
     !(name.contains("agent") || name.contains("llm") || name.contains("crew") || name == "self" || name == "cls")

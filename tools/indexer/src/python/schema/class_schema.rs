@@ -1,4 +1,4 @@
-//! Classes of the package as schemas.
+//! Schemas of classes of the package.
 
 use std::rc::Rc;
 
@@ -11,11 +11,11 @@ use crate::python::scope::PyScopeId;
 use crate::python::syntax::{PyCall, PyExpr};
 use crate::python::value::{PyClassValue, PyValue};
 
-/// How deep objects in objects are told.
+/// Maximum nesting of objects.
 const MAX_OBJECT_DEPTH: usize = 4;
 
 impl PyAnalyzer<'_> {
-    /// An enumeration, or the fields of a model.
+    /// Returns the schema of an enumeration or of a model's fields.
     pub fn class_schema(&mut self, class: &PyClassValue, depth: usize) -> Json {
         if self.is_enum(class) {
             let members: Vec<Json> = self.enum_values(class).iter().filter_map(PyValue::to_json).collect();
@@ -60,7 +60,7 @@ impl PyAnalyzer<'_> {
         arguments.get("alias", None).and_then(PyValue::as_str).map(|alias| alias.to_string())
     }
 
-    /// The schema of a parameter or a field, and whether it must be given.
+    /// Returns the schema of a parameter or a field, and whether it is required.
     pub fn property_schema(
         &mut self,
         annotation: Option<&Rc<PyExpr>>,
@@ -98,7 +98,7 @@ impl PyAnalyzer<'_> {
         (Json::Object(schema), is_required)
     }
 
-    /// What `Field(…)` says.
+    /// Applies the arguments of `Field(…)`.
     pub fn apply_field_call(&mut self, call: &Rc<PyCall>, scope: PyScopeId, schema: &mut Map<String, Json>) {
         let arguments = self.evaluate_arguments(call, scope);
         let words = [
@@ -123,7 +123,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// A call of `Field`, however it is imported.
+/// Returns the call if it is `Field(…)`, under any imported name.
 pub fn find_field_call(expr: &PyExpr) -> Option<Rc<PyCall>> {
     let PyExpr::Call(call) = expr else { return None };
     match &*call.callee {

@@ -1,4 +1,4 @@
-//! Types as schemas.
+//! Schemas of type annotations.
 
 use std::rc::Rc;
 
@@ -11,11 +11,11 @@ use crate::python::scope::{PyBinding, PyScopeId};
 use crate::python::syntax::{PyExpr, PyStmt};
 use crate::python::value::PyValue;
 
-/// How deep a type may nest.
+/// Maximum nesting of types.
 const MAX_TYPE_DEPTH: usize = 12;
 
 impl PyAnalyzer<'_> {
-    /// The schema of a type; empty if it says nothing.
+    /// Returns the schema of a type, empty if it is unknown.
     pub fn type_schema(&mut self, kind: &Rc<PyExpr>, scope: PyScopeId, depth: usize) -> Map<String, Json> {
         if depth >= MAX_TYPE_DEPTH || !self.take_step() {
             return Map::new();
@@ -46,7 +46,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// A name for a type: `AdamState = Annotated[str, …]`.
+    /// Resolves a type alias: `State = Annotated[str, …]`.
     fn find_type_alias(&self, name: &Rc<str>, scope: PyScopeId) -> Option<(Rc<PyExpr>, PyScopeId)> {
         let mut at = Some(scope);
         while let Some(id) = at {
@@ -82,7 +82,7 @@ impl PyAnalyzer<'_> {
         depth: usize,
     ) -> Map<String, Json> {
         let (PyExpr::Name(name) | PyExpr::Attribute(_, name)) = &**head else { return Map::new() };
-        // A tuple in the brackets is all of its elements.
+        // A tuple in the brackets stands for its elements.
         let flat: Vec<Rc<PyExpr>> = match arguments {
             [one] => {
                 if let PyExpr::List(items) = &**one {
@@ -143,7 +143,7 @@ fn schema_of_type(kind: &str) -> Map<String, Json> {
     Map::from_iter([("type".to_owned(), Json::from(kind))])
 }
 
-/// Several types; one that may be anything makes the whole anything.
+/// Returns the union of several types. It is unrestricted if one of them is.
 fn any_of_schema(kinds: Vec<Map<String, Json>>) -> Map<String, Json> {
     if kinds.iter().any(Map::is_empty) {
         return Map::new();

@@ -1,4 +1,4 @@
-//! What is known of a package in part is not told as the whole.
+//! Packages that are read only in part are not reported as complete.
 
 use gatelodge_catalogue::{ExtractedTool, PackageFacts, PackageRegistry, PackageRelease, RiskLevel, derive_facts};
 use gatelodge_indexer::ToolExtraction;
@@ -19,19 +19,19 @@ fn found(text: &str) -> ToolExtraction {
 }
 
 #[test]
-fn a_tool_whose_name_cannot_be_kept_is_found_and_counted() {
+fn tool_with_an_invalid_name_is_found_and_counted() {
     let long = "run_".repeat(100);
     let read = found(&format!("@mcp.tool(name='{long}')\ndef f(): pass\n@mcp.tool()\ndef get_book(): pass\n"));
     assert_eq!(read.tools.len(), 2);
     assert_eq!(facts_of(read).tools.len(), 1);
-    // One with a space is kept and judged, and an empty one is none.
+    // A name with a space is kept, an empty one is not.
     let text = "@mcp.tool(name='run ')\ndef f(): pass\n@mcp.tool(name='')\ndef get_book(): pass\n";
     let kept = facts_of(found(text)).tools;
     assert_eq!(kept.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["get_book", "run "]);
 }
 
 #[test]
-fn the_definition_that_can_do_most_harm_counts_and_not_the_one_that_says_most() {
+fn most_harmful_definition_counts_and_not_the_most_detailed_one() {
     let mild = "def get_it(title: str, shelf: str, page: int):\n    'Looks up a book by its title.'\n";
     let harm = "def get_it(command: str):\n    'Runs any shell command and deletes all files.'\n";
     for (first, second) in [(mild, harm), (harm, mild)] {
@@ -54,7 +54,7 @@ fn the_definition_that_can_do_most_harm_counts_and_not_the_one_that_says_most() 
 }
 
 #[test]
-fn a_python_package_with_more_than_is_looked_at_is_told_as_read_in_part() {
+fn python_package_over_a_limit_is_reported_as_incomplete() {
     let (tool, large) = ("@mcp.tool()\ndef get_book(): pass\n", format!("{HEAD}#{}\n", "#".repeat(2_000_000)));
     let texts: Vec<String> = (0..6).map(|at| format!("{large}@mcp.tool()\ndef get_{at}(): pass\n")).collect();
     let names: Vec<String> = (0..6).map(|at| format!("books/{at}.py")).collect();
@@ -76,7 +76,7 @@ fn a_python_package_with_more_than_is_looked_at_is_told_as_read_in_part() {
 }
 
 #[test]
-fn what_a_package_imports_counts_in_whichever_folder_it_is() {
+fn imported_files_count_in_any_folder() {
     let tool = |name: &str| format!("from books.app import mcp\n@mcp.tool()\ndef {name}(): pass\n");
     let (docs, build, deep, spare, other) = (tool("docs"), tool("build"), tool("deep"), tool("spare"), tool("other"));
     let app = format!(
@@ -97,7 +97,7 @@ fn what_a_package_imports_counts_in_whichever_folder_it_is() {
 }
 
 #[test]
-fn what_a_package_loads_by_its_name_counts_in_whichever_folder_it_is() {
+fn files_imported_by_name_count_in_any_folder() {
     let of = |load: &str| {
         let tool = |name: &str| format!("from books.app import mcp\n@mcp.tool()\ndef {name}(): pass\n");
         let (one, other, spare, shown) = (tool("one"), tool("other"), tool("spare"), tool("shown"));
@@ -120,7 +120,7 @@ fn what_a_package_loads_by_its_name_counts_in_whichever_folder_it_is() {
     ] {
         assert_eq!(of(load), ["one", "own"], "{load}");
     }
-    // Of a folder any may be meant.
+    // Any module of a folder may be imported.
     for load in [
         "importlib.import_module(f'books.templates.{name}')",
         "importlib.import_module('books.templates.' + name)",
@@ -137,37 +137,37 @@ fn what_a_package_loads_by_its_name_counts_in_whichever_folder_it_is() {
 }
 
 #[test]
-fn long_rows_of_comments_take_no_longer_than_others() {
+fn long_runs_of_comments_are_not_slow() {
     let started = std::time::Instant::now();
-    for row in ["# told\n", "    # told\n", "#\n\n"] {
+    for row in ["# note\n", "    # note\n", "#\n\n"] {
         let remarks = row.repeat(140_000);
         let text = format!("@mcp.tool()\ndef one(): pass\n{remarks}@mcp.tool()\ndef other():\n{remarks}    pass\n");
         let names: Vec<_> = found(&text).tools.into_iter().map(|tool| tool.name).collect();
         assert_eq!(names, ["one", "other"], "{row:?}");
     }
     assert!(started.elapsed() < std::time::Duration::from_secs(30), "took {:?}", started.elapsed());
-    // What only looks like comments is a text.
-    let rows = "# told\n".repeat(150);
+    // Lines that only look like comments are part of a string.
+    let rows = "# note\n".repeat(150);
     for quotes in ["'''", "\"\"\""] {
         let text = format!("x = 'a\\'b' # '''\n@mcp.tool()\ndef one():\n    {quotes}Told.\n{rows}{quotes}\n{rows}");
-        let told = found(&text).tools.remove(0).description.unwrap_or_default();
-        assert_eq!(told.matches("# told").count(), 150, "{quotes}");
+        let text = found(&text).tools.remove(0).description.unwrap_or_default();
+        assert_eq!(text.matches("# note").count(), 150, "{quotes}");
     }
 }
 
 #[test]
-fn names_that_rest_on_one_another_many_times_are_looked_at_once() {
+fn names_with_many_references_are_evaluated_once() {
     let mut text = String::from(
         "@app.list_tools()\nasync def list_tools():\n    return [Tool(name='get_book', inputSchema={})]\n",
     );
     text.push_str("@app.call_tool()\nasync def call_tool(name, arguments):\n");
     for at in 0..60 {
         text.push_str(&format!(
-            "    if name == 'tool{at}':\n        found = api.get{at}(arguments.get('a'), last=told)\n"
+            "    if name == 'tool{at}':\n        found = api.get{at}(arguments.get('a'), last=text)\n"
         ));
-        text.push_str("        told = found.data.to_dict(found)\n");
+        text.push_str("        text = found.data.to_dict(found)\n");
         for _ in 0..20 {
-            text.push_str("        told.get(found.get('b'))\n");
+            text.push_str("        text.get(found.get('b'))\n");
         }
     }
     let read = found(&text);
@@ -175,9 +175,9 @@ fn names_that_rest_on_one_another_many_times_are_looked_at_once() {
 }
 
 #[test]
-fn of_definitions_that_say_as_much_every_run_takes_the_same() {
-    let own = |file: &str, told: &str| {
-        (format!("books/{file}.py"), format!("{HEAD}@mcp.tool()\ndef get_it(a):\n    '{told}'\n"))
+fn choice_among_equally_detailed_definitions_is_deterministic() {
+    let own = |file: &str, text: &str| {
+        (format!("books/{file}.py"), format!("{HEAD}@mcp.tool()\ndef get_it(a):\n    '{text}'\n"))
     };
     for (first, second) in [("Looks up a book.", "Looks up a page."), ("Looks up a page.", "Looks up a book.")] {
         let files = [own("a", first), own("b", second)];
@@ -189,7 +189,7 @@ fn of_definitions_that_say_as_much_every_run_takes_the_same() {
 }
 
 #[test]
-fn many_files_of_one_name_and_many_imports_of_it_are_told_as_read_in_part() {
+fn too_many_files_and_imports_of_one_name_are_reported_as_incomplete() {
     let server = "from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('x')\n@mcp.tool()\ndef get_book(): pass\n";
     let paths: Vec<String> = (0..5_000).map(|at| format!("d{at}/shelf.py")).collect();
     let mut files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "")).collect();

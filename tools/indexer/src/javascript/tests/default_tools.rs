@@ -1,4 +1,4 @@
-//! Which tools are there if nobody changes a setting.
+//! Tools that are registered with default settings.
 
 use super::{SDK, read, read_one};
 use gatelodge_catalogue::ExtractedTool;
@@ -12,7 +12,7 @@ fn split(tools: &[ExtractedTool]) -> (Vec<&str>, Vec<&str>) {
 }
 
 #[test]
-fn a_tool_behind_a_switch_that_is_off_is_optional() {
+fn tool_under_a_switch_that_is_off_is_optional() {
     let tools = read_one(
         "const writes = process.env.ALLOW_WRITES === 'true';
          const { EXTRA = 'no' } = process.env;
@@ -30,13 +30,13 @@ fn a_tool_behind_a_switch_that_is_off_is_optional() {
 }
 
 #[test]
-fn what_a_user_has_to_give_is_given() {
+fn settings_that_users_must_supply_count_as_set() {
     let tools = read_one("if (process.env.BOOKS_API_KEY) server.tool('get_book', {}, f);");
     assert_eq!(split(&tools), (vec!["get_book"], vec![]));
 }
 
 #[test]
-fn a_switch_is_followed_to_the_function_that_registers() {
+fn switch_is_followed_into_the_registering_function() {
     let tools = read_one(
         "function config(env = process.env) { return { writes: env.WRITES === '1' }; }
          function writers(server) { server.tool('add_book', {}, f); }
@@ -53,7 +53,7 @@ fn a_switch_is_followed_to_the_function_that_registers() {
 }
 
 #[test]
-fn a_switch_that_is_set_elsewhere_is_not_known() {
+fn switch_that_is_set_elsewhere_is_unknown() {
     let tools = read_one(
         "let writes = false;
          for (const arg of read()) { if (arg) writes = true; }
@@ -65,7 +65,7 @@ fn a_switch_that_is_set_elsewhere_is_not_known() {
 }
 
 #[test]
-fn a_filter_that_leaves_a_tool_out_is_heeded() {
+fn tool_that_a_filter_removes_is_optional() {
     let tools = read_one(
         "const mode = process.env.MODE || 'basic';
          const basic = ['get_book'];
@@ -86,7 +86,7 @@ fn a_filter_that_leaves_a_tool_out_is_heeded() {
 }
 
 #[test]
-fn another_program_of_the_package_is_not_its_main_one() {
+fn tools_of_a_secondary_program_are_optional() {
     let manifest = r#"{"name": "books-mcp", "bin": {"books-admin": "dist/admin.js", "books-mcp": "./dist/main.js"}}"#;
     let main = format!("{SDK}import './shelf.js';");
     let shelf = "server.tool('get_book', {}, f);";
@@ -115,7 +115,7 @@ fn files_that_are_found_at_run_time_count() {
 }
 
 #[test]
-fn of_several_programs_the_one_of_the_packages_name_is_the_main_one_even_if_it_cannot_be_read() {
+fn program_with_the_package_name_is_the_main_one_even_if_unreadable() {
     let tool = |name: &str| format!("{SDK}server.tool('{name}', {{}}, f);");
     let (own, admin) = (tool("get_book"), tool("burn_book"));
     let named = |program: &str| {
@@ -126,6 +126,6 @@ fn of_several_programs_the_one_of_the_packages_name_is_the_main_one_even_if_it_c
     let (found, missing) = (named("main.js"), named("run.sh"));
     let files = |manifest| [("package.json", manifest), ("main.js", own.as_str()), ("admin.js", admin.as_str())];
     assert_eq!(split(&read(&files(&found))), (vec!["get_book"], vec!["burn_book"]));
-    // Then nobody knows what it has, and the other one does not take its place.
+    // Then its tools are unknown, and the other program does not replace it.
     assert_eq!(split(&read(&files(&missing))), (vec!["burn_book", "get_book"], vec![]));
 }

@@ -1,16 +1,16 @@
-//! What looks like a tool and is none.
+//! Code that looks like a tool and is not.
 
 use crate::support::{names, names_of};
 
 #[test]
-fn the_function_under_a_named_decorator_is_not_a_second_tool() {
+fn function_with_a_named_decorator_is_not_a_second_tool() {
     let text = "from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('pharo')\n@mcp.tool('eval')\ndef eval_code(code: str):\n    \
                 'Evaluates.'\n\ndef eval_code_helper(): pass\n";
     assert_eq!(names(text), ["eval"]);
 }
 
 #[test]
-fn a_function_that_gets_another_name_is_not_known_by_its_own() {
+fn renamed_function_is_not_listed_under_its_original_name() {
     let text = "from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('x')\nfor name in load():\n    def run(): pass\n    \
                 run.__name__ = name\n    mcp.add_tool(run)\n    mcp.add_tool(run, name='one')\n    def walk(): pass\n    \
                 walk.__name__ = 'two'\n    mcp.add_tool(walk)\n";
@@ -21,7 +21,7 @@ fn a_function_that_gets_another_name_is_not_known_by_its_own() {
 }
 
 #[test]
-fn tools_of_other_frameworks_are_none() {
+fn tools_of_other_frameworks_do_not_count() {
     for text in [
         "from langchain.tools import tool, Tool\n@tool\ndef one(): pass\nTool(name='two', func=one, description='')\n",
         "from crewai.tools import tool\n@tool('one')\ndef one(): pass\n",
@@ -36,7 +36,7 @@ fn tools_of_other_frameworks_are_none() {
 }
 
 #[test]
-fn beside_a_server_an_agent_is_still_no_server() {
+fn agent_is_not_a_server_even_if_there_is_a_server() {
     let text = "from mcp.server.fastmcp import FastMCP\nfrom pydantic_ai import Agent\nfrom langchain_core.tools import tool\n\
                 mcp = FastMCP('x')\nagent = Agent('y')\ndef more(agent, my_agent: Agent):\n    @my_agent.tool\n    def zero(): pass\n\
                 @agent.tool\ndef one(ctx): pass\n@tool\ndef two(): pass\n@mcp.tool()\ndef three(): pass\n";
@@ -44,7 +44,7 @@ fn beside_a_server_an_agent_is_still_no_server() {
 }
 
 #[test]
-fn clients_and_wrappers_are_no_tools() {
+fn clients_and_wrappers_are_not_tools() {
     let text = "from mcp import ClientSession\nfrom mcp.types import Tool\nfrom functools import wraps\n\
                 def convert(t): return Tool(name=t.name, inputSchema=t.inputSchema)\n\
                 def deco(mcp):\n    def outer(fn):\n        @mcp.tool()\n        @wraps(fn)\n        def wrapper(*a): pass\n        return wrapper\n    return outer\n\
@@ -53,13 +53,13 @@ fn clients_and_wrappers_are_no_tools() {
 }
 
 #[test]
-fn disabled_tools_are_none() {
+fn disabled_tools_do_not_count() {
     let text = "from fastmcp import FastMCP\nmcp = FastMCP('x')\n@mcp.tool(enabled=False)\ndef one(): pass\n";
     assert!(names(text).is_empty());
 }
 
 #[test]
-fn tests_examples_and_templates_do_not_count_beside_the_package() {
+fn tests_examples_and_templates_do_not_count() {
     let server = "from fastmcp import FastMCP\nmcp = FastMCP('x')\n@mcp.tool\ndef NAME(): pass\n";
     let named = |name: &str| server.replace("NAME", name);
     let (own, test, example) = (named("own"), named("test"), named("example"));
@@ -73,7 +73,7 @@ fn tests_examples_and_templates_do_not_count_beside_the_package() {
         ("pkg/{{name}}/one.py", scaffold.as_str()),
     ];
     assert_eq!(names_of(&files), ["own"]);
-    // A package of examples is one of examples; tests are nobody's tools.
+    // A package with only examples offers them; tests are never tools.
     let rest: Vec<_> = files.iter().skip(1).copied().filter(|(path, _)| !path.contains("templates")).collect();
     assert_eq!(names_of(&rest), ["example"]);
 }

@@ -1,4 +1,4 @@
-//! Which tools are there if nobody changes a setting.
+//! Tools that are registered with default settings.
 
 use crate::support::{is, split};
 
@@ -9,7 +9,7 @@ fn split_one(text: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn a_tool_behind_a_switch_that_is_off_is_optional() {
+fn tool_under_a_switch_that_is_off_is_optional() {
     let found = split_one(
         "
 WRITES = os.environ.get('ALLOW_WRITES', 'false').lower() == 'true'
@@ -36,7 +36,7 @@ if unknown():
 }
 
 #[test]
-fn what_a_user_has_to_give_is_given() {
+fn settings_that_users_must_supply_count_as_set() {
     let found = split_one("if os.environ.get('BOOKS_API_KEY'):\n    @mcp.tool()\n    def get_book(): pass\n");
     is(found, &["get_book"], &[]);
 }
@@ -70,7 +70,7 @@ register(mcp, settings)
 }
 
 #[test]
-fn flags_of_the_command_line_are_left_out() {
+fn command_line_flags_have_their_defaults() {
     let found = split_one(
         "
 import argparse
@@ -92,7 +92,7 @@ def main():
 }
 
 #[test]
-fn a_function_that_is_called_only_under_a_switch_is_off() {
+fn function_called_only_under_a_switch_is_disabled() {
     let text = "
 def register_writes(mcp):
     @mcp.tool()
@@ -106,13 +106,13 @@ def make(mcp):
         register_writes(mcp)
 ";
     is(split_one(text), &["get_book"], &["add_book"]);
-    // Somebody else hands it on: then nobody knows.
+    // It is also passed on as a value: then it may be called from anywhere.
     let handed_on = format!("{text}hooks.append(register_writes)\n");
     is(split_one(&handed_on), &["add_book", "get_book"], &[]);
 }
 
 #[test]
-fn a_file_that_is_imported_only_under_a_switch_is_off() {
+fn file_imported_only_under_a_switch_is_disabled() {
     let server =
         format!("{HEAD}if os.environ.get('ADMIN') == '1':\n    from . import admin\nfrom . import shelf\n# tools\n");
     let admin = "from .server import mcp\n@mcp.tool()\ndef burn_book(): pass\n";
@@ -124,7 +124,7 @@ fn a_file_that_is_imported_only_under_a_switch_is_off() {
 }
 
 #[test]
-fn what_changes_later_is_not_known() {
+fn reassigned_settings_are_unknown() {
     let found = split_one(
         "
 writes = False
@@ -146,7 +146,7 @@ def register(mcp):
 }
 
 #[test]
-fn a_loop_may_pass_over_tools() {
+fn loop_may_skip_tools() {
     let found = split_one(
         "
 MODE = os.environ.get('MODE', 'basic')
@@ -163,7 +163,7 @@ for function in [get_book, burn_book]:
 }
 
 #[test]
-fn servers_of_the_packages_own_kind_are_mounted_with_prefixes() {
+fn custom_server_classes_are_mounted_with_prefixes() {
     let kind = "from fastmcp import FastMCP\nclass Books(FastMCP):\n    def tool(self, *args, **kwargs):\n        return super().tool(*args, **kwargs)\n";
     let shelf = "from .kind import Books\nshelf = Books('shelf')\n@shelf.tool(tags={'x'})\ndef get_book(): pass\n";
     let main = "from .kind import Books\nfrom .shelf import shelf\nmain = Books('main')\nmain.mount(shelf, namespace='shelf')\n# tools\n";
@@ -172,7 +172,7 @@ fn servers_of_the_packages_own_kind_are_mounted_with_prefixes() {
 }
 
 #[test]
-fn a_server_without_any_tool_is_none() {
+fn tools_are_not_optional_if_all_of_them_would_be() {
     let found = split_one("if os.environ.get('MODE') == 'serve':\n    @mcp.tool()\n    def get_book(): pass\n");
     is(found, &["get_book"], &[]);
 }

@@ -2,13 +2,13 @@ use gatelodge_catalogue::{PackageRegistry, RiskLevel, RiskSignalKind};
 
 use super::*;
 
-/// The call keeps the file in use: what nobody runs or imports is left out for that reason alone.
+/// Asserts that the text defines no tools. The call keeps the file in use, so that it is not left out as unused.
 fn none(text: &str) {
     assert_eq!(names(&read_one(&format!("start();{text}"))), Vec::<&str>::new(), "in {text}");
 }
 
 #[test]
-fn prompts_and_resources_are_no_tools() {
+fn prompts_and_resources_are_not_tools() {
     none(
         r#"server.prompt("review", { code: z.string() }, f); server.registerPrompt("p", { description: "P" }, f);
         server.registerResource("r", "file://r", { description: "R" }, f); server.resource("s", "x://s", f);
@@ -17,7 +17,7 @@ fn prompts_and_resources_are_no_tools() {
 }
 
 #[test]
-fn named_objects_without_a_schema_are_no_tools() {
+fn named_objects_without_a_schema_are_not_tools() {
     none(
         r#"new McpServer({ name: "kitchen", version: "1.0.0" });
         const commands = [{ name: "init", description: "Sets up" }];
@@ -27,12 +27,12 @@ fn named_objects_without_a_schema_are_no_tools() {
 }
 
 #[test]
-fn calls_of_tools_are_no_tools() {
+fn calls_of_tools_are_not_tools() {
     none(r#"client.callTool({ name: "remote", arguments: { a: 1 } });"#);
 }
 
 #[test]
-fn definitions_for_models_are_no_tools() {
+fn tool_definitions_of_model_apis_are_not_tools() {
     none(
         r#"const forModel = [{ type: "function", function: { name: "ask", description: "Asks", parameters: { type: "object" }, inputSchema: {} } }];
         const other = [{ name: "ask", description: "Asks", input_schema: { type: "object" } }];"#,
@@ -40,7 +40,7 @@ fn definitions_for_models_are_no_tools() {
 }
 
 #[test]
-fn examples_within_schemas_are_no_tools() {
+fn examples_within_schemas_are_not_tools() {
     none(
         r#"const schema = { type: "object", examples: [{ name: "shown", description: "D", inputSchema: { type: "object" } }] };"#,
     );
@@ -52,10 +52,9 @@ fn package_without_mcp_has_no_tools() {
     assert_eq!(names(&read(&[("index.js", text)])), Vec::<&str>::new());
 }
 
-/// The library's own code, in a bundle: methods with these names, and a handler that lists what
-/// was registered.
+/// Code of the SDK in a bundle: methods with these names, and a handler that lists registered tools.
 #[test]
-fn code_of_the_library_defines_no_tools() {
+fn sdk_code_defines_no_tools() {
     none(
         r#"class Server2 { constructor() { this._registeredTools = {}; }
             handlers() { this.server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: Object.entries(this._registeredTools)
@@ -69,7 +68,7 @@ fn code_of_the_library_defines_no_tools() {
 }
 
 #[test]
-fn tests_and_examples_are_not_read_unless_the_package_begins_there_or_asks_for_them() {
+fn tests_and_examples_are_read_only_if_they_are_entry_points_or_imported() {
     let tool = |name: &str| format!(r#"{SDK} server.tool("{name}", "Told", f);"#);
     let (own, shown, tested) = (tool("own"), tool("shown"), tool("tested"));
     let all = [
@@ -92,14 +91,14 @@ fn tests_and_examples_are_not_read_unless_the_package_begins_there_or_asks_for_t
 }
 
 #[test]
-fn what_nothing_that_the_package_begins_with_imports_is_left_out() {
+fn tools_that_no_entry_point_imports_are_left_out() {
     let tool = |name: &str| format!(r#"{SDK} server.tool("{name}", "Told", f);"#);
     let (own, old) = (tool("own"), tool("old"));
-    // The program has no tool; the library has, and a file that was left behind.
+    // The program has no tools; the library and an unused file have some.
     let package = r#"{"name": "x", "bin": "cli.js", "exports": {".": {"import": "./lib.js"}, "./package.json": "./package.json"}}"#;
     let files = [("package.json", package), ("cli.js", "help();"), ("lib.js", &own), ("old.js", &old)];
     assert_eq!(names(&read(&files)), ["own"]);
-    // A program that starts another file names it.
+    // A program that starts another file mentions it.
     let starts = "spawn('node', [join(here, 'server.js')]);";
     let files = [
         ("package.json", r#"{"name": "x", "bin": "cli.js"}"#),
@@ -111,7 +110,7 @@ fn what_nothing_that_the_package_begins_with_imports_is_left_out() {
 }
 
 #[test]
-fn what_a_function_registers_that_nobody_calls_is_left_out() {
+fn registrations_in_an_unused_function_are_left_out() {
     let text = r#"function registerBooks(server) { server.tool("books", "Told", f); }
         function registerOldThings(server) { server.tool("old", "Told", f); within(server); }
         function within(server) { server.tool("older", "Told", f); }
@@ -119,20 +118,20 @@ fn what_a_function_registers_that_nobody_calls_is_left_out() {
         registerBooks(server); const all = { registerLater };
         export { registerOldThings };"#;
     assert_eq!(names(&read_one(text)), ["books", "later"]);
-    // Others know it by another name, or take all that a file has.
+    // It is imported under another name, or with all exports of its file.
     let by_default = r#"export default function registerBooks(server) { server.tool("books", "Told", f); }"#;
     let index = format!("{SDK} import add from './books.js'; add(server);");
     assert_eq!(names(&read(&[("index.js", &index), ("books.js", by_default)])), ["books"]);
     let index = format!("{SDK} import * as all from './books.js'; for (const add of Object.values(all)) add(server);");
     let plain = by_default.replace("default ", "");
     assert_eq!(names(&read(&[("index.js", &index), ("books.js", &plain)])), ["books"]);
-    // What a library offers is for others to call.
+    // Exports of a library are for other packages to call.
     let offers = format!(r#"{SDK} export function registerBooks(server) {{ server.tool("books", "Told", f); }}"#);
     assert_eq!(names(&read(&[("package.json", r#"{"main": "index.js"}"#), ("index.js", &offers)])), ["books"]);
 }
 
 #[test]
-fn definitions_in_a_file_nobody_imports_are_left_out() {
+fn definitions_in_a_file_without_importers_are_left_out() {
     let index = format!(
         r#"{SDK} import {{ used }} from "./used.js"; server.setRequestHandler(ListToolsRequestSchema, () => ({{ tools: [used] }}));"#
     );
@@ -142,7 +141,7 @@ fn definitions_in_a_file_nobody_imports_are_left_out() {
 }
 
 #[test]
-fn names_that_no_tool_can_have_are_left_out() {
+fn invalid_tool_names_are_left_out() {
     none(
         r#"server.tool("", f, f); server.tool("---", f, f); server.tool(unknown, "Told", f);
         server.tool(`${process.env.A}_x`, "Told", f);"#,
@@ -150,7 +149,7 @@ fn names_that_no_tool_can_have_are_left_out() {
 }
 
 #[test]
-fn a_registered_name_of_other_letters_is_kept_and_judged_and_one_that_is_only_defined_is_none() {
+fn unusual_name_counts_if_registered_but_not_if_only_defined() {
     let tools = read_one(
         r#"server.tool("has space", "Told", f); server.tool("plain", "Told", f);
         server.tool("read\u200b_file", "Told", f); server.tool("dеlete_all", "Told", f);
@@ -172,7 +171,7 @@ fn a_registered_name_of_other_letters_is_kept_and_judged_and_one_that_is_only_de
 }
 
 #[test]
-fn a_function_that_is_exported_under_another_name_is_called_by_it() {
+fn function_exported_under_another_name_is_called_by_that_name() {
     let books = r#"function registerBooks(server) { server.tool("books", "Told", f); }
         export { registerBooks as add };"#;
     let index = format!("{SDK} import {{ add }} from './books.js'; add(server);");
@@ -180,24 +179,24 @@ fn a_function_that_is_exported_under_another_name_is_called_by_it() {
 }
 
 #[test]
-fn what_a_program_calls_that_cannot_be_read_is_not_left_out() {
+fn nothing_is_left_out_if_a_program_cannot_be_read() {
     let server = format!(r#"{SDK} export function registerBooks(server) {{ server.tool("books", "Told", f); }}"#);
     let package = r#"{"name": "x", "bin": "./bin/start"}"#;
     assert_eq!(names(&read(&[("package.json", package), ("lib/server.js", &server)])), ["books"]);
 }
 
 #[test]
-fn without_main_a_package_begins_with_its_index() {
+fn index_file_is_the_entry_point_without_main() {
     let tool = |name: &str| format!(r#"{SDK} server.tool("{name}", "Told", f);"#);
     let (own, old) = (tool("own"), tool("old"));
     let files = |package| [("package.json", package), ("index.js", own.as_str()), ("old.js", &old)];
     assert_eq!(names(&read(&files(r#"{"name": "x"}"#))), ["own"]);
-    // Exports are said in place of it.
+    // `exports` replaces `main`.
     assert_eq!(names(&read(&files(r#"{"name": "x", "exports": "./old.js"}"#))), ["old"]);
 }
 
 #[test]
-fn files_of_the_same_text_in_two_folders_are_both_followed() {
+fn identical_files_in_two_folders_are_both_followed() {
     let index =
         format!("{SDK} import {{ add }} from './a/index.js'; import {{ more }} from './b/index.js'; add(s); more(s);");
     let barrel = "export * from \"./tool.js\";";
@@ -213,19 +212,19 @@ fn files_of_the_same_text_in_two_folders_are_both_followed() {
 }
 
 #[test]
-fn what_a_package_imports_from_a_folder_of_tests_counts() {
+fn imports_from_a_test_folder_count() {
     let index = format!("{SDK} import {{ add }} from './spec/tools.js'; add(server);");
     let tool = r#"export function add(server) { server.tool("books", "Told", f); }"#;
     let other = format!(r#"{SDK} server.tool("other", "Told", f);"#);
     let files = [("src/index.js", index.as_str()), ("src/spec/tools.js", tool), ("src/spec/other.js", &other)];
     assert_eq!(names(&read(&files)), ["books"]);
-    // What only its tests speak does not make it a server.
+    // A package of which only the tests use MCP is not a server.
     let client = r#"call({ name: "x", description: "Told", inputSchema: { type: "object" } });"#;
     assert_eq!(names(&read(&[("index.js", client), ("test/other.js", &other)])), Vec::<&str>::new());
 }
 
 #[test]
-fn of_two_definitions_the_one_that_can_do_most_harm_counts() {
+fn more_harmful_of_two_definitions_counts() {
     let text = format!(
         r#"{SDK} server.tool("get_it", "Looks up a book.", {{ title: z.string(), shelf: z.string() }}, f);
         server.tool("get_it", "Deletes all files for good.", {{}}, f);"#
