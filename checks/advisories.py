@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Checks Cargo.lock against the RustSec advisory database.
 
-The database comes from outside, so this is no part of the quick or the full set.
-A checkout named by GATELODGE_ADVISORY_DB is used as it is; else the database is cloned to
-.tools/advisory-db, or brought up to date there. Notices that a crate is unmaintained are printed;
+The database changes independently of the project, so this is not part of the quick or the full set.
+The checkout in GATELODGE_ADVISORY_DB is used unchanged; otherwise the database is cloned to
+.tools/advisory-db, or updated there. Notices that a crate is unmaintained are printed;
 everything else fails.
 
     advisories.py               checks this workspace
-    advisories.py --self-test   fails unless versions are read and compared as they should be
+    advisories.py --self-test   tests how versions are parsed and compared
 """
 
 import os
@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DATABASE = "https://github.com/rustsec/advisory-db"
 
-# Advisories that do not touch us: id and why.
+# Advisories that do not affect us: id and reason.
 ACCEPTED: dict[str, str] = {}
 
 # Larger than any part of a version.
@@ -28,18 +28,18 @@ BEYOND = 1 << 64
 
 
 def version_key(text: str, missing: int = 0) -> tuple:
-    """A key that sorts like semantic versions; parts that are not written count as `missing`."""
+    """Return a sort key of a semantic version. Absent parts count as `missing`."""
     written = re.fullmatch(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+.*)?", text)
     if not written:
         raise ValueError(f"cannot read version `{text}`")
     numbers = tuple(missing if part is None else int(part) for part in written.groups()[:3])
-    # A pre-release comes before its release; in it, numbers come before words.
+    # A pre-release sorts before its release; in it, numbers sort before words.
     before = [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in (written[4] or "").split(".") if p]
     return numbers, not before, before
 
 
 def holds(comparator: str, version: str) -> bool:
-    """Whether `version` fulfils one comparator, such as `>= 1.2.3`."""
+    """Return whether `version` satisfies one comparator, such as `>= 1.2.3`."""
     operator, bound = re.fullmatch(r"\s*([<>=^~]*)\s*(\S+)\s*", comparator).groups()
     this = version_key(version)
     low, high = version_key(bound), version_key(bound, BEYOND)
@@ -76,13 +76,13 @@ def database() -> Path:
     command = ["git", "clone", "--quiet", "--depth=1", DATABASE, str(clone)]
     if clone.exists():
         command = ["git", "-C", str(clone), "pull", "--quiet", "--depth=1", "--rebase"]
-    # No question to a terminal, and an end when nobody answers.
+    # Never prompt, and time out if there is no answer.
     quiet = os.environ | {"GIT_TERMINAL_PROMPT": "0"}
     try:
         subprocess.run(command, check=True, env=quiet, timeout=300)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         sys.exit(f"error: cannot get the advisory database: {error}\n"
-                 "help: name a checkout of it by GATELODGE_ADVISORY_DB")
+                 "help: set GATELODGE_ADVISORY_DB to a checkout of it")
     return clone
 
 
@@ -99,7 +99,7 @@ def read_advisories(folder: Path) -> list[dict]:
 
 
 def check(advisories: list[dict], locked: list[dict]) -> tuple[list[str], list[str]]:
-    """Gives what fails and what is only worth a look."""
+    """Return errors and warnings."""
     failures, notices = [], []
     for entry in advisories:
         advisory = entry["advisory"]
@@ -118,7 +118,7 @@ def self_test() -> None:
     ascending = ["0.9.9", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-rc.2",
                  "1.0.0-rc.11", "1.0.0", "1.0.10+build"]
     if sorted(reversed(ascending), key=version_key) != ascending:
-        faults.append("versions are not sorted as they should be")
+        faults.append("versions are not sorted correctly")
     expected = [
         (">= 1.2", "1.2.0", True), ("> 1.2", "1.2.9", False), ("<= 1.2", "1.2.9", True),
         ("< 2.0.0", "2.0.0", False), ("=1.2.3", "1.2.3", True), ("=1.2.3", "1.2.4", False),
@@ -135,7 +135,7 @@ def self_test() -> None:
             faults.append(f"version {version} should have {affected} findings")
     if faults:
         sys.exit("\n".join(faults))
-    print("advisories: versions compared as they should be")
+    print("advisories: versions are compared correctly")
 
 
 def main() -> None:

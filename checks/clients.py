@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Real clients and real servers, with the gateway between them.
+"""Tests real clients and real servers with the gateway between them.
 
     clients.py --gatelodge PROGRAM --node PROGRAM [--rmcp PROGRAM]
 
-Each client lists and calls directly and through the gateway: the lists are equal but for what the policy hides, tool by
-tool and byte by byte, and deterministic calls give what they give directly. Nothing is skipped: what cannot be started
-fails the run.
+Each client lists and calls tools directly and through the gateway. The lists must be equal byte by byte, except for tools
+that the policy hides, and deterministic calls must give equal results. Nothing is skipped: a client or server that cannot
+be started fails the run.
 """
 
 import argparse
@@ -26,12 +26,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent / "clients"
 EVERYTHING = HERE / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
 CLAUDE = HERE / "node_modules/@anthropic-ai/claude-code-linux-x64/claude"
-# The last that speaks the old revisions alone: what npm gives to an old Node.
+# The last version with only the old revisions, which npm installs for an old Node.
 OLD_CLAUDE = HERE / "node_modules/claude-code-2.1.197/claude"
-# Each with its version, and the revision it speaks to a gateway that speaks all.
+# Version, and the revision it negotiates with a gateway that supports all.
 CLAUDES = {"2.1.325": (CLAUDE, "2026-07-28"), "2.1.197": (OLD_CLAUDE, "2025-11-25")}
 
-# Calls whose answer is the same every time, and one that the strict policy refuses.
+# Deterministic calls, and a tool that the strict policy hides.
 CALLS = {
     "notes": [["read_note", {"id": "1"}], ["write_note", {"id": "3", "text": "ünïcode ✓"}], ["count", {"to": 3}],
               ["read_note", {"id": "none"}], ["delete_note", {"id": "1"}]],
@@ -41,7 +41,7 @@ CALLS = {
 }
 MODERN = "2026-07-28"
 HIDDEN = {"notes": "delete_note", "sums": "fail", "everything": "echo"}
-# The same server once more, speaking only HTTP+SSE.
+# The same server with only HTTP+SSE.
 OLD = "old"
 CALLS[OLD], HIDDEN[OLD] = CALLS["everything"], HIDDEN["everything"]
 
@@ -53,7 +53,7 @@ def free_port() -> int:
 
 
 def make_token() -> str:
-    """A token of the gateway's form: 256 bits and their CRC-32, five bits a character."""
+    """Return a token in the gateway's format: 256 bits and their CRC-32, five bits per character."""
     secret = secrets.token_bytes(32)
     raw = secret + zlib.crc32(secret).to_bytes(4, "big")
     plain = base64.b32encode(raw).decode().rstrip("=")
@@ -73,7 +73,7 @@ def wait_for(port: int, process: subprocess.Popen, what: str) -> None:
 
 
 class Raw:
-    """A client of ours that keeps the bytes, by the legacy handshake."""
+    """A stateful client that keeps the raw bytes."""
 
     def __init__(self, url: str, token: str):
         self.host, _, path = url.removeprefix("http://").partition("/")
@@ -101,7 +101,7 @@ class Raw:
         return self.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
     def tools(self) -> dict[str, str]:
-        """The text of each tool, as it came."""
+        """Return the raw text of each tool."""
         text = self.ask("tools/list", {})
         decoder, tools = json.JSONDecoder(), {}
         at = text.index("[", text.index('"tools"')) + 1
@@ -136,7 +136,7 @@ def clients(arguments: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def sse_clients(arguments: argparse.Namespace) -> dict[str, list[str]]:
-    """Those that also speak HTTP+SSE."""
+    """Return the clients that also support HTTP+SSE."""
     every = clients(arguments)
     return {name: [*every[name], "sse"] for name in ("TypeScript SDK, legacy", "TypeScript SDK, auto", "Python SDK", "FastMCP")}
 
@@ -158,7 +158,7 @@ class Findings:
 
 
 def alike(findings: Findings, what: str, direct: dict, through: dict) -> None:
-    """The same, but that a client which may choose takes the newest revision: the gateway speaks it for every server."""
+    """Compare results except for the revision: the gateway offers the newest one for every server."""
     expected = MODERN if "auto" in what else direct.get("version")
     findings.same(f"{what}: the revision", expected, through.get("version"))
     findings.same(what, direct | {"version": expected}, through | {"version": expected})
@@ -174,52 +174,52 @@ def compare(findings: Findings, arguments: argparse.Namespace, direct: dict, gat
             findings.same(f"{server}: {name}, byte by byte", theirs.ask("tools/call", call), ours.ask("tools/call", call))
         strict = Raw(through, tokens[server, "strict"]).tools()
         rest = {name: text for name, text in theirs.tools().items() if name != HIDDEN[server]}
-        findings.same(f"{server}: the list but for what is hidden", rest, strict)
+        findings.same(f"{server}: the list without hidden tools", rest, strict)
         for name, command in clients(arguments).items():
-            told, heard = talk(command, url, "", CALLS[server]), talk(command, through, tokens[server, "all"], CALLS[server])
-            alike(findings, f"{name} at {server}", told, heard)
+            direct_result, gateway_result = talk(command, url, "", CALLS[server]), talk(command, through, tokens[server, "all"], CALLS[server])
+            alike(findings, f"{name} at {server}", direct_result, gateway_result)
             refused = talk(command, through, tokens[server, "strict"], [[HIDDEN[server], {}]])
-            findings.same(f"{name} at {server}: what is hidden", HIDDEN[server] in refused["tools"], False)
+            findings.same(f"{name} at {server}: hidden tools", HIDDEN[server] in refused["tools"], False)
             said = json.dumps(refused["results"])
             findings.same(f"{name} at {server}: calling it", f"Unknown tool: {HIDDEN[server]}" in said, True)
 
 
 def compare_sse(findings: Findings, arguments: argparse.Namespace, direct: dict, gate: str, tokens: dict) -> None:
-    """HTTP+SSE at either side of the gateway, and at both."""
+    """Compare HTTP+SSE on either side of the gateway, and on both."""
     for name, command in sse_clients(arguments).items():
-        told = talk(command, direct[OLD], "", CALLS[OLD])
+        direct_result = talk(command, direct[OLD], "", CALLS[OLD])
         for server in ("everything", OLD):
-            heard = talk(command, f"{gate}/mcp/{server}", tokens[server, "all"], CALLS[server])
-            findings.same(f"{name} by HTTP+SSE at {server}", told, heard)
+            gateway_result = talk(command, f"{gate}/mcp/{server}", tokens[server, "all"], CALLS[server])
+            findings.same(f"{name} by HTTP+SSE at {server}", direct_result, gateway_result)
             refused = talk(command, f"{gate}/mcp/{server}", tokens[server, "strict"], [[HIDDEN[server], {}]])
-            findings.same(f"{name} by HTTP+SSE at {server}: what is hidden", HIDDEN[server] in refused["tools"], False)
+            findings.same(f"{name} by HTTP+SSE at {server}: hidden tools", HIDDEN[server] in refused["tools"], False)
             said = json.dumps(refused["results"])
             findings.same(f"{name} by HTTP+SSE at {server}: calling it", f"Unknown tool: {HIDDEN[server]}" in said, True)
-        heard = talk(clients(arguments)[name], f"{gate}/mcp/{OLD}", tokens[OLD, "all"], CALLS[OLD])
-        alike(findings, f"{name} at a server that speaks only HTTP+SSE", told, heard)
+        gateway_result = talk(clients(arguments)[name], f"{gate}/mcp/{OLD}", tokens[OLD, "all"], CALLS[OLD])
+        alike(findings, f"{name} at a server that speaks only HTTP+SSE", direct_result, gateway_result)
 
 
 def compare_all(findings: Findings, arguments: argparse.Namespace, direct: dict, gate: str, token: str) -> None:
-    """All servers under one URL: each tool under its server's name, and every call gives what it gives there."""
+    """Compare the aggregate endpoint: tools are prefixed by their server, and calls give the same results."""
     calls = [(server, name, args) for server in sorted(direct) for name, args in CALLS[server]]
     for name, command in clients(arguments).items():
-        heard = talk(command, f"{gate}/mcp", token, [[f"{server}__{tool}", args] for server, tool, args in calls])
+        gateway_result = talk(command, f"{gate}/mcp", token, [[f"{server}__{tool}", args] for server, tool, args in calls])
         every = {server: talk(sse_clients(arguments)["Python SDK"] if server == OLD else command, url, "", CALLS[server])
                  for server, url in direct.items()}
         names = [f"{server}__{tool}" for server in sorted(direct) for tool in sorted(every[server]["tools"])]
-        findings.same(f"{name} at all servers: the list", names, heard["tools"])
+        findings.same(f"{name} at all servers: the list", names, gateway_result["tools"])
         if name == "Python SDK" or "TypeScript" in name:
-            own = {server: told for server, told in every.items() if server != OLD}
+            own = {server: direct_result for server, direct_result in every.items() if server != OLD}
             results = [result for server in sorted(own) for result in own[server]["results"]]
-            through = [result for (server, _, _), result in zip(calls, heard["results"]) if server != OLD]
+            through = [result for (server, _, _), result in zip(calls, gateway_result["results"]) if server != OLD]
             findings.same(f"{name} at all servers: the results", results, through)
 
 
 def claude_code(findings: Findings, version: str, gate: str, tokens: dict, home: str) -> None:
-    """Claude Code connects, lists and reports health without anyone being logged in."""
+    """Check that Claude Code connects and lists servers without a login."""
     claude, _ = CLAUDES[version]
     if not claude.exists():
-        sys.exit(f"error: {claude} is missing; npm ci in {HERE} brings it")
+        sys.exit(f"error: {claude} is missing; run `npm ci` in {HERE}")
     environment = {"HOME": home, "PATH": os.environ["PATH"], "CLAUDE_CONFIG_DIR": f"{home}/.claude",
                    "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1"}
     said = run([str(claude), "--version"], env=environment, cwd=home, stdin=subprocess.DEVNULL)
@@ -237,7 +237,7 @@ def claude_code(findings: Findings, version: str, gate: str, tokens: dict, home:
 
 
 def check_log(findings: Findings, program: str, data: Path) -> None:
-    """Each Claude Code was seen by the gateway, under its own version and speaking the revision that is its own."""
+    """Check that the call log has each Claude Code with its version and revision."""
     rows = run([program, "calls", "--data", str(data), "--all", "--last", "100000", "--json"]).splitlines()
     for version, (_, revision) in CLAUDES.items():
         seen = {row.get("revision") for row in map(json.loads, rows) if row.get("client") == f"claude-code {version}"}

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The official conformance suite against a server, directly and through the gateway.
+"""Runs the official conformance suite against a server, directly and through the gateway.
 
     conformance.py --gatelodge PROGRAM --node PROGRAM --rmcp PROGRAM [--fixture rmcp|python]… [--revision REVISION]…
-    conformance.py --self-test   fails unless planted faults are found
+    conformance.py --self-test   tests that deliberate differences are found
 
-Each check of the suite must end in the same way on both roads. A server of ours stands behind the gateway, under a
-policy that allows everything. Directly it passes what `TOTALS` says; a count that is not exactly so fails, so a suite
-that runs less than it should is noticed. What is known to differ stands in `conformance/expected-<revision>.txt`; an
-entry that no longer differs fails. With `--cross` the gateway finds a server of the other era, so that it has to bridge
-them; what differs then stands in `conformance/expected-cross-<revision>.txt`.
+Each check of the suite must have the same outcome both ways. The server behind the gateway is a fixture, with a policy
+that allows everything. The direct counts must be exactly those in `TOTALS`, so that a suite that runs fewer checks is
+noticed. Known differences are in `conformance/expected-<revision>.txt`; an entry that no longer differs fails. With
+`--cross` the server only supports the other protocol generation, so that the gateway has to translate; known differences
+are then in `conformance/expected-cross-<revision>.txt`.
 """
 
 import argparse
@@ -35,7 +35,7 @@ REVISIONS = {
     "2025-11-25": ["--requirements", "2025-11-25"],
     "2026-07-28": ["--requirements", "2026-07-28"],
 }
-# How many checks a fixture passes and fails directly. They differ where one answers as a stream and the other with JSON.
+# Passed and failed checks of a fixture without the gateway. They differ because one replies with streams, the other with JSON.
 TOTALS = {
     ("rmcp", "2025-06-18"): (56, 0),
     ("rmcp", "2025-11-25"): (83, 0),
@@ -45,7 +45,7 @@ TOTALS = {
     ("python", "2026-07-28"): (196, 0),
 }
 
-# The outcome of each check of a scenario. A check may come up several times.
+# Outcomes of each check of a scenario. A check may occur several times.
 Outcomes = dict[tuple[str, str], list[str]]
 
 
@@ -57,13 +57,13 @@ class Run:
     revision: str
     direct: Outcomes
     through: Outcomes
-    # Each check that differs, with both outcomes and what the suite says of it.
+    # Each check that differs, with both outcomes and the message of the suite.
     differences: list[dict] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
 
 def counts(outcomes: Outcomes) -> tuple[int, int]:
-    """How many checks passed and failed."""
+    """Return the number of passed and failed checks."""
     every = [status for statuses in outcomes.values() for status in statuses]
     return every.count("SUCCESS"), every.count("FAILURE")
 
@@ -80,13 +80,13 @@ def suite(arguments: argparse.Namespace, url: str, revision: str, folder: Path) 
 
 
 def read_results(folder: Path) -> tuple[Outcomes, dict]:
-    """How each check ended, and what the suite said of those that did not pass."""
+    """Return the outcome of each check, and the messages of those that did not pass."""
     outcomes, said = collections.defaultdict(list), collections.defaultdict(list)
     for path in sorted(folder.glob("*/checks.json")):
         scenario = re.sub(r"-\d{4}-\d\d-\d\dT[\d-]+Z$", "", path.parent.name).removeprefix("server-")
         for check in json.loads(path.read_text()):
             key = scenario, check["id"]
-            # What is only told, such as each message of a stream, is no outcome.
+            # Informational entries, such as messages of a stream, are not outcomes.
             if check["status"] != "INFO":
                 outcomes[key].append(check["status"])
             if check["status"] != "SUCCESS":
@@ -107,13 +107,13 @@ def compare(direct: tuple[Outcomes, dict], through: tuple[Outcomes, dict]) -> li
 
 
 def expected(revision: str, fixture: str) -> dict[str, str]:
-    """What is known to differ, as `scenario:check-id`, each with its reason."""
+    """Return the known differences as `scenario:check-id`, each with its reason."""
     path = HERE / f"expected-{revision}.txt"
     return read_expected(path.read_text(), fixture)
 
 
 def read_expected(text: str, fixture: str) -> dict[str, str]:
-    """Reads lines of `[fixture] scenario:check-id  # reason`. Without a fixture an entry holds for all."""
+    """Reads lines of `[fixture] scenario:check-id  # reason`. Without a fixture, an entry applies to all."""
     entries = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         if line.startswith("#"):
@@ -127,8 +127,8 @@ def read_expected(text: str, fixture: str) -> dict[str, str]:
     return entries
 
 
-def judge(run: Run, known: dict[str, str], total: tuple[int, int] | None) -> None:
-    """Notes what is wrong with a run."""
+def evaluate(run: Run, known: dict[str, str], total: tuple[int, int] | None) -> None:
+    """Record the errors of a run."""
     if total and counts(run.direct) != total:
         passed, failed = counts(run.direct)
         run.faults.append(f"directly {passed} passed and {failed} failed, not {total[0]} and {total[1]}")
@@ -161,7 +161,7 @@ def configuration(folder: Path, url: str, token: str, ports: tuple[int, int]) ->
 
 
 def start_fixture(stack: contextlib.ExitStack, command: list[str], log: Path) -> int:
-    """Starts a server. It says its port when it listens."""
+    """Start a server, which prints its port when it is ready."""
     errors = stack.enter_context(log.open("w"))
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     stack.callback(process.wait)
@@ -184,10 +184,10 @@ def start_gateway(stack: contextlib.ExitStack, arguments: argparse.Namespace, ur
 
 
 def run_one(arguments: argparse.Namespace, fixture: str, revision: str, folder: Path) -> Run:
-    """Both roads. Each has a fixture of its own: what one run leaves behind is not there for the other."""
+    """Run the suite directly and through the gateway, each time with a new fixture, so that no state is shared."""
     results, bridged = [], 0
-    for road in ("direct", "through"):
-        out = folder / road
+    for route in ("direct", "through"):
+        out = folder / route
         out.mkdir(parents=True)
         with contextlib.ExitStack() as stack:
             if fixture == "url":
@@ -198,12 +198,12 @@ def run_one(arguments: argparse.Namespace, fixture: str, revision: str, folder: 
             record = out / "wire" if arguments.keep else None
             if record:
                 record.mkdir()
-            if road == "through" and arguments.cross:
-                other = "legacy" if revision == "2026-07-28" else "modern"
-                only = relay.Relay(int(url.split(":")[2].split("/")[0]), era=other)
+            if route == "through" and arguments.cross:
+                other = "stateful" if revision == "2026-07-28" else "stateless"
+                only = relay.Relay(int(url.split(":")[2].split("/")[0]), generation=other)
                 stack.callback(only.end)
                 url = f"http://127.0.0.1:{only.port}/mcp"
-            if road == "through":
+            if route == "through":
                 gate, token = start_gateway(stack, arguments, url, out)
                 between = relay.Relay(gate, f"Authorization: Bearer {token}", record)
                 stack.callback(between.end)
@@ -214,13 +214,13 @@ def run_one(arguments: argparse.Namespace, fixture: str, revision: str, folder: 
                 stack.callback(between.end)
                 url = f"http://127.0.0.1:{between.port}/{path}"
             results.append(suite(arguments, url, revision, out))
-            bridged = only.refused if road == "through" and arguments.cross else 0
+            bridged = only.refused if route == "through" and arguments.cross else 0
     run = Run(fixture, revision, results[0][0], results[1][0], compare(*results))
     if arguments.cross and not bridged:
-        run.faults.append("the gateway never spoke the era of the client to the server, so nothing was bridged")
+        run.faults.append("the server got no request of the other generation, so nothing was translated")
     partial = arguments.scenario is not None
     name = f"cross-{revision}" if arguments.cross else revision
-    judge(run, {} if partial else expected(name, fixture), None if partial else TOTALS.get((fixture, revision)))
+    evaluate(run, {} if partial else expected(name, fixture), None if partial else TOTALS.get((fixture, revision)))
     return run
 
 
@@ -233,7 +233,7 @@ def table(runs: list[Run]) -> str:
 
 
 def report(runs: list[Run], as_json: bool) -> NoReturn:
-    """Prints what was found, and ends the program with it."""
+    """Print the result and exit."""
     if as_json:
         print(json.dumps([{"fixture": run.fixture, "revision": run.revision, "direct": counts(run.direct),
                            "through": counts(run.through), "differences": run.differences, "faults": run.faults}
@@ -249,8 +249,8 @@ def report(runs: list[Run], as_json: bool) -> NoReturn:
 # ---- self-test -------------------------------------------------------------------------------
 
 FINE = {("ping", "ping"): ["SUCCESS"], ("tasks-wire", "a"): ["FAILURE", "SUCCESS"]}
-# What the gateway makes of it, what is expected, the total, and words of the one fault that must come.
-PLANTED = [
+# Changed outcomes, known differences, totals, and part of the expected error.
+DELIBERATE = [
     ({("ping", "ping"): ["FAILURE"]}, "", (2, 1), "ping:ping: directly success, through failure"),
     ({("ping", "ping"): []}, "", (2, 1), "ping:ping: directly success, through nothing"),
     ({("tasks-wire", "a"): ["SUCCESS", "SUCCESS"]}, "", (2, 1), "tasks-wire:a: directly failure, success"),
@@ -267,7 +267,7 @@ def self_test() -> None:
     def found(fixture: str, direct: Outcomes, change: Outcomes, known: str, total: tuple[int, int]) -> list[str]:
         through = direct | change
         run = Run(fixture, "", direct, through, compare((direct, {}), (through, {})))
-        judge(run, read_expected(known, fixture), total)
+        evaluate(run, read_expected(known, fixture), total)
         return run.faults
 
     for clean in ("", "rmcp ping:ping  # of another fixture"):
@@ -275,17 +275,17 @@ def self_test() -> None:
             faults.append(f"a clean run has faults: {listed}")
     if listed := found("url", FINE, {("ping", "ping"): ["FAILURE"]}, "ping:ping  # known", (2, 1)):
         faults.append(f"what is expected is a fault: {listed}")
-    for change, known, total, expects in PLANTED:
+    for change, known, total, expects in DELIBERATE:
         listed = found("url", FINE, change, known, total)
         if len(listed) != 1 or not listed[0].startswith(expects):
-            faults.append(f"planted {change} {known}, found {listed}")
+            faults.append(f"changed {change} {known}, found {listed}")
     listed = found("rmcp", FINE, {}, "", (2, 1))
     if listed != ["tasks-wire:a: fails directly"]:
         faults.append(f"a fixture that fails is not found: {listed}")
     if faults:
         sys.exit("\n".join(faults))
     relay.self_test()
-    print(f"conformance: {len(PLANTED) + 1} planted faults found")
+    print(f"conformance: {len(DELIBERATE) + 1} deliberate differences found")
 
 
 def main() -> None:
@@ -296,18 +296,18 @@ def main() -> None:
     parser.add_argument("--node", required=True)
     parser.add_argument("--rmcp", help="the fixture in Rust")
     parser.add_argument("--fixture", action="append", choices=["rmcp", "python"], help="default: both")
-    parser.add_argument("--url", help="a server that runs already, in place of a fixture")
+    parser.add_argument("--url", help="a running server to use instead of a fixture")
     parser.add_argument("--revision", action="append", choices=list(REVISIONS), help="default: all")
-    parser.add_argument("--cross", action="store_true", help="the server behind the gateway speaks the other era alone")
-    parser.add_argument("--scenario", help="one scenario alone")
-    parser.add_argument("--keep", type=Path, help="a new folder for all results and for what went over the wire")
-    parser.add_argument("--json", action="store_true", help="print one JSON object in place of text")
+    parser.add_argument("--cross", action="store_true", help="the server supports only the other protocol generation")
+    parser.add_argument("--scenario", help="run one scenario")
+    parser.add_argument("--keep", type=Path, help="new folder for all results and the recorded traffic")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     fixtures = ["url"] if arguments.url else arguments.fixture or ["rmcp", "python"]
     if "rmcp" in fixtures and not arguments.rmcp:
         parser.error("the fixture `rmcp` needs --rmcp PROGRAM")
     if not SUITE.exists():
-        sys.exit(f"error: {SUITE} is missing; npm ci in {HERE} brings it")
+        sys.exit(f"error: {SUITE} is missing; run `npm ci` in {HERE}")
     arguments.commands = {"rmcp": [arguments.rmcp, "0"], "python": [sys.executable, str(HERE / "python_server.py"), "0"]}
     runs = []
     with contextlib.ExitStack() as stack:

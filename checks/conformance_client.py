@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The client scenarios of the official conformance suite, directly and through the gateway.
+"""Runs the client scenarios of the official conformance suite, directly and through the gateway.
 
     conformance_client.py --gatelodge PROGRAM --node PROGRAM [--revision REVISION]… [--scenario NAME] [--json]
 
-The suite plays a server and looks at what arrives. A client on the TypeScript SDK reaches it directly, and then by a
-gateway that has this server behind it: so the checks are about the gateway as a client. Each must end in the same way
-on both roads. What is known to differ stands in `conformance/expected-client-<revision>.txt`.
+The suite acts as a server and checks the requests it gets. A client built with the TypeScript SDK connects directly, and
+then through a gateway in front of this server: so the checks test the gateway as a client. Each must have the same
+outcome both ways. Known differences are in `conformance/expected-client-<revision>.txt`.
 
-All of it runs in a network of its own, where only this machine can be reached: the suite listens on every address.
-Scenarios about signing in are not among these.
+Everything runs in a network namespace with only a loopback interface, because the suite listens on every address.
+Scenarios about authorization are not included.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from conformance import HERE, SUITE, Run, compare, expected, judge, read_results, report, start_gateway  # noqa: E402
+from conformance import HERE, SUITE, Run, compare, expected, evaluate, read_results, report, start_gateway  # noqa: E402
 
 CLIENT = HERE / "client.mjs"
 
@@ -35,20 +35,20 @@ SCENARIOS = {
                    "http-custom-headers", "http-invalid-tool-headers", "json-schema-ref-no-deref",
                    "json-schema-2020-12-preservation"],
 }
-# How many checks the client passes and fails directly.
+# Passed and failed checks of the client without the gateway.
 TOTALS = {"2025-11-25": (20, 0), "2026-07-28": (64, 0)}
 
 
 def run_one(arguments: argparse.Namespace, revision: str, folder: Path) -> Run:
     results = []
-    for road in ("direct", "through"):
-        out = folder / road
+    for route in ("direct", "through"):
+        out = folder / route
         out.mkdir(parents=True)
-        # The suite splits a command at its spaces, so it gets one without.
-        command = folder / f"{road}.sh"
+        # The suite splits a command at spaces, so it gets one without any.
+        command = folder / f"{route}.sh"
         words = [arguments.node, str(CLIENT)]
-        if road == "through":
-            words = [sys.executable, __file__, "--behind", arguments.gatelodge, *words]
+        if route == "through":
+            words = [sys.executable, __file__, "--run_through_gateway", arguments.gatelodge, *words]
         command.write_text("#!/bin/sh\nexec " + " ".join(f"'{word}'" for word in words) + ' "$@"\n')
         command.chmod(0o755)
         for scenario in [arguments.scenario] if arguments.scenario else SCENARIOS[revision]:
@@ -60,12 +60,12 @@ def run_one(arguments: argparse.Namespace, revision: str, folder: Path) -> Run:
         results.append(read_results(out))
     run = Run("client", revision, results[0][0], results[1][0], compare(*results))
     partial = arguments.scenario is not None
-    judge(run, {} if partial else expected(f"client-{revision}", "client"), None if partial else TOTALS[revision])
+    evaluate(run, {} if partial else expected(f"client-{revision}", "client"), None if partial else TOTALS[revision])
     return run
 
 
-def behind(gatelodge: str, command: list[str]) -> int:
-    """Runs a client at a gateway that has the server of the last word behind it."""
+def run_through_gateway(gatelodge: str, command: list[str]) -> int:
+    """Run a client against a gateway in front of the server whose URL is the last argument."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         gate, token = start_gateway(stack, argparse.Namespace(gatelodge=gatelodge), command[-1], folder)
@@ -76,7 +76,7 @@ def behind(gatelodge: str, command: list[str]) -> int:
 
 
 def enter_own_network() -> None:
-    """Starts this program again where there is only this machine, and there makes it reachable."""
+    """Re-execute this program in a new network namespace and bring up its loopback interface."""
     if os.environ.get("GATELODGE_OWN_NETWORK") != "yes":
         words = ["unshare", "--map-root-user", "--net", sys.executable, __file__, *sys.argv[1:]]
         if not shutil.which(words[0]):
@@ -87,22 +87,22 @@ def enter_own_network() -> None:
         flags = struct.unpack_from("h", fcntl.ioctl(any_socket, get_flags, struct.pack("40s", b"lo")), 16)[0]
         fcntl.ioctl(any_socket, set_flags, struct.pack("16sh22x", b"lo", flags | up))
     if others := [name for _, name in socket.if_nameindex() if name != "lo"]:
-        sys.exit(f"error: the network is not our own: {others}")
+        sys.exit(f"error: the network namespace has other interfaces: {others}")
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--behind"]:
-        sys.exit(behind(sys.argv[2], sys.argv[3:]))
+    if sys.argv[1:2] == ["--run_through_gateway"]:
+        sys.exit(run_through_gateway(sys.argv[2], sys.argv[3:]))
     parser = argparse.ArgumentParser()
     parser.add_argument("--gatelodge", required=True)
     parser.add_argument("--node", required=True)
     parser.add_argument("--revision", action="append", choices=list(SCENARIOS), help="default: all")
-    parser.add_argument("--scenario", help="one scenario alone")
-    parser.add_argument("--keep", type=Path, help="a new folder for all results")
-    parser.add_argument("--json", action="store_true", help="print one JSON object in place of text")
+    parser.add_argument("--scenario", help="run one scenario")
+    parser.add_argument("--keep", type=Path, help="new folder for all results")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     if not SUITE.exists():
-        sys.exit(f"error: {SUITE} is missing; npm ci in {HERE} brings it")
+        sys.exit(f"error: {SUITE} is missing; run `npm ci` in {HERE}")
     enter_own_network()
     with contextlib.ExitStack() as stack:
         folder = (arguments.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))).resolve()

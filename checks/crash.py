@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Kills the gateway again and again while it works, and looks from outside whether its promises held.
+"""Kills the gateway repeatedly under load, and checks its guarantees from outside.
 
     crash.py --gatelodge PROGRAM [--kills 20] [--seed N]
 
-Outside are: the upstream, which counts what reaches it; the ledger's file, read by another SQLite; and the hash chain,
-walked by other code. Held against them:
+The evidence is independent of the gateway: the upstream counts the calls it gets, Python's SQLite reads the ledger file,
+and Python code verifies the hash chain. Checked are:
 
-- hits never exceed the limit, and fall short by no more than what was in flight at the kills;
-- every hit has an intent in the ledger, written before it;
-- the chain verifies, and a flipped byte, a dropped, swapped or cut row is found by the gateway's own `audit verify`.
+- calls never exceed the limit, and fall short by at most the calls in flight at the kills;
+- every call has an intent in the ledger;
+- the chain verifies, and `audit verify` finds a flipped byte and a dropped, swapped or truncated row.
 """
 
 import argparse
@@ -30,13 +30,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from clients import free_port, make_token, wait_for  # noqa: E402
 
 CALLERS = 64
-# Name of the tool, its limit, whether it rolls, and what one call takes.
+# Name of the tool, its limit, whether the window is rolling, and the charge of one call.
 TOOLS = [("one", "1", False, None), ("seven", "7", True, None), ("hundred", "100", False, None),
          ("thousand", "1000", True, None), ("spend", "25.5", False, "0.3"), ("plenty", "100000000", False, None)]
 
 
 class Upstream:
-    """Counts what reaches it."""
+    """An upstream that counts calls."""
 
     def __init__(self) -> None:
         self.hits: list[tuple[str, str]] = []
@@ -74,8 +74,8 @@ class Upstream:
         return (head + text).encode()
 
 
-class Caller:
-    """One caller over plain sockets; a gateway that is gone is tried again."""
+class Client:
+    """A client over plain sockets that reconnects to a restarted gateway."""
 
     def __init__(self, port: int, token: str):
         self.port, self.token, self.session = port, token, None
@@ -99,7 +99,7 @@ class Caller:
         return json.loads(body) if body else None
 
     async def call(self, tool: str, arguments: dict, stop: asyncio.Event) -> bool | None:
-        """True if it passed, false if refused, none if the gateway died under it."""
+        """Return True if the call passed, False if it was refused, None if the gateway was killed."""
         sent = False
         while not stop.is_set():
             try:
@@ -154,9 +154,9 @@ async def work(arguments: argparse.Namespace, folder: Path, chance: random.Rando
         return process
 
     process = start()
-    callers = [Caller(ports[0], token) for _ in range(CALLERS)]
+    callers = [Client(ports[0], token) for _ in range(CALLERS)]
 
-    async def keep_calling(caller: Caller) -> None:
+    async def keep_calling(caller: Client) -> None:
         while not stop.is_set():
             name, _, _, amount = chance.choice(TOOLS)
             await caller.call(name, {"amount": float(amount)} if amount else {}, stop)
@@ -167,19 +167,19 @@ async def work(arguments: argparse.Namespace, folder: Path, chance: random.Rando
         process.send_signal(signal.SIGKILL)
         process.wait()
         process = await asyncio.to_thread(start)
-    # Then in peace, until every limit is reached.
+    # Then without kills, until every limit is reached.
     await asyncio.sleep(6)
     stop.set()
     await asyncio.gather(*tasks)
     process.send_signal(signal.SIGTERM)
     if process.wait(timeout=20) != 0:
-        sys.exit("error: the gateway did not stop in order")
+        sys.exit("error: the gateway did not shut down cleanly")
     server.close()
     return upstream, sum(caller.lost for caller in callers)
 
 
 def chain(path: Path) -> list[tuple]:
-    """Walks the hash chain by the book: each hash covers the one before, the number, the time and the text."""
+    """Verify the hash chain: each hash covers the preceding hash, the number, the time and the text."""
     rows = sqlite3.connect(f"file:{path}?mode=ro", uri=True).execute("SELECT seq, at, body, hash FROM log ORDER BY seq").fetchall()
     before = bytes(32)
     for expected, (seq, at, body, own) in enumerate(rows, 1):
@@ -195,7 +195,7 @@ def verify(arguments: argparse.Namespace, data: Path) -> subprocess.CompletedPro
 
 
 def tamper(arguments: argparse.Namespace, data: Path, chance: random.Random) -> int:
-    """Damages copies of the ledger in every way; each must be found."""
+    """Tamper with copies of the ledger; each change must be found."""
     count = sqlite3.connect(data / "ledger.db").execute("SELECT max(seq) FROM log").fetchone()[0]
     ways = []
     for _ in range(3):
@@ -240,19 +240,19 @@ def main() -> None:
             used = len(hits) * Decimal(amount or 1)
             without = [call for call in hits if call not in intents]
             room = Decimal(limit) // Decimal(amount or 1)
-            # One limit is never reached, so that calls are sent until the last kill.
+            # One limit is never reached, so that calls continue until the last kill.
             is_used_up = tool == "plenty" or room - len(hits) <= in_flight
             ok = used <= Decimal(limit) and not without and len(hits) == len(set(hits)) and is_used_up
             failed += not ok
-            print(f"{'ok' if ok else 'FAILED'} {tool}: {used} of {limit} used, {len(without)} hits without an intent")
+            print(f"{'ok' if ok else 'FAILED'} {tool}: {used} of {limit} used, {len(without)} calls without an intent")
         done = verify(arguments, folder / "data")
         if done.returncode != 0:
-            sys.exit(f"FAILED: an honest ledger does not verify\n{done.stdout}{done.stderr}")
+            sys.exit(f"FAILED: an unchanged ledger does not verify\n{done.stdout}{done.stderr}")
         ways = tamper(arguments, folder / "data", chance)
         print(f"kills: seed {arguments.seed}, {arguments.kills} kills, {len(upstream.hits)} hits, {len(rows)} rows, "
               f"{in_flight} calls in flight at kills, {ways} ways of tampering found")
         if len(upstream.hits) < 200 or (arguments.kills >= 20 and in_flight == 0):
-            sys.exit("FAILED: too little happened for this to show anything")
+            sys.exit("FAILED: too few calls or kills to show anything")
         sys.exit(1 if failed else 0)
 
 

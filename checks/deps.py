@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks the crates we depend on: licences, bans, sources.
+"""Checks dependencies: licences, bans, sources.
 
 Reads `cargo metadata --locked`, so it sees every crate of the lock file that any platform,
 feature or test may pull in. Each finding is printed; any finding fails.
 
     deps.py               checks this workspace
-    deps.py --self-test   fails unless planted violations are found
+    deps.py --self-test   tests that deliberate violations are found
 """
 
 import json
@@ -18,18 +18,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 OUR_LICENCE = "Apache-2.0"
 
-# Licences that ask for no more than a notice.
+# Licences that require no more than a notice.
 PERMISSIVE = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause",
     "BSL-1.0", "CC0-1.0", "CDLA-Permissive-2.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Unlicense", "Zlib",
 }
 
-# Name, the versions it is about ("" is all of them), and why. This is about what the program is built from, on every
-# platform: what only tests use, and what is locked but never built, may be anything with a good licence.
+# Name, version prefix ("" is all versions), and reason. Bans apply to what the programs are built from, on every platform.
+# Crates that only tests use, or that are locked but never built, only need an accepted licence.
 BANNED = [
     ("openssl", "", "TLS is rustls; no system library decides what we trust"),
     ("openssl-sys", "", "TLS is rustls; no system library decides what we trust"),
-    ("ring", "", "one cryptography provider in the tree, and it is another"),
+    ("ring", "", "there is one cryptography provider, and it is another one"),
     ("chrono", "", "time is jiff's; two calendars disagree"),
     ("serde_yaml", "", "no longer maintained"),
     ("reqwest", "0.12.", "one HTTP client in the tree; 0.12 is the old one"),
@@ -37,11 +37,11 @@ BANNED = [
 
 
 def licence_is_permissive(expression: str) -> bool:
-    """Evaluates an SPDX expression: OR lets us choose, AND binds us to both.
+    """Evaluate an SPDX expression: OR is a choice, AND requires both.
 
-    Raises ValueError for what is not such an expression.
+    Raises ValueError if it is not a valid expression.
     """
-    # A slash is how old manifests write OR.
+    # Old manifests write OR as a slash.
     tokens = re.findall(r"[()]|[^\s()]+", expression.replace("/", " OR "))
 
     def next_token() -> str:
@@ -72,7 +72,7 @@ def licence_is_permissive(expression: str) -> bool:
             return holds
         if token in (")", "AND", "OR", "WITH"):
             raise ValueError(f"`{expression}` has `{token}` where a licence should be")
-        # An exception is part of the licence's name in our list: an unknown one is refused.
+        # An exception is part of the licence's name in our list, so an unknown one is refused.
         if tokens[:1] == ["WITH"]:
             next_token()
             token = f"{token} WITH {next_token()}"
@@ -107,10 +107,10 @@ def check_bans(package: dict) -> list[str]:
 
 
 def check_sources(packages: list[dict]) -> list[str]:
-    """All guests come from the one default registry.
+    """Check that all dependencies come from the default registry.
 
-    We name no registry, so what our manifests ask for comes from the default one.
-    If then all guests share one source, that source is the default registry.
+    Our manifests name no registry, so our direct dependencies come from the default one.
+    If all dependencies share one source, that source is the default registry.
     """
     findings = []
     guests = [package for package in packages if package["source"] is not None]
@@ -130,7 +130,7 @@ def check_sources(packages: list[dict]) -> list[str]:
 
 
 def check(metadata: dict, built: set[tuple[str, str]] | None = None) -> list[str]:
-    """`built` has name and version of what goes into a program of ours; none means everything."""
+    """Check all packages. `built` has name and version of those that programs are built from; None means all."""
     packages = metadata["packages"]
     findings = check_sources(packages)
     members = set(metadata["workspace_members"])
@@ -144,7 +144,7 @@ def check(metadata: dict, built: set[tuple[str, str]] | None = None) -> list[str
 
 
 def read_built() -> set[tuple[str, str]]:
-    """What a program of ours is built from, on any platform, with any feature."""
+    """Return what our programs are built from, on any platform, with any feature."""
     command = ["cargo", "tree", "--locked", "--workspace", "--all-features", "--target=all", "--edges=normal,build",
                "--prefix=none", "--format={p}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -173,7 +173,7 @@ LICENCES = {
     "MIT/Apache-2.0": True,
     "(MIT OR Apache-2.0) AND Unicode-3.0": True,
     "(MIT OR Apache-2.0) AND GPL-2.0-only": False,
-    # AND binds closer than OR.
+    # AND has precedence over OR.
     "MIT OR Apache-2.0 AND GPL-2.0-only": True,
     "GPL-2.0-only AND MIT OR GPL-3.0-only": False,
     "Apache-2.0 WITH LLVM-exception": True,
@@ -189,7 +189,7 @@ def package(name: str, **changes) -> dict:
     return fine | changes
 
 
-PLANTED = [
+DELIBERATE = [
     (package("a", license="GPL-3.0-only"), "a licence we do not take"),
     (package("a", license=None), "names no licence"),
     (package("a", license="MIT OR"), "a licence we cannot read"),
@@ -218,13 +218,13 @@ def self_test() -> None:
     members = ["gatelodge", "ours"]
     if findings := check({"packages": clean, "workspace_members": members}):
         faults.append(f"clean packages have findings: {findings}")
-    for planted, expected in PLANTED:
+    for planted, expected in DELIBERATE:
         findings = check({"packages": clean + [planted], "workspace_members": members})
         if len(findings) != 1 or expected not in findings[0]:
             faults.append(f"expected `{expected}`, found {findings}")
     if faults:
         sys.exit("\n".join(faults))
-    print(f"deps: {len(LICENCES)} expressions read, {len(PLANTED)} planted violations found")
+    print(f"deps: {len(LICENCES)} expressions read, {len(DELIBERATE)} deliberate violations found")
 
 
 def main() -> None:

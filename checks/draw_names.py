@@ -42,7 +42,7 @@ def names():
         place = path.relative_to(ROOT)
         if path.name not in ("lib.rs", "main.rs"):
             found.append((crate, "module", path.stem, str(place)))
-        # An associated type of a trait or an impl is somebody else's word.
+        # The name of an associated type is given by its trait.
         depth_of_impl = None
         for number, line in enumerate(without_tests(path.read_text()).split("\n"), 1):
             if re.match(r"(?:pub(?:\([^)]*\))? )?(?:impl|trait)\b", line) and line.rstrip().endswith("{"):
@@ -78,7 +78,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("names", "comments", "all"))
     parser.add_argument("--draw", type=int, default=1, help="number of the draw (default 1)")
-    parser.add_argument("--places", action="store_true", help="print where each name is, for the one who marks")
+    parser.add_argument("--places", action="store_true", help="print the location of each name, for checking the guesses")
     arguments = parser.parse_args()
     if arguments.what == "all":
         for row in sorted(set(names()), key=lambda row: (row[2].lower(), row)):

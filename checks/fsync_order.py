@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Watches the system calls of the gateway: with `durability = "power"` nothing is sent before the sync that covers its row.
+"""Traces the system calls of the gateway: with `durability = "power"` no call is sent before its row is synced.
 
     fsync_order.py --gatelodge PROGRAM
 
-The same is watched with `durability = "process"`, where syncs come later: there the check must find calls that were sent
-before their sync, else it shows nothing. Then a limit with a real window of two seconds is used up twice.
+With `durability = "process"`, where syncs come later, the check must find calls that were sent before their sync;
+otherwise it proves nothing. Then a limit with a real window of two seconds is used up twice.
 """
 
 import argparse
@@ -19,15 +19,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from clients import free_port, make_token, wait_for  # noqa: E402
-from kills import Caller, Upstream, configure  # noqa: E402
+from crash import Client, Upstream, configure  # noqa: E402
 
 CALLS = 30
-# A row is first in the journal, and in the log of the database when that is committed.
+# A row is first in the redo log, and in the database's log after a checkpoint.
 LOG = r"<[^>]*/ledger\.(?:journal|db-wal)>"
 
 
 async def watched(arguments: argparse.Namespace, folder: Path, durability: str) -> list[str]:
-    """Runs calls one after another and gives the trace."""
+    """Run calls one after another and return the trace."""
     upstream = Upstream()
     server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0)
     ports, token, port = (free_port(), free_port()), make_token(), server.sockets[0].getsockname()[1]
@@ -40,22 +40,22 @@ async def watched(arguments: argparse.Namespace, folder: Path, durability: str) 
     log = (folder / "log").open("w")
     process = subprocess.Popen(command, stdout=log, stderr=log)
     await asyncio.to_thread(wait_for, ports[0], process, "gatelodge under strace")
-    caller, stop = Caller(ports[0], token), asyncio.Event()
+    caller, stop = Client(ports[0], token), asyncio.Event()
     for _ in range(CALLS):
         if await caller.call("thousand", {}, stop) is not True:
             sys.exit("FAILED: a call did not pass")
-        # Until the outcome of this call is written too.
+        # Wait until the outcome of this call is also written.
         await asyncio.sleep(0.12)
     subprocess.run(["pkill", "-TERM", "-P", str(process.pid)], check=False)
     process.wait(timeout=30)
     server.close()
     if len(upstream.hits) != CALLS:
-        sys.exit(f"FAILED: {len(upstream.hits)} hits of {CALLS} calls")
+        sys.exit(f"FAILED: {len(upstream.hits)} of {CALLS} calls reached the upstream")
     return [line for line in trace.read_text(errors="replace").splitlines() if "unfinished" not in line or "sync" not in line]
 
 
 def unsynced(lines: list[str]) -> tuple[int, int]:
-    """How many calls were sent, and how many of them before their row was synced."""
+    """Return how many calls were sent, and how many of them before their row was synced."""
     sent = early = 0
     written, synced = -1, -1
     for at, line in enumerate(lines):
@@ -69,8 +69,8 @@ def unsynced(lines: list[str]) -> tuple[int, int]:
     return sent, early
 
 
-def room_again(arguments: argparse.Namespace, folder: Path) -> None:
-    """A window of two seconds, for real: used up, refused, and room again at its edge."""
+def check_window_reset(arguments: argparse.Namespace, folder: Path) -> None:
+    """Use up a real window of two seconds, and check that it resets at its end."""
 
     async def use() -> None:
         upstream = Upstream()
@@ -81,7 +81,7 @@ def room_again(arguments: argparse.Namespace, folder: Path) -> None:
         (folder / "policy.json").write_text(limit)
         process = subprocess.Popen([arguments.gatelodge, "serve", "--config", str(path)], stderr=subprocess.DEVNULL)
         await asyncio.to_thread(wait_for, ports[0], process, "gatelodge")
-        caller, stop = Caller(ports[0], token), asyncio.Event()
+        caller, stop = Client(ports[0], token), asyncio.Event()
         await caller.call("seven", {}, stop)
         seen = []
         for _ in range(2):
@@ -108,8 +108,8 @@ def main() -> None:
             found[durability] = unsynced(asyncio.run(watched(arguments, Path(folder), durability)))
             print(f"{durability}: {found[durability][0]} calls sent, {found[durability][1]} before their sync")
     with tempfile.TemporaryDirectory() as folder:
-        room_again(arguments, Path(folder))
-    print("a real window of two seconds: used up, refused, room again, twice")
+        check_window_reset(arguments, Path(folder))
+    print("a real window of two seconds: used up, refused, reset, twice")
     if found["power"] != (CALLS, 0):
         sys.exit("FAILED: with `power`, a call was sent before its row was synced, or was not seen")
     if found["process"][1] == 0:

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the index that ships against what is promised of it: how long searches take, and how long the program takes
-to start while it carries it.
+"""Checks the speed of the built-in index: search time, and start time of a program that contains it.
 
     index_speed.py --gatelodge PROGRAM --speed EXAMPLE --index FILE
 """
@@ -19,7 +18,7 @@ UNITS = {"ns": 1e-6, "µs": 1e-3, "ms": 1.0, "s": 1e3}
 
 
 def started(program: Path) -> float:
-    """How many milliseconds a start takes that does not need the index: the median of many."""
+    """Return the median time in milliseconds of a start that does not use the index."""
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
@@ -29,12 +28,12 @@ def started(program: Path) -> float:
 
 
 def searched(program: Path, index: Path) -> float:
-    """The 99th percentile of searches, in milliseconds."""
+    """Return the 99th percentile of search times in milliseconds."""
     told = subprocess.run([program, index], check=True, capture_output=True, text=True).stdout
     print(told, end="")
     found = re.search(r"^1000 searches: .*p99 ([0-9.]+)(ns|µs|ms|s)", told, re.MULTILINE)
     if not found:
-        sys.exit("error: no figure was told")
+        sys.exit("error: the example printed no figure")
     return float(found[1]) * UNITS[found[2]]
 
 
@@ -44,10 +43,10 @@ def main() -> None:
     parser.add_argument("--speed", type=Path, required=True)
     parser.add_argument("--index", type=Path, required=True)
     arguments = parser.parse_args()
-    # A start that takes less than this in all cannot be later by more.
+    # A whole start within this limit cannot be delayed by more.
     figures = {
         "a start": started(arguments.gatelodge),
-        # Others use the machine as well; what the search itself takes shows when they do not.
+        # The machine may be busy; the least of several measurements counts.
         "a search, p99": min(searched(arguments.speed, arguments.index) for _ in range(3)),
     }
     for what, figure in figures.items():

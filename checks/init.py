@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Real clients after `gatelodge init`, and their files after `gatelodge init --undo`.
+"""Tests real clients after `gatelodge init`, and their files after `gatelodge init --undo`.
 
     init.py --gatelodge PROGRAM --node PROGRAM
 
-A home directory has the files of Claude Code, Gemini CLI, OpenCode and Claude Desktop, with servers over standard
-streams in them. `init` moves them behind the gateway; then each client that can be run here lists the gateway as
-connected, with the tokens that `init` made and not with another. No client is logged in, and none reaches the network.
+A home directory has configuration files of Claude Code, Gemini CLI, OpenCode and Claude Desktop with stdio servers.
+`init` moves these behind the gateway; then each client that can run here must list the gateway as connected with the
+tokens of `init`, and not with other tokens. No client is logged in, and none reaches the network.
 """
 
 import argparse
@@ -26,7 +26,7 @@ MODULES = HERE / "node_modules"
 GEMINI = MODULES / "@google/gemini-cli/bundle/gemini.js"
 OPENCODE = MODULES / "opencode-linux-x64/bin/opencode"
 CLOCK = HERE / "clock_server.py"
-# Nothing listens there: whatever a client wants from outside, it does not get, at once.
+# Nothing listens there, so that requests to the outside fail at once.
 NOWHERE = "http://127.0.0.1:9"
 QUIET = {
     "HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1,localhost", "NO_COLOR": "1",
@@ -37,8 +37,8 @@ QUIET = {
 }
 
 
-def furnish(home: Path, node: str) -> None:
-    """The files as people have them: comments, odd spaces, a last line without its end."""
+def write_client_files(home: Path, node: str) -> None:
+    """Write realistic files: comments, odd spaces, a last line without a line end."""
     python, clock, everything = (json.dumps(text) for text in (sys.executable, str(CLOCK), str(EVERYTHING)))
     node = json.dumps(node)
     files = {
@@ -64,7 +64,7 @@ def tree(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def exported(script: Path) -> dict[str, str]:
-    """What a shell has after the line that `init` names for it."""
+    """Return the environment of a shell after the line that `init` prints."""
     said = run(["bash", "-c", '. "$0"; env -0', str(script)], env={"PATH": os.environ["PATH"]})
     return dict(pair.split("=", 1) for pair in said.split("\0") if pair.startswith("GATELODGE_"))
 
@@ -80,23 +80,23 @@ class Clients:
         }
 
     def listed(self, client: str, tokens: dict[str, str], copy: Path) -> str:
-        """What a client says of its servers."""
+        """Return a client's list of its servers."""
         return self.said(client, ["mcp", "list"], tokens, copy)
 
     def said(self, client: str, words: list[str], tokens: dict[str, str], copy: Path) -> str:
-        """What a client prints. It runs on a copy of the home: clients write to their own files."""
+        """Return the output of a client. It runs on a copy of the home, because clients change their files."""
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.home, copy, symlinks=True)
         environment = {"HOME": str(copy), "PATH": f"{Path(self.node).parent}:{os.environ['PATH']}"} | QUIET | tokens
         command = [*self.commands[client][0], *words]
-        # Some list on the other stream.
+        # Some clients print to stderr.
         done = subprocess.run(command, env=environment, cwd=self.project, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
         return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", done.stdout)
 
 
 def is_connected(said: str, server: str) -> bool:
-    """Whether a line names the server and says so: `clock: … - ✓ Connected`, `✓ clock connected`."""
+    """Return whether a line says that the server is connected: `clock: … - ✓ Connected`, `✓ clock connected`."""
     lines = [line for line in said.splitlines() if re.search(rf"\b{server}\b", line)]
     good = [line for line in lines if re.search(r"(?<!dis)\bconnected\b", line, re.IGNORECASE)]
     return any("not connected" not in line.lower() for line in good)
@@ -110,20 +110,20 @@ def check_clients(findings: Findings, clients: Clients, tokens: dict[str, str], 
         good, bad = clients.listed(client, tokens, copy), clients.listed(client, strangers, copy)
         for server in servers:
             findings.same(f"{client} at {server}", True, is_connected(good, server))
-            findings.same(f"{client} at {server}, by a token of nobody", False, is_connected(bad, server))
+            findings.same(f"{client} at {server}, with an unknown token", False, is_connected(bad, server))
         if findings.failed:
-            print(f"--- {client} says:\n{good}\n--- and by a token of nobody:\n{bad}")
+            print(f"--- {client} says:\n{good}\n--- and with an unknown token:\n{bad}")
 
 
 def check_bridge(findings: Findings, home: Path) -> None:
-    """Claude Desktop is not run; its entry is, with no more of the environment than such clients hand on."""
+    """Run the entry of Claude Desktop, which itself does not run here, with the few variables that such clients pass on."""
     entry = json.loads((home / ".config/Claude/claude_desktop_config.json").read_text())["mcpServers"]["clock"]
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "desk", "version": "1"}}
     messages = [{"id": 1, "method": "initialize", "params": hello}, {"method": "notifications/initialized"},
                 {"id": 2, "method": "tools/list"}]
     process = subprocess.Popen([entry["command"], *entry["args"]], text=True, stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, env={"HOME": str(home), "PATH": os.environ["PATH"]})
-    # One that does not answer is ended, which ends its output.
+    # A process that does not answer is killed, which ends its output.
     alarm = threading.Timer(30, process.kill)
     alarm.start()
     answers = []
@@ -140,7 +140,7 @@ def check_bridge(findings: Findings, home: Path) -> None:
 
 
 def check_log(findings: Findings, program: str, data: Path) -> None:
-    """Each client came by the grant that was made for it."""
+    """Check that each client used the grant that was created for it."""
     rows = run([program, "calls", "--data", str(data), "--all", "--last", "1000", "--json"]).splitlines()
     labels = {row.get("label") for row in map(json.loads, rows)} - {None}
     wanted = {"claude-code-clock", "claude-code-everything", "gemini-clock", "opencode-clock", "claude-desktop-clock"}
@@ -154,14 +154,14 @@ def main() -> None:
     arguments = parser.parse_args()
     for needed in (CLAUDE, OLD_CLAUDE, GEMINI, OPENCODE, EVERYTHING):
         if not needed.exists():
-            sys.exit(f"error: {needed} is missing; npm ci in {HERE} brings it")
+            sys.exit(f"error: {needed} is missing; run `npm ci` in {HERE}")
     program, findings = str(Path(arguments.gatelodge).resolve()), Findings()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())).resolve()
         home, project, gate = folder / "home", folder / "project", folder / "gate"
         for made in (home, project, gate):
             made.mkdir()
-        furnish(home, arguments.node)
+        write_client_files(home, arguments.node)
         ports = free_port(), free_port()
         config = gate / "gatelodge.toml"
         config.write_text(f'[gateway]\nlisten = "127.0.0.1:{ports[0]}"\n[admin]\nlisten = "127.0.0.1:{ports[1]}"\n'

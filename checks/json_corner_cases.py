@@ -1,6 +1,6 @@
-"""Corner cases of JSON, made from a seed, for json_differential.py.
+"""Generates corner cases of JSON from a seed, for json_differential.py.
 
-Each class has a share of the texts and says whether our reader accepts them: yes, no, or it depends.
+Each class has a share of the texts and says whether our reader accepts them: True, False, or None if it depends.
 """
 
 import json
@@ -22,7 +22,7 @@ TRICK_KEYS = ["Name", "NAME", "nаme", "ｎａｍｅ", "na\u200bme", "name ", "a
               "method\0", "_Meta", "URI", "urı", "Arguments", "request_state", "naﬀe", "na\u00adme", "ref\ufeff", "x", "vendor"]
 
 
-# ---- pieces of sound JSON ------------------------------------------------------------------------
+# ---- parts of valid JSON ------------------------------------------------------------------------
 
 def string(r: random.Random) -> str:
     text = "".join(r.choices(CHARACTERS, k=r.randrange(5)))
@@ -30,7 +30,7 @@ def string(r: random.Random) -> str:
 
 
 def escaped(r: random.Random, text: str) -> str:
-    """A string with each unit written in one of its spellings."""
+    """Return a string with each code unit in one of its spellings."""
     units = text.encode("utf-16-be")
     pairs = [units[at] << 8 | units[at + 1] for at in range(0, len(units), 2)]
     return '"' + "".join(r.choice(["\\u%04x", "\\u%04X"]) % pair for pair in pairs) + '"'
@@ -57,7 +57,7 @@ def value(r: random.Random, depth: int = 3) -> str:
 
 
 def key(r: random.Random, number_: int) -> str:
-    """A key that no other number gives."""
+    """Return a key that is unique for the number."""
     name = r.choice([*"abcé", "name", "ID", "~", "😀", "\u2028"]) + str(number_)
     return escaped(r, name) if r.random() < 0.1 else json.dumps(name, ensure_ascii=r.random() < 0.3)
 
@@ -68,7 +68,7 @@ def object_of(r: random.Random, depth: int = 3) -> str:
 
 
 def put(r: random.Random, piece: str) -> str:
-    """A piece somewhere inside sound JSON."""
+    """Return valid JSON with a piece inserted somewhere."""
     around = r.randrange(5)
     if around == 0:
         return piece
@@ -98,7 +98,7 @@ def call(r: random.Random, params: dict | None = None, envelope: dict | None = N
     return members(r, outside | (envelope or {}))
 
 
-# Calls that classes change in one place; made anew in every round, because making them is dear.
+# Calls that classes change in one place, generated once per round because that is slow.
 HOLE = '"@@"'
 CALLS: list[str] = []
 
@@ -143,7 +143,7 @@ def broken_utf8(r):
     bad = r.choice([b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\x80", b"\xf8\x88\x80\x80\x80", b"\xc3"])
     text = some_call(r).encode()
     at = r.randrange(len(text) + 1)
-    # Not inside a character: the rest of it could complete the piece.
+    # Not inside a character, the rest of which could complete the piece.
     while at < len(text) and text[at] & 0xC0 == 0x80:
         at += 1
     return text[:at] + bad + b" " + text[at:]
@@ -290,7 +290,7 @@ CLASSES = {
     "crossed calls": Class(8, None, crossed),
 }
 
-# Too long to be made by the thousand: this many of each in every round.
+# Too large to generate thousands of: this many of each per round.
 FEW = {
     "abyss": Class(2, False, abyss),
     "most members": Class(2, True, lambda r: crowd(10_000)),
@@ -301,7 +301,7 @@ FEW = {
 
 
 def make(r: random.Random, count: int) -> list[tuple[str, bytes]]:
-    """That many texts, each with the name of its class."""
+    """Return `count` texts, each with the name of its class."""
     CALLS[:] = [call(r, {"arguments": f'{{"x":{HOLE},"y":{value(r)}}}'}) for _ in range(2_000)]
     few = [name for name, kind in FEW.items() for _ in range(kind.share)][:count]
     names = few + r.choices(list(SHARED), weights=[kind.share for kind in SHARED.values()], k=count - len(few))

@@ -1,6 +1,6 @@
-// Reads texts with JSON.parse and compares them with trees. Called by readers.py.
+// Reads texts with JSON.parse and compares them with trees. Called by json_differential.py.
 //
-// Standard input has one text per line in hexadecimal, a tab, and a tree or nothing. The answer is one letter per line:
+// Standard input has one text per line in hexadecimal, a tab, and a tree or nothing. The output is one letter per line:
 // r refused, a accepted (no tree was given), s the same, d different.
 
 const fs = require("fs");

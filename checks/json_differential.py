@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that what we judge is what others read: our JSON reader against CPython's and Node's.
+"""Compares our JSON reader with those of CPython and Node, so that a policy evaluates what a server reads.
 
-Makes corner cases from a seed and gives each to our reader. What we accept, both others must read
-as the same tree; where it is a request, they must read that tree from the bytes we would send on.
-What both others accept and we refuse must have a reason that is found in the text here.
+Generates corner cases from a seed. If our reader accepts a text, both others must read the same tree;
+if it is a request, they must read that tree from the bytes that we forward. If both others accept a
+text and we refuse it, this script must find the reason in the text.
 
-    json_differential.py [--count N] [--seed S]   checks that many texts
-    json_differential.py --self-test              fails unless planted disagreements are found
+    json_differential.py [--count N] [--seed S]   checks N texts
+    json_differential.py --self-test              tests that deliberate disagreements are found
 """
 
 import argparse
@@ -31,7 +31,7 @@ ROUND = 50_000
 
 MAX_BYTES, MAX_DEPTH, MAX_MEMBERS, MAX_DIGITS = 4 << 20, 64, 10_000, 1_000
 
-# Members whose value is judged, by where they stand.
+# Members whose values are evaluated, by location.
 ENVELOPE = {"jsonrpc", "id", "method", "params", "result", "error"}
 PARAMS = {"_meta", "name", "arguments", "uri", "cursor", "ref", "taskId", "requestState", "inputResponses"}
 
@@ -47,7 +47,7 @@ def number(text: str) -> dict:
 
 
 def read(text: bytes) -> object:
-    """The tree of a text, with numbers by their spelling and members in order. Raises ValueError."""
+    """Return the tree of a text, with the spelling of numbers and the order of members. Raises ValueError."""
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=lambda pairs: {"o": pairs},
                           parse_int=number, parse_float=number, parse_constant=no_constant)
@@ -62,7 +62,7 @@ def written(tree: object) -> str:
 # ---- reasons for refusing what others accept -----------------------------------------------------
 
 def values(tree: object, depth: int = 0):
-    """Each value with the number of lists and objects around it."""
+    """Yield each value with its nesting depth."""
     yield tree, depth
     if isinstance(tree, list):
         for element in tree:
@@ -106,7 +106,7 @@ def is_deep(tree: object) -> bool:
                and not (isinstance(value, dict) and "n" in value))
 
 
-# Why a text that others accept may be refused, and how that is seen in it.
+# Reasons to refuse a text that others accept, and how to find them in its tree.
 REASONS = {
     "repeated-key": lambda text, tree: any(len({key for key, _ in pairs}) < len(pairs) for pairs in objects(tree)),
     "lone-surrogate": lambda text, tree: any("\ud800" <= c <= "\udfff" for string in texts(tree) for c in string),
@@ -117,7 +117,7 @@ REASONS = {
     "too-large": lambda text, tree: len(text) > MAX_BYTES,
 }
 
-# Every way in which our reader refuses; each must be met in a run.
+# All error kinds of our reader; each must occur in a run.
 KINDS = [*REASONS, "empty", "not-utf-8", "byte-order-mark", "ended", "expected", "trailing-comma", "trailing-text",
          "comment", "open-comment", "control-character", "bad-escape", "bad-number"]
 
@@ -125,7 +125,7 @@ KINDS = [*REASONS, "empty", "not-utf-8", "byte-order-mark", "ended", "expected",
 # ---- lenient readers -----------------------------------------------------------------------------
 
 def lenient(key: str) -> str:
-    """A key as a reader takes it that ignores case, compatible forms, separators and what is not seen."""
+    """Normalize a key like a reader that ignores case, compatibility forms, separators and invisible characters."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", key).casefold())
     return "".join(c for c in folded if unicodedata.category(c) not in ("Cc", "Cf") and c not in "_- ")
 
@@ -135,7 +135,7 @@ LENIENT_PARAMS = {lenient(key): key for key in PARAMS}
 
 
 def mistakable(request: dict) -> list[str]:
-    """Members of a request that a lenient reader takes for one that was judged."""
+    """Return members of a request that a lenient reader takes for an evaluated one."""
     found = [key for key, _ in request["o"] if LENIENT_ENVELOPE.get(lenient(key), key) != key]
     params = dict(request["o"]).get("params")
     if isinstance(params, dict) and "o" in params:
@@ -146,7 +146,7 @@ def mistakable(request: dict) -> list[str]:
 # ---- the comparison ------------------------------------------------------------------------------
 
 def run(command: list[str], lines: list[str]) -> list[str]:
-    """One answer per line of input, by way of files: neither side waits for the other."""
+    """Return one answer per line of input. Uses files, so that neither side blocks the other."""
     with tempfile.TemporaryFile("w+") as asked, tempfile.TemporaryFile("w+") as answered:
         asked.writelines(f"{line}\n" for line in lines)
         asked.seek(0)
@@ -164,7 +164,7 @@ Claim = collections.namedtuple("Claim", "text kind tree is_sent")
 
 
 def claims(text: bytes, answer: str) -> list[Claim]:
-    """What an answer of ours says about a text, and about what is sent on in its place."""
+    """Return the claims of our reader about a text, and about the bytes that are forwarded."""
     said, _, rest = answer.partition(" ")
     if said == "refused":
         return [Claim(text, rest, "", False)]
@@ -175,8 +175,8 @@ def claims(text: bytes, answer: str) -> list[Claim]:
     return found
 
 
-def judge(claim: Claim, node: str) -> str | None:
-    """What is wrong with one claim, if anything; `node` is the letter that json_differential.js gave."""
+def evaluate_claim(claim: Claim, node: str) -> str | None:
+    """Return the error of a claim, or None; `node` is the letter that json_differential.js printed."""
     try:
         tree, refused = read(claim.text), False
     except ValueError:
@@ -184,28 +184,28 @@ def judge(claim: Claim, node: str) -> str | None:
     if claim.kind:
         both_accept = not refused and node == "a"
         if both_accept and not REASONS.get(claim.kind, lambda *_: False)(claim.text, tree):
-            return f"refused as {claim.kind}, though CPython and Node accept it and show no reason"
+            return f"refused as {claim.kind}, although CPython and Node accept it, without a reason in the text"
         return None
     if refused:
-        return "accepted, though CPython refuses it"
+        return "accepted, alalthough CPython refuses it"
     if node == "r":
-        return "accepted, though Node refuses it"
+        return "accepted, although Node refuses it"
     if written(tree) != claim.tree:
-        return f"CPython reads\n    {written(tree)[:1000]}\n  where we judged\n    {claim.tree[:1000]}"
+        return f"CPython reads\n    {written(tree)[:1000]}\n  but we read\n    {claim.tree[:1000]}"
     if node != "s":
-        return f"Node reads another tree than we judged\n    {claim.tree[:1000]}"
+        return f"Node reads another tree than we do\n    {claim.tree[:1000]}"
     if claim.is_sent and (found := mistakable(tree)):
-        return f"sent on with {found}, which a lenient reader takes for members that were judged"
+        return f"forwarded with {found}, which a lenient reader takes for evaluated members"
     return None
 
 
 def compare(texts_: list[bytes], answers: list[str]) -> tuple[list[str], collections.Counter]:
-    """Findings, and how often each thing was seen."""
+    """Return findings, and how often each outcome occurred."""
     all_claims = [claim for text, answer in zip(texts_, answers) for claim in claims(text, answer)]
     node = run(["node", str(ROOT / "checks/json_differential.js")], [f"{c.text.hex()}\t{c.tree}" for c in all_claims])
     findings, seen = [], collections.Counter()
     for claim, letter in zip(all_claims, node):
-        if wrong := judge(claim, letter):
+        if wrong := evaluate_claim(claim, letter):
             findings.append(f"{claim.text[:300]!r}\n  {wrong}")
         seen["sent on" if claim.is_sent else f"refused: {claim.kind}" if claim.kind else "accepted"] += 1
         if claim.kind in REASONS and letter == "a":
@@ -229,12 +229,12 @@ def one_round(ours: list[str], seed: str, count: int) -> tuple[list[str], collec
         accepted = answer.startswith("tree")
         seen[f"class {name}: {'accepted' if accepted else 'refused'}"] += 1
         if CLASSES[name].accepted not in (None, accepted):
-            findings.append(f"{text[:300]!r}\n  made as `{name}`, and yet: {answer[:200]}")
+            findings.append(f"{text[:300]!r}\n  generated as `{name}`, but the answer is {answer[:200]}")
     return findings, seen
 
 
-def unmet(seen: collections.Counter) -> list[str]:
-    """What a run should have met and did not: then it shows nothing."""
+def missing_outcomes(seen: collections.Counter) -> list[str]:
+    """Return the outcomes that did not occur; without them the run proves too little."""
     wanted = ["accepted", "sent on"]
     wanted += [f"refused: {kind}" for kind in KINDS]
     wanted += [f"accepted by others: {kind}" for kind in REASONS]
@@ -254,26 +254,26 @@ def check(count: int, seed: int) -> None:
             seen += met
     for name, times in sorted(seen.items()):
         print(f"{times:9} {name}")
-    findings += unmet(seen)
+    findings += missing_outcomes(seen)
     if findings:
         sys.exit("\n".join(findings[:20]) + f"\nerror: {len(findings)} findings, seed {seed}")
-    print(f"readers: {count} texts, seed {seed}: no disagreement")
+    print(f"json-differential: {count} texts, seed {seed}: no disagreement")
 
 
 # ---- self-test -----------------------------------------------------------------------------------
 
-# A text, a false answer about it, and words of the finding that must come.
-PLANTED = [
+# A text, a wrong answer about it, and part of the expected finding.
+DELIBERATE = [
     (b'{"a":1,"b":2}', 'tree {"o":[["b",{"n":"2"}],["a",{"n":"1"}]]}', "CPython reads"),
     (b"[1.10]", 'tree [{"n":"1.1"}]', "CPython reads"),
     (b'["\\u0061"]', 'tree ["b"]', "CPython reads"),
     (b'{"a":1,"a":2}', 'tree {"o":[["a",{"n":"1"}],["a",{"n":"2"}]]}', "Node reads another"),
-    (b"[1,]", 'tree [{"n":"1"}]', "though CPython refuses it"),
-    (b'{"a":1}', "refused repeated-key", "show no reason"),
-    (b'{"a":1}', "refused expected", "show no reason"),
-    (b'["\\ud83d\\ude00"]', "refused lone-surrogate", "show no reason"),
-    (b"[1e308]", "refused large-number", "show no reason"),
-    (b"[[[]]]", "refused too-deep", "show no reason"),
+    (b"[1,]", 'tree [{"n":"1"}]', "although CPython refuses it"),
+    (b'{"a":1}', "refused repeated-key", "without a reason in the text"),
+    (b'{"a":1}', "refused expected", "without a reason in the text"),
+    (b'["\\ud83d\\ude00"]', "refused lone-surrogate", "without a reason in the text"),
+    (b"[1e308]", "refused large-number", "without a reason in the text"),
+    (b"[[[]]]", "refused too-deep", "without a reason in the text"),
     (b"[]", 'tree []\t' + b'{"Method":1}'.hex() + '\t{"o":[["Method",{"n":"1"}]]}', "a lenient reader takes"),
     (b"[]", 'tree []\t' + b'{"params":{"ta\xc5\xbfkId":1}}'.hex()
      + '\t{"o":[["params",{"o":[["ta\\u017fkId",{"n":"1"}]]}]]}', "a lenient reader takes"),
@@ -293,16 +293,16 @@ def self_test() -> None:
     faults = []
     if findings := compare(*map(list, zip(*TRUE)))[0]:
         faults.append(f"true answers have findings: {findings}")
-    for text, answer, expected in PLANTED:
+    for text, answer, expected in DELIBERATE:
         findings, _ = compare([text], [answer])
         if len(findings) != 1 or expected not in findings[0]:
-            faults.append(f"planted {answer!r} for {text!r}\n  expected: {expected}\n  found: {findings}")
-    nothing = unmet(collections.Counter())
+            faults.append(f"answered {answer!r} for {text!r}\n  expected: {expected}\n  found: {findings}")
+    nothing = missing_outcomes(collections.Counter())
     if len(nothing) < len(CLASSES) + len(KINDS):
         faults.append("an empty run passes")
     if faults:
         sys.exit("\n".join(faults))
-    print(f"readers: {len(PLANTED)} planted disagreements found")
+    print(f"json-differential: {len(DELIBERATE)} deliberate disagreements found")
 
 
 def main() -> None:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Checks who may use whom.
+"""Checks the layering of the workspace.
 
-Three tables say what holds: which of our crates a crate may use, which guests it must not reach
-by any road, and which lines belong at the rim. Each finding is printed; any finding fails.
+Three tables define it: which of our crates a crate may use, which external crates it must not depend on
+even indirectly, and which calls belong at the edge. Each finding is printed; any finding fails.
 
     layering.py               checks this workspace
-    layering.py --self-test   plants one violation after another in a small workspace and
-                           fails unless each is found
+    layering.py --self-test   tests that each of several deliberate violations in a small
+                           workspace is found
 """
 
 import json
@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 ROOMS = ["mutants", "json", "policy", "mcp", "catalogue", "store", "gateway", "console", "pharo"]
 
-# Normal and build dependencies between our crates. `testkit` is in no list but those of programs
-# that only test: it is used from `tests/`, as a dev-dependency, which is not looked at here.
+# Normal and build dependencies between our crates. Only test programs list `testkit`: other crates use it
+# as a dev-dependency, which is not checked here.
 MAY_USE = {
     "mutants": [],
     "json": ["mutants"],
@@ -46,29 +46,29 @@ HTTP = ["axum", "h2", "hyper", "reqwest", "ureq"]
 SQL = ["libsqlite3-sys", "postgres", "rusqlite", "sqlx", "sqlx-core", "tokio-postgres"]
 LOGGING = ["env_logger", "log", "tracing", "tracing-core"]
 CHANCE = ["fastrand", "getrandom", "rand", "rand_core"]
-# Parsers of foreign source code, in C. Only the indexer has them.
+# Parsers of foreign source code, written in C. Only the indexer may contain them.
 GRAMMARS = ["tree-sitter", "tree-sitter-javascript", "tree-sitter-python", "tree-sitter-typescript"]
 
-# Guests that a crate reaches by no road at all, however many crates lie between.
+# External crates that a crate must not depend on, even indirectly.
 MUST_NOT_REACH = {room: RUNTIME + HTTP + SQL + LOGGING + CHANCE + GRAMMARS for room in PURE} | {
     "store": HTTP + GRAMMARS,
     "gateway": GRAMMARS,
     "cli": GRAMMARS,
 }
 
-# Roads to such a guest that are accepted: (who brings it in, the guest) and why.
+# Accepted indirect dependencies: (the crate that depends on it, the crate) and the reason.
 ACCEPTED = {
-    ("ahash", "getrandom"): "seeds the hash maps inside jsonschema; no answer depends on it",
+    ("ahash", "getrandom"): "seeds the hash maps inside jsonschema; no result depends on it",
 }
 
-# Guests that only some crates may name in their manifest.
-ONLY_IN = {guest: ["store"] for guest in SQL} | {
+# External crates that only some crates may depend on directly.
+ONLY_IN = {dependency: ["store"] for dependency in SQL} | {
     "anyhow": ["cli", "indexer"],
     "clap": ["cli", "indexer"],
     "rmcp": ["gateway"],
-} | {guest: ["indexer"] for guest in GRAMMARS}
+} | {dependency: ["indexer"] for dependency in GRAMMARS}
 
-# Lines that belong at the rim. Grouped imports count: `use std::{env, fmt}` names the environment.
+# Calls that belong at the edge. Grouped imports count: `use std::{env, fmt}` names the environment.
 AT_THE_RIM = {
     "the environment": re.compile(r"\bstd::(env\b|\{[^;]*?\benv\b)"),
     "files": re.compile(r"\bstd::(fs\b|\{[^;]*?\bfs\b)"),
@@ -80,19 +80,19 @@ NOT_IN_PURE = {
     "sockets": re.compile(r"\b(Tcp|Udp|Unix)(Stream|Listener|Socket|Datagram)\b"),
     "a monotonic clock": re.compile(r"\bInstant::now\b"),
 }
-# The command line is the rim, and the testkit is only tests. `bench` and `fuzz` lie outside `crates/` and `tools/`.
+# The command line is the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
 RIM = ["cli", "testkit"]
 # The modules of the indexer's program, by their first name below `src`. Its library is pure.
 PROGRAM = {"indexer": ["main", "cli", "commands", "data_dir", "environment", "exit", "file", "output"]}
 PURE_LIBRARIES = ["indexer"]
-# Folders of packages that do not live below `crates/`.
+# Folders of packages outside `crates/`.
 HOMES = {"bench": Path("bench"), "fuzz": Path("fuzz"), "indexer": Path("tools/indexer")}
-# A store on disk looks after its own files. The variable that selects a mutant is read in test builds only.
+# A store on disk manages its own files. The variable that selects a mutant is read in test builds only.
 MAY_SAY = {"store": ["files"], "mutants": ["the environment"]}
 
 
-def room_of(package: str) -> str:
-    """The folder's name for a package of ours: `gatelodge-json` lives in `json`."""
+def crate_folder(package: str) -> str:
+    """Return the folder of a package: `gatelodge-json` is in `json`."""
     return "cli" if package == "gatelodge" else package.removeprefix("gatelodge-")
 
 
@@ -104,54 +104,54 @@ def cargo(root: Path, *arguments: str) -> str:
 
 
 def check_manifests(packages: list[dict], root: Path) -> list[str]:
-    """What the manifests declare, on every platform and with every feature."""
+    """Check what the manifests declare, on every platform and with every feature."""
     findings = []
     ours = {package["name"] for package in packages}
     for package in packages:
-        name, room = package["name"], room_of(package["name"])
+        name, room = package["name"], crate_folder(package["name"])
         if room not in MAY_USE or (name != "gatelodge" and not name.startswith("gatelodge-")):
-            findings.append(f"`{name}` is not in the table of rooms")
+            findings.append(f"`{name}` is not in the table of crates")
             continue
         home = HOMES.get(room, Path("crates") / room)
         if Path(package["manifest_path"]).resolve() != (root / home / "Cargo.toml").resolve():
-            findings.append(f"`{name}` does not live in {home}")
+            findings.append(f"`{name}` is not in {home}")
         for dependency in package["dependencies"]:
             used = dependency["name"]
             if dependency["kind"] == "dev":
                 continue
             if dependency.get("path") and used not in ours:
                 findings.append(f"`{name}` uses `{used}`, a crate outside the workspace")
-            if used in ours and room_of(used) not in MAY_USE[room]:
+            if used in ours and crate_folder(used) not in MAY_USE[room]:
                 findings.append(f"`{name}` must not use `{used}`")
             if used in ONLY_IN and room not in ONLY_IN[used]:
                 findings.append(f"`{name}` must not use `{used}`; only {ONLY_IN[used]} may")
-            # The tree below is the one of this platform; the manifest speaks for all.
+            # `cargo tree` is for this platform only; the manifest is for all.
             if used in MUST_NOT_REACH.get(room, []):
-                findings.append(f"`{name}` must not know `{used}`")
+                findings.append(f"`{name}` must not depend on `{used}`")
     return findings
 
 
 def check_reach(name: str, tree: str) -> list[str]:
-    """What a crate reaches: `tree` is the answer of `cargo tree --prefix depth`."""
+    """Check indirect dependencies: `tree` is the output of `cargo tree --prefix depth`."""
     findings = []
-    road: list[str] = []
+    path: list[str] = []
     for line in filter(None, tree.splitlines()):
-        depth, guest = re.match(r"(\d+)(\S+)", line).groups()
-        del road[int(depth):]
-        road.append(guest)
-        # What the crate names itself, the manifests have shown already.
-        indirect = len(road) > 2
-        if indirect and guest in MUST_NOT_REACH[room_of(name)] and tuple(road[-2:]) not in ACCEPTED:
-            findings.append(f"`{name}` must not reach `{guest}`: {' > '.join(road)}")
+        depth, dependency = re.match(r"(\d+)(\S+)", line).groups()
+        del path[int(depth):]
+        path.append(dependency)
+        # Direct dependencies were checked in the manifests.
+        indirect = len(path) > 2
+        if indirect and dependency in MUST_NOT_REACH[crate_folder(name)] and tuple(path[-2:]) not in ACCEPTED:
+            findings.append(f"`{name}` must not reach `{dependency}`: {' > '.join(path)}")
     return findings
 
 
 def without_tests(text: str) -> str:
-    """Leaves out comments and `#[cfg(test)]` modules; the line numbers stay."""
+    """Remove comments and `#[cfg(test)]` modules, and keep the line numbers."""
     lines, in_tests, marked = [], False, False
     for line in text.splitlines():
         if in_tests:
-            # Formatted code closes a module of the file with a brace in the first column.
+            # In formatted code the closing brace of a top-level module is in the first column.
             in_tests = line != "}"
             line = ""
         elif marked and re.match(r"(pub )?mod \w+ \{$", line):
@@ -162,7 +162,7 @@ def without_tests(text: str) -> str:
 
 
 def check_lines(root: Path) -> list[str]:
-    """What the sources say, outside the rim and outside tests and examples."""
+    """Check the sources outside the edge, tests and examples."""
     findings = []
     for source in sorted([*root.glob("crates/*/src/**/*.rs"), *root.glob("tools/*/src/**/*.rs")]):
         place = source.relative_to(root)
@@ -179,7 +179,7 @@ def check_lines(root: Path) -> list[str]:
                 continue
             for hit in pattern.finditer(text):
                 line = text.count("\n", 0, hit.start()) + 1
-                findings.append(f"{place}:{line}: {what} (`{hit[0].split()[0]}`) belongs at the rim")
+                findings.append(f"{place}:{line}: {what} (`{hit[0].split()[0]}`) belongs at the edge")
     return findings
 
 
@@ -188,7 +188,7 @@ def check(root: Path) -> list[str]:
     packages = json.loads(metadata)["packages"]
     findings = check_manifests(packages, root) + check_lines(root)
     for name in [package["name"] for package in packages]:
-        if room_of(name) in MUST_NOT_REACH:
+        if crate_folder(name) in MUST_NOT_REACH:
             tree = cargo(root, "tree", "--locked", "--package", name, "--edges=normal",
                          "--all-features", "--prefix=depth", "--format={p}")
             findings += check_reach(name, tree)
@@ -205,18 +205,18 @@ def crate(folder: Path, name: str, dependencies: str = "", source: str = "") -> 
 
 
 def small_workspace(root: Path) -> None:
-    """Four crates in order, and some guests from a folder, so that no network is needed."""
+    """Write four valid crates, and some external crates in a folder, so that no network is needed."""
     (root / "Cargo.toml").write_text('[workspace]\nresolver = "3"\nmembers = ["crates/*", "tools/*"]\n')
-    # The same toolchain as outside: it is the one that is there.
+    # The toolchain of this workspace, which is installed.
     shutil.copy(ROOT / "rust-toolchain.toml", root)
     (root / ".cargo").mkdir()
     (root / ".cargo/config.toml").write_text(
         '[source.crates-io]\nreplace-with = "folder"\n[source.folder]\ndirectory = "guests"\n')
     guests = {"getrandom": "", "ahash": 'getrandom = "1"', "between": 'getrandom = "1"', "tree-sitter": "",
               "parser": 'tree-sitter = "1"'}
-    for guest, uses in guests.items():
-        crate(root / "guests" / guest, guest, f"[dependencies]\n{uses}")
-        (root / "guests" / guest / ".cargo-checksum.json").write_text('{"files":{}}')
+    for dependency, uses in guests.items():
+        crate(root / "guests" / dependency, dependency, f"[dependencies]\n{uses}")
+        (root / "guests" / dependency / ".cargo-checksum.json").write_text('{"files":{}}')
     crate(root / "crates/json", "gatelodge-json")
     crate(root / "crates/policy", "gatelodge-policy",
           '[dependencies]\ngatelodge-json = { path = "../json" }\nahash = "1"',
@@ -232,23 +232,23 @@ def small_workspace(root: Path) -> None:
 POLICY_OF_CLI = '[dependencies]\ngatelodge-policy = { path = "../policy" }\n'
 POLICY_ON_JSON = '[dependencies]\ngatelodge-json = { path = "../json" }\n'
 
-# What is planted, as arguments of `crate`, and words of the finding that must come.
-PLANTED = [
+# Deliberate violations, as arguments of `crate`, and part of the expected finding.
+DELIBERATE = [
     (("crates/mcp", "gatelodge-mcp", '[dependencies]\ngatelodge-policy = { path = "../policy" }'),
      "`gatelodge-mcp` must not use `gatelodge-policy`"),
     (("crates/mcp", "gatelodge-mcp", '[build-dependencies]\ngatelodge-policy = { path = "../policy" }'),
      "`gatelodge-mcp` must not use `gatelodge-policy`"),
     (("crates/extra", "gatelodge-extra"), "`gatelodge-extra` is not in the table"),
     (("crates/extra", "json"), "`json` is not in the table"),
-    (("crates/wire", "gatelodge-mcp"), "does not live in crates/mcp"),
+    (("crates/wire", "gatelodge-mcp"), "is not in crates/mcp"),
     (("crates/policy", "gatelodge-policy", POLICY_ON_JSON + 'between = "1"'),
      "gatelodge-policy > between > getrandom"),
     (("crates/policy", "gatelodge-policy", POLICY_ON_JSON + 'getrandom = "1"'),
-     "`gatelodge-policy` must not know `getrandom`"),
+     "`gatelodge-policy` must not depend on `getrandom`"),
     (("crates/policy", "gatelodge-policy",
       "[target.'cfg(windows)'.dependencies]\ngetrandom = { version = \"1\", optional = true }"),
-     "`gatelodge-policy` must not know `getrandom`"),
-    # No parser of foreign source code in the gateway, by whatever road.
+     "`gatelodge-policy` must not depend on `getrandom`"),
+    # No parser of foreign source code in the gateway, even indirectly.
     (("crates/cli", "gatelodge", POLICY_OF_CLI + 'parser = "1"'), "gatelodge > parser > tree-sitter"),
     (("crates/store", "gatelodge-store", '[dependencies]\nparser = "1"'), "gatelodge-store > parser > tree-sitter"),
     (("crates/pharo", "gatelodge-pharo", '[dependencies]\ntree-sitter = "1"'), "only ['indexer'] may"),
@@ -267,25 +267,25 @@ PLANTED = [
 
 
 def self_test() -> None:
-    def findings_of(*planted: str) -> list[str]:
+    def findings_of(*violation: str) -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder).resolve()
             small_workspace(root)
-            if planted:
-                crate(root / planted[0], *planted[1:])
+            if violation:
+                crate(root / violation[0], *violation[1:])
             cargo(root, "generate-lockfile", "--offline")
             return check(root)
 
     faults = []
     if clean := findings_of():
         faults.append(f"a clean workspace has findings: {clean}")
-    for planted, expected in PLANTED:
-        findings = findings_of(*planted)
+    for violation, expected in DELIBERATE:
+        findings = findings_of(*violation)
         if len(findings) != 1 or expected not in findings[0]:
-            faults.append(f"planted {planted}\n  expected: {expected}\n  found: {findings}")
+            faults.append(f"violation {violation}\n  expected: {expected}\n  found: {findings}")
     if faults:
         sys.exit("\n".join(faults))
-    print(f"layering: {len(PLANTED)} planted violations found")
+    print(f"layering: {len(DELIBERATE)} deliberate violations found")
 
 
 def main() -> None:

@@ -185,7 +185,7 @@ class Build:
             if failed:
                 return failed, output
         failed, output = self.test(f"package({target})", mutant)
-        # A test that fails by chance catches nothing.
+        # A flaky test catches nothing.
         if failed and self.test(one_test(failed), None)[0]:
             return None, f"{output}\n`{failed}` fails without the mutant, too"
         return failed, output

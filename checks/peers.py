@@ -1,4 +1,4 @@
-"""Clients of ours that keep the bytes: over the standard streams of a process, and over HTTP."""
+"""Test clients that keep the raw bytes, over the stdio of a process and over HTTP."""
 
 import http.client
 import json
@@ -11,8 +11,8 @@ META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontex
         "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"}}
 
 
-class Silence(Exception):
-    """Nothing came in time, or nothing comes any more."""
+class NoAnswer(Exception):
+    """There was no message in time, or the output has ended."""
 
 
 def is_answer(text: str) -> bool:
@@ -24,11 +24,11 @@ def is_answer(text: str) -> bool:
 
 
 class Peer:
-    """What both have: requests by number, and a count of the answers to each."""
+    """Base of both clients: numbers requests and counts the answers to each."""
 
     def __init__(self) -> None:
         self.last, self.lock = 0, threading.Lock()
-        # Everything that came, and the answers by the number of their request.
+        # All messages, and the answers by request number.
         self.heard: list[str] = []
         self.answers: dict[object, list[str]] = {}
 
@@ -57,8 +57,8 @@ class Peer:
             return [number for number, texts in self.answers.items() if len(texts) != 1]
 
 
-class Lines(Peer):
-    """Over the standard streams of a process."""
+class StdioPeer(Peer):
+    """A client over the stdio of a process."""
 
     def __init__(self, command: list[str], errors: object = subprocess.DEVNULL, **options) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Lines(Peer):
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
         except OSError as error:
-            raise Silence(f"its input is closed: {error}") from error
+            raise NoAnswer(f"the input of the process is closed: {error}") from error
 
     def note(self, method: str, params: dict) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
@@ -98,12 +98,12 @@ class Lines(Peer):
         with self.news:
             while request["id"] not in self.answers:
                 if self.is_over or not self.news.wait(max(0, end - time.monotonic())):
-                    raise Silence(f"no answer to {request['method']} within {within} s"
+                    raise NoAnswer(f"no answer to {request['method']} within {within} s"
                                   + (", its output ended" if self.is_over else ""))
             return self.answers[request["id"]][0]
 
     def end(self, within: float = 20) -> int:
-        """Closes its input, and waits for its end."""
+        """Close the input of the process and wait until it ends."""
         try:
             self.process.stdin.close()
         except OSError:
@@ -113,21 +113,21 @@ class Lines(Peer):
         return code
 
 
-class Posts(Peer):
-    """Over HTTP."""
+class HttpPeer(Peer):
+    """A client over HTTP."""
 
-    def __init__(self, url: str, token: str, modern: bool = False) -> None:
+    def __init__(self, url: str, token: str, stateless: bool = False) -> None:
         super().__init__()
         self.host, _, path = url.removeprefix("http://").partition("/")
-        self.path, self.modern = "/" + path, modern
+        self.path, self.stateless = "/" + path, stateless
         self.headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
                         "Authorization": f"Bearer {token}"}
 
     def send(self, message: dict, within: float = 60, verb: str = "POST") -> list[str]:
-        """What came, one text for each message."""
+        """Send a message and return the received messages as texts."""
         connection = http.client.HTTPConnection(self.host, timeout=within)
         headers = dict(self.headers)
-        if self.modern:
+        if self.stateless:
             headers |= {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": message["method"]}
             if name := message["params"].get("name") or message["params"].get("uri"):
                 headers["Mcp-Name"] = name
@@ -138,7 +138,7 @@ class Posts(Peer):
                 self.headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
             text = response.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
-            raise Silence(f"{type(error).__name__}: {error}") from error
+            raise NoAnswer(f"{type(error).__name__}: {error}") from error
         finally:
             connection.close()
         if response.getheader("content-type", "").startswith("text/event-stream"):
@@ -154,10 +154,10 @@ class Posts(Peer):
             self.hear(text)
         with self.lock:
             if request["id"] not in self.answers:
-                raise Silence(f"no answer to {method}")
+                raise NoAnswer(f"no answer to {method}")
             return self.answers[request["id"]][0]
 
     def end(self) -> None:
-        """Ends the session."""
+        """End the session."""
         if "Mcp-Session-Id" in self.headers:
             self.send({}, 20, "DELETE")

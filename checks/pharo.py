@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The MCP server for a Pharo image: `gatelodge pharo`.
+"""Tests `gatelodge pharo`, the MCP server for a Pharo image.
 
-    pharo.py --gatelodge PROGRAM --recorded                      does what the original was recorded to do
-    pharo.py --gatelodge PROGRAM --source DIR [--record FILE]    does what the original does now; DIR is a checkout of it
+    pharo.py --gatelodge PROGRAM --recorded                      behaves like recordings of the original
+    pharo.py --gatelodge PROGRAM --source DIR [--record FILE]    behaves like the original; DIR is a checkout of it
     pharo.py --gatelodge PROGRAM --amber --node PROGRAM          every tool works on real Smalltalk (Amber, not Pharo)
-    pharo.py --gatelodge PROGRAM --live PORT                     reads in a Pharo image that listens there
-    pharo.py --self-test                                         fails unless planted differences are found
+    pharo.py --gatelodge PROGRAM --live PORT                     reads from a running Pharo image
+    pharo.py --self-test                                         tests that deliberate differences are found
 
-The first two run `pharo --compat` over the cases of `pharo/cases.json`, with an image that answers what a case says.
-They compare what the image was asked and what the caller was told. `--record` writes what the original did; without
-`--gatelodge` it does only that. What is recorded was done by Python 3.11; from 3.13 on Python has other words for a comma
-too many, and the original gives them to its caller.
+The first two run `pharo --compat` with the cases of `pharo/cases.json` and a fake image that answers as the case says.
+They compare requests to the image and results for the client. `--record` writes the behaviour of the original; without
+`--gatelodge` it does only that. The recordings are from Python 3.11: since 3.13, Python has another error message for a
+trailing comma, which the original passes on.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import pharo_amber  # noqa: E402
-from pharo_cases import DIFFERENCES, HERE, RECORDED, Caller, Findings  # noqa: E402
+from pharo_cases import DIFFERENCES, HERE, RECORDED, RawClient, Findings  # noqa: E402
 from pharo_cases import cases, differences, is_by_text, recordable, run_case  # noqa: E402
 from pharo_image import Image  # noqa: E402
 
@@ -34,23 +34,23 @@ ROOT = Path(__file__).resolve().parent.parent
 TOOLS = 22
 
 
-def ours(program: str, image: Image) -> Caller:
-    caller = Caller([program, "pharo", "--compat", "--port", str(image.port), "--timeout", "2s"], sys.stderr)
+def ours(program: str, image: Image) -> RawClient:
+    caller = RawClient([program, "pharo", "--compat", "--port", str(image.port), "--timeout", "2s"], sys.stderr)
     caller.hello()
     return caller
 
 
-def original(source: Path, image: Image) -> Caller:
-    """The original, with the versions of its own lock. Its time limit is 30 s, and nothing sets it."""
+def original(source: Path, image: Image) -> RawClient:
+    """Start the original with the versions of its lock file. Its time limit is fixed at 30 s."""
     if not (source / "pharo_smalltalk_interop_mcp_server/server.py").is_file():
-        sys.exit(f"error: {source} is no checkout of the original")
+        sys.exit(f"error: {source} is not a checkout of the original")
     if sys.version_info >= (3, 13):
-        sys.exit("error: the original is compared as it is on Python before 3.13")
+        sys.exit("error: the comparison needs Python before 3.13")
     # Nothing is written into the checkout.
     environment = {"PATH": os.environ["PATH"], "HOME": str(ROOT / ".tools"), "PYTHONPATH": str(source),
                    "PYTHONDONTWRITEBYTECODE": "1", "PHARO_SIS_PORT": str(image.port)}
     command = [str(python_of_original()), "-m", "pharo_smalltalk_interop_mcp_server.server"]
-    caller = Caller(command, env=environment, cwd=ROOT / ".tools")
+    caller = RawClient(command, env=environment, cwd=ROOT / ".tools")
     caller.hello()
     return caller
 
@@ -89,7 +89,7 @@ def read_recorded(findings: Findings) -> dict[str, dict]:
 def against_original(source: Path, program: str | None, record: Path | None, findings: Findings) -> None:
     image = Image()
     theirs, written = original(source, image), {}
-    # An image for each, so that neither sees the connections of the other.
+    # One image for each, so that neither sees the connections of the other.
     our_image = Image()
     caller = ours(program, our_image) if program else None
     for case in cases():
@@ -107,20 +107,20 @@ def against_original(source: Path, program: str | None, record: Path | None, fin
 
 
 def self_test() -> None:
-    """Each part of each case is changed, and each change has to be found."""
+    """Check that a change of any part of any case is found."""
     recorded, planted = json.loads(RECORDED.read_text()), 0
     for case in cases():
         theirs = recorded[case["name"]]
         ours = case.get("ours", theirs)
         if differences(case, theirs, ours):
-            sys.exit(f"error: a difference is found in {case['name']} where there is none")
+            sys.exit(f"error: {case['name']} has a difference, although nothing was changed")
         if "ours" in case and not differences({"name": case["name"]}, theirs, ours):
-            sys.exit(f"error: {case['name']} says that ours is different, and it is not")
+            sys.exit(f"error: {case['name']} says that ours differs, but it does not")
         for change in changes(ours, case):
             planted += 1
             if not differences(case, theirs, change):
-                sys.exit(f"error: a planted difference is not found in {case['name']}: {change}")
-    print(f"pharo: {planted} planted differences found")
+                sys.exit(f"error: a deliberate difference is not found in {case['name']}: {change}")
+    print(f"pharo: {planted} deliberate differences found")
 
 
 def changes(said: dict, case: dict) -> list[dict]:
@@ -169,7 +169,7 @@ def main() -> None:
     if arguments.live:
         pharo_amber.on_live(arguments.gatelodge, arguments.live, findings)
     if not findings.checked and not is_recording:
-        parser.error("one of --recorded, --source, --amber and --live is missing")
+        parser.error("use one of --recorded, --source, --amber and --live")
     if arguments.recorded or arguments.source:
         for name, why in DIFFERENCES.items():
             print(f"  {sum(case.get('differs') == name for case in cases())} cases differ: {why}")

@@ -1,6 +1,6 @@
-"""What the tools of `gatelodge pharo` do on real Smalltalk: on Amber, with all of them, or reading in a live Pharo image.
+"""Tests the tools of `gatelodge pharo` with real Smalltalk: all tools on Amber, or only reading ones on a Pharo image.
 
-Amber is not Pharo. What stands in `everywhere` holds for both; the rest looks at packages that only the double has.
+Amber is not Pharo. The tests in `everywhere` apply to both; the others use packages that only our Amber image has.
 """
 
 import base64
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Callable, Iterator
 
 from clients import free_port, wait_for
-from peers import Lines, Posts
+from peers import StdioPeer, HttpPeer
 from pharo_cases import Findings
 
 HERE = Path(__file__).resolve().parent / "pharo/amber"
@@ -28,13 +28,13 @@ PASSED = "{} ran, {} passed, 0 skipped, 0 expected failures, {} failures, {} err
 
 
 class NoResult(Exception):
-    """A call that had to work did not. It is written down; what builds upon it is left out."""
+    """A call failed unexpectedly. It is recorded; tests that depend on it are skipped."""
 
 
 class Tools:
-    """Calls tools, and looks at the shape of every result."""
+    """Calls tools, and checks the format of every result."""
 
-    def __init__(self, peer: Lines | Posts, findings: Findings, folder: Path | None = None) -> None:
+    def __init__(self, peer: StdioPeer | HttpPeer, findings: Findings, folder: Path | None = None) -> None:
         self.peer, self.findings, self.folder, self.called = peer, findings, folder, set()
 
     def call(self, tool: str, **arguments: object) -> dict:
@@ -43,7 +43,7 @@ class Tools:
         return message.get("result") or {"isError": True, "content": [{"type": "text", "text": json.dumps(message)}]}
 
     def result(self, tool: str, **arguments: object) -> object:
-        """The value of a call that works."""
+        """Return the value of a successful call."""
         said = self.call(tool, **arguments)
         what = f"{tool} {json.dumps(arguments, ensure_ascii=False)}"
         whole, text = said.get("structuredContent") or {}, said["content"][0]["text"]
@@ -59,7 +59,7 @@ class Tools:
             try:
                 part(self)
             except NoResult as what:
-                print(f"  the rest of {part.__name__} is left out: {what}")
+                print(f"  the rest of {part.__name__} is skipped: {what}")
 
     def gives(self, wanted: object, tool: str, **arguments: object) -> None:
         with contextlib.suppress(NoResult):
@@ -69,7 +69,7 @@ class Tools:
         self.findings.same(what, "as it should be", "as it should be" if is_so else found)
 
     def fails(self, parts: list[str], tool: str, **arguments: object) -> None:
-        """An error for the caller, which says all of these."""
+        """Check that a call fails with an error that contains all parts."""
         said = self.call(tool, **arguments)
         text = said["content"][0]["text"]
         missing = [part for part in parts if part not in text]
@@ -80,7 +80,7 @@ class Tools:
 
 
 def everywhere(tools: Tools) -> None:
-    """Reads only, and nothing that one image has and the other has not."""
+    """Only read, and only what both images have."""
     names = {tool["name"] for tool in json.loads(tools.peer.ask("tools/list", {}))["result"]["tools"]}
     tools.findings.same("the tools", sorted(TOOLS), sorted(names))
     tools.gives(7, "eval", code="3 + 4")
@@ -97,12 +97,12 @@ def everywhere(tools: Tools) -> None:
     comment = tools.result("get_class_comment", class_name="Object")
     tools.holds("the comment of a class", len(comment) > 20, comment)
     found = tools.result("search_classes_like", class_name_query="dictionar")
-    tools.holds("classes by how they begin, ignoring case", "Dictionary" in found and all(
+    tools.holds("classes by prefix, ignoring case", "Dictionary" in found and all(
         name.lower().startswith("dictionar") for name in found), found)
     found = tools.result("search_methods_like", method_name_query="printStr")
-    tools.holds("methods by how they begin", "printString" in found and all(name.startswith("printStr") for name in found), found)
+    tools.holds("methods by prefix", "printString" in found and all(name.startswith("printStr") for name in found), found)
     found = tools.result("search_traits_like", trait_name_query="t")
-    tools.holds("traits by how they begin", found and all(name.lower().startswith("t") for name in found), found)
+    tools.holds("traits by prefix", found and all(name.lower().startswith("t") for name in found), found)
     places = tools.result("search_implementors", method_name="keyAtValue:")
     tools.holds("implementors", places and all(place["method"] == "keyAtValue:" for place in places), places)
     for tool, name, value in (("search_references", "method_name_or_symbol", "printString"),
@@ -123,14 +123,14 @@ def everywhere(tools: Tools) -> None:
 
 
 def on_lodge(tools: Tools) -> None:
-    """What the double's own packages are good for: sources, searches, test runs."""
+    """Use the packages of our Amber image: sources, searches, test runs."""
     tools.gives(1, "eval", code="LodgeGate example inside size")
     tools.fails(["No strangers: Bob", "LodgeGate >> #admit:", "a LodgeGate", "inside"], "eval",
                 code="LodgeGate new admit: 'Bob' asLodgeVisitor")
     tools.fails(["Parse error"], "eval", code="3 +")
     unmapped(tools)
     tools.gives("a LodgeGate", "eval", code="LodgeGate new printString")
-    # An image answers with what it likes, of any length.
+    # A result may have any length.
     tools.gives("x" * 300_000, "eval", code="String streamContents: [ :s | 300000 timesRepeat: [ s nextPutAll: 'x' ] ]")
     tools.gives("example\n\t^ self new\n\t\tadmit: (LodgeVisitor named: 'Ada' badge: 1);\n\t\tyourself", "get_method_source",
                 class_name="LodgeGate", method_name="example", is_class_method=True)
@@ -167,7 +167,7 @@ def on_lodge(tools: Tools) -> None:
 
 
 def unmapped(tools: Tools) -> None:
-    """It was evaluated, so it is no failure; what it gave cannot be said in JSON."""
+    """Check a value without a JSON form: the evaluation itself succeeded."""
     said = tools.call("eval", code="LodgeGate new")
     whole, text = said.get("structuredContent", {}), said["content"][0]["text"]
     tools.findings.same("a value without a mapping", (False, True, ["error", "success"]),
@@ -176,7 +176,7 @@ def unmapped(tools: Tools) -> None:
 
 
 def on_files(tools: Tools) -> None:
-    """A package goes out and comes back; a project comes from a folder."""
+    """Export and import a package; install a project from a folder."""
     out = tools.folder / "out of the image"
     before = tools.result("get_class_source", class_name="LodgeGate")
     tools.gives(f"Lodge-Tests exported to: {out}", "export_package", package_name="Lodge-Tests", path=str(out))
@@ -186,7 +186,7 @@ def on_files(tools: Tools) -> None:
     tools.gives([], "search_classes_like", class_name_query="LodgeGateT")
     tools.gives(f"Lodge-Tests imported from: {out}", "import_package", package_name="Lodge-Tests", path=str(out))
     tools.gives(PASSED.format(4, 4, 0, 0), "run_class_test", class_name="LodgeGateTest")
-    # What was changed in a file is changed in the image.
+    # A change of the file changes the image.
     tools.result("export_package", package_name="Lodge", path=str(out))
     file = out / "Lodge.st"
     file.write_text(file.read_text().replace("limit ifNil: [ 2 ]", "limit ifNil: [ 9 ]"))
@@ -214,21 +214,21 @@ def on_screen(tools: Tools) -> None:
     screen = said["structuredContent"]["result"]
     tools.findings.same("morphs", [3, 3, 3], [screen["structure"]["totalMorphs"], screen["structure"]["displayedMorphCount"],
                                               len(screen["structure"]["morphs"])])
-    tools.holds("the picture is where it should be", Path(screen["screenshot"]).parent == tools.folder, screen["screenshot"])
+    tools.holds("location of the screenshot", Path(screen["screenshot"]).parent == tools.folder, screen["screenshot"])
     images = [block for block in said["content"] if block["type"] == "image"]
     tools.findings.same("image content", ["image/png"], [block["mimeType"] for block in images])
     if images:
         picture = base64.b64decode(images[0]["data"])
         tools.holds("it is the file", picture == Path(screen["screenshot"]).read_bytes(), len(picture))
-        tools.findings.same("its size and its corners", (160, 100, (200, 210, 220), (90, 110, 140)), looked_at(picture))
+        tools.findings.same("its size and its corners", (160, 100, (200, 210, 220), (90, 110, 140)), png_summary(picture))
     odd = tools.result("read_screen", target_type="nothing known", capture_screenshot=False)
     tools.findings.same("an unknown target", ("nothing known", 3), (odd["target_type"], odd["structure"]["totalMorphs"]))
     spec = tools.result("read_screen", target_type="spec", capture_screenshot=False)
     tools.findings.same("Spec has no counts where it is not", {"presenters": []}, spec["structure"])
 
 
-def looked_at(picture: bytes) -> tuple:
-    """Width, height and two pixels: in the ground and in the title."""
+def png_summary(picture: bytes) -> tuple:
+    """Return width, height and two pixels: of the background and of the title."""
     chunks, at = {}, 8
     while at < len(picture):
         length, kind = int.from_bytes(picture[at:at + 4], "big"), picture[at + 4:at + 8].decode()
@@ -257,11 +257,11 @@ def on_settings(tools: Tools) -> None:
     elsewhere.mkdir()
     tools.result("apply_settings", settings={"screenshot_dir": str(elsewhere), "stack_size": 100})
     screen = tools.result("read_screen")
-    tools.holds("pictures go where the settings say", Path(screen["screenshot"]).parent == elsewhere, screen["screenshot"])
+    tools.holds("screenshots are in the configured folder", Path(screen["screenshot"]).parent == elsewhere, screen["screenshot"])
 
 
 def image_itself(findings: Findings, port: int) -> None:
-    """What a client of ours never sends; the double answers it as an image does."""
+    """Send requests that our server never sends; the Amber image answers like Pharo."""
     def ask(method: str, path: str, body: str | None = None) -> tuple[int, object]:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         connection.request(method, path, body, {"content-type": "application/json"})
@@ -286,13 +286,13 @@ def image_itself(findings: Findings, port: int) -> None:
 @contextlib.contextmanager
 def amber(node: str, folder: Path, log: object) -> Iterator[int]:
     if not (HERE / "node_modules").is_dir():
-        sys.exit(f"error: {HERE}/node_modules is missing; npm ci --ignore-scripts there brings it")
+        sys.exit(f"error: {HERE}/node_modules is missing; run `npm ci --ignore-scripts` there")
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PHARO_SIS_SCREENSHOT_DIR": str(folder)}
     process = subprocess.Popen([node, str(HERE / "image.mjs")], stdout=subprocess.PIPE, stderr=log, env=environment)
     try:
         said = json.loads(process.stdout.readline() or "{}")
         if "not Pharo" not in said.get("image", ""):
-            sys.exit(f"error: the image said {said} and no more")
+            sys.exit(f"error: the image printed only {said}")
         print(f"  {said['image']}")
         yield said["port"]
     finally:
@@ -307,7 +307,7 @@ def on_amber(program: str, node: str, findings: Findings) -> None:
         log = stack.enter_context((folder / "log").open("w"))
         port = stack.enter_context(amber(node, folder, log))
         image_itself(findings, port)
-        peer = Lines([program, "pharo", "--port", str(port)], log)
+        peer = StdioPeer([program, "pharo", "--port", str(port)], log)
         peer.hello()
         tools = Tools(peer, findings, folder)
         tools.run(everywhere, on_lodge, on_files, on_screen, on_settings)
@@ -324,7 +324,7 @@ def over_http(program: str, port: int, findings: Findings, log: object) -> None:
     server = subprocess.Popen([program, "pharo", "--port", str(port), "--http", address], stdout=log, stderr=log)
     try:
         wait_for(int(address.split(":")[1]), server, "gatelodge pharo --http")
-        peer = Posts(f"http://{address}/mcp", "none")
+        peer = HttpPeer(f"http://{address}/mcp", "none")
         peer.hello()
         Tools(peer, findings).run(everywhere)
         peer.end()
@@ -334,7 +334,7 @@ def over_http(program: str, port: int, findings: Findings, log: object) -> None:
 
 
 def on_live(program: str, port: int, findings: Findings) -> None:
-    peer = Lines([program, "pharo", "--port", str(port)], sys.stderr)
+    peer = StdioPeer([program, "pharo", "--port", str(port)], sys.stderr)
     peer.hello()
     Tools(peer, findings).run(everywhere)
     findings.same("its end", 0, peer.end())

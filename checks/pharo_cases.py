@@ -1,29 +1,29 @@
-"""The table of cases for an MCP server of a Pharo image: runs them, and compares what two servers did.
+"""Runs the cases for an MCP server of a Pharo image, and compares two servers.
 
-A case is a call and what the image answers to it. What is compared is what the image was asked, byte for byte, and what
-the caller was told.
+A case is a call and the response of the image. The requests to the image are compared byte for byte, as are the results
+for the client.
 """
 
 import json
 from pathlib import Path
 
-from peers import Lines, Silence
+from peers import StdioPeer, NoAnswer
 from pharo_image import Image
 
 HERE = Path(__file__).resolve().parent / "pharo"
 CASES = HERE / "cases.json"
 RECORDED = HERE / "recorded.json"
 
-# Longer than the original waits for an image.
+# Longer than the time limit of the original.
 WAIT = 45
 
-# Where the two differ, and why. A case names its row in `differs`. Where it says in `ours` what ours does, ours has to do
-# just that; else the text is left out, and what the image was asked and `isError` have to be the same.
+# Known differences and their reasons. A case names its reason in `differs`. If it has `ours`, our result must be exactly
+# that; otherwise the text is not compared, and the requests to the image and `isError` must be equal.
 DIFFERENCES = {
-    "validation": "the original gives the text of its validation library, which names its Python functions",
-    "library": "the original gives a text of its libraries about themselves",
+    "validation": "the original returns the text of its validation library, which names its Python functions",
+    "library": "the original returns a text of its libraries about themselves",
     "reader": "our JSON reader refuses repeated keys and numbers beyond 10^308, and nothing is sent",
-    "encoding": "ours reads UTF-8 alone",
+    "encoding": "ours reads only UTF-8",
 }
 
 
@@ -42,7 +42,7 @@ class Findings:
             print(f"FAILED {what}\n  wanted: {short(wanted)}\n  found:  {short(found)}")
 
     def compare(self, case: dict, theirs: dict, ours: dict) -> None:
-        """A case is one check, whatever differs in it."""
+        """Compare a case, which counts as one check."""
         self.checked += 1
         if found := differences(case, theirs, ours):
             self.failed += 1
@@ -56,8 +56,8 @@ def short(value: object) -> str:
     return text if len(text) < 1000 else f"{text[:600]} … {text[-300:]}"
 
 
-class Caller(Lines):
-    """Calls with arguments as they are written: numbers keep their spelling, keys may be repeated."""
+class RawClient(StdioPeer):
+    """A client that sends arguments unchanged: numbers keep their spelling, keys may be repeated."""
 
     def call_text(self, tool: str, arguments: str, within: float) -> str:
         request = self.request("tools/call", {"name": tool, "arguments": {}})
@@ -67,15 +67,15 @@ class Caller(Lines):
         return self.answer_to(request, within)
 
 
-def run_case(case: dict, image: Image, caller: Caller) -> dict:
-    """What the image was asked and what the caller was told."""
+def run_case(case: dict, image: Image, caller: RawClient) -> dict:
+    """Run a case and return the requests to the image and the result for the client."""
     image.answer = case.get("answer", {})
     is_refused = image.answer.get("fault") == "refused"
     if is_refused:
         image.close()
     try:
-        said = told(caller.call_text(case["tool"], case.get("text", json.dumps(case.get("arguments"))), WAIT))
-    except Silence as silence:
+        said = result_of(caller.call_text(case["tool"], case.get("text", json.dumps(case.get("arguments"))), WAIT))
+    except NoAnswer as silence:
         said = {"silence": str(silence)}
     finally:
         if is_refused:
@@ -83,7 +83,7 @@ def run_case(case: dict, image: Image, caller: Caller) -> dict:
     return {"asked": image.asked(), "told": said}
 
 
-def told(text: str) -> dict:
+def result_of(text: str) -> dict:
     message = json.loads(text)
     if "error" in message:
         return {"error": message["error"]["code"]}
@@ -95,21 +95,21 @@ def told(text: str) -> dict:
 
 
 def member(text: str, key: str) -> str:
-    """The text of a member of the result, as it came. The key stands elsewhere only inside a text, where quotes are escaped."""
+    """Return the raw text of a member of the result. Elsewhere the key occurs only inside strings, with escaped quotes."""
     at = text.index(f'"{key}":') + len(key) + 3
     at += len(text[at:]) - len(text[at:].lstrip())
     return text[at:json.JSONDecoder().raw_decode(text, at)[1]]
 
 
 def tree(text: str) -> object:
-    """A tree with numbers by their spelling. The order of members says nothing here; the content, which is text, has it too."""
+    """Return a tree that keeps the spelling of numbers. The order of members is compared in the text content."""
     return json.loads(text, parse_int=str, parse_float=lambda number: {"float": number}, parse_constant=lambda word: {"word": word})
 
 
 def comparable(case: dict, said: dict) -> dict[str, object]:
-    """What of a run is compared, by what it is."""
+    """Return the compared parts of a run by name."""
     asked, result = said["asked"], said["told"]
-    facts = {"what the image was asked": asked, "isError": result.get("isError")}
+    facts = {"requests to the image": asked, "isError": result.get("isError")}
     facts |= {what: result[what] for what in ("error", "silence") if what in result}
     if is_by_text(case):
         facts["content"] = result.get("content")
@@ -127,5 +127,5 @@ def differences(case: dict, theirs: dict, ours: dict) -> list[tuple[str, object,
 
 
 def recordable(case: dict, said: dict) -> dict:
-    """What is kept of a run: what is compared, and no more."""
+    """Return the recorded parts of a run: those that are compared."""
     return said if is_by_text(case) else {"asked": said["asked"], "told": {"isError": said["told"]["isError"]}}

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The MCP server for a Pharo image behind the gateway, with the policies of `examples/pharo`, on Amber Smalltalk.
+"""Tests `gatelodge pharo` behind the gateway, with the policies of `examples/pharo` and Amber Smalltalk.
 
     pharo_gateway.py --gatelodge PROGRAM --node PROGRAM
 
-One gateway runs `examples/pharo/gatelodge.toml`, with other ports and other directories, and grants for the seed policies.
-The seed policies let their one tool through until its limit and nothing else; every case of the example policies is sent
-and comes out as the case says; real clients list and call the server directly, by `wrap` and through the gateway.
-Nothing is skipped: what cannot be started fails the run.
+One gateway runs `examples/pharo/gatelodge.toml` with other ports and directories, and with grants for the seed policies.
+Each seed policy must allow only its one tool, up to its limit; every case of the example policies must have its expected
+decision; real clients list and call tools directly, with `wrap` and through the gateway.
+Nothing is skipped: a program that cannot be started fails the run.
 """
 
 import argparse
@@ -28,21 +28,21 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import pharo_clients  # noqa: E402
 from clients import free_port, make_token, wait_for  # noqa: E402
-from peers import META, Lines, Peer, Posts  # noqa: E402
+from peers import META, StdioPeer, Peer, HttpPeer  # noqa: E402
 from pharo_amber import TOOLS, amber  # noqa: E402
 from pharo_cases import Findings  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples/pharo"
 LIMITS = {"eval": 10, "run_package_test": 10, "run_class_test": 10, "export_package": 30, "import_package": 30}
-# The grants of the case files, by policy. The first two stand in the example itself.
+# Grants of the case files, by policy. The first two are in the example itself.
 CALLERS = {"strict": "reader", "recommended": "developer", "permissive": "trusted"}
-# Enough for all calls of a limit and one more.
+# Enough time for all calls of a limit and one more.
 SECONDS = 15
 
 
 @dataclass
-class House:
-    """What runs, and where."""
+class TestSetup:
+    """Programs, ports and folders of the test."""
 
     program: str
     node: str
@@ -59,26 +59,26 @@ class House:
 
     @property
     def room(self) -> Path:
-        """What `/tmp` stands for in policies and cases here."""
+        """Return the folder that replaces `/tmp` in policies and cases."""
         return self.folder / "room"
 
     @property
     def server(self) -> list[str]:
         return [self.program, "pharo", "--port", str(self.image)]
 
-    def peer(self, label: str, modern: bool = False) -> "Caller":
-        return Caller(Posts(self.url, self.tokens[label], modern), modern)
+    def peer(self, label: str, stateless: bool = False) -> "GatewayClient":
+        return GatewayClient(HttpPeer(self.url, self.tokens[label], stateless), stateless)
 
     def run(self, *words: str) -> subprocess.CompletedProcess:
         return subprocess.run([self.program, *words], env=self.environment, capture_output=True, text=True, timeout=60)
 
 
-class Caller:
-    """Lists and calls, in one era."""
+class GatewayClient:
+    """A client of one protocol generation."""
 
-    def __init__(self, peer: Peer, modern: bool = False) -> None:
-        self.peer, self.meta = peer, {"_meta": META} if modern else {}
-        if not modern:
+    def __init__(self, peer: Peer, stateless: bool = False) -> None:
+        self.peer, self.meta = peer, {"_meta": META} if stateless else {}
+        if not stateless:
             peer.hello()
 
     def ask(self, method: str, **params: object) -> dict:
@@ -104,7 +104,7 @@ def refusal(answer: dict) -> dict:
 
 
 def within_a_minute(calls: list) -> tuple[list[dict], float]:
-    """Makes all calls in one minute of the clock, because counters begin anew with each; and when that was."""
+    """Make all calls within one minute of the clock, because counters reset every minute. Returns the answers and the second."""
     for _ in range(3):
         if 60 - time.time() % 60 < SECONDS:
             time.sleep(60.5 - time.time() % 60)
@@ -112,13 +112,13 @@ def within_a_minute(calls: list) -> tuple[list[dict], float]:
         said = [call() for call in calls]
         if time.time() // 60 == minute:
             return said, time.time() % 60
-        # The counters of this minute are used in part.
+        # The counters of this minute are partly used up.
         time.sleep(60.5 - time.time() % 60)
     sys.exit(f"error: {len(calls)} calls took more than {SECONDS} s three times")
 
 
-def is_full(findings: Findings, tool: str, answer: dict, at: float) -> None:
-    """The refusal names the rule, says why, and for how long."""
+def check_limit_reached(findings: Findings, tool: str, answer: dict, at: float) -> None:
+    """Check that the refusal names the rule, the reason and the remaining time."""
     found, text = refusal(answer), text_of(answer)
     wanted = (True, "limit", f"/tools/{tool}/limits/0")
     findings.same(f"{tool}: one too many", wanted, (answer.get("result", {}).get("isError"), found.get("code"), found.get("rule")))
@@ -128,9 +128,9 @@ def is_full(findings: Findings, tool: str, answer: dict, at: float) -> None:
     findings.same(f"{tool}: the words", True, bool(re.fullmatch(words, text)) or text)
 
 
-def check_seeds(findings: Findings, house: House) -> None:
-    out, never = str(house.room / "out"), house.room / "never"
-    # What is called, what it answers, and a last call whose effect would be seen.
+def check_seeds(findings: Findings, setup: TestSetup) -> None:
+    out, never = str(setup.room / "out"), setup.room / "never"
+    # Arguments, result, and a last call whose effect would be visible.
     comment = {"code": "LodgeGate comment: 'one too many'"}
     rows = {
         "eval": ({"code": "3 + 4"}, "7", comment),
@@ -140,20 +140,20 @@ def check_seeds(findings: Findings, house: House) -> None:
         "run_class_test": ({"class_name": "LodgeGateTest"}, "4 ran, 4 passed", None),
     }
     for tool, (arguments, wanted, last) in rows.items():
-        caller = house.peer(f"seed-{tool}")
+        caller = setup.peer(f"seed-{tool}")
         findings.same(f"the list by the seed for {tool}", [tool], caller.tools())
         calls = [arguments] * LIMITS[tool] + [last or arguments]
         said, at = within_a_minute([lambda given=given: caller.call(tool, given) for given in calls])
         for number, answer in enumerate(said[:-1], 1):
             good = not answer.get("result", {}).get("isError") and text_of(answer).startswith(wanted)
             findings.same(f"{tool}: call {number}", True, good or text_of(answer))
-        is_full(findings, tool, said[-1], at)
-        for is_modern in (False, True):
-            stranger = house.peer(f"seed-{tool}", is_modern)
+        check_limit_reached(findings, tool, said[-1], at)
+        for is_stateless in (False, True):
+            stranger = setup.peer(f"seed-{tool}", is_stateless)
             for other in sorted(TOOLS - {tool}) + ["eval_code", "no_such_tool"]:
                 findings.same(f"{other} by the seed for {tool}", unknown(other), stranger.call(other, {}).get("error"))
     findings.same("the last export left nothing", False, never.exists())
-    direct = Caller(Lines(house.server, house.log))
+    direct = GatewayClient(StdioPeer(setup.server, setup.log))
     said = text_of(direct.call("get_class_comment", {"class_name": "LodgeGate"}))
     findings.same("the last eval changed nothing", True, said.startswith("I let visitors in"))
     direct.call("eval", comment)
@@ -162,17 +162,17 @@ def check_seeds(findings: Findings, house: House) -> None:
     findings.same("its end", 0, direct.peer.end())
 
 
-def offered(findings: Findings, house: House, *options: str) -> list[dict]:
-    """What the server itself lists."""
-    direct = Caller(Lines([*house.server, *options], house.log))
+def offered(findings: Findings, setup: TestSetup, *options: str) -> list[dict]:
+    """Return the server's own list of tools."""
+    direct = GatewayClient(StdioPeer([*setup.server, *options], setup.log))
     tools = direct.ask("tools/list")["result"]["tools"]
     findings.same("its end", 0, direct.peer.end())
     return tools
 
 
-def check_page(findings: Findings, house: House) -> None:
-    """The table of tools on the page is what the server lists, and `--compat` lists the same with results left open."""
-    listed, compat = offered(findings, house), offered(findings, house, "--compat")
+def check_page(findings: Findings, setup: TestSetup) -> None:
+    """Check that the documented table of tools is the server's list, and that `--compat` only changes the output schemas."""
+    listed, compat = offered(findings, setup), offered(findings, setup, "--compat")
     findings.same("the list with --compat", [tool | {"outputSchema": {"type": "object"}} for tool in listed], compat)
     cells = re.findall(r"^\| `(\w+)` \| (.*?) \| (Read|Write|Execute) \|", pharo_clients.PAGE.read_text(), re.MULTILINE)
     findings.same("the categories on the page", {"Read": 15, "Write": 3, "Execute": 4}, dict(Counter(cell[2] for cell in cells)))
@@ -185,52 +185,52 @@ def check_page(findings: Findings, house: House) -> None:
     findings.same("the tools on the page", wanted, found)
 
 
-def check_eval_code(findings: Findings, house: House) -> None:
-    """A name that the server never offers: the policy loads, the check warns, and the gateway knows no such tool."""
-    tools, listed = offered(findings, house), house.folder / "tools.json"
+def check_eval_code(findings: Findings, setup: TestSetup) -> None:
+    """Check a policy with a tool that the server does not have: it loads with a warning, and the tool is unknown."""
+    tools, listed = offered(findings, setup), setup.folder / "tools.json"
     findings.same("the tools of the server itself", sorted(TOOLS), sorted(tool["name"] for tool in tools))
     listed.write_text(json.dumps({"tools": tools}))
-    policy = house.folder / "gate/eval_code.json"
-    done = house.run("policy", "check", "--json", "--tools", str(listed), str(policy))
+    policy = setup.folder / "gate/eval_code.json"
+    done = setup.run("policy", "check", "--json", "--tools", str(listed), str(policy))
     found = [(finding["severity"], finding["code"], finding["message"]) for finding in json.loads(done.stdout)]
     findings.same("the check of a policy with eval_code", (0, [("warning", "not-offered", "the server offers no tool `eval_code`")]),
                   (done.returncode, found))
     for name in CALLERS:
-        done = house.run("policy", "check", "--strict", "--json", "--tools", str(listed), str(house.folder / f"gate/{name}.json"))
+        done = setup.run("policy", "check", "--strict", "--json", "--tools", str(listed), str(setup.folder / f"gate/{name}.json"))
         findings.same(f"the check of {name}.json", (0, []), (done.returncode, json.loads(done.stdout)))
-    caller = house.peer("eval-code")
+    caller = setup.peer("eval-code")
     findings.same("the list by a policy with eval_code", ["eval"], caller.tools())
     findings.same("eval by it", "7", text_of(caller.call("eval", {"code": "3 + 4"})))
     findings.same("eval_code by it", unknown("eval_code"), caller.call("eval_code", {"code": "3 + 4"}).get("error"))
     warned = "`eval_code` names the tool `eval_code`, which `pharo` does not offer"
-    findings.same("the gateway's word on it", True, warned in (house.folder / "log").read_text() or "no warning")
+    findings.same("the gateway's word on it", True, warned in (setup.folder / "log").read_text() or "no warning")
 
 
-def check_cases(findings: Findings, house: House) -> None:
-    """Every case that is about the policy of its file, sent for real."""
-    files = [str(path) for path in sorted((house.folder / "gate").rglob("*.cases.yaml"))]
-    done = house.run("policy", "test", *files)
+def check_cases(findings: Findings, setup: TestSetup) -> None:
+    """Send every case of the case files through the gateway."""
+    files = [str(path) for path in sorted((setup.folder / "gate").rglob("*.cases.yaml"))]
+    done = setup.run("policy", "test", *files)
     findings.same("policy test", 0, done.returncode)
     print(f"  policy test: {done.stdout.strip()}")
     for name, label in CALLERS.items():
-        cases = yaml.safe_load((house.folder / f"gate/{name}.cases.yaml").read_text())["cases"]
-        caller = house.peer(label)
+        cases = yaml.safe_load((setup.folder / f"gate/{name}.cases.yaml").read_text())["cases"]
+        caller = setup.peer(label)
         for case in (case for case in cases if "policy" not in case):
             call, expect = case["call"], case["expect"]
             answer = caller.call(call["tool"], call.get("arguments", {}))
             findings.same(f"{name}: {case['name']}", expected(call["tool"], expect), decided(answer, expect))
     names = {"strict": TOOLS - {"eval", "import_package", "run_class_test", "run_package_test"}}
     for name, label in CALLERS.items():
-        for is_modern in (False, True):
-            findings.same(f"the list by {name}", sorted(names.get(name, TOOLS)), house.peer(label, is_modern).tools())
-    # What passed has reached the image, which has its own opinion of it.
+        for is_stateless in (False, True):
+            findings.same(f"the list by {name}", sorted(names.get(name, TOOLS)), setup.peer(label, is_stateless).tools())
+    # An allowed call reaches the image, which may still refuse it.
     project = {"project_name": "Mine", "repository_url": "github://mumez/Mine:main/src"}
-    said = text_of(house.peer("developer").call("install_project", project))
+    said = text_of(setup.peer("developer").call("install_project", project))
     findings.same("an installation that may be", True, "There is no Metacello in Amber" in said or said)
-    looping = house.peer("looping")
+    looping = setup.peer("looping")
     said, at = within_a_minute([lambda: looping.call("eval", {"code": "3 + 4"})] * (LIMITS["eval"] + 1))
     findings.same("ten evaluations by recommended", ["7"] * 10, [text_of(answer) for answer in said[:-1]])
-    is_full(findings, "eval", said[-1], at)
+    check_limit_reached(findings, "eval", said[-1], at)
 
 
 def expected(tool: str, expect: dict) -> tuple:
@@ -239,14 +239,14 @@ def expected(tool: str, expect: dict) -> tuple:
         return ("allow",)
     if code in ("hidden", "not_listed"):
         return ("unknown", unknown(tool))
-    # Nobody can be asked.
+    # There is no person to ask.
     code = "approval_unavailable" if expect["decision"] == "approve" else code
     message = expect.get("message") if expect["decision"] == "deny" else None
     return ("refused", code, expect["rule"], f"[POLICY DENIED] {message}" if message else None)
 
 
 def decided(answer: dict, expect: dict) -> tuple:
-    """What came of a call. The words of a refusal count where the case has them."""
+    """Return the decision on a call. The text of a refusal is compared only if the case has one."""
     if "error" in answer:
         return ("unknown", answer["error"])
     found = refusal(answer)
@@ -256,11 +256,11 @@ def decided(answer: dict, expect: dict) -> tuple:
     return ("refused", found.get("code"), found.get("rule"), text_of(answer) if has_words else None)
 
 
-def furnish(folder: Path, ports: dict[str, int]) -> dict[str, str]:
-    """The example with other ports, and directories in which nobody else writes. Gives the tokens, by the grants' labels."""
+def write_configuration(folder: Path, ports: dict[str, int]) -> dict[str, str]:
+    """Write the example with other ports and with directories of its own. Return the tokens by grant label."""
     gate = folder / "gate"
     shutil.copytree(EXAMPLES, gate)
-    # Only where a path begins: `/tmp/../etc` stays a way out.
+    # Only at the start of a path: `/tmp/../etc` must still leave the folder.
     places = {"/tmp": str(folder / "room"), "/etc": str(folder / "elsewhere")}
     for path in [*gate.glob("*.json"), *gate.glob("*.cases.yaml")]:
         path.write_text(re.sub(r'(?<=[ "\[])/(tmp|etc)\b', lambda found: places[found[0]], path.read_text()))
@@ -295,8 +295,8 @@ def main() -> None:
         log = stack.enter_context((folder / "log").open("w"))
         image = stack.enter_context(amber(arguments.node, folder, log))
         ports = {"image": image, "gate": free_port(), "admin": free_port()}
-        tokens = furnish(folder, ports)
-        # The example runs `gatelodge` by its name.
+        tokens = write_configuration(folder, ports)
+        # The example runs `gatelodge` by name.
         program = folder / "bin/gatelodge"
         program.parent.mkdir()
         program.symlink_to(Path(arguments.gatelodge).resolve())
@@ -307,10 +307,10 @@ def main() -> None:
         stack.callback(gateway.wait)
         stack.callback(gateway.terminate)
         wait_for(ports["gate"], gateway, "gatelodge")
-        house = House(str(program), arguments.node, folder, image, ports["gate"], tokens, environment, log)
+        setup = TestSetup(str(program), arguments.node, folder, image, ports["gate"], tokens, environment, log)
         for check in (check_page, check_seeds, check_eval_code, check_cases, pharo_clients.check_clients):
             began = time.monotonic()
-            check(findings, house)
+            check(findings, setup)
             print(f"  {check.__name__}: {time.monotonic() - began:.1f} s", flush=True)
         if findings.failed:
             print((folder / "log").read_text()[-3000:])

@@ -1,6 +1,6 @@
-"""An image of Pharo that answers what it is told, byte for byte, and keeps what it was asked.
+"""A fake Pharo image that replies with given bytes and records requests.
 
-Nothing here evaluates: `pharo/amber` does. Raw sockets, because half of the answers are no proper HTTP.
+It evaluates nothing; `pharo/amber` does. It uses raw sockets, because half of the replies are not valid HTTP.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import time
 
 REASONS = {200: "OK", 204: "No Content", 301: "Moved Permanently", 404: "Not Found", 500: "Internal Server Error"}
 GOOD = '{"success": true, "result": "good"}'
-# The only kind of answer whose length nobody announces: these have no body.
+# Replies without a length: these have no body.
 BODILESS = (204, 304)
 
 
@@ -32,13 +32,13 @@ class Image:
         threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
 
     def close(self) -> None:
-        """Nobody listens any more, and no connection is left for another request."""
-        # A close alone does not wake the thread that accepts.
+        """Stop listening and close all connections."""
+        # Closing alone does not wake the accepting thread.
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         with self.lock:
             for connection in self.open_ones:
-                # The other side may have gone already.
+                # The other side may already have disconnected.
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
         end = time.monotonic() + 10
@@ -67,7 +67,7 @@ class Image:
                 connection.close()
 
     def reply(self, connection: socket.socket, request: dict) -> bool:
-        """Whether the connection stays open for another request, as it does in an image."""
+        """Reply, and return whether the connection stays open for another request, as in an image."""
         with self.lock:
             self.requests.append(request)
             answer = self.answer
@@ -77,14 +77,14 @@ class Image:
         if fault == "stalled":
             connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 30\r\n\r\n{")
         if fault in ("silent", "stalled"):
-            # Until the other side has had enough.
+            # Until the other side disconnects.
             connection.recv(1)
             return False
         connection.sendall(answer_bytes(answer))
         return "raw" not in answer
 
     def asked(self) -> list[dict]:
-        """What came since the last time."""
+        """Return the requests since the last call."""
         with self.lock:
             asked, self.requests = self.requests, []
         return asked
@@ -94,7 +94,7 @@ def answer_bytes(answer: dict) -> bytes:
     if "raw" in answer:
         return answer["raw"].encode()
     status = answer.get("status", 200)
-    # `bytes` is a text too: each character stands for a byte.
+    # `bytes` is a string in which each character is one byte.
     body = answer["bytes"].encode("latin-1") if "bytes" in answer else answer.get("body", GOOD).encode()
     headers = answer.get("headers", {"content-type": "application/json"})
     if status in BODILESS:
@@ -106,7 +106,7 @@ def answer_bytes(answer: dict) -> bytes:
 
 
 def read_request(connection: socket.socket) -> dict | None:
-    """Method, path, type and body exactly as sent; nothing if the connection ended."""
+    """Return method, path, type and body exactly as sent, or None at the end of the connection."""
     text = b""
     while b"\r\n\r\n" not in text:
         more = connection.recv(65536)

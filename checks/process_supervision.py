@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Servers that the gateway runs as processes, and that misbehave: while they speak, and when they have to go.
+"""Tests stdio servers that misbehave, during calls and when they should end.
 
     process_supervision.py --gatelodge PROGRAM [--cycles 100] [--kills 5] [--seed N] [--node PROGRAM]
 
-Faults: behind `serve` and behind `wrap`, every call is answered once, within its time and in plain words; the next one
-works; the gateway's memory is bounded; a secret of the server's environment is seen nowhere.
+Faults: behind `serve` and `wrap`, every call must get exactly one answer in time with a clear message; the next call must
+work; the gateway's memory must stay bounded; a secret in the server's environment must not leak.
 
-Cycles: sessions with servers that fork, hide, ignore signals or leave early are opened and ended, and the gateway
-itself is killed. Five seconds later nothing is left of them: no process, no zombie, no open descriptor. This process
-adopts every orphan, so nothing can hide from it.
+Cycles: sessions with servers that fork, daemonize, ignore signals or exit early are opened and ended, and the gateway
+itself is killed. Five seconds later nothing may be left: no process, no zombie, no open descriptor. This process is a
+child subreaper, so it adopts every orphan.
 """
 
 import argparse
@@ -31,20 +31,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from clients import free_port, make_token, wait_for  # noqa: E402
-from peers import Lines, Peer, Posts, Silence  # noqa: E402
+from peers import StdioPeer, Peer, HttpPeer, NoAnswer  # noqa: E402
 
 ODD = [sys.executable, "-S", "-E", str(Path(__file__).resolve().parent / "process_supervision/misbehaving_server.py")]
 MARK = "ODD_MARK"
-# What is left of a server may be there for so long after its end.
+# Processes of a server must be gone this long after its end.
 PATIENCE = 5.0
-# `serve` is told this grace; `wrap` has its own.
+# Grace period for `serve`; `wrap` has its own.
 GRACE, WRAP_GRACE = 0.05, 1.0
-# A caller waits so long for an answer in the faults; the gateway is told to give up before.
+# How long a client waits for an answer; the gateway's own time limit is shorter.
 CALL_TIME, BOUND = 12, 40
-# How the gateway may grow over a fault. Replies have 8 MiB behind `serve`, and 64 MiB behind `wrap`.
+# Allowed memory growth per fault. Replies are limited to 8 MiB by `serve` and to 64 MiB by `wrap`.
 GROWTH = {"serve": 40 << 20, "wrap": 200 << 20}
 FILES_OPENED_LATER = 1
-# Processes of one server at a time.
+# Maximum number of processes of one server.
 MAX_CHILDREN = 64
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -65,7 +65,7 @@ def status(pid: int) -> dict[str, str]:
 
 
 def marked(mark: str) -> list[int]:
-    """Processes that carry the mark in their environment; one that has ended has none."""
+    """Return processes with the mark in their environment. A zombie has no environment."""
     found, wanted = [], f"{MARK}={mark}".encode()
     for pid in numbers():
         with contextlib.suppress(OSError):
@@ -75,7 +75,7 @@ def marked(mark: str) -> list[int]:
 
 
 def children(parent: int) -> dict[int, str]:
-    """The children of a process, with their states."""
+    """Return the children of a process with their states."""
     found = {}
     for pid in numbers():
         known = status(pid)
@@ -85,7 +85,7 @@ def children(parent: int) -> dict[int, str]:
 
 
 def reap(own: set[int]) -> list[int]:
-    """Takes leave of the orphans that came to us and have ended; gives those that have not."""
+    """Reap adopted orphans that have ended, and return those that have not."""
     living = []
     for pid in children(os.getpid()):
         if pid in own:
@@ -101,7 +101,7 @@ def memory(pid: int, field: str) -> int:
 
 
 def descriptors(pid: int) -> tuple[list[str], list[str]]:
-    """What a process has open: files, and all the rest."""
+    """Return the open descriptors of a process: files, and others."""
     files, others = [], []
     for name in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
@@ -111,7 +111,7 @@ def descriptors(pid: int) -> tuple[list[str], list[str]]:
 
 
 def has_more(now: tuple[list[str], list[str]], base: tuple[list[str], list[str]]) -> bool:
-    """The ledger opens its file once more when it first has to sync it; the rest must be as it was."""
+    """Return whether there are more descriptors. The ledger opens its file once more for its first sync."""
     return len(now[0]) > len(base[0]) + FILES_OPENED_LATER or len(now[1]) > len(base[1])
 
 
@@ -157,16 +157,16 @@ class Gateway:
     def pid(self) -> int:
         return self.process.pid
 
-    def client(self, server: str) -> Posts:
-        return Posts(f"http://127.0.0.1:{self.port}/mcp/{server}", (self.folder / f"{server}.token").read_text())
+    def client(self, server: str) -> HttpPeer:
+        return HttpPeer(f"http://127.0.0.1:{self.port}/mcp/{server}", (self.folder / f"{server}.token").read_text())
 
 
-def wrapped(program: str, folder: Path, command: list[str], env: dict[str, str], level: str = "info") -> Lines:
+def wrapped(program: str, folder: Path, command: list[str], env: dict[str, str], level: str = "info") -> StdioPeer:
     (folder / "all.json").write_text('{"version":"1","default":"allow"}')
     words = [program, "wrap", "--policy", str(folder / "all.json"), "--name", "odd", "--data", str(folder / "data"),
              "--log-level", level, "--", *command]
     with (folder / "log").open("ab") as log:
-        return Lines(words, log, env={"PATH": os.environ["PATH"], **env})
+        return StdioPeer(words, log, env={"PATH": os.environ["PATH"], **env})
 
 
 # --- faults
@@ -184,7 +184,7 @@ class Findings:
 
 
 def words_of(text: str) -> str:
-    """What an answer says, whether it is a result or an error."""
+    """Return the text of a result or an error."""
     message = json.loads(text)
     if "error" in message:
         return "error: " + message["error"]["message"]
@@ -196,14 +196,14 @@ def words_of(text: str) -> str:
 ENDED = r"refused: .*did not come whole; the call may have run"
 TIMEOUT = "did not answer in time"
 NOT_THERE = "error: .*cannot be reached; nothing was sent"
-# The tool, and what the call says. Where the server answers in the end, the answer counts.
+# Tool and expected text. If the server answers after all, its answer is expected.
 TOOLS = [
     ("garbage", "^fine$"), ("endless", ENDED), ("complain", "^fine$"), ("die", ENDED), ("twice", "^fine$"),
     ("wrong_first", "^fine$"), ("wrong", f"refused: .*{TIMEOUT}"), ("shut_output", ENDED), ("batch", "^fine$"),
     ("bytes", "^fine$"), ("early", "^fine$"), ("flood", "^fine$"), ("many", "^fine$"), ("secret", r"^\*\*\* \*\*\*$"),
     ("secret_death", ENDED),
 ]
-# How it starts, and what the handshake says.
+# Start behaviour, and the expected result of `initialize`.
 STARTS = [
     ("hang", "error: .*did not answer the handshake"), ("slow", "^$"), ("exit", "error: .*did not come whole"), ("leave", "^$"),
     ("noise", "^$"), ("early", "^$"),
@@ -211,18 +211,18 @@ STARTS = [
 
 
 def fault(findings: Findings, what: str, peer: Peer, pid: int, tool: str, wanted: str, done: Path) -> None:
-    """One call that goes wrong, and one behind it that does not."""
+    """Make a call that fails, and another one that must work."""
     side = what.split(":")[0]
     before, since = memory(pid, "VmRSS"), time.monotonic()
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/clear_refs").write_text("5")
     try:
-        # Behind `wrap` a call has minutes; its client gives up, and is not answered any more.
+        # `wrap` allows minutes; the client cancels, and gets no answer.
         if side == "wrap" and tool == "wrong":
             try:
                 text = peer.call(tool, {"text": "fine"}, 2)
                 findings.hold(side, what, False, f"answered: {text}")
-            except Silence:
+            except NoAnswer:
                 peer.note("notifications/cancelled", {"requestId": peer.last})
         else:
             text = peer.call(tool, {"text": "fine", "done": str(done)}, BOUND)
@@ -234,7 +234,7 @@ def fault(findings: Findings, what: str, peer: Peer, pid: int, tool: str, wanted
         grown = memory(pid, "VmHWM") - before
         findings.hold(side, f"{what}, the next call", words_of(text) == "next", words_of(text))
         findings.hold(side, f"{what}, memory", grown < GROWTH[side], f"grew by {grown >> 20} MiB")
-    except Silence as silence:
+    except NoAnswer as silence:
         findings.hold(side, what, False, silence)
         return
     again = peer.answered_more_than_once()
@@ -243,12 +243,12 @@ def fault(findings: Findings, what: str, peer: Peer, pid: int, tool: str, wanted
 
 
 def shut_input(findings: Findings, what: str, peer: Peer) -> None:
-    """The server takes nothing more: the next call fails, or is answered by another process; the one behind it works."""
+    """The server closes its input: the next call fails or gets an answer of a new process; the one after it must work."""
     side, said = what.split(":")[0], []
     try:
         for tool in ("shut_input", "echo", "echo"):
             said.append(words_of(peer.call(tool, {"text": "fine"}, BOUND)))
-    except Silence as silence:
+    except NoAnswer as silence:
         said.append(str(silence))
     is_so = said[0] == said[-1] == "fine" and len(said) == 3 and re.search(f"^fine$|{ENDED}", said[1])
     findings.hold(side, what, bool(is_so), said)
@@ -263,14 +263,14 @@ def start_fault(findings: Findings, what: str, peer: Peer, wanted: str) -> None:
         findings.hold(side, what, re.search(wanted, said, re.DOTALL) is not None, said)
         if "error" not in json.loads(text):
             text = peer.call("echo", {"text": "next"}, BOUND)
-            # One that leaves after each handshake is not there for a call; it must be said.
+            # A server that exits after `initialize` cannot answer a call; the error must say so.
             leaves = "leave" in what and words_of(text).startswith("refused: ")
             findings.hold(side, f"{what}, the next call", words_of(text) == "next" or bool(leaves), words_of(text))
         else:
-            # The next one is answered as well, be it by the pause before another start.
+            # The next call gets an answer, too, possibly the error of the restart delay.
             text = peer.hello(BOUND) if "hang" not in what else text
             findings.hold(side, f"{what}, once more", "error" in json.loads(text), text)
-    except Silence as silence:
+    except NoAnswer as silence:
         findings.hold(side, what, False, silence)
         return
     findings.hold(side, f"{what}, answers", not peer.answered_more_than_once())
@@ -289,7 +289,7 @@ def faults(arguments: argparse.Namespace, findings: Findings, folder: Path) -> N
     wrap.mkdir()
     peers: list[Peer] = []
 
-    def wrapper(command: list[str], name: str) -> Lines:
+    def wrapper(command: list[str], name: str) -> StdioPeer:
         own = wrap / name
         own.mkdir()
         peer = wrapped(arguments.gatelodge, own, command, env, "debug")
@@ -321,7 +321,7 @@ def faults(arguments: argparse.Namespace, findings: Findings, folder: Path) -> N
             start_fault(findings, f"serve: start {name}", peer, wanted)
             peer.end()
             if name == "missing":
-                # A program that is not there is said before anything is read.
+                # A missing program is reported before any input is read.
                 ended = wrapper(missing, server).process.wait(BOUND)
                 findings.hold("wrap", "wrap: start missing, its end", ended == 2, ended)
                 continue
@@ -330,12 +330,12 @@ def faults(arguments: argparse.Namespace, findings: Findings, folder: Path) -> N
             findings.hold("wrap", f"wrap: start {name}, its end", peer.end() == 0)
 
     def impatient() -> None:
-        """Callers that hang up before a slow server has answered; the next one is none the worse for it."""
+        """Clients disconnect before a slow server has answered; the next client must not be affected."""
         for _ in range(5):
-            with contextlib.suppress(Silence):
+            with contextlib.suppress(NoAnswer):
                 gateway.client("impatient").hello(0.3)
         time.sleep(0.5)
-        start_fault(findings, "serve: start slow, after impatient callers", gateway.client("impatient"), "^$")
+        start_fault(findings, "serve: start slow, after impatient clients", gateway.client("impatient"), "^$")
 
     run_all([over_http, over_wrap, at_start, impatient])
     crowded(findings, gateway, mark)
@@ -343,7 +343,7 @@ def faults(arguments: argparse.Namespace, findings: Findings, folder: Path) -> N
     findings.hold("serve", "serve: its end", gateway.process.wait(20) == 0)
     left = wait_until_none(mark, set(), 3 * WRAP_GRACE + PATIENCE)
     findings.hold("serve", "faults: nothing is left", not left[0], [describe(pid) for pid in left[0]])
-    # The secret, and any longer part of it.
+    # The secret, and all long parts of it.
     parts = [secret[at:at + 16] for at in range(0, len(secret) - 15)]
     said = "\n".join(text for peer in peers for text in peer.heard)
     findings.hold("secret", "the secret in what callers get", not any(part in said for part in parts), said[:200])
@@ -357,7 +357,7 @@ def faults(arguments: argparse.Namespace, findings: Findings, folder: Path) -> N
 
 
 def crowded(findings: Findings, gateway: Gateway, mark: str) -> None:
-    """Sessions come and go faster than their processes end: those are bounded all the same."""
+    """Open and close sessions faster than their processes end: the number of processes must stay bounded."""
     most, refused, stop = 0, 0, threading.Event()
 
     def come_and_go() -> None:
@@ -370,7 +370,7 @@ def crowded(findings: Findings, gateway: Gateway, mark: str) -> None:
     def count() -> None:
         nonlocal most
         while not stop.wait(0.05):
-            # A keeper for each server.
+            # Each server has a supervisor.
             named = [pid for pid in marked(mark) if "name=crowd" in describe(pid)]
             most = max(most, len(named) // 2)
 
@@ -384,7 +384,7 @@ def crowded(findings: Findings, gateway: Gateway, mark: str) -> None:
 
 
 def run_all(work: list) -> None:
-    """Runs functions beside one another; what one raises, we raise."""
+    """Run functions in parallel and re-raise their exceptions."""
     raised: list[BaseException] = []
 
     def safely(function) -> None:
@@ -406,12 +406,12 @@ def run_all(work: list) -> None:
 
 
 def wait_until_none(mark: str, own: set[int], patience: float) -> tuple[list[int], float]:
-    """Waits until nothing carries the mark, and no orphan of ours lives. What is left, and how long it took."""
+    """Wait until no process has the mark and no orphan is left. Return what is left, and how long it took."""
     since = time.monotonic()
     took, empty = 0.0, 0
     while True:
         left = sorted(set(marked(mark)) | set(reap(own)))
-        # One look may miss what forks and ends meanwhile.
+        # One look may miss a process that forks and ends meanwhile.
         empty = 0 if left else empty + 1
         if empty <= 1:
             took = time.monotonic() - since
@@ -421,7 +421,7 @@ def wait_until_none(mark: str, own: set[int], patience: float) -> tuple[list[int
 
 
 def kinds(node: str | None) -> dict[str, tuple[list[str], bool]]:
-    """Servers by name: the command, and whether a call to it is answered."""
+    """Return servers by name: the command, and whether it answers calls."""
     def shell(text: str, *words: str) -> list[str]:
         return ["sh", "-c", text, "sh", *ODD, *words]
 
@@ -469,7 +469,7 @@ class Cycles:
                 text = words_of(peer.call("echo", {"text": "fine"}))
                 self.findings.hold("cycles", f"{kind}: call", text == "fine", text)
         elif "result" in hello and chance.random() < 0.6:
-            self.counts["answered all the same"] += "next" == words_of(peer.call("echo", {"text": "next"}))
+            self.counts["answered nevertheless"] += "next" == words_of(peer.call("echo", {"text": "next"}))
         peer.end()
         self.counts["over HTTP"] += 1
 
@@ -497,7 +497,7 @@ class Cycles:
         shutil.rmtree(own)
 
     def round(self, count: int, way, name: str, patience: float) -> None:
-        """Some cycles beside one another; then nothing may be left."""
+        """Run cycles in parallel, and check that nothing is left."""
         work = collections.deque((self.chance.choice(list(self.kinds)), self.chance.random()) for _ in range(count))
 
         def worker() -> None:
@@ -506,7 +506,7 @@ class Cycles:
                     kind, seed = work.popleft()
                     try:
                         way(random.Random(seed), kind)
-                    except Silence as silence:
+                    except NoAnswer as silence:
                         self.findings.hold("cycles", f"{kind}: answered", False, silence)
 
         run_all([worker] * 4)
@@ -522,14 +522,14 @@ class Cycles:
                 os.kill(pid, signal.SIGKILL)
 
     def descriptors_after(self, base: tuple[list[str], list[str]]) -> tuple[list[str], list[str]]:
-        """Waits until no more are open than in the beginning."""
+        """Wait until no more descriptors are open than at the start."""
         end = time.monotonic() + PATIENCE
         while has_more(open_now := descriptors(self.gateway.pid), base) and time.monotonic() < end:
             time.sleep(0.05)
         return open_now
 
     def run(self) -> None:
-        # The first round brings up what stays: threads, the ledger's files.
+        # The first round creates what stays: threads, the ledger's files.
         self.round(16, self.over_http, "serve", PATIENCE)
         base = descriptors(self.gateway.pid)
         for start in range(0, self.arguments.cycles, 25):
@@ -544,13 +544,13 @@ class Cycles:
         print(f"  cycles: {dict(self.counts)}, {sum(map(len, base))} descriptors and {sum(map(len, open_now))} in the end", flush=True)
 
     def kill(self, how: signal.Signals) -> None:
-        """Ends the gateway while sessions come and go."""
+        """Kill the gateway while sessions are opened and closed."""
         stop = threading.Event()
 
         def worker(seed: float) -> None:
             chance = random.Random(seed)
             while not stop.is_set():
-                with contextlib.suppress(Silence):
+                with contextlib.suppress(NoAnswer):
                     peer = self.gateway.client(chance.choice(list(self.kinds)))
                     peer.hello()
                     if chance.random() < 0.7:
@@ -566,7 +566,7 @@ class Cycles:
             code = self.gateway.process.wait(20)
             self.counts[how.name] += 1
             if how == signal.SIGTERM:
-                self.findings.hold("kills", "the gateway stops in order", code == 0, code)
+                self.findings.hold("kills", "the gateway shuts down cleanly", code == 0, code)
 
         run_all([*(lambda seed=self.chance.random(): worker(seed) for _ in range(4)), killer])
         self.nothing_is_left("kills", set(), PATIENCE)
@@ -576,7 +576,7 @@ class Cycles:
         for number in range(self.arguments.kills):
             self.kill(signal.SIGTERM if number % 3 == 1 else signal.SIGKILL)
         self.gateway.process.terminate()
-        self.findings.hold("kills", "the gateway stops in order", self.gateway.process.wait(20) == 0)
+        self.findings.hold("kills", "the gateway shuts down cleanly", self.gateway.process.wait(20) == 0)
         print(f"  kills: {dict(self.counts)}; the longest until all was gone, in seconds: {dict(self.longest)}", flush=True)
         if self.arguments.kills and not self.counts["processes at kills"]:
             self.findings.hold("kills", "something ran when the gateway was killed", False)
@@ -592,7 +592,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["faults", "cycles"])
     arguments = parser.parse_args()
     if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        sys.exit("error: this process cannot adopt orphans")
+        sys.exit("error: this process cannot become a child subreaper")
     findings, since = Findings(), time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A real client does not notice that the gateway was restarted between two of its calls.
+"""Checks that a real client does not notice a restart of the gateway between two of its calls.
 
     restart.py --gatelodge PROGRAM
 
-The Python SDK never begins anew by itself: a session that is lost stays lost for its user. Here one opens a session at a
-server over HTTP and one at a server that the gateway runs, and both go on after the gateway was told to stop and started
-again, and after it was killed.
+The Python SDK never opens a new session by itself: a lost session stays lost for its user. The check opens a session with
+an HTTP server and one with a stdio server. Both must continue after the gateway was stopped and started again, and after
+it was killed.
 """
 
 import argparse
@@ -43,8 +43,8 @@ def configure(folder: Path, upstream: int, ports: tuple[int, int], tokens: dict[
     return path
 
 
-class Gate:
-    """The gateway, which can be stopped and started again at the same address."""
+class RestartableGateway:
+    """A gateway that can be stopped and started again at the same address."""
 
     def __init__(self, program: str, folder: Path, path: Path, port: int):
         self.command, self.port = [program, "serve", "--config", str(path)], port
@@ -64,7 +64,7 @@ class Gate:
         self.process.wait()
 
 
-async def use(findings: Findings, gate: Gate, server: str, token: str) -> None:
+async def use(findings: Findings, gate: RestartableGateway, server: str, token: str) -> None:
     seen: set[str] = set()
 
     async def note(request: httpx2.Request) -> None:
@@ -104,7 +104,7 @@ def main() -> None:
         stack.callback(notes.terminate)
         wait_for(upstream, notes, "notes")
         path = configure(folder, upstream, (gate, admin), tokens)
-        running = Gate(arguments.gatelodge, folder, path, gate)
+        running = RestartableGateway(arguments.gatelodge, folder, path, gate)
         stack.callback(running.stop)
         try:
             for server, token in tokens.items():

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Looks at the exported catalogue in a real browser.
+"""Checks the accessibility of the exported catalogue in a real browser.
 
-Exports servers that chance draws from the index that comes with the program, or all of it, takes pages of every
-kind and pages of servers and tools by chance, opens each in light and in dark, and has axe-core look for what
-keeps people out. Any finding fails, and so do fewer pages than were asked for.
+Exports a random sample of the built-in index, or all of it, selects pages of every kind and random pages of servers
+and tools, opens each in light and in dark mode, and runs axe-core. Any finding fails, and so does a smaller number of
+pages than requested.
 
     site.py --gatelodge PROGRAM --indexer PROGRAM --node NODE --browser BROWSER [--whole] [--pages N] [--seed N]
-    site.py --self-test --node NODE --browser BROWSER    fails unless a planted fault is found
+    site.py --self-test --node NODE --browser BROWSER    tests that deliberate errors are found
 """
 
 import argparse
@@ -19,9 +19,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent / "site"
 KINDS = ["attacks", "incidents", "risk", "servers"]
-# Pages of one kind are alike; so many of each are looked at.
+# Number of pages of each kind; pages of one kind are similar.
 OF_A_KIND = 4
-# At least so many servers are drawn.
+# Minimum number of servers in the sample.
 SERVERS = 30
 BAD = "<!doctype html><html><head><title>x</title></head><body><img src='x'><p style='color:#ccc'>pale</p></body></html>"
 
@@ -34,19 +34,19 @@ def look(arguments: argparse.Namespace, pages: list[Path], folder: Path) -> subp
 
 
 def chosen(site: Path, count: int, chance: random.Random) -> list[Path]:
-    """Some pages of every kind, and so many of servers and tools by chance."""
+    """Return some pages of every kind, and `count` random pages of servers and tools."""
     pages = sorted(site.glob("*.html"))
     for kind in KINDS:
         all_of_kind = sorted((site / kind).glob("*.html"))
         pages += chance.sample(all_of_kind, min(len(all_of_kind), OF_A_KIND))
     rest = sorted(path for kind in ["npm", "pypi"] for path in (site / "servers" / kind).rglob("*.html"))
     if len(rest) < count:
-        sys.exit(f"error: the site has {len(rest)} pages of servers and tools, and {count} were to be looked at")
+        sys.exit(f"error: the site has {len(rest)} pages of servers and tools, fewer than {count}")
     return pages + chance.sample(rest, count)
 
 
 def drawn(arguments: argparse.Namespace, data: Path, chance: random.Random) -> list[str]:
-    """Servers of the index, so many that they have pages enough."""
+    """Return random servers of the index, enough for the requested number of pages."""
     command = [arguments.gatelodge, "catalogue", "search", "--json", "--limit", "40000", "--data", data]
     found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     servers = found["servers"]
@@ -71,15 +71,15 @@ def self_test(arguments: argparse.Namespace) -> None:
         done = look(arguments, [bad], folder)
         try:
             chosen(folder, 2, random.Random(1))
-            sys.exit("one page was taken for two")
+            sys.exit("one page was counted as two")
         except SystemExit as ended:
             if "1 pages" not in str(ended):
                 raise
     faults = ["image-alt", "html-has-lang", "color-contrast", "(light)", "(dark)"]
     missed = [fault for fault in faults if fault not in done.stdout]
     if done.returncode == 0 or missed:
-        sys.exit(f"planted faults were not found: {missed}\n{done.stdout}{done.stderr}")
-    print("site: planted faults found")
+        sys.exit(f"deliberate errors were not found: {missed}\n{done.stdout}{done.stderr}")
+    print("site: deliberate errors found")
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -94,7 +94,7 @@ def check(arguments: argparse.Namespace) -> None:
         done = look(arguments, pages, folder)
         print(f"seed {arguments.seed}; {told}\n{done.stdout}{done.stderr}", end="")
         if done.returncode != 0:
-            sys.exit("error: the site has faults")
+            sys.exit("error: the site has accessibility errors")
 
 
 def main() -> None:
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()
     if not (HERE / "node_modules/axe-core").is_dir():
-        sys.exit(f"error: {HERE}/node_modules is missing; npm ci --ignore-scripts there brings it")
+        sys.exit(f"error: {HERE}/node_modules is missing; run `npm ci --ignore-scripts` there")
     if arguments.self_test:
         self_test(arguments)
     else:

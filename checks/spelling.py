@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the words of the project: no machine is named, and no refused word is used.
+"""Checks the words of the project: no machine paths, no registry hosts, no refused words.
 
 Looks at every text file that is tracked or about to be:
 - no path of a machine, no host of a package registry (lock files are left out: package managers write them);
@@ -146,7 +146,7 @@ def main() -> None:
         if b"\0" in content:
             continue
         files += 1
-        # Test data may be deliberately broken text; what can be read of it counts.
+        # Test data may be invalid UTF-8; the rest of it is checked.
         findings += findings_in(str(path.relative_to(ROOT)), content.decode(errors="replace"), refused)
     if sys.argv[1:] == ["--count"]:
         counts = collections.Counter((what, words.split("`")[0].lower()) for _, what, words in findings)
@@ -156,7 +156,7 @@ def main() -> None:
     if findings:
         listed = "\n".join(f"{place}: {what}: `{words}`" for place, what, words in findings)
         sys.exit(f"{listed}\n{len(findings)} findings; docs/dev/glossary.md says what to write instead")
-    print(f"spelling: {files} texts in order")
+    print(f"spelling: {files} files checked")
 
 
 main()

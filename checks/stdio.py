@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Real servers that are run as processes: directly, behind the gateway, behind `wrap` and behind `bridge`.
+"""Tests real stdio servers: directly, behind the gateway, behind `wrap` and behind `bridge`.
 
     stdio.py --gatelodge PROGRAM --node PROGRAM --python FOLDER --python-1 FOLDER
 
 The folders are Python environments with the servers of `servers/requirements.txt` and of `servers/requirements-1.txt`.
-Lists are equal tool by tool and byte by byte, and calls whose answer is the same every time give what they give
-directly, in each era that the server speaks. Nothing is skipped: what cannot be started fails the run.
+Lists must be equal byte by byte, and deterministic calls must give equal results, in each protocol generation that the
+server supports. Nothing is skipped: a server that cannot be started fails the run.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from clients import Findings, free_port, make_token, wait_for  # noqa: E402
-from peers import META, Lines, Peer, Posts, Silence  # noqa: E402
+from peers import META, StdioPeer, Peer, HttpPeer, NoAnswer  # noqa: E402
 
 PACKAGES = Path(__file__).resolve().parent / "servers/node_modules/@modelcontextprotocol"
 LISTS = ["tools", "resources", "resources/templates", "prompts"]
@@ -37,11 +37,11 @@ DATE = "2026-01-02T03:04:05+00:00"
 class Server:
     name: str
     command: list[str]
-    # Pairs of method and parameters; a text alone is a tool.
+    # Pairs of method and parameters; a plain string is a tool.
     calls: list[tuple[str, dict]]
     env: dict[str, str] = field(default_factory=dict)
-    is_modern: bool = False
-    # Puts its world in order, before each session.
+    is_stateless: bool = False
+    # Prepares its files before each session.
     prepare: Callable[[], None] = lambda: None
 
 
@@ -57,7 +57,7 @@ def servers(arguments: argparse.Namespace, folder: Path, page: str) -> list[Serv
     def script(package: str, *words: str) -> list[str]:
         path = PACKAGES / package / "dist/index.js"
         if not path.exists():
-            sys.exit(f"error: {path} is missing; npm ci in {PACKAGES.parent.parent} brings it")
+            sys.exit(f"error: {path} is missing; run `npm ci` in {PACKAGES.parent.parent}")
         return [arguments.node, str(path), *words]
 
     files, repository, base, graph = folder / "files", folder / "repository", folder / "base.db", folder / "graph.json"
@@ -114,15 +114,15 @@ def servers(arguments: argparse.Namespace, folder: Path, page: str) -> list[Serv
         Server("git", [f"{arguments.python}/bin/mcp-server-git"], [
             ("git_status", here), ("git_log", here | {"max_count": 3}), ("git_diff_unstaged", here), ("git_add", here | {"files": ["new.txt"]}),
             ("git_status", here), ("git_show", here | {"revision": "HEAD"}), ("git_status", {"repo_path": str(folder / "none")}),
-        ], is_modern=True, prepare=prepare_repository),
+        ], is_stateless=True, prepare=prepare_repository),
         Server("fetch", [f"{arguments.python}/bin/mcp-server-fetch", "--ignore-robots-txt", "--allow-private-ips"], [
             ("fetch", {"url": page}), ("fetch", {"url": page, "raw": True, "max_length": 20}), ("fetch", {"url": page + "none"}),
             ask_for("fetch", url=page + "none"),
-        ], is_modern=True),
+        ], is_stateless=True),
         Server("time", [f"{arguments.python}/bin/mcp-server-time", "--local-timezone", "Etc/UTC"], [
             ("convert_time", {"source_timezone": "Asia/Tokyo", "time": "10:30", "target_timezone": "Asia/Kolkata"}),
             ("convert_time", {"source_timezone": "Nowhere", "time": "10:30", "target_timezone": "Etc/UTC"}),
-        ], is_modern=True),
+        ], is_stateless=True),
         Server("sqlite", [f"{arguments.python_1}/bin/mcp-server-sqlite", "--db-path", str(base)], [
             ("create_table", {"query": "CREATE TABLE t (a INTEGER, b TEXT)"}),
             ("write_query", {"query": "INSERT INTO t VALUES (1, 'x'), (2, 'ünïcode ✓')"}),
@@ -134,7 +134,7 @@ def servers(arguments: argparse.Namespace, folder: Path, page: str) -> list[Serv
 
 
 def elements(text: str, key: str) -> dict[str, str]:
-    """The text of each element of a list, as it came, by its name or URI."""
+    """Return the raw text of each element of a list, by name or URI."""
     decoder, found = json.JSONDecoder(), {}
     message = json.loads(text)
     if "error" in message:
@@ -151,20 +151,20 @@ def elements(text: str, key: str) -> dict[str, str]:
 
 
 def result(text: str) -> str:
-    """The text of the result or the error, as it came. What stands around it is the gateway's where it puts lists together."""
+    """Return the raw text of the result or the error. The envelope is the gateway's own for merged lists."""
     key = next(key for key in ('"result":', '"error":') if key in text)
     at = text.index(key) + len(key)
     return text[at:json.JSONDecoder().raw_decode(text, at)[1]]
 
 
-def told(peer: Peer, server: Server, modern: bool) -> dict[str, object]:
-    """What a server says to the same questions in the same order."""
+def answers_of(peer: Peer, server: Server, stateless: bool) -> dict[str, object]:
+    """Return the answers to a fixed sequence of requests."""
     said: dict[str, object] = {}
 
     def ask(method: str, params: dict) -> str:
-        return peer.ask(method, params | {"_meta": META} if modern else params)
+        return peer.ask(method, params | {"_meta": META} if stateless else params)
 
-    said["hello"] = ask("server/discover", {}) if modern else peer.hello()
+    said["hello"] = ask("server/discover", {}) if stateless else peer.hello()
     for name in LISTS:
         key = "resourceTemplates" if name == "resources/templates" else name
         text = ask(f"{name}/list", {})
@@ -176,17 +176,17 @@ def told(peer: Peer, server: Server, modern: bool) -> dict[str, object]:
     return said
 
 
-def speaks_modern(environment: dict[str, str], server: Server) -> bool:
-    """Whether it answers a stateless client, by asking it."""
+def is_stateless_server(environment: dict[str, str], server: Server) -> bool:
+    """Return whether it answers a stateless request."""
     server.prepare()
-    peer = Lines(server.command, env=environment | server.env)
+    peer = StdioPeer(server.command, env=environment | server.env)
     text = peer.ask("server/discover", {"_meta": META})
     stop(peer)
     return "2026-07-28" in json.loads(text).get("result", {}).get("supportedVersions", [])
 
 
 def stop(peer: Peer) -> None:
-    if isinstance(peer, Lines):
+    if isinstance(peer, StdioPeer):
         peer.process.stdin.close()
         try:
             peer.process.wait(10)
@@ -232,20 +232,20 @@ def compare(findings: Findings, what: str, direct: dict[str, object], through: d
         findings.same(f"{what}: {question}", answer, through.get(question))
 
 
-def compare_across(findings: Findings, what: str, legacy: dict[str, object], through: dict[str, object]) -> None:
-    """What a stateless client is told of a server that knows sessions alone: the same, in the form of its own era."""
+def compare_across(findings: Findings, what: str, stateful: dict[str, object], through: dict[str, object]) -> None:
+    """Compare the answers of a stateful server for a stateless client: the same content in the stateless format."""
     hello = json.loads(through["hello"])
     findings.same(f"{what}: revisions", "2026-07-28" in hello.get("result", {}).get("supportedVersions", []), True)
-    for question, answer in legacy.items():
-        told = through.get(question)
+    for question, answer in stateful.items():
+        answers_of = through.get(question)
         if question.endswith("/list"):
-            findings.same(f"{what}: {question}", answer, told)
+            findings.same(f"{what}: {question}", answer, answers_of)
         elif question[0].isdigit():
-            findings.same(f"{what}: {question}", plain(answer), plain(told))
+            findings.same(f"{what}: {question}", plain(answer), plain(answers_of))
 
 
 def plain(text: str) -> dict:
-    """An answer without what only stateless results have."""
+    """Return an answer without the members of stateless results."""
     answer = json.loads(text)
     for member in ("resultType", "ttlMs", "cacheScope"):
         answer.get("result", {}).pop(member, None)
@@ -256,16 +256,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("--gatelodge", "--node", "--python", "--python-1"):
         parser.add_argument(name, required=True)
-    parser.add_argument("--only", help="one server by its name")
+    parser.add_argument("--only", help="test only this server")
     arguments = parser.parse_args()
-    findings, since, eras = Findings(), time.monotonic(), []
+    findings, since, generations = Findings(), time.monotonic(), []
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
         threading.Thread(target=site.serve_forever, daemon=True).start()
         every = servers(arguments, folder, f"http://127.0.0.1:{site.server_port}/hours/")
         every = [server for server in every if arguments.only in (None, server.name)]
-        # What `serve` gives to each, and no more.
+        # The environment that `serve` passes to each server.
         environment = {"HOME": str(folder), "PATH": os.environ["PATH"]}
         tokens, port = {server.name: make_token() for server in every}, free_port()
         path = configuration(folder, every, tokens, port)
@@ -275,49 +275,49 @@ def main() -> None:
         stack.callback(gateway.terminate)
         wait_for(port, gateway, "gatelodge")
 
-        def ways(server: Server, modern: bool) -> dict[str, Callable[[], Peer]]:
+        def ways(server: Server, stateless: bool) -> dict[str, Callable[[], Peer]]:
             url, own = f"http://127.0.0.1:{port}/mcp/{server.name}", environment | server.env
             wrap = [arguments.gatelodge, "wrap", "--policy", str(folder / "all.json"), "--name", server.name,
                     "--data", str(folder / "wrapped"), "--", *server.command]
             bridge = [arguments.gatelodge, "bridge", url]
             return {
-                "serve": lambda: Posts(url, tokens[server.name], modern),
-                "wrap": lambda: Lines(wrap, log, env=own),
-                "bridge": lambda: Lines(bridge, log, env=environment | {"GATELODGE_TOKEN": tokens[server.name]}),
+                "serve": lambda: HttpPeer(url, tokens[server.name], stateless),
+                "wrap": lambda: StdioPeer(wrap, log, env=own),
+                "bridge": lambda: StdioPeer(bridge, log, env=environment | {"GATELODGE_TOKEN": tokens[server.name]}),
             }
 
-        def converse(start: Callable[[], Peer], server: Server, modern: bool) -> dict[str, object]:
+        def converse(start: Callable[[], Peer], server: Server, stateless: bool) -> dict[str, object]:
             server.prepare()
             peer = start()
             try:
-                return told(peer, server, modern)
+                return answers_of(peer, server, stateless)
             finally:
                 stop(peer)
 
         for server in every:
             began = time.monotonic()
-            modern = speaks_modern(environment, server)
-            findings.same(f"{server.name}: speaks 2026-07-28", modern, server.is_modern)
-            eras.append(f"{server.name} {'both' if modern else 'legacy'}")
-            for is_modern in (False, True)[:1 + modern]:
-                direct = converse(lambda: Lines(server.command, env=environment | server.env), server, is_modern)
-                for way, start in ways(server, is_modern).items():
-                    what = f"{server.name}, {'modern' if is_modern else 'legacy'}, {way}"
+            stateless = is_stateless_server(environment, server)
+            findings.same(f"{server.name}: speaks 2026-07-28", stateless, server.is_stateless)
+            generations.append(f"{server.name} {'both generations' if stateless else 'stateful'}")
+            for is_stateless in (False, True)[:1 + stateless]:
+                direct = converse(lambda: StdioPeer(server.command, env=environment | server.env), server, is_stateless)
+                for way, start in ways(server, is_stateless).items():
+                    what = f"{server.name}, {'stateless' if is_stateless else 'stateful'}, {way}"
                     try:
-                        compare(findings, what, direct, converse(start, server, is_modern))
-                    except (Silence, subprocess.TimeoutExpired) as fault:
+                        compare(findings, what, direct, converse(start, server, is_stateless))
+                    except (NoAnswer, subprocess.TimeoutExpired) as fault:
                         findings.same(what, "answers", str(fault))
-            if not modern:
-                # A stateless client does not notice that the server knows sessions alone.
-                legacy = converse(lambda: Lines(server.command, env=environment | server.env), server, False)
+            if not stateless:
+                # A stateless client does not notice that the server is stateful.
+                stateful = converse(lambda: StdioPeer(server.command, env=environment | server.env), server, False)
                 all_ways = ways(server, True)
-                # `bridge` would meet the session that `serve` has opened for this grant, and what its server remembers.
+                # `bridge` would share the session that `serve` has opened for this grant, with the server's state.
                 for way, start in ((way, all_ways[way]) for way in ("serve", "wrap")):
-                    compare_across(findings, f"{server.name}, stateless client, {way}", legacy, converse(start, server, True))
+                    compare_across(findings, f"{server.name}, stateless client, {way}", stateful, converse(start, server, True))
             print(f"  {server.name}: {time.monotonic() - began:.1f} s", flush=True)
         if findings.failed:
             print((folder / "log").read_text()[-3000:])
-    print(f"stdio: {', '.join(eras)}; {time.monotonic() - since:.0f} s; "
+    print(f"stdio: {', '.join(generations)}; {time.monotonic() - since:.0f} s; "
           f"{findings.checked - findings.failed} passed, {findings.failed} failed")
     sys.exit(1 if findings.failed else 0)
 

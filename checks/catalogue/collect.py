@@ -7,10 +7,10 @@ Three steps, each a subcommand:
     collect.py run names.txt --out DIR --work DIR [--uv PATH --python PATH --node PATH]
     collect.py facts DIR --to DIR
 
-`run` reads each package without running it, and goes on only with those whose source sets annotations. These are
-installed without their scripts, started over stdio by a user without rights in a namespace without network, asked for
-`tools/list`, and deleted. Tools land in `dev.jsonl` or `held.jsonl` by the hash of the package name, so the split is
-the same for everyone and for ever. `facts` reduces the two files to what may be committed: no foreign sentences.
+`run` reads each package without running it, and continues with those whose source sets annotations. These are installed
+without their scripts, started over stdio by an unprivileged user in a namespace without network, asked for `tools/list`,
+and deleted. Tools are written to `dev.jsonl` or `held.jsonl` by the hash of the package name, so the split never changes.
+`facts` reduces the two files to what may be committed: no text of the authors.
 
 `run` needs root (namespaces and a change of user). `servers.txt`, which `facts` writes, is itself a names file.
 """
@@ -74,7 +74,7 @@ class Run:
             try:
                 find = pypi_release if package.source == "pypi" else npm_release
                 release = read_release(find(self.indexes[package.source], package))
-            except Exception as error:  # whatever a foreign archive causes is an outcome, not a crash
+            except Exception as error:  # an invalid archive is an outcome, not a crash
                 self.collection.log(package, "not readable", why=f"{type(error).__name__}: {error}"[:200])
                 continue
             if release.annotated:
@@ -85,7 +85,7 @@ class Run:
             self.scanning -= 1
 
     def hand_over(self, release: Release) -> None:
-        """Wait for a place in the queue, so that reading does not run ahead of starting."""
+        """Wait for room in the queue, so that reading does not get ahead of starting."""
         while not self.over():
             with contextlib.suppress(queue.Full):
                 self.waiting[release.package.source].put(release, timeout=1)
@@ -139,7 +139,7 @@ class Run:
             return install(release, where, self.tools)
 
     def trim_caches(self) -> None:
-        """Empty a cache that has grown too large; takes all places first, so that nobody installs meanwhile."""
+        """Empty a cache that has grown too large; takes all slots first, so that no install runs meanwhile."""
         for cache in (self.tools.npm_cache, self.tools.uv_cache):
             used = subprocess.run(["du", "-sk", str(cache)], capture_output=True, text=True, check=False).stdout
             if not used or int(used.split()[0]) << 10 < CACHE_LIMIT:
@@ -219,8 +219,8 @@ def main() -> None:
     collect.add_argument("--out", type=Path, required=True, help="where dev.jsonl, held.jsonl and log.jsonl grow")
     collect.add_argument("--work", type=Path, required=True, help="scratch directory; must be reachable by all users")
     collect.add_argument("--minutes", type=float, default=60.0)
-    collect.add_argument("--scanners", type=int, default=4, help="archives read at once, for each source")
-    collect.add_argument("--workers", type=int, default=6, help="packages under way at once (three of them installing)")
+    collect.add_argument("--scanners", type=int, default=4, help="archives read at once, per source")
+    collect.add_argument("--workers", type=int, default=6, help="packages processed at once (three of them installing)")
     collect.add_argument("--uv", default=shutil.which("uv") or "uv")
     collect.add_argument("--python", default=sys.executable)
     collect.add_argument("--node", default=shutil.which("node") or "node")

@@ -1,4 +1,4 @@
-"""What may be committed of collected tools: names, types, hints and labels, no foreign sentences."""
+"""Reduces collected tools to what may be committed: names, types, hints and labels, no text of the authors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 from label import append, by_package, read_lines
 from package import Json
 
-LONGEST_TEXT = 40  # of a fixed value or a server's name: longer ones are sentences
+MAX_TEXT_CHARS = 40  # of a fixed value or a server's name: longer ones are sentences
 Kind = TypeVar("Kind", dict[str, Any], list[Any])
 
 
 def property_facts(schema: Any) -> Json:
-    """Type, format and short fixed values of a parameter; no words about it."""
+    """Return type, format and short fixed values of a parameter, without its description."""
     if not isinstance(schema, dict):
         return {}
     facts: Json = {}
@@ -24,7 +24,7 @@ def property_facts(schema: Any) -> Json:
         kinds = [part.get("type") for part in schema.get(union) or [] if isinstance(part, dict)]
         if kinds and "type" not in facts:
             facts["type"] = [kind for kind in kinds if isinstance(kind, str)]
-    if isinstance(schema.get("format"), str) and len(schema["format"]) <= LONGEST_TEXT:
+    if isinstance(schema.get("format"), str) and len(schema["format"]) <= MAX_TEXT_CHARS:
         facts["format"] = schema["format"]
     if isinstance(schema.get("items"), dict) and isinstance(schema["items"].get("type"), str):
         facts["items"] = {"type": schema["items"]["type"]}
@@ -35,20 +35,20 @@ def property_facts(schema: Any) -> Json:
 
 
 def short_text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST_TEXT
+    return isinstance(value, str) and len(value) <= MAX_TEXT_CHARS
 
 
 def typed(value: Any, kind: type[Kind]) -> Kind:
-    """The value if it is of the kind a schema has there, else an empty one: a foreign schema may be none."""
+    """Return the value if it has the expected type, else an empty one: the schema may be invalid."""
     return value if isinstance(value, kind) else kind()
 
 
 def facts_of(line: Json) -> Json:
-    """A line without foreign sentences: names, types, hints, label."""
+    """Return a line without text of the authors: names, types, hints, label."""
     schema = typed(line.get("inputSchema"), dict)
     properties = typed(schema.get("properties"), dict)
     required = typed(schema.get("required"), list)
-    facts: Json = {"package": line["package"], "server": line["server"][:LONGEST_TEXT], "name": line["name"]}
+    facts: Json = {"package": line["package"], "server": line["server"][:MAX_TEXT_CHARS], "name": line["name"]}
     known = {name: property_facts(part) for name, part in properties.items()}
     facts["inputSchema"] = {"properties": known, "required": [name for name in required if isinstance(name, str)]}
     annotations = line.get("annotations")

@@ -1,4 +1,4 @@
-"""Installs of packages, by a user without rights and without running anything that the packages bring."""
+"""Installs packages as an unprivileged user, without running any of their code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUN_UID = 61235  # runs foreign code: can read the install, can write only to it
 
 @dataclasses.dataclass(frozen=True)
 class Tools:
-    """The programs used: all must be readable by a user without rights."""
+    """Programs that are used. All must be readable by an unprivileged user."""
 
     uv: str
     python: str
@@ -33,7 +33,7 @@ class Tools:
 
     @property
     def bytecode(self) -> Path:
-        """Compiled Python; shared, as installs stand at few paths and mostly bring the same dependencies."""
+        """Return the folder for compiled Python, shared because installs use few paths and mostly the same dependencies."""
         return self.work / "bytecode"
 
     @property
@@ -46,7 +46,7 @@ class Tools:
 
 
 def as_user(uid: int) -> list[str]:
-    """A prefix that gives up all rights for good."""
+    """Return a command prefix that drops all privileges permanently."""
     ids = [f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
     return ["setpriv", *ids, "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
 
@@ -150,7 +150,7 @@ def npm_commands(package: Package, where: Path, tools: Tools) -> list[list[str]]
 
 
 def program(path: Path, tools: Tools) -> list[str]:
-    """How to start a file: shell wrappers and binaries by themselves, the rest by Node."""
+    """Return the command for a file: shell wrappers and binaries directly, others with Node."""
     with path.open("rb") as file:
         head = file.read(80)
     if head.startswith(b"\x7fELF") or (head.startswith(b"#!") and b"sh" in head.split(b"\n")[0]):

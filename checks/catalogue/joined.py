@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Puts descriptions from a crawl beside the committed facts of servers that were run, where nobody has `labels`.
+"""Adds descriptions from a crawl to the committed facts of servers that were run, if the folder `labels` is missing.
 
     joined.py DEFINITIONS… --out labels
 
 `collect.py` keeps whole definitions, which may not be committed; `dev-facts.jsonl` and `held-facts.jsonl` have no
-foreign sentences. DEFINITIONS are what `gatelodge-indexer crawl --definitions` wrote. A tool is found by its package,
-whatever version, and its name. A description that three tools of a package share is none of theirs: it is left out, and
-the tool counts as not found. Into the folder go, as `collect.py` writes them,
+text of the authors. DEFINITIONS are files of `gatelodge-indexer crawl --definitions`. A tool is found by its package,
+of any version, and its name. A description that three tools of a package share belongs to none of them: it is left out,
+and the tool counts as not found. The folder gets, in the format of `collect.py`,
 
 - `dev.jsonl` and `held.jsonl`: labels by annotations, all tools, with a description where one was found;
 - `held-found.jsonl`: the same as `held.jsonl`, with labels only where a definition was found;
@@ -26,31 +26,31 @@ from label import append, read_lines
 from package import Json, Package
 
 HERE = Path(__file__).parent
-SHARED = 3  # so many tools of one package with the same description: it was read from where all are registered
+SHARED = 3  # a description that this many tools of a package share was read from a common register function
 Key = tuple[str, str]
 
 
 def key_of(tool: Json) -> Key:
-    """A tool of any version of its package."""
+    """Return the key of a tool, independent of the version of its package."""
     return Package.parse(tool["package"]).key, tool["name"]
 
 
 def read_key(label: Json) -> Key:
-    """The same for a label by reading."""
+    """Return the key of a label by reading."""
     package, _, name = label["key"].partition("#")
     return Package.parse(package).key, name
 
 
 def schema_of(own: Json, found: Json) -> Json:
-    """The schema of the server that was run, with the sentences of the one that was read from its sources."""
-    told = typed(typed(found.get("inputSchema"), dict).get("properties"), dict)
+    """Return the schema of the running server with the descriptions that were read from its sources."""
+    summary = typed(typed(found.get("inputSchema"), dict).get("properties"), dict)
     known = typed(own.get("properties"), dict)
-    properties = {name: typed(told.get(name), dict) | typed(part, dict) for name, part in known.items()}
+    properties = {name: typed(summary.get(name), dict) | typed(part, dict) for name, part in known.items()}
     return own | {"properties": properties}
 
 
 def join(facts: Iterable[Json], definitions: dict[Key, Json]) -> list[Json]:
-    """All tools, those of which a definition was found with its sentences and marked with `found`."""
+    """Return all tools. Those with a definition get its descriptions and the mark `found`."""
     tools = []
     for fact in facts:
         found = definitions.get(key_of(fact))
@@ -73,7 +73,7 @@ def labelled(tools: list[Json], categories: dict[Key, str] | None, only_found: b
 
 
 def main() -> int:
-    """Write the files, and tell how much was found."""
+    """Write the files, and print how many definitions were found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("definitions", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True)
@@ -83,8 +83,8 @@ def main() -> int:
     definitions: dict[Key, Json] = {}
     for path in given.definitions:
         definitions |= {key_of(tool): tool for tool in read_lines(path) if key_of(tool) in wanted}
-    told = Counter((package, tool.get("description")) for (package, _), tool in definitions.items())
-    definitions = {key: own for key, own in definitions.items() if told[key[0], own.get("description")] < SHARED}
+    summary = Counter((package, tool.get("description")) for (package, _), tool in definitions.items())
+    definitions = {key: own for key, own in definitions.items() if summary[key[0], own.get("description")] < SHARED}
     given.out.mkdir(parents=True, exist_ok=True)
     read = {read_key(label): label["category"] for label in read_lines(HERE / "read-held.jsonl")}
     dev, held = (join(facts[split], definitions) for split in ("dev", "held"))
@@ -101,8 +101,8 @@ def main() -> int:
     for split, tools in (("dev", dev), ("held", held)):
         by_author = [tool for tool in tools if "category" in tool]
         counts = [sum("found" in tool for tool in own) for own in (tools, by_author)]
-        told = f"{split}: {counts[0]} of {len(tools)} tools have a definition, {counts[1]} of {len(by_author)} annotated"
-        print(told, file=sys.stderr)
+        summary = f"{split}: {counts[0]} of {len(tools)} tools have a definition, {counts[1]} of {len(by_author)} annotated"
+        print(summary, file=sys.stderr)
     print(f"held: {sum(key_of(tool) in read and 'found' in tool for tool in held)} of {len(read)} read", file=sys.stderr)
     return 0
 

@@ -11,11 +11,11 @@ from typing import Any
 from package import Json, Package
 from session import Session
 
-TWIN_SHARE = 0.8  # as many equal (name, description) pairs make a server a twin of one already kept
+DUPLICATE_SHARE = 0.8  # share of equal (name, description) pairs from which a server is a duplicate
 
 
 def truth(annotations: Any) -> str | None:
-    """The label the author's annotations give, or none: only what is said outright counts."""
+    """Return the label that the annotations give, or None. Only explicit annotations count."""
     if not isinstance(annotations, dict):
         return None
     read, destructive = annotations.get("readOnlyHint"), annotations.get("destructiveHint")
@@ -37,12 +37,12 @@ def line_of(package: Package, server: str, tool: Json) -> Json:
 
 
 def pairs(lines: Iterable[Json]) -> frozenset[tuple[str, str]]:
-    """What twins have in common."""
+    """Return the (name, description) pairs that identify duplicates."""
     return frozenset((str(line["name"]), str(line["description"] or "").strip()) for line in lines)
 
 
 class Collection:
-    """The two output files and the log; appended to, so that a stopped run goes on where it was."""
+    """The two output files and the log; appended to, so that a stopped run can continue."""
 
     def __init__(self, out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
@@ -55,15 +55,15 @@ class Collection:
             for package, lines in by_package(read_lines(path)).items():
                 self._kept[package] = pairs(lines)
 
-    def twin(self, candidate: frozenset[tuple[str, str]]) -> str | None:
-        """A kept package with the same tools; measured against the smaller of the two, so a subset is a twin too."""
+    def find_duplicate(self, candidate: frozenset[tuple[str, str]]) -> str | None:
+        """Return a kept package with the same tools. A subset counts as a duplicate, too."""
         for package, kept in self._kept.items():
-            if len(candidate & kept) >= TWIN_SHARE * min(len(candidate), len(kept)):
+            if len(candidate & kept) >= DUPLICATE_SHARE * min(len(candidate), len(kept)):
                 return package
         return None
 
     def keep(self, package: Package, session: Session) -> tuple[str, Json]:
-        """Store a server's tools if they carry labels and are not a twin's. Returns the outcome and its numbers."""
+        """Store a server's tools if they have labels and are no duplicates. Return the outcome and its counts."""
         lines = [line_of(package, session.server, tool) for tool in session.tools or []]
         labelled = sum("category" in line for line in lines)
         numbers: Json = {"tools": len(lines), "labelled": labelled}
@@ -72,9 +72,9 @@ class Collection:
         if not labelled:
             return "no labelled tools", numbers
         with self._lock:
-            twin = self.twin(pairs(lines))
-            if twin:
-                return "twin", numbers | {"of": twin}
+            duplicate = self.find_duplicate(pairs(lines))
+            if duplicate:
+                return "twin", numbers | {"of": duplicate}
             self._kept[str(package)] = pairs(lines)
             append(self._paths[package.split], lines)
         return "kept", numbers
@@ -87,7 +87,7 @@ class Collection:
 
 
 def read_lines(path: Path) -> Iterator[Json]:
-    """The lines of a JSON lines file, none if it does not exist."""
+    """Yield the lines of a JSON lines file, if it exists."""
     if path.exists():
         with path.open(encoding="utf-8") as file:
             for line in file:

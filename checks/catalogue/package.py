@@ -1,4 +1,4 @@
-"""Published packages: their names, the indexes that list them, and what their archives show without being run."""
+"""Published packages: names, registries, and what their archives contain, without running them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Package:
 
     @property
     def split(self) -> str:
-        """The set this package belongs to, from its name alone, so that a new version never changes sides."""
+        """Return the set of this package by its name, so that a new version stays in the same set."""
         return "dev" if hashlib.sha256(self.name.encode()).digest()[0] < DEV_BELOW else "held"
 
     @property
@@ -85,7 +85,7 @@ class Package:
 
     @property
     def order(self) -> bytes:
-        """A place in the queue that nobody chose; salted, as the bare hash already decides the split."""
+        """Return a pseudo-random position in the queue. It is salted, because the plain hash decides the split."""
         return hashlib.sha256(f"order:{self.key}".encode()).digest()
 
 

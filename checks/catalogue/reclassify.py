@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Puts what the classifier says now into facts that a crawl wrote before, so that nothing has to be fetched again.
+"""Updates the facts of an earlier crawl with the current classifier, so that nothing has to be fetched again.
 
     reclassify.py --gatelodge PROGRAM FACTS DEFINITIONS > facts.jsonl
 
-DEFINITIONS are what `gatelodge-indexer crawl --definitions` wrote beside FACTS. A package whose tools are not all
-found in them keeps what its facts say, and is counted.
+DEFINITIONS is the file of `gatelodge-indexer crawl --definitions` that belongs to FACTS. A package is left unchanged, and
+counted, if it does not contain all of its tools.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from label import read_lines
 from package import Json, Package
 
 TOLD = ("category", "confidence", "flow")
-PART = 32 << 20  # the program takes no more than twice as much at once
+PART = 32 << 20  # the program accepts at most twice as much
 
 
 def by_package(path: Path) -> dict[str, list[str]]:
-    """The lines of each package: the tools of one are judged together."""
+    """Return the lines of each package, whose tools are classified together."""
     packages: dict[str, list[str]] = defaultdict(list)
     with path.open(encoding="utf-8") as lines:
         for line in lines:
@@ -34,7 +34,7 @@ def by_package(path: Path) -> dict[str, list[str]]:
 
 
 def in_parts(packages: dict[str, list[str]]) -> Iterator[list[str]]:
-    """Whole packages, as many as are taken at once."""
+    """Yield batches of whole packages."""
     part: list[str] = []
     size = 0
     for lines in packages.values():
@@ -47,31 +47,31 @@ def in_parts(packages: dict[str, list[str]]) -> Iterator[list[str]]:
     yield part
 
 
-def judged(program: Path, definitions: Path) -> dict[str, dict[str, Json]]:
-    """What is said now of each tool, by package without its version, and name."""
+def classified(program: Path, definitions: Path) -> dict[str, dict[str, Json]]:
+    """Return the current classification of each tool, by package without version, and name."""
     told: dict[str, dict[str, Json]] = defaultdict(dict)
     for part in in_parts(by_package(definitions)):
         command = [program, "catalogue", "classify", "--json", "-"]
         said = subprocess.run(command, input="".join(part), capture_output=True, text=True, check=False)
-        verdicts = said.stdout.splitlines()
-        if len(verdicts) != len(part):
-            sys.exit(f"{len(part)} tools were asked about, and {len(verdicts)} answers came: {said.stderr[:500]}")
-        for line, verdict in zip(part, map(json.loads, verdicts), strict=True):
+        results = said.stdout.splitlines()
+        if len(results) != len(part):
+            sys.exit(f"{len(part)} tools were sent, but {len(results)} results received: {said.stderr[:500]}")
+        for line, result in zip(part, map(json.loads, results), strict=True):
             tool = json.loads(line)
-            if verdict["name"] != tool["name"]:
-                sys.exit(f"an answer about {verdict['name']} stands where one about {tool['name']} should")
-            told[Package.parse(tool["package"]).key][tool["name"]] = verdict
+            if result["name"] != tool["name"]:
+                sys.exit(f"got a result for {result['name']} instead of {tool['name']}")
+            told[Package.parse(tool["package"]).key][tool["name"]] = result
     return told
 
 
 def main() -> int:
-    """Write the facts anew, and tell how many tools are judged otherwise."""
+    """Write the updated facts, and print how many tools changed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("facts", type=Path)
     parser.add_argument("definitions", type=Path)
     parser.add_argument("--gatelodge", type=Path, required=True)
     given = parser.parse_args()
-    told = judged(given.gatelodge, given.definitions)
+    told = classified(given.gatelodge, given.definitions)
     others = unknown = 0
     for package in read_lines(given.facts):
         now = told.get(Package.parse(f"{package['source']}:{package['package']}").key, {})
@@ -79,13 +79,13 @@ def main() -> int:
             unknown += 1
             now = {}
         for tool in package["tools"]:
-            verdict = now.get(tool["name"])
-            if verdict:
-                others += tool["category"] != verdict["category"]
-                tool.update({name: verdict[name] for name in TOLD})
-                tool["signals"] = list(dict.fromkeys(signal["signal"] for signal in verdict["signals"]))
+            result = now.get(tool["name"])
+            if result:
+                others += tool["category"] != result["category"]
+                tool.update({name: result[name] for name in TOLD})
+                tool["signals"] = list(dict.fromkeys(signal["signal"] for signal in result["signals"]))
         print(json.dumps(package, ensure_ascii=False, separators=(",", ":")))
-    print(f"{others} tools are judged otherwise; {unknown} packages keep what was said", file=sys.stderr)
+    print(f"{others} tools changed; {unknown} packages are unchanged for lack of definitions", file=sys.stderr)
     return 0
 
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Hold what the crawl found against what servers say of themselves: a random sample of packages, run for real.
+"""Compare crawled tools with the tools that servers list: a random sample of packages is installed and run.
 
     sample.py run FACTS… --pypi 50 --npm 50 --seed N --out results.jsonl --work DIR --not-in servers.txt
     sample.py score results.jsonl FACTS…
 
-`run` draws packages with tools from the facts of a crawl, by chance and seed alone, without those that `--not-in` lists
-(the servers that the readers were made with). Each is installed at the version that was read, without its scripts,
-started over stdio by a user without rights in a namespace without network with an empty home, asked for `tools/list`,
-and deleted: as `collect.py` does it, and like it, it needs root. Each package is a line of the results; a run that was
-cut off goes on. `score` compares them with facts, which must be of the same versions.
+`run` draws random packages with tools from the facts of a crawl, without those that `--not-in` lists (the servers that
+the extractors were developed with). Each is installed at the version that was read, without its scripts, started over
+stdio by an unprivileged user in a namespace without network with an empty home, asked for `tools/list`, and deleted. Like
+`collect.py`, it needs root. Each package is a line of the results; an interrupted run can continue. `score` compares them
+with facts, which must be of the same versions.
 
-A tool that is said to exist only under a setting counts neither for nor against precision; if the server lists it all
-the same, it counts as missed. Its share is told beside.
+An optional tool counts neither for nor against precision; if the server lists it by default, it counts as missed. The
+share of optional tools is printed separately.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read_facts(paths: Iterable[Path]) -> Iterator[tuple[Package, Json]]:
 
 
 def drawn(options: argparse.Namespace) -> list[Package]:
-    """The sample: the same for the same facts and the same seed."""
+    """Return the sample, which is the same for the same facts and seed."""
     known = {Package.parse(line).key for path in options.not_in for line in lines(path)}
     found = [package for package, facts in read_facts(options.facts) if facts["tools"] and package.key not in known]
     chosen: list[Package] = []
@@ -69,7 +69,7 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def ask(package: Package, indexes: dict[str, str], where: Path, tools: Tools) -> Json:
-    """Install, start, list, delete. Whatever a foreign package causes is an outcome."""
+    """Install, start, list, delete. Every failure of a package is an outcome."""
     shutil.rmtree(where, ignore_errors=True)
     try:
         find = pypi_release if package.source == "pypi" else npm_release
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> None:
         make_cache(cache)
     make_cache(tools.bytecode, RUN_UID)
     indexes = {"pypi": pypi_index(), "npm": npm_index()}
-    mend(options.out)
+    drop_incomplete_line(options.out)
     done = {entry["package"] for entry in results(options.out)} if options.out.exists() else set()
     chosen = [package for package in drawn(options) if str(package) not in done]
     lock, slots = threading.Lock(), list(range(options.workers))
@@ -124,12 +124,12 @@ def run(options: argparse.Namespace) -> None:
 
 
 def results(path: Path) -> list[Json]:
-    # Not `splitlines`: what a foreign program says may have separators that JSON does not escape.
+    # Not `splitlines`: output of foreign programs may contain separators that JSON does not escape.
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
-def mend(path: Path) -> None:
-    """Drop a last line that was cut off."""
+def drop_incomplete_line(path: Path) -> None:
+    """Drop an incomplete last line."""
     if path.exists():
         text = path.read_text(encoding="utf-8")
         path.write_text(text[: text.rfind("\n") + 1], encoding="utf-8")
@@ -156,7 +156,7 @@ def show(path: Path, facts_paths: Iterable[Path]) -> None:
                 more, less = " ".join(sorted(default - names)), " ".join(sorted(names - default))
                 print(f"  {entry['package']}: found and not listed: {more or '–'}; listed and not found: {less or '–'}")
         print(f"  precision {share(right, claimed)}, recall {share(right, listed)}, {wholly} packages exactly")
-        print(f"  only under a setting: {share(optional, optional + claimed)} of what was found; {shown} of them listed")
+        print(f"  optional: {share(optional, optional + claimed)} of the found tools; {shown} of them listed")
 
 
 def share(part: int, whole: int) -> str:
@@ -174,7 +174,7 @@ def main() -> None:
     asking.add_argument("--not-in", type=Path, nargs="*", default=[], help="files of packages that are not drawn")
     asking.add_argument("--out", type=Path, required=True, help="file of results, which grows")
     asking.add_argument("--work", type=Path, required=True, help="scratch directory; must be reachable by all users")
-    asking.add_argument("--workers", type=int, default=2, help="packages under way at once")
+    asking.add_argument("--workers", type=int, default=2, help="packages processed at once")
     asking.add_argument("--uv", default=shutil.which("uv") or "uv")
     asking.add_argument("--python", default=sys.executable)
     asking.add_argument("--node", default=shutil.which("node") or "node")

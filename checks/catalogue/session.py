@@ -1,4 +1,4 @@
-"""A server started in a sandbox and asked for its tools."""
+"""Starts a server in a sandbox and lists its tools."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ PROTOCOL = "2025-06-18"
 MAX_LINE = 64 << 20
 MAX_PAGES = 200
 
-# The shell stays as the first process of the namespace: it is told when its parent dies, and takes all others with it.
-# A program that changed its user would no longer be told.
+# The shell stays the first process of the namespace: it gets a signal when its parent dies, and then all others end.
+# A program that changed its user would no longer get the signal.
 SANDBOX = """ip link set lo up
 mount -t tmpfs -o size=256m tmpfs /tmp || exit 97
 cd "$HOME" || exit 98
@@ -40,7 +40,7 @@ def sandbox(command: list[str]) -> list[str]:
 
 @dataclasses.dataclass
 class Session:
-    """What one start of a server gave: its tools, or the words it left."""
+    """Result of one start of a server: its tools, or its output."""
 
     server: str = ""
     tools: list[Json] | None = None
@@ -72,7 +72,7 @@ class Client:
         self.process.stdin.flush()
 
     def request(self, method: str, params: Json) -> Json:
-        """Send a request and wait for its answer, refusing whatever the server asks meanwhile."""
+        """Send a request and wait for its answer, refusing requests of the server meanwhile."""
         self._next_id += 1
         wanted = self._next_id
         self.send({"id": wanted, "method": method, "params": params})

@@ -1,4 +1,4 @@
-"""The ways to start a server whose manual nobody read: dummy credentials, and the arguments its own words hint at."""
+"""Tries to start an unknown server: with dummy credentials, and with arguments that its output mentions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENV_NEVER = re.compile(
 
 
 def dummy(name: str, home: Path) -> str:
-    """A value of the right shape for a variable; nothing listens where it points to."""
+    """Return a value of the right format for a variable; nothing listens at dummy addresses."""
     if re.search(r"(URL|URI|ENDPOINT|DSN|CONNECTION_STRING|SITE|INSTANCE)$", name):
         for word, scheme in (("MONGO", "mongodb"), ("REDIS", "redis"), ("MYSQL", "mysql")):
             if word in name:
@@ -89,7 +89,7 @@ ARGUMENTS = (
 
 
 def hinted_arguments(said: str, home: Path) -> list[list[str]]:
-    """Ways to start a command line program as a server, kept to those its own words mention."""
+    """Return arguments that may start a program as a server, if its output mentions them."""
     words = set(re.findall(r"(?<![\w-])[a-z-]{3,}(?![\w-])", said))
     hints = [args for args in ARGUMENTS if all(word in words for word in args)]
     wants_path = re.search(r"usage|director|path|folder|argument", said, re.IGNORECASE)
@@ -97,7 +97,7 @@ def hinted_arguments(said: str, home: Path) -> list[list[str]]:
 
 
 def list_tools(commands: list[list[str]], release: Release, home: Path, tools: Tools) -> Session:
-    """Try the ways in which a server may want to be started, until one yields tools."""
+    """Try the ways to start a server until one yields tools."""
     end = time.monotonic() + PACKAGE_SECONDS
     likely = {name for name in release.variables if ENV_FILLED.search(name)}
     best = Session(said="no command")

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Chooses what weights are learned from: labelled tools of packages that are not held out, and like none that is.
+"""Selects the training set: labelled tools of packages that are not held out and not similar to held-out ones.
 
     training.py LABELS DEFINITIONS… [--read READ…] > train.jsonl
 
-LABELS is the folder that `collect.py` or `joined.py` filled: all of its `dev.jsonl` is taken. READ are labels by reading, lines
-with `key` (PACKAGE#TOOL, of any version), `category` and, where it is known, `drawn`: they stand above what authors say,
-and their tools are marked with `read`, which says how they were drawn. DEFINITIONS are what
-`gatelodge-indexer crawl --definitions` wrote. Of these, packages of the development half are taken that
+LABELS is the output folder of `collect.py` or `joined.py`: all of its `dev.jsonl` is used. READ are labels by reading, lines
+with `key` (PACKAGE#TOOL, of any version), `category` and, if known, `drawn`: they override annotations, and their tools
+get the member `read`, which says how they were drawn. DEFINITIONS are files of `gatelodge-indexer crawl --definitions`.
+Of these, packages of the development set are used that
 
 - are not in LABELS already,
-- do not look like a held-out server under another name: half of the tools' names, and at least three, are its own,
+- are not similar to a held-out server: sharing half of the tool names, and at least three,
 - have a label,
-- and of their tools those that no other has word for word.
+- and of their tools those that are not identical to another one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from label import read_lines
 from package import Json, Package
 
 LEAST_SHARED = 3
-TOLD = 200  # so many letters of a description tell two tools apart
+COMPARED_CHARS = 200  # characters of a description that are compared
 
 
 def words_of(tool: Json) -> tuple[str, str]:
-    """A tool, as far as it can be told from another."""
-    return tool["name"].lower(), " ".join((tool.get("description") or "").lower().split())[:TOLD]
+    """Return the compared parts of a tool."""
+    return tool["name"].lower(), " ".join((tool.get("description") or "").lower().split())[:COMPARED_CHARS]
 
 
 def names_of(tools: list[Json]) -> set[str]:
@@ -49,7 +49,7 @@ def by_package(paths: list[Path]) -> dict[str, list[Json]]:
 
 
 class Held:
-    """The held-out servers, by the names of their tools."""
+    """The held-out servers by tool names."""
 
     def __init__(self, path: Path) -> None:
         """Read them."""
@@ -62,7 +62,7 @@ class Held:
                 self.owners[name].add(package)
 
     def has_like(self, names: set[str]) -> bool:
-        """Whether one of them could be this under another name."""
+        """Return whether a held-out server is similar."""
         shared = Counter(owner for name in names for owner in self.owners.get(name, ()))
         return any(
             count >= LEAST_SHARED and 2 * count >= min(len(names), len(self.names[owner]))
@@ -71,7 +71,7 @@ class Held:
 
 
 def mark(tools: list[Json], paths: list[Path]) -> int:
-    """Put labels by reading over those of authors; of one tool that is told twice, the first has it."""
+    """Override annotations with labels by reading. The first of several labels applies."""
     read = {read_key(label): label for path in paths for label in read_lines(path)}
     count = len(read)
     for tool in tools:
@@ -84,7 +84,7 @@ def mark(tools: list[Json], paths: list[Path]) -> int:
 
 
 def main() -> int:
-    """Write the lines, and tell how many."""
+    """Write the lines and print their number."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("labels", type=Path)
     parser.add_argument("definitions", type=Path, nargs="*")
@@ -110,8 +110,8 @@ def main() -> int:
         print(json.dumps(tool, ensure_ascii=False))
     labelled = [tool for tool in chosen if tool.get("category")]
     packages = {tool["package"] for tool in labelled}
-    told = f"{len(chosen)} tools, {len(labelled)} of {len(packages)} packages have a label, {read} by reading"
-    print(told, file=sys.stderr)
+    summary = f"{len(chosen)} tools, {len(labelled)} of {len(packages)} packages have a label, {read} by reading"
+    print(summary, file=sys.stderr)
     return 0
 
 

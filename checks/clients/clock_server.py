@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A server over standard streams with one tool and no dependency, as people have them in their clients' files."""
+"""A stdio server with one tool and no dependencies, as in typical client configurations."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ for line in sys.stdin:
         continue
     answer = {"jsonrpc": "2.0", "id": message["id"]}
     if message.get("method") == "initialize":
-        # Any revision will do: what is offered here is in all of them.
+        # All revisions support what this server offers.
         RESULTS["initialize"]["protocolVersion"] = message["params"]["protocolVersion"]
     if message.get("method") in RESULTS:
         answer["result"] = RESULTS[message["method"]]

@@ -1,4 +1,4 @@
-"""FastMCP as a client: prints one JSON object with the list and what each call gave.
+"""FastMCP as a client: prints one JSON object with the list of tools and the result of each call.
 
     fastmcp_client.py URL TOKEN CALLS [sse]
 """

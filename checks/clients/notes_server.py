@@ -16,7 +16,7 @@ def read_note(id: str) -> str:
 
 @server.tool
 def write_note(id: str, text: str) -> dict[str, str]:
-    """Writes a note and gives it back."""
+    """Writes a note and returns it."""
     return {"id": id, "text": text}
 
 
@@ -28,7 +28,7 @@ def delete_note(id: str) -> str:
 
 @server.tool
 async def count(to: int, context: Context) -> int:
-    """Counts, and tells how far it is."""
+    """Counts and reports progress."""
     for at in range(to):
         await context.report_progress(at + 1, to)
     return to
@@ -36,7 +36,7 @@ async def count(to: int, context: Context) -> int:
 
 @server.resource("note://desk/{id}")
 def note(id: str) -> str:
-    """A note on the desk."""
+    """A note."""
     return NOTES[id]
 
 

@@ -1,8 +1,8 @@
-"""The Python SDK as a client: prints one JSON object with the list and what each call gave.
+"""The Python SDK as a client: prints one JSON object with the list of tools and the result of each call.
 
     python_sdk.py URL TOKEN CALLS [sse]
 
-A command as a JSON list in place of the URL is run, and spoken to over its standard streams.
+A JSON list in place of the URL is a command that is run and connected over stdio.
 """
 
 import asyncio

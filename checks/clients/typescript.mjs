@@ -1,6 +1,6 @@
-// The TypeScript SDK as a client: prints one JSON object with the list and what each call gave.
+// The TypeScript SDK as a client: prints one JSON object with the list of tools and the result of each call.
 //   node typescript.mjs URL TOKEN legacy|auto '[["tool", {…}], …]' [sse]
-// A command as a JSON list in place of the URL is run, and spoken to over its standard streams.
+// A JSON list in place of the URL is a command that is run and connected over stdio.
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 

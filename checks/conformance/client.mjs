@@ -1,7 +1,7 @@
 // A client for the scenarios of the official conformance suite, on the TypeScript SDK.
 //   node client.mjs URL
-// It lists everything there is and uses all of it: calls each tool, reads each resource, gets each prompt. The suite's
-// server looks at what arrives. A token for the way there is in GATELODGE_TOKEN.
+// It lists and uses everything: calls each tool, reads each resource, gets each prompt. The suite's server checks the
+// requests. GATELODGE_TOKEN has the token, if one is needed.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 
 const [url] = process.argv.slice(2);
@@ -15,7 +15,7 @@ const client = new Client(
     versionNegotiation: { mode: revision === '2026-07-28' ? 'auto' : 'legacy' },
   },
 );
-// Says yes to everything. What has a default may be left out; the SDK fills it in.
+// Accepts everything. Members with a default are left out; the SDK fills them in.
 client.setRequestHandler('elicitation/create', async ({ params }) => {
   const asked = Object.entries(params.requestedSchema.properties);
   const answers = asked.filter(([, schema]) => schema.default === undefined).map(([name]) => [name, true]);
@@ -26,7 +26,7 @@ client.setRequestHandler('sampling/createMessage', async () => ({
   role: 'assistant', model: 'none', content: { type: 'text', text: 'Yes.' },
 }));
 
-// A server that lacks something says so; what it has is still used.
+// A server may lack some features; the others are still used.
 async function attempt(what, run) {
   try {
     return await run();
@@ -49,7 +49,7 @@ const headers = token ? { Authorization: `Bearer ${token}` } : {};
 await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
 const { tools = [] } = await attempt('tools/list', () => client.listTools());
 const calls = wanted ?? tools.map((tool) => ({ name: tool.name, arguments: argumentsOf(tool, tools) }));
-// These servers have a list and nothing else.
+// These servers only have a list.
 if (scenario !== 'json-schema-ref-no-deref' && scenario !== 'initialize') {
   for (const call of calls) await attempt(`tools/call ${call.name}`, () => client.callTool(call));
   const { resources = [] } = await attempt('resources/list', () => client.listResources());

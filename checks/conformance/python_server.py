@@ -1,8 +1,8 @@
 """A server for the scenarios of the official conformance suite, on the Python SDK.   python_server.py PORT
 
-It listens on this machine alone, and prints `{"port": N}` when it does. Names of tools, prompts and resources, and what
-they give, are the suite's to say. Its tasks are its own: the SDK has none. What it wants to know of the client it asks as
-the era of the request has it: by the answer, or in the middle of the call.
+It listens on the loopback interface only and prints `{"port": N}` when it is ready. The suite defines the names of tools,
+prompts and resources and their results. It implements tasks itself, because the SDK has none. It requests client input as
+the protocol generation of the request requires: in the result, or during the call.
 """
 
 import asyncio
@@ -24,21 +24,21 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.subscriptions import PromptsListChanged, ToolsListChanged
 
-# Older revisions have sampling and logging, and the suite asks for them.
+# Older revisions have sampling and logging, and the suite tests them.
 warnings.simplefilter("ignore", MCPDeprecationWarning)
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 SOUND = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
-# Long enough that messages of a call are seen to come one by one.
+# Long enough to see the messages of a call arrive one by one.
 PAUSE = 0.04
-# So long a job works before it fails: a client that asks at once still sees it at work.
+# How long a job runs before it fails, so that a client that polls at once still sees it running.
 WORK = 0.8
 
 CHANGES = InMemorySubscriptionBus()
 
 
 class Events(EventStore):
-    """What was sent on each stream, for a client that comes back to it."""
+    """Events of each stream, for a client that resumes it."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, types.JSONRPCMessage | None]] = []
@@ -58,7 +58,7 @@ class Events(EventStore):
         return stream
 
 
-# ---- what results are made of ----------------------------------------------------------------
+# ---- parts of results ----------------------------------------------------------------
 
 def text(said: str) -> dict:
     return {"type": "text", "text": said}
@@ -92,7 +92,7 @@ def model(prompt: str) -> dict:
 
 
 def need(state: str | None = None, **questions: dict) -> types.InputRequiredResult:
-    """What is missing, and a state that has to come back; the SDK seals it."""
+    """Return a result that requests input, with a state that the client must return; the SDK seals it."""
     return types.InputRequiredResult.model_validate({"inputRequests": questions, "requestState": state})
 
 
@@ -104,7 +104,7 @@ ANSWERS = {"elicitation/create": types.ElicitResult, "sampling/createMessage": t
 
 
 async def ask(ctx, name, question) -> object:
-    """Asks the client in the middle of a call. How the question is called, its `_meta` says."""
+    """Request client input during a call. The key of the request is in its `_meta`."""
     params = (question.params.model_dump(by_alias=True, exclude_none=True) if question.params else {})
     params["_meta"] = {**params.get("_meta", {}), "gatelodge/inputKey": name}
     question = type(question).model_validate({"method": question.method, "params": params})
@@ -113,7 +113,7 @@ async def ask(ctx, name, question) -> object:
 
 
 async def until_done(run, ctx, params):
-    """Runs what may need answers. In a session they are asked for at once, and it is run again with them."""
+    """Run a function that may need input. For stateful clients, request it at once and run the function again."""
     while True:
         result = await run(ctx, params)
         if not isinstance(result, types.InputRequiredResult) or not ctx.session.can_send_request:
@@ -130,7 +130,7 @@ TOOLS: dict[str, tuple[types.Tool, object]] = {}
 
 
 def tool(what: str, required: tuple = (), schema: dict | None = None, **properties: dict):
-    """Makes a tool of a function that takes the context, the arguments and the request."""
+    """Register a function of context, arguments and request as a tool."""
     schema = schema or {"type": "object", "properties": properties, "required": list(required)}
 
     def keep(run):
@@ -167,7 +167,7 @@ async def test_multiple_content_types(ctx, args, params):
 
 @tool("Logs while it runs")
 async def test_tool_with_logging(ctx, args, params):
-    for step in ("begun", "under way", "done"):
+    for step in ("begun", "running", "done"):
         await ctx.session.send_log_message("info", step, related_request_id=ctx.request_id)
         await asyncio.sleep(PAUSE)
     return say("Logged.")
@@ -175,7 +175,7 @@ async def test_tool_with_logging(ctx, args, params):
 
 @tool("Logs if the request asks for it")
 async def test_logging_tool(ctx, args, params):
-    # The SDK drops what was not asked for.
+    # The SDK drops messages that were not requested.
     await ctx.session.send_log_message("error", "as asked", related_request_id=ctx.request_id)
     return say("Done.")
 
@@ -199,7 +199,7 @@ async def test_sampling(ctx, args, params):
 
 
 def answered(what: str, params, question: dict):
-    """What the client says to one question."""
+    """Return the client's response to one request, or the request itself."""
     answer = (params.input_responses or {}).get("answer")
     return say(f"{what}: {answer.model_dump_json()}") if answer else need(answer=question)
 
@@ -292,7 +292,7 @@ async def greet(ctx, args, params):
     return say(f"Hello, {args['name']}!")
 
 
-@tool("Takes the seconds it is told", seconds={"type": "number"}, label={"type": "string"})
+@tool("Runs for the given seconds", seconds={"type": "number"}, label={"type": "string"})
 async def slow_compute(ctx, args, params):
     async def compute(_task=None):
         await asyncio.sleep(args.get("seconds", 1))
@@ -390,7 +390,7 @@ async def test_input_required_result_tampered_state(ctx, args, params):
 async def test_input_required_result_multiple_inputs(ctx, args, params):
     if {"user_name", "greeting", "client_roots"} <= (params.input_responses or {}).keys():
         return say("All three are here.")
-    return need("asked", user_name=NAME, greeting=model("Greet somebody."), client_roots=ROOTS)
+    return need("asked", user_name=NAME, greeting=model("Write a greeting."), client_roots=ROOTS)
 
 
 @tool("Needs two answers, one after the other")
@@ -407,7 +407,7 @@ async def test_input_required_result_capabilities(ctx, args, params):
     if params.input_responses:
         return say("Answered.")
     client = ctx.session.client_capabilities
-    every = {"elicitation": ("user_name", NAME), "sampling": ("greeting", model("Greet somebody.")),
+    every = {"elicitation": ("user_name", NAME), "sampling": ("greeting", model("Write a greeting.")),
              "roots": ("client_roots", ROOTS)}
     questions = dict(question for name, question in every.items() if getattr(client, name, None) is not None)
     return need(**questions) if questions else say("The client can answer nothing.")
@@ -459,7 +459,7 @@ async def nothing(ctx, params):
 
 
 def prompts(arguments: dict, answers: dict) -> dict:
-    """What each prompt gives; none where an answer is missing."""
+    """Return the content of each prompt, None if input is missing."""
     context = answers.get("user_context")
     return {
         "test_simple_prompt": [text("A simple prompt.")],

@@ -1,6 +1,6 @@
-"""The extension for tasks, by hand: the Python SDK has none.
+"""Implements the tasks extension, which the Python SDK does not have.
 
-A call that becomes a task answers at once; the client asks later how far it is, answers what it is asked, or cancels.
+A call that becomes a task returns at once; the client polls it, sends input, or cancels it.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ TASKS: dict[str, "Task"] = {}
 
 
 class TaskParams(types.RequestParams):
-    """What is said of a task."""
+    """Parameters of a request about a task."""
 
     task_id: str
     input_responses: dict | None = None
 
 
 class Task:
-    """Work that goes on after the answer."""
+    """Work that continues after the response."""
 
     def __init__(self, work) -> None:
         self.id = secrets.token_hex(8)
@@ -47,7 +47,7 @@ class Task:
         self.changed = now()
 
     async def ask(self, **questions: dict) -> list:
-        """Waits until the client has answered all of them."""
+        """Wait until the client has answered all questions."""
         answers = [asyncio.get_running_loop().create_future() for _ in questions]
         self.questions |= {name: (question, answer) for (name, question), answer in zip(questions.items(), answers)}
         return await asyncio.gather(*answers)
@@ -71,7 +71,7 @@ def now() -> str:
 
 
 def declares(ctx) -> bool:
-    """Whether the client has declared on this request that it knows tasks."""
+    """Return whether the client declares support for tasks in this request."""
     client = ctx.session.client_capabilities
     return EXTENSION in (getattr(client, "extensions", None) or {})
 
@@ -79,11 +79,11 @@ def declares(ctx) -> bool:
 def require(ctx) -> None:
     if not declares(ctx):
         data = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
-        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "the client does not know tasks", data)
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "the client does not support tasks", data)
 
 
 def begin(work) -> dict:
-    """Makes a task of what is given, and the result that says so."""
+    """Start a task and return its result."""
     return {"resultType": "task", **Task(work).shown()}
 
 
@@ -109,9 +109,9 @@ async def cancel(ctx, params: TaskParams) -> dict:
 
 
 def add_to(server) -> None:
-    """Has a server answer what is asked about tasks."""
+    """Add the task methods to a server."""
     server.extensions[EXTENSION] = {}
     for method, handler in zip(METHODS, (get, update, cancel)):
         server.add_request_handler(method, TaskParams, handler)
-    # Of these, too, the head says what they are about.
+    # The headers of these requests also name their subject.
     inbound.NAME_BEARING_METHODS = {**inbound.NAME_BEARING_METHODS, **dict.fromkeys(METHODS, "taskId")}

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""An MCP server over its standard streams that misbehaves as it is told.
+"""An MCP server over stdio that misbehaves as requested.
 
-    odd.py [start=WORD] [family=WORD] [deaf] [stubborn]
+    misbehaving_server.py [start=WORD] [family=WORD] [deaf] [stubborn]
 
-`start` says how it begins: `hang` (never answers), `slow` (answers after two seconds), `exit` (ends at once with code 3),
-`leave` (ends right after the handshake), `noise` (says garbage first), `early` (answers before it is asked).
-`family` says what it starts: `fork` (a process that holds its pipes), `daemon` (one in a session of its own, forked
-twice, that ignores every polite signal), `chain` (one that forks and ends all the time).
-`deaf` does not end when its input does; `stubborn` ignores SIGTERM.
+`start` is its start behaviour: `hang` (never answers), `slow` (answers after two seconds), `exit` (exits at once with
+code 3), `leave` (exits right after `initialize`), `noise` (prints garbage first), `early` (answers before the request).
+`family` is what it starts: `fork` (a process that holds its pipes), `daemon` (a double-forked process in its own session
+that ignores all catchable signals), `chain` (a process that forks and exits repeatedly).
+`deaf` does not exit at the end of its input; `stubborn` ignores SIGTERM.
 
-After that the name of the tool says what it does. Nothing that it starts lives longer than a minute.
+The name of a called tool decides what it does. Nothing that it starts lives longer than a minute.
 """
 
 import json
@@ -106,14 +106,14 @@ def call(number: object, name: str, arguments: dict) -> None:
     elif name == "bytes":
         out(b'{"jsonrpc":"2.0","id":"' + str(number).encode() + b'","result":{"content":[],"odd":"\xff\xfe"}}\n')
     elif name == "early":
-        # Answers to what comes next, if its number can be guessed.
+        # Answers the next requests in advance, by guessing their ids.
         digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
         for digit in digits:
             out(said(str(number)[:-1] + digit, "guessed") if digit != str(number)[-1] else "")
     elif name in ("secret", "secret_death"):
         escaped = "".join(f"\\u{ord(letter):04x}" for letter in secret)
         complain(f"my token is {secret}\n")
-        # Once so that it stands across every place where a line could be cut.
+        # Repeated at all offsets, so that it crosses any place where a line could be split.
         for before in range(960, 1030):
             complain("y" * before + secret + "\n")
         complain("z" * 5000 + secret)
@@ -124,7 +124,7 @@ def call(number: object, name: str, arguments: dict) -> None:
         out(f'{{"jsonrpc":"2.0","id":"{number}","result":{{"content":[{{"type":"text","text":"{secret} {escaped}"}}]}}}}\n')
         return
     elif name == "flood":
-        # Large messages that belong to nobody, while nobody waits; then a file says that all is said.
+        # Large unsolicited messages while no request is pending; then a file shows that all are written.
         out(said(number, text))
         note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "n" * (4 << 20)}})
         for _ in range(14):

@@ -1,6 +1,6 @@
-// Looks at pages in a browser, in light and in dark, and tells what axe-core finds.
+// Opens pages in a browser, in light and in dark mode, and prints the findings of axe-core.
 //
-//     node axe.mjs BROWSER PAGES        PAGES has one address a line
+//     node axe.mjs BROWSER PAGES        PAGES has one URL per line
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import puppeteer from "puppeteer-core";
@@ -10,14 +10,14 @@ const pages = readFileSync(list, "utf8").split("\n").filter(Boolean);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const browser = await puppeteer.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
 const page = await browser.newPage();
-// The pages themselves forbid scripts; axe is one.
+// The pages forbid scripts, and axe is one.
 await page.setBypassCSP(true);
 let looked = 0;
 let findings = 0;
 for (const [url, scheme] of pages.flatMap((url) => [[url, "light"], [url, "dark"]])) {
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   await page.goto(url, { waitUntil: "load" });
-  // What is folded is looked at, too.
+  // Collapsed parts are checked, too.
   await page.evaluate(() => document.querySelectorAll("details").forEach((own) => { own.open = true; }));
   await page.evaluate(axe);
   const found = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));

@@ -1,4 +1,4 @@
-// Brings Amber into this process, and our packages into Amber. Glue: nothing here is Smalltalk.
+// Loads Amber into this process, and our packages into Amber.
 
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
@@ -9,10 +9,10 @@ const here = dirname(fileURLToPath(import.meta.url));
 const require = createRequire(import.meta.url);
 const lang = join(here, "node_modules/@ambers/lang");
 
-// In this order: each uses what stands before it.
+// In dependency order.
 const packages = ["Interop", "Lodge", "Lodge-Tests"];
 
-/** Answers the object that does the work, and the version of Amber. */
+/** Returns the interop object and the version of Amber. */
 export async function startAmber() {
   const requirejs = require("requirejs");
   requirejs.config({ paths: { amber: `${lang}/base`, "amber/core": `${lang}/src` }, nodeRequire: require });

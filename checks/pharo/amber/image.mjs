@@ -1,9 +1,9 @@
-// The HTTP endpoints of a Pharo image, on Amber. This is Amber and not Pharo; it says so when it is ready.
+// The HTTP endpoints of a Pharo image, implemented on Amber Smalltalk, which is not Pharo.
 //
 //     node image.mjs [--port 0]
 //
 // `image/Interop.st` is the Smalltalk that does the work: evaluation, reflection, test runs, settings, errors.
-// Here is the glue: HTTP, JSON, files, and the picture of a world that has no screen.
+// This file has HTTP, JSON, files, and a generated screenshot.
 
 import { Console } from "node:console";
 import { createServer } from "node:http";
@@ -17,13 +17,13 @@ import { picture } from "./picture.mjs";
 
 const { values } = parseArgs({ options: { port: { type: "string", default: "0" } } });
 
-// The line with the port is all that standard output gets. Amber's Transcript writes to the console.
+// Only the line with the port goes to standard output. Amber's Transcript writes to the console.
 globalThis.console = new Console(process.stderr);
 
 const { image, globals, version } = await startAmber();
 image._applySettings_({ screenshotDir: process.env.PHARO_SIS_SCREENSHOT_DIR || tmpdir() });
 
-// A process that Smalltalk code forks may fail. That ends no image.
+// A process that Smalltalk code forks may fail without ending the image.
 process.removeAllListeners("uncaughtException").on("uncaughtException", (error) => console.error(error));
 process.removeAllListeners("unhandledRejection").on("unhandledRejection", (error) => console.error(error));
 
@@ -58,7 +58,7 @@ function need(given, name) {
   return given[name] ?? image._error_(`The parameter ${name} is missing`);
 }
 
-/** Pharo writes a folder in Tonel. Here it is one file of chunks, by Amber's own exporter. */
+/** Pharo writes a Tonel folder. Here it is one chunk file of Amber's own exporter. */
 function exportPackage(name, path) {
   const chunks = image._chunksOf_(name);
   mkdirSync(path, { recursive: true });
@@ -76,7 +76,7 @@ function chunkFile(path, name) {
   return join(path, `${name}.st`);
 }
 
-/** There is no Metacello. A folder of this machine is a repository; its groups are the packages `Project-Group`. */
+/** There is no Metacello. A local folder is a repository; its groups are the packages `Project-Group`. */
 function installProject(project, url, groups) {
   if (!url.startsWith("file://")) {
     image._error_(`There is no Metacello in Amber: cannot load ${project} from ${url}. Only file:///a/folder is a repository here`);
@@ -88,7 +88,7 @@ function installProject(project, url, groups) {
 
 let pictures = 0;
 
-/** The morphs are objects of Smalltalk. The picture of them is drawn here; nobody ever saw it on a screen. */
+/** The morphs are Smalltalk objects. Their screenshot is drawn here. */
 function readScreen(target, isCaptured) {
   const screen = image._screenOf_(target);
   if (isCaptured) {

@@ -1,13 +1,13 @@
-// A small PNG: rectangles on a ground, and a comment that says what it is. Glue, no Smalltalk.
+// Writes a small PNG: rectangles on a background, and a comment.
 
 import { deflateSync } from "node:zlib";
 
 const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 
-/** The first morph is the ground; the others are painted over it in their order. */
+/** The first morph is the background; the others are painted over it in order. */
 export function picture(morphs, comment) {
   const { width, height } = morphs[0].bounds;
-  // Each line begins with the number of its filter: none.
+  // Each line starts with its filter type: none.
   const line = 1 + width * 3;
   const pixels = Buffer.alloc(line * height);
   for (const { bounds, color } of morphs) {
