@@ -1,4 +1,4 @@
-//! Requests under way: how many there may be, and that each can be cancelled, by the session that began it and its id.
+//! Requests in progress: limits their number, and cancels them by session and request id.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,35 +7,36 @@ use gatelodge_mcp::RequestId;
 use gatelodge_mutants::mutant;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// More at once than an image could do anything with.
+/// More concurrent calls than an image can use.
 const MAX_CALLS: usize = 64;
-/// Open for as long as their clients are there, at no cost to the image; they must not keep calls out.
+/// Streams stay open as long as their clients and cost the image nothing. They have a limit of their own so that they
+/// do not block calls.
 const MAX_STREAMS: usize = 64;
 
 type ActiveRequestKey = (String, RequestId<'static>);
 
-/// The requests under way.
+/// Requests in progress.
 #[derive(Debug)]
 pub(crate) struct ActiveRequests {
     calls: Arc<Semaphore>,
     streams: Arc<Semaphore>,
-    /// Those of a session. Without one nobody can cancel: two callers may well use the same id.
+    /// Requests of a session. Requests without a session cannot be cancelled: two clients may use the same id.
     cancellable: Mutex<HashMap<ActiveRequestKey, Arc<Notify>>>,
 }
 
-/// Among which a request has its place.
+/// Limit that a request counts against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestSlotKind {
-    /// Those that end by themselves.
+    /// Requests that end by themselves.
     Call,
-    /// Those that end with their clients.
+    /// Streams, which end with their clients.
     Stream,
 }
 
-/// A place among them. It is kept until the answer is taken: a client that does not read cannot pile up answers.
+/// A permit, held until the client has read the reply, so that a client that does not read cannot accumulate replies.
 pub(crate) type RequestSlot = Arc<OwnedSemaphorePermit>;
 
-/// One of them; its id leaves with this.
+/// A request in progress. Dropping it frees its id.
 #[derive(Debug)]
 pub(crate) struct ActiveRequest {
     registry: Arc<ActiveRequests>,
@@ -44,14 +45,14 @@ pub(crate) struct ActiveRequest {
     pub slot: RequestSlot,
 }
 
-/// Why a request is not begun.
+/// Why a request cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BeginRequestError {
-    /// All places are taken.
-    #[error("too many requests are under way; ask again when some have ended")]
+    /// The limit is reached.
+    #[error("too many requests are in progress; try again later")]
     Busy,
-    /// Its id is.
-    #[error("a request with this id is under way")]
+    /// The session already has a request with this id.
+    #[error("a request with this id is in progress")]
     DuplicateId,
 }
 
@@ -61,7 +62,7 @@ impl ActiveRequests {
         Self { calls, streams, cancellable: Mutex::default() }
     }
 
-    /// Begins a request.
+    /// Starts a request.
     pub fn begin(
         self: &Arc<Self>,
         kind: RequestSlotKind,
@@ -85,7 +86,7 @@ impl ActiveRequests {
         Ok(ActiveRequest { registry: Arc::clone(self), key, cancelled, slot: Arc::new(slot) })
     }
 
-    /// Cancels a request; one that has ended is left alone.
+    /// Cancels a request. Does nothing if it has ended.
     pub fn cancel(&self, session: &str, id: &RequestId<'_>) {
         let running = self.lock();
         let found = if mutant!("cancel-from-any-session") {

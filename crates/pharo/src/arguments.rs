@@ -1,30 +1,28 @@
-//! The arguments of a call, held against the table: all that must be there, nothing else, each of its kind.
+//! Validates the arguments of a call: required ones are present, types match, and there are no others.
 
 use gatelodge_json::{JsonKind as Json, JsonValue};
 use gatelodge_mcp::quote_excerpt;
 
 use crate::pharo_tools::{PharoParameter, PharoParameterType, PharoTool};
 
-/// An argument that is sent.
+/// An argument to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PharoArgument {
-    /// A text.
     Text(String),
-    /// A truth value.
     Flag(bool),
-    /// An object, as the caller wrote it.
+    /// An object as the client wrote it.
     Object(String),
 }
 
-/// Arguments under the names that the image knows, in the order of the table.
+/// Arguments with the parameter names of the image, in the order of the tool table.
 pub(crate) type PharoArguments = Vec<(&'static str, PharoArgument)>;
 
 /// Reads the arguments of a call.
 ///
-/// `is_lenient` takes the texts and numbers for truth values that the interop server's own takes.
+/// `is_lenient` accepts the strings and numbers for booleans that the interop project's own MCP server accepts.
 ///
 /// # Errors
-/// All that is wrong with them, in words.
+/// A message that lists all problems.
 pub(crate) fn read(tool: &PharoTool, given: Option<JsonValue<'_>>, is_lenient: bool) -> Result<PharoArguments, String> {
     let mut problems = Vec::new();
     let mut arguments = Vec::new();
@@ -97,9 +95,10 @@ fn parse_flag(value: JsonValue<'_>, is_lenient: bool) -> Option<bool> {
 
 fn error_message(tool: &PharoTool, problems: &[String]) -> String {
     let known: Vec<String> = tool.parameters.iter().map(describe_parameter).collect();
-    let known = if known.is_empty() { "It takes none.".to_owned() } else { format!("It takes {}.", known.join(", ")) };
+    let known =
+        if known.is_empty() { "It takes no arguments.".to_owned() } else { format!("It takes {}.", known.join(", ")) };
     format!(
-        "The arguments of `{}` cannot be taken: {}. {known} Nothing was sent to the image.",
+        "The arguments of `{}` are not valid: {}. {known} Nothing was sent to the image.",
         tool.name,
         problems.join("; ")
     )

@@ -1,5 +1,5 @@
-//! Results in the shape of the interop server's own MCP server, for those who depend on it: a fault of the image is an
-//! ordinary result, and says so in `success`.
+//! Compatibility mode: results in the format of the interop project's own MCP server. An error of the image is an
+//! ordinary result with `success: false`.
 
 mod python_json;
 
@@ -13,7 +13,7 @@ use crate::pharo_image::{ImageResponse, PharoImageError};
 use crate::pharo_tools::PharoTool;
 use crate::tool_result::ToolResult;
 
-/// The arguments as Python would send them on: numbers that are not whole lose their spelling.
+/// Rewrites arguments as Python would: floats lose their original spelling.
 pub(crate) fn rewrite_arguments(arguments: PharoArguments) -> PharoArguments {
     let rewrite = |argument| match argument {
         PharoArgument::Object(raw) => PharoArgument::Object(
@@ -24,12 +24,12 @@ pub(crate) fn rewrite_arguments(arguments: PharoArguments) -> PharoArguments {
     arguments.into_iter().map(|(name, argument)| (name, rewrite(argument))).collect()
 }
 
-/// What is said of a tool that is not there.
+/// Returns the result for an unknown tool.
 pub(crate) fn unknown_tool_result(name: &str) -> ToolResult {
     ToolResult::failed(&format!("Unknown tool: {name}"))
 }
 
-/// What is said of what the image answered.
+/// Converts a response of the image to a result.
 pub(crate) fn to_tool_result(tool: &PharoTool, answer: Result<ImageResponse, PharoImageError>) -> ToolResult {
     let answer = match answer {
         Ok(answer) => answer,
@@ -52,16 +52,16 @@ pub(crate) fn to_tool_result(tool: &PharoTool, answer: Result<ImageResponse, Pha
     }
 }
 
-/// A fault as an ordinary result.
+/// Returns an error as an ordinary result.
 fn error_result(error: &str) -> ToolResult {
     let mut object = String::from(r#"{"success":false,"error":"#);
     quote_into(error, &mut object);
     object.push('}');
-    // INVARIANT: what was written above can be read.
+    // INVARIANT: the object built above is valid JSON.
     python_json::read(&object).map_or_else(|_| ToolResult::failed(error), |object| object_result(&object))
 }
 
-/// The same object twice: as text and as structure.
+/// Returns the object both as text and as structured content.
 fn object_result(object: &PythonValue) -> ToolResult {
     let mut result = ToolResult::of_object(object.write(JsonOutputStyle::StructuredContent))
         .with_text(&object.write(JsonOutputStyle::TextContent));
@@ -69,7 +69,7 @@ fn object_result(object: &PythonValue) -> ToolResult {
     result
 }
 
-/// What Python's HTTP client says of a connection that came to nothing.
+/// Returns the message of Python's HTTP client for a connection error.
 fn connection_error_text(error: &PharoImageError) -> String {
     match error {
         PharoImageError::Unreachable(error) => match error.raw_os_error() {
@@ -96,7 +96,7 @@ fn connection_error_text(error: &PharoImageError) -> String {
     }
 }
 
-/// What Python says of bytes that are no UTF-8.
+/// Returns the message of Python for bytes that are not UTF-8.
 fn decode_error_text(bytes: &[u8], error: Utf8Error) -> String {
     let at = error.valid_up_to();
     let byte = bytes.get(at).copied().unwrap_or_default();

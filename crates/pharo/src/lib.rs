@@ -1,7 +1,7 @@
-//! An MCP server for a Pharo Smalltalk image: what an agent asks becomes one request to the image's interop server.
+//! MCP server for a Pharo Smalltalk image. Each tool call becomes one request to the image's interop server.
 //!
-//! It stands alone: over the standard streams or over HTTP, in both eras of the protocol, with or without a gateway
-//! before it. Nothing is kept between calls.
+//! It works without a gateway as well as behind one, over stdio or HTTP, and for both protocol generations. It keeps
+//! no state between calls.
 
 mod active_requests;
 mod arguments;
@@ -15,7 +15,7 @@ mod streamable_http;
 mod tool_result;
 mod tools_list;
 
-pub use mcp_server::{Pharo, ReadPicture, Settings};
+pub use mcp_server::{PharoServer, PharoSettings, ScreenshotReader};
 pub use pharo_image::PharoImage;
 pub use stdio_transport::serve_stdio;
 pub use streamable_http::serve_http;

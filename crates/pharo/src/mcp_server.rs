@@ -1,4 +1,4 @@
-//! The server: a request of either era, and its answer. What carries it, and where the answer goes, is not known here.
+//! Handles requests of both protocol generations, independently of the transport.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::pharo_tools::{HttpVerb, PharoTool, ToolEffect};
 use crate::tool_result::{self, ToolResult};
 use crate::{compat, request_encoding, tools_list};
 
-/// What clients are told of the server.
+/// The server's `Implementation` object.
 const SERVER_INFO: &str = concat!(
     r#"{"name":"pharo-smalltalk-interop","title":"Pharo Smalltalk Interop","version":""#,
     env!("CARGO_PKG_VERSION"),
@@ -29,88 +29,90 @@ const SERVER_INFO: &str = concat!(
 );
 const INSTRUCTIONS: &str = "Tools for one running Pharo Smalltalk image. Begin with the search and list tools; searches \
     match how a name begins. eval, import_package, install_project and the test tools run code in the image.";
-/// The tools never change while the server runs.
+/// The list of tools never changes while the server runs.
 const LIST_TTL_MS: u64 = 3_600_000;
 
-/// How the server behaves.
+/// Settings of the server.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// Time for the image to answer.
-    pub time: Duration,
-    /// The same for what may take minutes: imports, exports, installations, tests.
-    pub long_time: Duration,
-    /// How often a caller who asked for it hears that a call is still under way.
-    pub beat: Duration,
-    /// How long calls may go on once a client over lines has closed its end.
-    pub last_calls: Duration,
-    /// How long that client may take for what it was told last.
-    pub last_words: Duration,
-    /// Reads the picture of a screen; none where the image is on another machine, and its path names some file of ours.
-    pub read_picture: Option<ReadPicture>,
-    /// Results in the shape of the interop server's own MCP server.
-    pub is_compat: bool,
+pub struct PharoSettings {
+    /// Time limit for a response of the image.
+    pub timeout: Duration,
+    /// Time limit for tools that may take minutes: imports, exports, installations, tests.
+    pub long_timeout: Duration,
+    /// Interval between progress notifications of a call.
+    pub progress_interval: Duration,
+    /// How long calls may continue after a stdio client has closed its input.
+    pub call_drain_timeout: Duration,
+    /// How long the remaining output to that client may take after that.
+    pub output_drain_timeout: Duration,
+    /// Reads a screenshot file. `None` if the image is on another machine, where the path would name an unrelated
+    /// local file.
+    pub read_screenshot: Option<ScreenshotReader>,
+    /// Whether results have the format of the interop project's own MCP server.
+    pub compat: bool,
 }
 
-/// Gives the bytes of a PNG file, or says why it cannot. It may take its time.
-pub type ReadPicture = fn(&str) -> Result<Vec<u8>, String>;
+/// Returns the content of a PNG file, or why it cannot be read. It may block.
+pub type ScreenshotReader = fn(&str) -> Result<Vec<u8>, String>;
 
-/// The server.
+/// MCP server for one image.
 #[derive(Debug)]
-pub struct Pharo {
+pub struct PharoServer {
     image: PharoImage,
-    pub(crate) settings: Settings,
-    tools: String,
-    pub(crate) running: Arc<ActiveRequests>,
+    pub(crate) settings: PharoSettings,
+    tools_json: String,
+    pub(crate) active_requests: Arc<ActiveRequests>,
 }
 
-/// What is done for a request.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
-    Greet,
+pub(crate) enum McpOperation {
+    Initialize,
     Ping,
     Discover,
     ListTools,
-    /// There is none of what is listed under this name.
-    ListNothing(&'static str),
-    Call,
+    /// Lists something that this server does not have; the value is the member name.
+    ListEmpty(&'static str),
+    CallTool,
     Listen,
 }
 
-/// Where texts before the answer go.
-pub(crate) type Outlet = mpsc::Sender<String>;
+/// Receives messages that precede the reply.
+pub(crate) type NotificationSender = mpsc::Sender<String>;
 
-impl Pharo {
-    /// A server for an image. Nothing is asked of the image before a tool is called.
-    pub fn new(image: PharoImage, settings: Settings) -> Self {
-        let tools = tools_list::tools_json(settings.is_compat);
-        Self { image, settings, tools, running: Arc::new(ActiveRequests::new()) }
+impl PharoServer {
+    /// Creates a server for an image. The image is first contacted by a tool call.
+    pub fn new(image: PharoImage, settings: PharoSettings) -> Self {
+        let tools_json = tools_list::tools_json(settings.compat);
+        Self { image, settings, tools_json, active_requests: Arc::new(ActiveRequests::new()) }
     }
 
-    /// Begins a request: from here on it can be cancelled.
+    /// Registers a request, which can be cancelled from now on.
     ///
     /// # Errors
-    /// It is not taken: the answer, and its status.
+    /// The error reply and its HTTP status, if the request is refused.
     pub(crate) fn begin(
         &self,
         request: &ClientRequest<'_>,
-        era: ProtocolGeneration,
+        generation: ProtocolGeneration,
         session: Option<&str>,
-    ) -> Result<(Deed, ActiveRequest), (StatusCode, String)> {
+    ) -> Result<(McpOperation, ActiveRequest), (StatusCode, String)> {
         let refused = |status, code, why: &str| Err((status, error_response(Some(request.id()), code, why, None)));
-        let Some(deed) = Deed::of(request.method(), era) else {
-            // A stateless client tells by the status that the method, not the server, is missing.
-            let status = if era == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
-            let why = format!("this server does not know {}", gatelodge_mcp::quote_excerpt(request.method().name()));
+        let Some(operation) = McpOperation::of(request.method(), generation) else {
+            // The status shows a stateless client that the method is missing, not the server.
+            let status =
+                if generation == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
+            let why = format!("this server does not support {}", gatelodge_mcp::quote_excerpt(request.method().name()));
             return refused(status, code::METHOD_NOT_FOUND, &why);
         };
-        if deed == Deed::Call
-            && let Err(fault) = request.tool_call()
+        if operation == McpOperation::CallTool
+            && let Err(wire_error) = request.tool_call()
         {
-            return refused(fault_status(&fault, era), fault.code, &fault.message);
+            return refused(fault_status(&wire_error, generation), wire_error.code, &wire_error.message);
         }
-        let place = if deed == Deed::Listen { RequestSlotKind::Stream } else { RequestSlotKind::Call };
-        match self.running.begin(place, session, request.id()) {
-            Ok(entry) => Ok((deed, entry)),
+        let kind = if operation == McpOperation::Listen { RequestSlotKind::Stream } else { RequestSlotKind::Call };
+        match self.active_requests.begin(kind, session, request.id()) {
+            Ok(active_request) => Ok((operation, active_request)),
             Err(why @ BeginRequestError::Busy) => {
                 refused(StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR, &why.to_string())
             }
@@ -120,81 +122,86 @@ impl Pharo {
         }
     }
 
-    /// Answers a request that was begun; none if it was cancelled.
-    pub(crate) async fn answer(
+    /// Handles a registered request. Returns `None` if it was cancelled.
+    pub(crate) async fn respond(
         &self,
         request: &ClientRequest<'_>,
-        (deed, era): (Deed, ProtocolGeneration),
-        entry: &ActiveRequest,
-        outlet: &Outlet,
+        (operation, generation): (McpOperation, ProtocolGeneration),
+        active_request: &ActiveRequest,
+        notifications: &NotificationSender,
     ) -> Option<String> {
         tokio::select! {
             biased;
-            () = entry.cancelled() => None,
-            answer = self.handle(request, deed, era, outlet) => Some(answer),
+            () = active_request.cancelled() => None,
+            answer = self.handle(request, operation, generation, notifications) => Some(answer),
         }
     }
 
     async fn handle(
         &self,
         request: &ClientRequest<'_>,
-        deed: Deed,
-        era: ProtocolGeneration,
-        outlet: &Outlet,
+        operation: McpOperation,
+        generation: ProtocolGeneration,
+        notifications: &NotificationSender,
     ) -> String {
         let answered = |text: &str| result_response(request.id(), text);
-        match deed {
-            Deed::Greet => answered(&initialized(request)),
-            Deed::Ping => answered("{}"),
-            Deed::Discover => answered(&discovered()),
-            Deed::ListTools => {
-                let more = if era == ProtocolGeneration::Stateless {
+        match operation {
+            McpOperation::Initialize => answered(&initialize_result(request)),
+            McpOperation::Ping => answered("{}"),
+            McpOperation::Discover => answered(&discover_result()),
+            McpOperation::ListTools => {
+                let more = if generation == ProtocolGeneration::Stateless {
                     format!(r#","resultType":"complete",{}"#, caching_members())
                 } else {
                     String::new()
                 };
-                answered(&format!(r#"{{"tools":{}{more}}}"#, self.tools))
+                answered(&format!(r#"{{"tools":{}{more}}}"#, self.tools_json))
             }
-            Deed::ListNothing(what) => answered(&format!(r#"{{"{what}":[]}}"#)),
-            Deed::Call => self.call(request, era, outlet).await,
-            Deed::Listen => {
-                // There is nothing to hear of: the tools do not change. The stream stays open, as its caller wants it.
-                let _ = outlet.send(acknowledgement(request.id())).await;
+            McpOperation::ListEmpty(what) => answered(&format!(r#"{{"{what}":[]}}"#)),
+            McpOperation::CallTool => self.call_tool(request, generation, notifications).await,
+            McpOperation::Listen => {
+                // The tools never change, so no notification follows. The stream stays open as the client expects.
+                let _ = notifications.send(acknowledgement(request.id())).await;
                 std::future::pending().await
             }
         }
     }
 
-    async fn call(&self, request: &ClientRequest<'_>, era: ProtocolGeneration, outlet: &Outlet) -> String {
+    async fn call_tool(
+        &self,
+        request: &ClientRequest<'_>,
+        generation: ProtocolGeneration,
+        notifications: &NotificationSender,
+    ) -> String {
         let call = match request.tool_call() {
             Ok(call) => call,
-            Err(fault) => return error_response(Some(request.id()), fault.code, &fault.message, None),
+            Err(wire_error) => return error_response(Some(request.id()), wire_error.code, &wire_error.message, None),
         };
         let Some(tool) = PharoTool::find(&call.name) else {
-            if self.settings.is_compat {
-                return result_response(request.id(), &compat::unknown_tool_result(&call.name).write(era));
+            if self.settings.compat {
+                return result_response(request.id(), &compat::unknown_tool_result(&call.name).write(generation));
             }
             let what =
                 format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::quote_excerpt(&call.name));
             return error_response(Some(request.id()), code::INVALID_PARAMS, &what, None);
         };
-        let given = arguments::read(tool, call.arguments, self.settings.is_compat);
+        let given = arguments::read(tool, call.arguments, self.settings.compat);
         let outcome = match given {
             Err(why) => ToolResult::failed(&why),
-            Ok(arguments) => self.carry(tool, arguments, &call, outlet).await,
+            Ok(arguments) => self.run_tool(tool, arguments, &call, notifications).await,
         };
-        result_response(request.id(), &outcome.write(era))
+        result_response(request.id(), &outcome.write(generation))
     }
 
-    async fn carry(
+    async fn run_tool(
         &self,
         tool: &PharoTool,
         arguments: PharoArguments,
         call: &ToolCall<'_>,
-        outlet: &Outlet,
+        notifications: &NotificationSender,
     ) -> ToolResult {
-        let arguments = if self.settings.is_compat { compat::rewrite_arguments(arguments) } else { arguments };
-        let question = match tool.verb {
+        let arguments = if self.settings.compat { compat::rewrite_arguments(arguments) } else { arguments };
+        let image_request = match tool.verb {
             HttpVerb::Get => ImageRequest {
                 verb: HttpVerb::Get,
                 target: request_encoding::request_target(tool.endpoint, &arguments),
@@ -206,19 +213,18 @@ impl Pharo {
                 body: request_encoding::json_body(&arguments),
             },
         };
-        let answer = self.ask(tool, question, call.meta.progress_token(), outlet).await;
-        if self.settings.is_compat {
+        let answer = self.ask_image(tool, image_request, call.meta.progress_token(), notifications).await;
+        if self.settings.compat {
             return compat::to_tool_result(tool, answer);
         }
         match tool_result::read(&self.image, &answer) {
             Err(why) => ToolResult::failed(&why),
             Ok(success) => match success.value {
-                None => {
-                    ToolResult::of_object(success.object).with_text(&tool_result::without_value(tool, success.error))
-                }
+                None => ToolResult::of_object(success.object)
+                    .with_text(&tool_result::missing_value_text(tool, success.error)),
                 Some(value) => {
                     let given = ToolResult::of_object(success.object).with_text(&tool_result::as_text(value));
-                    match self.settings.read_picture {
+                    match self.settings.read_screenshot {
                         Some(read) if tool.effect == ToolEffect::CapturesScreen => {
                             with_screenshot(given, value, read).await
                         }
@@ -229,74 +235,75 @@ impl Pharo {
         }
     }
 
-    /// Asks the image, and tells meanwhile that it is still at it.
-    async fn ask(
+    /// Sends a request to the image, and sends progress notifications meanwhile.
+    async fn ask_image(
         &self,
         tool: &PharoTool,
-        question: ImageRequest,
+        image_request: ImageRequest,
         token: Option<RequestId<'_>>,
-        outlet: &Outlet,
+        notifications: &NotificationSender,
     ) -> Result<ImageResponse, PharoImageError> {
-        let is_long = tool.is_long_running && !self.settings.is_compat;
-        let time = if is_long { self.settings.long_time } else { self.settings.time };
-        let mut asking = std::pin::pin!(self.image.send(question, time));
+        let is_long = tool.is_long_running && !self.settings.compat;
+        let time = if is_long { self.settings.long_timeout } else { self.settings.timeout };
+        let mut asking = std::pin::pin!(self.image.send(image_request, time));
         let Some(token) = token else { return asking.await };
         let begin = Instant::now();
-        let mut beat = tokio::time::interval_at(begin + self.settings.beat, self.settings.beat);
+        let mut progress_ticks =
+            tokio::time::interval_at(begin + self.settings.progress_interval, self.settings.progress_interval);
         let mut count = 0;
         loop {
             tokio::select! {
                 answer = &mut asking => return answer,
-                _ = beat.tick() => {
+                _ = progress_ticks.tick() => {
                     count += 1;
-                    // A caller that does not read must not keep the answer from being read.
-                    let _ = outlet.try_send(progress_notification(&token, count, tool, begin.elapsed()));
+                    // A client that does not read must not block the response of the image.
+                    let _ = notifications.try_send(progress_notification(&token, count, tool, begin.elapsed()));
                 }
             }
         }
     }
 }
 
-impl Deed {
-    /// What a method asks for; none if its era or this server does not know it.
-    fn of(method: &Method<'_>, era: ProtocolGeneration) -> Option<Self> {
-        Some(match (method, era) {
-            (Method::Initialize, ProtocolGeneration::Stateful) => Self::Greet,
+impl McpOperation {
+    /// Returns the operation of a method, or `None` if the protocol generation or this server does not have it.
+    fn of(method: &Method<'_>, generation: ProtocolGeneration) -> Option<Self> {
+        Some(match (method, generation) {
+            (Method::Initialize, ProtocolGeneration::Stateful) => Self::Initialize,
             (Method::Ping, ProtocolGeneration::Stateful) => Self::Ping,
             (Method::Discover, ProtocolGeneration::Stateless) => Self::Discover,
             (Method::ToolsList, _) => Self::ListTools,
-            // Cursor asks for these whatever a server says it can do, and shows an error as one of the server.
-            (Method::ResourcesList, ProtocolGeneration::Stateful) => Self::ListNothing("resources"),
-            (Method::ResourceTemplatesList, ProtocolGeneration::Stateful) => Self::ListNothing("resourceTemplates"),
-            (Method::PromptsList, ProtocolGeneration::Stateful) => Self::ListNothing("prompts"),
-            (Method::ToolsCall, _) => Self::Call,
+            // Cursor sends these whatever the capabilities say, and shows an error as a failure of the server.
+            (Method::ResourcesList, ProtocolGeneration::Stateful) => Self::ListEmpty("resources"),
+            (Method::ResourceTemplatesList, ProtocolGeneration::Stateful) => Self::ListEmpty("resourceTemplates"),
+            (Method::PromptsList, ProtocolGeneration::Stateful) => Self::ListEmpty("prompts"),
+            (Method::ToolsCall, _) => Self::CallTool,
             (Method::Listen, ProtocolGeneration::Stateless) => Self::Listen,
             _ => return None,
         })
     }
 }
 
-/// What is said to a request that does not fit the way in which its client speaks.
-pub(crate) fn misfit(id: Option<&RequestId<'_>>, misfit: &ProtocolError) -> String {
-    error_response(id, misfit.code, &misfit.message, misfit.data.as_deref())
+/// Returns the error reply to a request that violates its protocol generation.
+pub(crate) fn protocol_error_reply(id: Option<&RequestId<'_>>, protocol_error: &ProtocolError) -> String {
+    error_response(id, protocol_error.code, &protocol_error.message, protocol_error.data.as_deref())
 }
 
-/// Whether a text has neither id nor known method: a notification of some later revision, which wants no answer.
-pub(crate) fn is_of_later_revision(fault: &MessageError) -> bool {
-    fault.id.is_none() && fault.code == code::METHOD_NOT_FOUND
+/// Whether a message has neither an id nor a known method: a notification of a later revision, which gets no reply.
+pub(crate) fn is_unknown_notification(wire_error: &MessageError) -> bool {
+    wire_error.id.is_none() && wire_error.code == code::METHOD_NOT_FOUND
 }
 
-/// Reads a message of a client.
+/// Reads a client's message.
 pub(crate) fn read(text: &[u8]) -> Result<ClientMessage<'_>, MessageError> {
     read_client_message(text, &JsonLimits::REQUEST)
 }
 
-/// What is said to a text that is no message.
-pub(crate) fn unreadable(fault: &MessageError) -> String {
-    error_response(fault.id.as_ref(), fault.code, &fault.message, None)
+/// Returns the error reply to an invalid message.
+pub(crate) fn parse_error_reply(wire_error: &MessageError) -> String {
+    error_response(wire_error.id.as_ref(), wire_error.code, &wire_error.message, None)
 }
 
-fn initialized(request: &ClientRequest<'_>) -> String {
+fn initialize_result(request: &ClientRequest<'_>) -> String {
     let asked = request.params().and_then(|params| params.get("protocolVersion")?.as_str());
     let spoken = asked
         .and_then(|asked| asked.parse().ok())
@@ -310,7 +317,7 @@ fn initialized(request: &ClientRequest<'_>) -> String {
     out
 }
 
-fn discovered() -> String {
+fn discover_result() -> String {
     let versions: Vec<String> = Revision::ALL.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let mut out = format!(r#"{{"supportedVersions":[{}],"capabilities":{{"tools":{{}}}},"#, versions.join(","));
     out.push_str(r#""instructions":"#);
@@ -319,7 +326,7 @@ fn discovered() -> String {
     out
 }
 
-/// What every stateless list says of how long it holds, and of whom it comes from.
+/// Members of a stateless result that say how long it may be cached and which server sent it.
 fn caching_members() -> String {
     let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":"#;
     format!(r#""ttlMs":{LIST_TTL_MS},"cacheScope":"public",{info}{SERVER_INFO}}}"#)
@@ -339,15 +346,17 @@ fn progress_notification(token: &RequestId<'_>, count: u64, tool: &PharoTool, el
     )
 }
 
-/// With the picture that the value names, or why there is none.
-async fn with_screenshot(given: ToolResult, value: &str, read: ReadPicture) -> ToolResult {
+/// Adds the screenshot that the value names, or the reason why it cannot be read.
+async fn with_screenshot(given: ToolResult, value: &str, read: ScreenshotReader) -> ToolResult {
     let path = serde_json::from_str::<serde_json::Value>(value).ok();
     let path = path.as_ref().and_then(|value| value.get("screenshot")?.as_str()).map(str::to_owned);
     let Some(path) = path else { return given };
     let read = tokio::task::spawn_blocking(move || read(&path).map_err(|why| (path, why))).await;
     match read {
         Ok(Ok(picture)) => given.with_png(&BASE64.encode(&picture)),
-        Ok(Err((path, why))) => given.with_text(&format!("The picture is at {path} on the image's machine; {why}.")),
+        Ok(Err((path, why))) => {
+            given.with_text(&format!("The screenshot is in `{path}` on the image's machine: {why}."))
+        }
         Err(_) => given,
     }
 }

@@ -1,4 +1,4 @@
-//! The image: where it is, and one request to it. Each goes over a connection of its own, which ends with it.
+//! HTTP client for the image. Each request uses its own connection.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -15,65 +15,66 @@ use tokio::net::TcpStream;
 
 use crate::pharo_tools::HttpVerb;
 
-/// Where a Pharo image listens.
+/// Address of a Pharo image.
 #[derive(Debug, Clone)]
 pub struct PharoImage {
-    /// A name or an address.
+    /// A host name or an IP address.
     pub host: String,
-    /// The port of its interop server.
+    /// Port of its interop server.
     pub port: u16,
-    /// Whether it may be on another machine. The interop server asks nobody who they are.
+    /// Whether it may be on another machine. The interop server does not authenticate clients.
     pub allow_remote: bool,
-    /// The most bytes of an answer.
+    /// Maximum size of a response.
     pub max_response_bytes: usize,
 }
 
-/// Why the image gave no answer that could be read.
+/// Why there is no valid response of the image.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PharoImageError {
-    /// The name leads nowhere.
-    #[error("the name cannot be found: {0}")]
+    /// The host name cannot be resolved.
+    #[error("cannot resolve the name: {0}")]
     UnknownHost(std::io::Error),
-    /// The name leads to another machine.
+    /// The host name resolves to another machine.
     #[error("{0} is not an address of this machine")]
     RemoteHost(SocketAddr),
-    /// Nobody listens, or the way there is closed.
+    /// The connection cannot be opened.
     #[error("{0}")]
     Unreachable(std::io::Error),
-    /// The connection ended before the answer did; with how much of its body came, if its head did.
-    #[error("the connection ended before the answer did")]
+    /// The connection was closed before the response was complete. Has the number of received body bytes if there were
+    /// headers.
+    #[error("the connection was closed before the response was complete")]
     ConnectionDropped(Option<TruncatedBody>),
-    /// What came is not HTTP.
-    #[error("what it sent is not HTTP: {0}")]
+    /// The response is not HTTP.
+    #[error("the response is not HTTP: {0}")]
     NotHttp(String),
-    /// Nothing came in time.
-    #[error("no answer within {} s", .0.as_secs_f32())]
+    /// There was no complete response in time.
+    #[error("no response within {} s", .0.as_secs_f32())]
     Timeout(Duration),
-    /// The question does not fit into a request.
+    /// The request target is too long.
     #[error("the request's target would have {0} bytes")]
     RequestTooLong(usize),
-    /// The answer is too large.
-    #[error("the answer has more than {0} bytes")]
+    /// The response is too large.
+    #[error("the response has more than {0} bytes")]
     ResponseTooLarge(usize),
 }
 
-/// How far a body came that was cut off.
+/// How much of a truncated body was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TruncatedBody {
-    /// Bytes that came.
+    /// Received bytes.
     pub received: u64,
-    /// Bytes that were announced, if a number was.
+    /// Announced bytes, if there was a length.
     pub expected: Option<u64>,
 }
 
-/// What the image answered.
+/// Response of the image.
 #[derive(Debug)]
 pub(crate) struct ImageResponse {
     pub status: StatusCode,
     pub body: Bytes,
 }
 
-/// What is asked of it.
+/// Request to the image.
 #[derive(Debug)]
 pub(crate) struct ImageRequest {
     pub verb: HttpVerb,
@@ -83,7 +84,7 @@ pub(crate) struct ImageRequest {
 }
 
 impl PharoImage {
-    /// Host and port, as they are written in a URL.
+    /// Host and port in URL syntax.
     pub(crate) fn authority(&self) -> String {
         if self.host.contains(':') && !self.host.starts_with('[') {
             format!("[{}]:{}", self.host, self.port)
@@ -92,7 +93,7 @@ impl PharoImage {
         }
     }
 
-    /// Asks, and waits for the whole answer.
+    /// Sends a request and reads the whole response.
     pub(crate) async fn send(&self, question: ImageRequest, time: Duration) -> Result<ImageResponse, PharoImageError> {
         tokio::time::timeout(time, self.exchange(question)).await.unwrap_or(Err(PharoImageError::Timeout(time)))
     }
@@ -107,7 +108,7 @@ impl PharoImage {
             let response = sender.send_request(request).await.map_err(|error| to_image_error(&error))?;
             self.read(response).await
         };
-        // The connection does the work of the request; it is polled here so that both end together.
+        // The connection is polled here, so that it ends together with the request.
         let mut connection = std::pin::pin!(connection);
         let mut asking = std::pin::pin!(asking);
         tokio::select! {
@@ -116,7 +117,7 @@ impl PharoImage {
         }
     }
 
-    /// Connects to the first address that takes it. Addresses are looked at each time: a name may come to lead elsewhere.
+    /// Connects to the first address that accepts. The name is resolved each time, because it may change.
     async fn connect(&self) -> Result<TcpStream, PharoImageError> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         let found = tokio::net::lookup_host((host, self.port)).await.map_err(PharoImageError::UnknownHost)?;
@@ -137,13 +138,14 @@ impl PharoImage {
 
     fn request(&self, question: ImageRequest) -> Result<Request<Full<Bytes>>, PharoImageError> {
         let host = HeaderValue::try_from(self.authority())
-            .map_err(|_| PharoImageError::UnknownHost(std::io::Error::other("it cannot be written in a request")))?;
+            .map_err(|_| PharoImageError::UnknownHost(std::io::Error::other("it is not valid in a `Host` header")))?;
         let mut request = Request::new(Full::from(question.body));
         *request.method_mut() = match question.verb {
             HttpVerb::Get => Method::GET,
             HttpVerb::Post => Method::POST,
         };
-        // INVARIANT: a target is a path of the table and a query of encoded bytes, so only its length can be wrong.
+        // INVARIANT: a target consists of a path of the tool table and a percent-encoded query, so only its length can
+        // be wrong.
         *request.uri_mut() =
             question.target.parse().map_err(|_| PharoImageError::RequestTooLong(question.target.len()))?;
         let headers = request.headers_mut();

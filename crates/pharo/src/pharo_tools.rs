@@ -1,4 +1,4 @@
-//! The tools: what each is called, what it takes, which endpoint of the image it asks, and what it may do there.
+//! Definitions of the tools: name, parameters, endpoint of the image, and effect.
 
 mod tool_table;
 
@@ -11,7 +11,7 @@ pub(crate) struct PharoTool {
     pub title: &'static str,
     pub description: &'static str,
     pub parameters: &'static [PharoParameter],
-    /// The path that is asked, and no other.
+    /// The only path that the tool requests.
     pub endpoint: &'static str,
     pub verb: HttpVerb,
     pub effect: ToolEffect,
@@ -20,32 +20,32 @@ pub(crate) struct PharoTool {
     pub is_long_running: bool,
 }
 
-/// A parameter, in the order in which it is sent.
+/// A parameter. Parameters are sent in the order of the table.
 #[derive(Debug)]
 pub(crate) struct PharoParameter {
     pub name: &'static str,
-    /// What the image calls it.
+    /// Its name in requests to the image.
     pub sent_as: &'static str,
     pub kind: PharoParameterType,
     pub description: &'static str,
 }
 
-/// What a parameter may be, and what it is when it is absent.
+/// Type of a parameter, with its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PharoParameterType {
-    /// A text that must be there.
+    /// A required string.
     Text,
-    /// A text with a default.
+    /// A string with a default.
     TextWithDefault(&'static str),
-    /// A text that is not sent when it is absent, null or empty.
+    /// A string that is not sent if it is absent, null or empty.
     OptionalText,
-    /// A truth value with a default.
+    /// A boolean with a default.
     Flag(bool),
-    /// An object that must be there.
+    /// A required object.
     Object,
 }
 
-/// How the image is asked.
+/// HTTP method of a request to the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HttpVerb {
     /// GET with a query.
@@ -54,27 +54,27 @@ pub(crate) enum HttpVerb {
     Post,
 }
 
-/// What a call may do, for the annotations. In doubt the worse.
+/// Effect of a call, for the annotations. In doubt, the worse one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolEffect {
-    /// Looks, and changes nothing.
+    /// Reads and changes nothing.
     ReadsOnly,
-    /// Looks, and leaves a picture behind.
+    /// Reads and leaves a screenshot file.
     CapturesScreen,
-    /// Changes settings; what was set before is gone.
+    /// Overwrites settings.
     ChangesSettings,
-    /// Writes files, over those of the same name.
+    /// Writes files and overwrites those of the same name.
     WritesFiles,
     /// Runs code, which may do anything.
     RunsCode,
 }
 
-/// What the image gives for a success.
+/// Kind of a successful result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolResultKind {
-    /// Whatever the code answers.
+    /// The value of the code, of any type.
     Anything,
-    /// A text.
+    /// A string.
     Text,
     /// A list of names.
     Names,
@@ -85,7 +85,7 @@ pub(crate) enum ToolResultKind {
 }
 
 impl PharoTool {
-    /// The tool of this exact name.
+    /// Returns the tool of this exact name.
     pub fn find(name: &str) -> Option<&'static Self> {
         TOOLS.iter().find(|tool| tool.name == name)
     }

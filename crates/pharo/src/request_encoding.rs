@@ -1,4 +1,4 @@
-//! Arguments as the image reads them: a query in form style, or a JSON body.
+//! Encodes arguments for the image: as a query string or as a JSON body.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use gatelodge_json::quote_into;
 
 use crate::arguments::PharoArgument;
 
-/// The path and query of a GET.
+/// Returns path and query of a GET request.
 pub(crate) fn request_target(endpoint: &str, arguments: &[(&str, PharoArgument)]) -> String {
     let mut out = endpoint.to_owned();
     for (at, (name, argument)) in arguments.iter().enumerate() {
@@ -21,7 +21,7 @@ pub(crate) fn request_target(endpoint: &str, arguments: &[(&str, PharoArgument)]
     out
 }
 
-/// The body of a POST.
+/// Returns the body of a POST request.
 pub(crate) fn json_body(arguments: &[(&str, PharoArgument)]) -> String {
     let mut out = String::from("{");
     for (at, (name, argument)) in arguments.iter().enumerate() {
@@ -40,7 +40,8 @@ pub(crate) fn json_body(arguments: &[(&str, PharoArgument)]) -> String {
     out
 }
 
-/// Everything but letters, digits and `-._~` is encoded, so no value can become a second parameter or another path.
+/// Encodes everything but letters, digits and `-._~`, so that a value cannot become a second parameter or another
+/// path.
 fn push_encoded(text: &str, out: &mut String) {
     for byte in text.bytes() {
         match byte {
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_stays_a_value_whatever_is_in_it() {
+    fn any_text_stays_one_value() {
         let text = |text: &str| PharoArgument::Text(text.to_owned());
         let arguments = [("a", text("x&b=1#/../?%2e é\r\n")), ("c", PharoArgument::Flag(true))];
         assert_eq!(request_target("/p", &arguments), "/p?a=x%26b%3D1%23%2F..%2F%3F%252e+%C3%A9%0D%0A&c=true");

@@ -1,4 +1,5 @@
-//! One client over the standard streams: a message to a line, both eras on one process.
+//! Serves one client over standard input and output, one message per line, with both protocol generations in one
+//! process.
 
 use std::sync::Arc;
 
@@ -13,19 +14,21 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWri
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::mcp_server::{Deed, Pharo, is_of_later_revision, misfit, read, unreadable};
+use crate::mcp_server::{
+    McpOperation, PharoServer, is_unknown_notification, parse_error_reply, protocol_error_reply, read,
+};
 
-/// Texts that wait for a client that does not read.
+/// Maximum number of messages queued for a client that does not read.
 const MAX_QUEUED_MESSAGES: usize = 64;
-/// The client has the process to itself.
+/// The client is the only one of the process, so there is one session.
 const STDIO_SESSION: &str = "stdio";
 
-/// Serves the client until its input ends; then calls and their answers have the time that the settings say.
+/// Serves the client until its input ends. Then calls and their replies have the time that the settings allow.
 ///
 /// # Errors
 /// A stream cannot be read or written.
 pub async fn serve_stdio(
-    pharo: Arc<Pharo>,
+    pharo: Arc<PharoServer>,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin,
 ) -> std::io::Result<()> {
@@ -39,8 +42,8 @@ pub async fn serve_stdio(
     let writing = async {
         tokio::select! {
             written = write_messages(output, queue) => written,
-            // A client that does not read its last answers does not want them.
-            () = async { let _ = end.await; tokio::time::sleep(pharo.settings.last_words).await } => Ok(()),
+            // A client that does not read its last replies does not want them.
+            () = async { let _ = end.await; tokio::time::sleep(pharo.settings.output_drain_timeout).await } => Ok(()),
         }
     };
     let (read, written) = tokio::join!(reading, writing);
@@ -48,7 +51,7 @@ pub async fn serve_stdio(
 }
 
 async fn read_messages(
-    pharo: &Arc<Pharo>,
+    pharo: &Arc<PharoServer>,
     mut input: impl AsyncBufRead + Unpin,
     texts: mpsc::Sender<String>,
 ) -> std::io::Result<()> {
@@ -58,7 +61,7 @@ async fn read_messages(
             line = next_line(&mut input) => line?,
             () = texts.closed() => break,
         };
-        // What has ended is not kept.
+        // Removes finished tasks.
         while calls.try_join_next().is_some() || streams.try_join_next().is_some() {}
         match line {
             None => break,
@@ -71,74 +74,77 @@ async fn read_messages(
         }
     }
     drop((texts, streams));
-    let _ = tokio::time::timeout(pharo.settings.last_calls, async { while calls.join_next().await.is_some() {} }).await;
+    let _ =
+        tokio::time::timeout(pharo.settings.call_drain_timeout, async { while calls.join_next().await.is_some() {} })
+            .await;
     Ok(())
 }
 
-/// Takes one message. Streams never end by themselves; they are kept apart so that nobody waits for them.
+/// Handles one message. Streams never end by themselves; they are in a separate set that is not awaited.
 async fn handle_line(
-    pharo: &Arc<Pharo>,
+    pharo: &Arc<PharoServer>,
     line: Vec<u8>,
     texts: &mpsc::Sender<String>,
     calls: &mut JoinSet<()>,
     streams: &mut JoinSet<()>,
 ) {
     match read(&line) {
-        Err(wire_error) if is_of_later_revision(&wire_error) => {}
-        Err(wire_error) => drop(texts.send(unreadable(&wire_error)).await),
+        Err(wire_error) if is_unknown_notification(&wire_error) => {}
+        Err(wire_error) => drop(texts.send(parse_error_reply(&wire_error)).await),
         Ok(ClientMessage::Notification(said)) => handle_cancelled(pharo, &said),
-        // Nothing is ever asked of the client, so nothing of it is an answer.
+        // The server never sends requests, so a response has no counterpart.
         Ok(ClientMessage::Response(_)) => {}
         Ok(ClientMessage::Request(request)) => {
-            let era = match request_generation(&request) {
-                Err(why) => return drop(texts.send(misfit(Some(request.id()), &why)).await),
-                Ok(era) => era,
+            let generation = match request_generation(&request) {
+                Err(why) => return drop(texts.send(protocol_error_reply(Some(request.id()), &why)).await),
+                Ok(generation) => generation,
             };
             if mutant!("request-registered-after-next-line") {
-                return begin_late(pharo, &line, era, texts, calls);
+                return begin_late(pharo, &line, generation, texts, calls);
             }
-            // Before the next line is read: it may cancel this one.
-            let (operation, active_request) = match pharo.begin(&request, era, Some(STDIO_SESSION)) {
+            // Before the next line is read, because that may cancel this request.
+            let (operation, active_request) = match pharo.begin(&request, generation, Some(STDIO_SESSION)) {
                 Err((_, answer)) => return drop(texts.send(answer).await),
                 Ok(begun) => begun,
             };
             let (pharo, texts) = (Arc::clone(pharo), texts.clone());
-            let tasks = if operation == Deed::Listen { streams } else { calls };
+            let tasks = if operation == McpOperation::Listen { streams } else { calls };
             tasks.spawn(async move {
                 let Ok(ClientMessage::Request(request)) = read(&line) else { return };
-                let Some(answer) = pharo.answer(&request, (operation, era), &active_request, &texts).await else {
+                let Some(answer) = pharo.respond(&request, (operation, generation), &active_request, &texts).await
+                else {
                     return;
                 };
                 let active_request = (!mutant!("stdio-answer-frees-slot-unread")).then_some(active_request);
-                if let Ok(place) = texts.reserve().await {
-                    // Only now: a client that does not read cannot pile up answers.
+                if let Ok(permit) = texts.reserve().await {
+                    // Only now, so that a client that does not read cannot accumulate replies.
                     drop(active_request);
-                    place.send(answer);
+                    permit.send(answer);
                 }
             });
         }
     }
 }
 
-/// Mutant of [`take`]: the request begins in its own task, so that the next line may come first.
+/// Mutant of [`handle_line`]: registers the request in its own task, so that the next line may be handled first.
 fn begin_late(
-    pharo: &Arc<Pharo>,
+    pharo: &Arc<PharoServer>,
     line: &[u8],
-    era: ProtocolGeneration,
+    generation: ProtocolGeneration,
     texts: &mpsc::Sender<String>,
     calls: &mut JoinSet<()>,
 ) {
     let (pharo, texts, line) = (Arc::clone(pharo), texts.clone(), line.to_vec());
     calls.spawn(async move {
         let Ok(ClientMessage::Request(request)) = read(&line) else { return };
-        let Ok((operation, active_request)) = pharo.begin(&request, era, Some(STDIO_SESSION)) else { return };
-        if let Some(answer) = pharo.answer(&request, (operation, era), &active_request, &texts).await {
+        let Ok((operation, active_request)) = pharo.begin(&request, generation, Some(STDIO_SESSION)) else { return };
+        if let Some(answer) = pharo.respond(&request, (operation, generation), &active_request, &texts).await {
             let _ = texts.send(answer).await;
         }
     });
 }
 
-/// How the client speaks, by this request alone.
+/// Returns the protocol generation, which each request determines by itself.
 fn request_generation(request: &ClientRequest<'_>) -> Result<ProtocolGeneration, ProtocolError> {
     if names_stateless(request) {
         check_meta(request, &Revision::ALL).map(Revision::generation)
@@ -147,11 +153,11 @@ fn request_generation(request: &ClientRequest<'_>) -> Result<ProtocolGeneration,
     }
 }
 
-fn handle_cancelled(pharo: &Pharo, said: &ClientNotification<'_>) {
+fn handle_cancelled(pharo: &PharoServer, said: &ClientNotification<'_>) {
     if *said.method() == Method::Cancelled
         && let Ok(Some(id)) = said.reference()
     {
-        pharo.running.cancel(STDIO_SESSION, &id);
+        pharo.active_requests.cancel(STDIO_SESSION, &id);
     }
 }
 
@@ -160,7 +166,7 @@ enum InputLine {
     TooLong,
 }
 
-/// The next line; none at the end. Of one that is too long the rest is read and dropped.
+/// Returns the next line, or `None` at the end of the input. The rest of an overlong line is read and dropped.
 async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<InputLine>> {
     let max = JsonLimits::REQUEST.max_bytes;
     let mut line = Vec::new();
@@ -171,7 +177,7 @@ async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<O
             return Ok(None);
         }
         let is_ended = line.pop_if(|byte| *byte == b'\n').is_some();
-        // Fewer bytes than were asked for, and no end of the line: the end of the input.
+        // Fewer bytes than requested and no line end: the end of the input.
         if is_ended || line.len() <= max {
             return Ok(Some(if is_too_long { InputLine::TooLong } else { InputLine::Whole(line) }));
         }

@@ -1,6 +1,6 @@
-//! Streamable HTTP at `/mcp`, both eras on one URL.
+//! Streamable HTTP at `/mcp`, both protocol generations on one URL.
 //!
-//! A session is a name and nothing more: it ties a cancellation to the request it means. So there is none to lose.
+//! A session is only an id that relates cancellations to requests. It has no state that could be lost.
 
 mod reply_body;
 
@@ -17,7 +17,7 @@ use gatelodge_mcp::http_headers::{
     self, HostOriginGuard, ProtocolError, check_post, check_stateless, fault_status, says_stateless,
 };
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code, error_response, sse_event,
+    ClientMessage, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response, sse_event,
 };
 use gatelodge_mutants::mutant;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -29,27 +29,30 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::active_requests::ActiveRequest;
-use crate::mcp_server::{Deed, Pharo, is_of_later_revision, misfit, read, unreadable};
+use crate::mcp_server::{
+    McpOperation, PharoServer, is_unknown_notification, parse_error_reply, protocol_error_reply, read,
+};
 use reply_body::PharoReplyBody;
 
-/// Time for a request's head and for its body.
+/// Limit for reading the headers and for reading the body of a request.
 const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// A quiet stream says this often that it is there.
+/// Interval between keep-alive comments on an idle stream.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const MAX_CONNECTIONS: usize = 256;
 const MAX_QUEUED_EVENTS: usize = 32;
 const MCP_PATH: &str = "/mcp";
 
-/// Serves until the listener fails. It is known by its address (see [`Guard`]) and by these names.
+/// Serves until the listener fails. Accepted host names are the listener's address (see [`HostOriginGuard`]) and
+/// `names`.
 ///
 /// # Errors
 /// The listener has no address.
-pub async fn serve_http(pharo: Arc<Pharo>, listener: TcpListener, names: &[String]) -> std::io::Result<()> {
+pub async fn serve_http(pharo: Arc<PharoServer>, listener: TcpListener, names: &[String]) -> std::io::Result<()> {
     let guard = Arc::new(HostOriginGuard::new(listener.local_addr()?, names, &[]));
     let slot = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, or the caller has gone: either passes.
+            // Out of file descriptors, or the client has disconnected: both pass.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -62,7 +65,7 @@ pub async fn serve_http(pharo: Arc<Pharo>, listener: TcpListener, names: &[Strin
     }
 }
 
-async fn serve_connection(pharo: Arc<Pharo>, stream: TcpStream, guard: Arc<HostOriginGuard>) {
+async fn serve_connection(pharo: Arc<PharoServer>, stream: TcpStream, guard: Arc<HostOriginGuard>) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request: Request<Incoming>| {
         let (pharo, guard) = (Arc::clone(&pharo), Arc::clone(&guard));
@@ -72,51 +75,51 @@ async fn serve_connection(pharo: Arc<Pharo>, stream: TcpStream, guard: Arc<HostO
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_READ_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
-    // A connection that breaks off is the client's affair.
+    // A connection error concerns only the client.
     let _ = connection.await;
 }
 
 async fn handle_request(
-    pharo: Arc<Pharo>,
+    pharo: Arc<PharoServer>,
     guard: &HostOriginGuard,
     request: Request<Incoming>,
 ) -> Response<PharoReplyBody> {
     if let Err(rejected) = guard.check(&request) {
-        // The guard's own words are about the configuration of a gateway.
+        // The guard's own messages refer to the configuration of a gateway.
         let message = match rejected.status {
             StatusCode::MISDIRECTED_REQUEST => {
-                "the `Host` is no name of this server; start it with --known-as if it is one"
+                "the `Host` is not a name of this server; if it should be one, start the server with --known-as"
             }
-            StatusCode::FORBIDDEN => "a web page of another machine may not call this server",
+            StatusCode::FORBIDDEN => "web pages of other origins may not call this server",
             _ => &rejected.message,
         };
         return error_reply(rejected.status, message);
     }
     if request.uri().path().trim_end_matches('/') != MCP_PATH {
-        return error_reply(StatusCode::NOT_FOUND, "there is nothing here; the server is at /mcp");
+        return error_reply(StatusCode::NOT_FOUND, "not found; the server is at /mcp");
     }
     let (parts, incoming) = request.into_parts();
     match parts.method {
         Verb::POST => handle_post(pharo, parts.headers, incoming).await,
-        // The stateless have no sessions to end.
+        // Stateless clients have no sessions to end.
         Verb::DELETE
             if !says_stateless(&parts.headers)
                 && let Some(session) = session_id(&parts.headers) =>
         {
-            pharo.running.cancel_all(session);
+            pharo.active_requests.cancel_all(session);
             empty_reply(StatusCode::NO_CONTENT)
         }
-        // INVARIANT: no answer of ours, OPTIONS included, has an `Access-Control-Allow` header. The guard lets pages of this
-        // machine through; a browser asks before it sends JSON for one, and hears no.
+        // INVARIANT: no reply, OPTIONS included, has an `Access-Control-Allow` header. The guard accepts pages of this
+        // machine; the preflight request that a browser sends for JSON fails.
         _ => {
-            let mut response = error_reply(StatusCode::METHOD_NOT_ALLOWED, "this address takes POST");
+            let mut response = error_reply(StatusCode::METHOD_NOT_ALLOWED, "this URL accepts only POST");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
             response
         }
     }
 }
 
-async fn handle_post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) -> Response<PharoReplyBody> {
+async fn handle_post(pharo: Arc<PharoServer>, headers: HeaderMap, incoming: Incoming) -> Response<PharoReplyBody> {
     if let Err((status, what)) = check_post(&headers) {
         return error_reply(status, what);
     }
@@ -130,35 +133,35 @@ async fn handle_post(pharo: Arc<Pharo>, headers: HeaderMap, incoming: Incoming) 
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             return error_reply(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large");
         }
-        Ok(Err(_)) => return error_reply(StatusCode::BAD_REQUEST, "the message broke off"),
-        Err(_) => return error_reply(StatusCode::REQUEST_TIMEOUT, "the message did not come in time"),
+        Ok(Err(_)) => return error_reply(StatusCode::BAD_REQUEST, "the request body ended early"),
+        Err(_) => return error_reply(StatusCode::REQUEST_TIMEOUT, "the request body did not arrive in time"),
     };
     match read(&body) {
-        Err(wire_error) if is_of_later_revision(&wire_error) => accept_one_way(&headers, || ()),
+        Err(wire_error) if is_unknown_notification(&wire_error) => accept_one_way(&headers, || ()),
         Err(wire_error) => {
-            let era =
+            let generation =
                 if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
-            json_reply(fault_status(&wire_error, era), unreadable(&wire_error))
+            json_reply(fault_status(&wire_error, generation), parse_error_reply(&wire_error))
         }
         Ok(ClientMessage::Response(_)) => accept_one_way(&headers, || ()),
         Ok(ClientMessage::Notification(said)) => accept_one_way(&headers, || {
             if let (Method::Cancelled, Some(session), Ok(Some(id))) =
                 (said.method(), session_id(&headers), said.reference())
             {
-                pharo.running.cancel(session, &id);
+                pharo.active_requests.cancel(session, &id);
             }
         }),
         Ok(ClientMessage::Request(request)) => match request_generation(&headers, &request) {
-            Err(why) => json_reply(why.status, misfit(Some(request.id()), &why)),
-            Ok(era) => start_request(pharo, &request, era, &headers, &body).await,
+            Err(why) => json_reply(why.status, protocol_error_reply(Some(request.id()), &why)),
+            Ok(generation) => start_request(pharo, &request, generation, &headers, &body).await,
         },
     }
 }
 
-/// What wants no answer; it is done if the head can be taken.
+/// Accepts a message without a reply. Runs `done` if the headers are valid.
 fn accept_one_way(headers: &HeaderMap, done: impl FnOnce()) -> Response<PharoReplyBody> {
     match http_headers::revision(headers, || Revision::ALL.to_vec()) {
-        Err(why) => json_reply(why.status, misfit(None, &why)),
+        Err(why) => json_reply(why.status, protocol_error_reply(None, &why)),
         Ok(_) => {
             done();
             empty_reply(StatusCode::ACCEPTED)
@@ -167,26 +170,27 @@ fn accept_one_way(headers: &HeaderMap, done: impl FnOnce()) -> Response<PharoRep
 }
 
 async fn start_request(
-    pharo: Arc<Pharo>,
-    request: &Asked<'_>,
-    era: ProtocolGeneration,
+    pharo: Arc<PharoServer>,
+    request: &ClientRequest<'_>,
+    generation: ProtocolGeneration,
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Response<PharoReplyBody> {
-    // Stateless requests are cancelled by hanging up, not by a message.
-    let session = if era == ProtocolGeneration::Stateless { None } else { session_id(headers) };
-    let (operation, active_request) = match pharo.begin(request, era, session) {
+    // A stateless request is cancelled by disconnecting, not by a message.
+    let session = if generation == ProtocolGeneration::Stateless { None } else { session_id(headers) };
+    let (operation, active_request) = match pharo.begin(request, generation, session) {
         Err((status, answer)) => return json_reply(status, answer),
         Ok(begun) => begun,
     };
-    let is_stream = operation == Deed::Listen || operation == Deed::Call && request.meta().progress_token().is_some();
-    let ask = HttpRequestTask { pharo, body: body.clone(), operation, generation: era, active_request };
+    let is_stream = operation == McpOperation::Listen
+        || operation == McpOperation::CallTool && request.meta().progress_token().is_some();
+    let ask = HttpRequestTask { pharo, body: body.clone(), operation, generation, active_request };
     let response = if is_stream { ask.stream_response() } else { ask.json_response().await };
-    if operation == Deed::Greet { with_session_id(response) } else { response }
+    if operation == McpOperation::Initialize { with_session_id(response) } else { response }
 }
 
-/// How the client speaks, by this request alone.
-fn request_generation(headers: &HeaderMap, request: &Asked<'_>) -> Result<ProtocolGeneration, ProtocolError> {
+/// Returns the protocol generation, which each request determines by itself.
+fn request_generation(headers: &HeaderMap, request: &ClientRequest<'_>) -> Result<ProtocolGeneration, ProtocolError> {
     if http_headers::is_stateless(headers, request) {
         check_stateless(headers, request, &Revision::ALL).map(Revision::generation)
     } else {
@@ -194,23 +198,24 @@ fn request_generation(headers: &HeaderMap, request: &Asked<'_>) -> Result<Protoc
     }
 }
 
-/// A request that is being answered.
+/// A request in progress.
 struct HttpRequestTask {
-    pharo: Arc<Pharo>,
+    pharo: Arc<PharoServer>,
     body: Bytes,
-    operation: Deed,
+    operation: McpOperation,
     generation: ProtocolGeneration,
     active_request: ActiveRequest,
 }
 
 impl HttpRequestTask {
-    /// The answer. With it the id is free again; its place is not.
+    /// Handles the request and frees its id. The slot is held until the reply is read.
     async fn respond(self, events: &mpsc::Sender<String>) -> Option<String> {
         let Ok(ClientMessage::Request(request)) = read(&self.body) else { return None };
-        self.pharo.answer(&request, (self.operation, self.generation), &self.active_request, events).await
+        self.pharo.respond(&request, (self.operation, self.generation), &self.active_request, events).await
     }
 
-    /// One JSON text. A stateless caller that hangs up ends the call; for a legacy one it goes on.
+    /// Replies with one JSON message. If a stateless client disconnects, the call ends; a call of a stateful client
+    /// continues.
     async fn json_response(self) -> Response<PharoReplyBody> {
         let slot = Arc::clone(&self.active_request.slot);
         let (events, _) = mpsc::channel(1);
@@ -226,14 +231,14 @@ impl HttpRequestTask {
         }
     }
 
-    /// Events, of which the last is the answer.
+    /// Replies with events, the last of which is the response.
     fn stream_response(self) -> Response<PharoReplyBody> {
         let (texts, mut queue) = mpsc::channel::<String>(MAX_QUEUED_EVENTS);
         let (events, body) = mpsc::channel::<Bytes>(MAX_QUEUED_EVENTS);
-        let hung_up = events.clone();
+        let disconnected = events.clone();
         let slot = Arc::clone(&self.active_request.slot);
         tokio::spawn(async move {
-            let is_modern = self.generation == ProtocolGeneration::Stateless;
+            let is_stateless = self.generation == ProtocolGeneration::Stateless;
             let asking = async move {
                 if let Some(answer) = self.respond(&texts).await {
                     let _ = texts.send(answer).await;
@@ -241,7 +246,7 @@ impl HttpRequestTask {
             };
             tokio::select! {
                 () = asking => {}
-                () = hung_up.closed(), if is_modern && !mutant!("stateless-call-outlives-client") => {}
+                () = disconnected.closed(), if is_stateless && !mutant!("stateless-call-outlives-client") => {}
             }
         });
         tokio::spawn(async move {
@@ -252,7 +257,7 @@ impl HttpRequestTask {
                     Err(_) => gatelodge_mcp::SSE_KEEP_ALIVE.to_owned(),
                 };
                 if events.send(next.into()).await.is_err() {
-                    // What a legacy call still says is read, so that it can end.
+                    // Drains the queue of a stateful call, so that it can end.
                     while queue.recv().await.is_some() {}
                     break;
                 }
@@ -267,7 +272,7 @@ impl HttpRequestTask {
     }
 }
 
-/// The session that the client names, if it is one that we could have given.
+/// Returns the session id of a request, if it has the format of ours.
 fn session_id(headers: &HeaderMap) -> Option<&str> {
     let id = headers.get(http_headers::SESSION_ID)?.to_str().ok()?;
     (id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)

@@ -1,4 +1,4 @@
-//! What the image answered, as the result of a tool: what it gives, or what went wrong and what to do.
+//! Converts a response of the image to a tool result: the value, or what went wrong and what to do.
 
 use gatelodge_json::{JsonLimits, RawMember, quote_into, split_object};
 use gatelodge_mcp::ProtocolGeneration;
@@ -8,29 +8,29 @@ use serde::de::IgnoredAny;
 use crate::pharo_image::{ImageResponse, PharoImage, PharoImageError};
 use crate::pharo_tools::{PharoTool, ToolResultKind};
 
-/// Levels of an answer that is passed on: a gateway takes 64, and the result puts some around it.
+/// Maximum nesting of a response: a gateway accepts 64 levels, and the result adds some around it.
 const MAX_DEPTH: usize = 60;
-/// The most characters of a foreign page that an error shows.
+/// Maximum length of a foreign page in an error message.
 const MAX_EXCERPT_CHARS: usize = 2_000;
 
-/// The result of a call.
+/// Result of a tool call.
 #[derive(Debug, Default)]
 pub(crate) struct ToolResult {
-    /// Blocks of content, as JSON.
+    /// Content blocks as JSON.
     blocks: Vec<String>,
-    /// The image's object as it came.
+    /// The image's object, unchanged.
     structured: Option<String>,
-    /// Absent stays absent: most servers do not say that nothing failed.
+    /// `None` omits the member, as most servers do for a success.
     pub is_error: Option<bool>,
 }
 
 impl ToolResult {
-    /// A failure, in words.
+    /// Creates an error result.
     pub fn failed(text: &str) -> Self {
         Self { is_error: Some(true), ..Self::default() }.with_text(text)
     }
 
-    /// With the image's object.
+    /// Creates a result with the image's object as structured content.
     pub fn of_object(object: impl Into<String>) -> Self {
         Self { structured: Some(object.into()), ..Self::default() }
     }
@@ -43,13 +43,13 @@ impl ToolResult {
         self
     }
 
-    /// With a PNG picture in Base64.
+    /// Adds a PNG image in Base64.
     pub fn with_png(mut self, data: &str) -> Self {
         self.blocks.push(format!(r#"{{"type":"image","mimeType":"image/png","data":"{data}"}}"#));
         self
     }
 
-    /// As it goes over the wire.
+    /// Writes the result as JSON.
     pub fn write(&self, generation: ProtocolGeneration) -> String {
         let mut out = format!(r#"{{"content":[{}]"#, self.blocks.join(","));
         if let Some(structured) = &self.structured {
@@ -67,27 +67,27 @@ impl ToolResult {
     }
 }
 
-/// What a success carries.
+/// A successful response of the image.
 pub(crate) struct ImageSuccess<'a> {
     /// The whole object.
     pub object: &'a str,
-    /// The value, as JSON; none where it has no form in JSON.
+    /// The value as JSON, or `None` if it cannot be represented in JSON.
     pub value: Option<&'a str>,
-    /// What is said beside it, as JSON.
+    /// The member `error` next to the value, as JSON.
     pub error: Option<&'a str>,
 }
 
-/// Reads what the image answered.
+/// Reads a response of the image.
 ///
 /// # Errors
-/// It failed, or cannot be read: in words for whoever called the tool.
+/// A message for the client, if the call failed or the response is not valid.
 pub(crate) fn read<'a>(
     image: &PharoImage,
     answer: &'a Result<ImageResponse, PharoImageError>,
 ) -> Result<ImageSuccess<'a>, String> {
-    let answer = answer.as_ref().map_err(|error| unanswered(image, error))?;
+    let answer = answer.as_ref().map_err(|error| image_error_text(image, error))?;
     if !answer.status.is_success() {
-        return Err(refused(image, answer));
+        return Err(http_error_text(image, answer));
     }
     let unreadable = |why: &str| {
         format!(
@@ -99,42 +99,48 @@ pub(crate) fn read<'a>(
     };
     let text = str::from_utf8(&answer.body).map_err(|_| unreadable("not in UTF-8"))?;
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| unreadable(&format!("not in JSON ({error})")))?;
-    if has_half_pair(text) {
-        return Err(unreadable("a string in it has half of a surrogate pair, which is no text"));
+    if has_lone_surrogate(text) {
+        return Err(unreadable("a string in it has a lone surrogate"));
     }
     let limits = JsonLimits { max_bytes: text.len(), max_depth: MAX_DEPTH, ..JsonLimits::REPLY };
     let parts = split_object(text.as_bytes(), &limits)
-        .map_err(|fault| unreadable(&format!("not with a JSON object that can be taken: {fault}")))?;
-    match find(&parts, "success") {
-        Some("true") => Ok(ImageSuccess { object: text, value: find(&parts, "result"), error: find(&parts, "error") }),
-        Some("false") if mutant!("smalltalk-failure-returned-as-result") && find(&parts, "error").is_some() => {
-            Ok(ImageSuccess { object: text, value: find(&parts, "error"), error: None })
+        .map_err(|error| unreadable(&format!("not with a valid JSON object: {error}")))?;
+    match find_member(&parts, "success") {
+        Some("true") => {
+            Ok(ImageSuccess { object: text, value: find_member(&parts, "result"), error: find_member(&parts, "error") })
         }
-        Some("false") => Err(smalltalk(&parts)),
-        _ => Err(unreadable("its object does not say whether it was a success")),
+        Some("false")
+            if mutant!("smalltalk_error_text-failure-returned-as-result") && find_member(&parts, "error").is_some() =>
+        {
+            Ok(ImageSuccess { object: text, value: find_member(&parts, "error"), error: None })
+        }
+        Some("false") => Err(smalltalk_error_text(&parts)),
+        _ => Err(unreadable("its object has no boolean `success`")),
     }
 }
 
-/// A value as text: a string as what it says, all else as JSON.
+/// Returns a value as text: the content of a string, everything else as JSON.
 pub(crate) fn as_text(raw: &str) -> String {
     serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned())
 }
 
-/// What is said of a success without a value, with what the image says of it.
-pub(crate) fn without_value(tool: &PharoTool, error: Option<&str>) -> String {
-    let said = error.map(|error| format!(" The image says:\n\n{}", members(error))).unwrap_or_default();
+/// Returns the text for a success without a value, with the explanation of the image.
+pub(crate) fn missing_value_text(tool: &PharoTool, error: Option<&str>) -> String {
+    let said = error.map(|error| format!(" The image reports:\n\n{}", member_lines(error))).unwrap_or_default();
     let what = match tool.result_kind {
-        ToolResultKind::Anything => "The code ran, and its value has no form in JSON. Send it `printString` to see it.",
+        ToolResultKind::Anything => {
+            "The code ran, but its value cannot be represented in JSON. Send it `printString` to see it."
+        }
         ToolResultKind::Text | ToolResultKind::Names | ToolResultKind::Methods | ToolResultKind::Object => {
-            "The image did what was asked, and gave no result."
+            "The request succeeded without a result."
         }
     };
     format!("{what}{said}")
 }
 
-/// Whether a string of a JSON text has half of a surrogate pair. Strict readers, clients among them, would refuse the
-/// whole answer for it.
-fn has_half_pair(json: &str) -> bool {
+/// Whether a string in a JSON text has a lone surrogate. Strict readers, clients among them, would refuse the whole
+/// reply.
+fn has_lone_surrogate(json: &str) -> bool {
     let unit = |escape: &str| u16::from_str_radix(escape.strip_prefix('u')?.get(..4)?, 16).ok();
     let mut rest = json;
     // INVARIANT: in JSON a backslash begins an escape: `u` and four digits, or one ASCII character.
@@ -156,55 +162,55 @@ fn has_half_pair(json: &str) -> bool {
     false
 }
 
-fn find<'a>(parts: &[RawMember<'a>], key: &str) -> Option<&'a str> {
+fn find_member<'a>(parts: &[RawMember<'a>], key: &str) -> Option<&'a str> {
     parts.iter().find(|part| part.key == key).map(|part| part.value)
 }
 
-fn unanswered(image: &PharoImage, error: &PharoImageError) -> String {
-    let place = image.authority();
+fn image_error_text(image: &PharoImage, error: &PharoImageError) -> String {
+    let authority = image.authority();
     match error {
         PharoImageError::UnknownHost(_) => {
-            format!("The image's host `{}` is not known: {error}. Correct --host.", image.host)
+            format!("The image's host `{}` cannot be resolved: {error}. Correct --host.", image.host)
         }
         PharoImageError::RemoteHost(_) => format!(
-            "The image's host `{}` leads to another machine: {error}. The interop server asks nobody who they are, so \
-            this must be asked for: start with --beyond-loopback if it is meant.",
+            "The image's host `{}` is another machine: {error}. The interop server does not authenticate clients, so \
+            remote images must be allowed explicitly: start with --beyond-loopback.",
             image.host
         ),
         PharoImageError::Unreachable(_) => format!(
-            "No image answers at {place}: {error}. Start Pharo with PharoSmalltalkInteropServer loaded, or name its port \
+            "No image answers at {authority}: {error}. Start Pharo with PharoSmalltalkInteropServer loaded, or name its port \
             with --port or PHARO_SIS_PORT."
         ),
         PharoImageError::ConnectionDropped(_) => format!(
-            "The image at {place} closed the connection before it had answered. It may have ended or been saved and \
-            quit; what was asked may have been done in part. Look at the image before asking again."
+            "The image at {authority} closed the connection before it had answered. It may have crashed, or been saved and \
+            quit; the request may have been done in part. Look at the image before you try again."
         ),
         PharoImageError::NotHttp(_) => {
-            format!("What listens at {place} does not speak HTTP: {error}. Name the image's port with --port.")
+            format!("What listens at {authority} does not speak HTTP: {error}. Name the image's port with --port.")
         }
         PharoImageError::Timeout(_) => format!(
-            "The image at {place} gave {error}. What was asked may still be running there: look at the image (a debugger \
-            may be open), interrupt it if need be, or allow more time with --timeout or --long-timeout."
+            "The image at {authority} gave {error}. The request may still be running there: look at the image (a debugger \
+            may be open), interrupt it if necessary, or allow more time with --timeout or --long-timeout."
         ),
         PharoImageError::RequestTooLong(_) => {
             format!(
-                "The arguments are too long for the image: {error}, and 65534 are the most. Nothing was sent to it."
+                "The arguments are too long for the image: {error}, and the maximum is 65534. Nothing was sent to it."
             )
         }
         PharoImageError::ResponseTooLarge(_) => {
-            format!("The image at {place} answered too much: {error}. Ask for less at a time.")
+            format!("The image at {authority} sent too large a response: {error}. Ask for less at a time.")
         }
     }
 }
 
-fn refused(image: &PharoImage, answer: &ImageResponse) -> String {
+fn http_error_text(image: &PharoImage, answer: &ImageResponse) -> String {
     let help = match answer.status.as_u16() {
-        300..400 => "Redirects are not followed. Is the port that of PharoSmalltalkInteropServer?",
+        300..400 => "Redirects are not followed. Check that the port is that of PharoSmalltalkInteropServer.",
         404 => {
             "The image does not know this endpoint. Its PharoSmalltalkInteropServer may be older than the tool, or \
             something else listens there."
         }
-        _ => "Look at the image's transcript, and ask again when it is mended.",
+        _ => "Look at the image's transcript, and try again when the cause is fixed.",
     };
     format!(
         "The image at {} answered with HTTP status {}. {help}\n\n{}",
@@ -214,11 +220,11 @@ fn refused(image: &PharoImage, answer: &ImageResponse) -> String {
     )
 }
 
-/// The error of the image: what is known of it by name first, then whatever else it says.
-fn smalltalk(parts: &[RawMember<'_>]) -> String {
-    let mut out = match find(parts, "error") {
-        None => "The image says that it failed, and not why. Look at its transcript.".to_owned(),
-        Some(error) => format!("Smalltalk error: {}", members(error)),
+/// Formats an error of the image: known member_lines first, then all others.
+fn smalltalk_error_text(parts: &[RawMember<'_>]) -> String {
+    let mut out = match find_member(parts, "error") {
+        None => "The image reported a failure without a reason. Look at its transcript.".to_owned(),
+        Some(error) => format!("Smalltalk error: {}", member_lines(error)),
     };
     for part in parts.iter().filter(|part| !matches!(&*part.key, "success" | "error")) {
         out.push_str(&format!("\n\n{}:\n{}", part.key, as_text(part.value)));
@@ -226,12 +232,12 @@ fn smalltalk(parts: &[RawMember<'_>]) -> String {
     out
 }
 
-/// The members of an object as lines of text, description and stack first; what is no object as it is.
-fn members(raw: &str) -> String {
+/// Formats the member_lines of an object as lines of text, the description first. Other values are formatted as they are.
+fn member_lines(raw: &str) -> String {
     let Ok(parts) = split_object(raw.as_bytes(), &JsonLimits { max_bytes: raw.len(), ..JsonLimits::REPLY }) else {
         return as_text(raw);
     };
-    let mut out = find(&parts, "description").map(as_text).unwrap_or_else(|| "no description".to_owned());
+    let mut out = find_member(&parts, "description").map(as_text).unwrap_or_else(|| "no description".to_owned());
     for part in parts.iter().filter(|part| part.key != "description") {
         out.push_str(&format!("\n\n{}:\n{}", part.key, as_text(part.value)));
     }

@@ -1,12 +1,13 @@
-//! What `tools/list` says of the tools. Written once.
+//! Builds the result of `tools/list`, once.
 
 use serde_json::{Map, Value, json};
 
 use crate::pharo_tools::{PharoParameter, PharoParameterType, PharoTool, TOOLS, ToolEffect, ToolResultKind};
 
-/// All tools, as a JSON list.
+/// Returns all tools as a JSON list.
 pub(crate) fn tools_json(is_compat: bool) -> String {
-    // A failure is an ordinary result there, and clients hold every ordinary result against the schema.
+    // In compatibility mode a failure is an ordinary result, and clients check every ordinary result against the
+    // schema.
     let output =
         |tool: &PharoTool| if is_compat { json!({ "type": "object" }) } else { output_schema(tool.result_kind) };
     Value::from_iter(TOOLS.iter().map(|own| tool_json(own, output(own)))).to_string()
@@ -53,8 +54,8 @@ fn property_schema(parameter: &PharoParameter) -> Value {
     }
 }
 
-/// The image's own object. Clients drop a whole answer for one member of another type, and the image decides what it
-/// answers: so the usual form of a result is only said, and more members are allowed.
+/// Schema of the image's object. Clients drop a whole result for one member of another type, and the image decides
+/// what it returns; so the usual form is only described, and more members are allowed.
 fn output_schema(gives: ToolResultKind) -> Value {
     let usual = match gives {
         ToolResultKind::Anything => "The value of the code, if it has a form in JSON.",

@@ -1,4 +1,4 @@
-//! Calls under way: progress, cancellation, and how many there may be.
+//! Requests in progress: progress notifications, cancellation, and limits.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -13,34 +13,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{
-    FakeImage, Lines, Script, Step, Web, call, cancelled, code, eval, modern, request, server, settings, soon, success,
-    text, with_token,
+    FakeImage, Script, StdioClient, Step, TestHttpServer, as_stateless, call, cancelled, code, eval, request, server,
+    settings, soon, success, text, with_token,
 };
-use gatelodge_pharo::Settings;
+use gatelodge_pharo::PharoSettings;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-/// An image that answers once it is let go on.
+/// An image that answers once the test adds a permit.
 async fn waiting_image() -> (FakeImage, Arc<Semaphore>) {
     let go_on = Arc::new(Semaphore::new(0));
     let waits: Script = [Step::Wait(Arc::clone(&go_on))].into_iter().chain(success("7")).collect();
     (FakeImage::doing(waits).await, go_on)
 }
 
-fn with_beat() -> Settings {
-    Settings { beat: Duration::from_millis(20), ..settings() }
+fn with_progress() -> PharoSettings {
+    PharoSettings { progress_interval: Duration::from_millis(20), ..settings() }
 }
 
-/// Closes a connection, and waits until the other side has closed it too.
+/// Closes a connection, and waits until the other side has closed it, too.
 async fn hang_up(mut stream: TcpStream) {
     stream.shutdown().await.expect("a connection");
     let mut rest = Vec::new();
     let _ = soon("the other side closes", stream.read_to_end(&mut rest)).await;
 }
 
-/// Everything that comes until the other side closes.
+/// Returns everything up to the end of the connection.
 async fn rest(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
     soon("the connection ends", stream.read_to_end(&mut bytes)).await.expect("a connection");
@@ -48,10 +48,10 @@ async fn rest(mut stream: TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn progress_grows_under_its_own_token_and_ends_with_the_answer() {
+async fn progress_increases_and_ends_with_the_reply() {
     for token in [json!("t\"1"), json!(12345678901234567890_u64)] {
         let (image, go_on) = waiting_image().await;
-        let mut client = Lines::to(server(image.port(), with_beat()));
+        let mut client = StdioClient::to(server(image.port(), with_progress()));
         client.send(&with_token(eval("call"), token.clone())).await;
         let mut last = 0;
         for _ in 0..3 {
@@ -73,19 +73,19 @@ async fn progress_grows_under_its_own_token_and_ends_with_the_answer() {
         assert_eq!((answer["id"].as_str(), text(&answer)), (Some("call"), "7"));
         let numbers = messages.iter().map(|message| message["params"]["progress"].as_u64().expect("a number"));
         assert!(numbers.clone().zip(numbers.skip(1)).all(|(one, next)| one < next));
-        // A beat later there is still nothing.
-        tokio::time::sleep(with_beat().beat * 3).await;
+        // No further progress is sent.
+        tokio::time::sleep(with_progress().progress_interval * 3).await;
         assert_eq!(client.end().await, [] as [Value; 0]);
     }
 }
 
 #[tokio::test]
-async fn without_a_token_nobody_hears_of_progress() {
+async fn without_a_token_no_progress_is_sent() {
     let (image, go_on) = waiting_image().await;
-    let mut client = Lines::to(server(image.port(), with_beat()));
+    let mut client = StdioClient::to(server(image.port(), with_progress()));
     client.send(&eval("quiet")).await;
     client.send(&with_token(eval("loud"), "t")).await;
-    image.is_asked(2).await;
+    image.wait_for_requests(2).await;
     for _ in 0..3 {
         assert_eq!(client.next().await["params"]["progressToken"], "t");
     }
@@ -96,12 +96,12 @@ async fn without_a_token_nobody_hears_of_progress() {
 }
 
 #[tokio::test]
-async fn progress_over_http_comes_as_events_before_the_answer() {
+async fn http_progress_is_sent_as_events_before_the_reply() {
     let (image, go_on) = waiting_image().await;
-    let web = Web::to(server(image.port(), with_beat())).await;
-    for (at, message) in [with_token(eval(1), "t"), modern(with_token(eval(1), "t"))].iter().enumerate() {
+    let web = TestHttpServer::to(server(image.port(), with_progress())).await;
+    for (at, message) in [with_token(eval(1), "t"), as_stateless(with_token(eval(1), "t"))].iter().enumerate() {
         let mut stream = web.begin(message, &[]).await;
-        image.is_asked(at + 1).await;
+        image.wait_for_requests(at + 1).await;
         let mut seen = String::new();
         while seen.matches("notifications/progress").count() < 3 {
             let mut bytes = [0; 4096];
@@ -124,41 +124,41 @@ async fn progress_over_http_comes_as_events_before_the_answer() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_is_not_answered_and_its_connection_is_closed() {
+async fn cancelled_call_gets_no_reply_and_its_connection_is_closed() {
     let image = FakeImage::doing(vec![Step::Stall]).await;
-    let mut client = Lines::of(&image);
-    for (at, message) in [eval("a"), modern(eval("a")), with_token(eval("a"), "t")].iter().enumerate() {
+    let mut client = StdioClient::of(&image);
+    for (at, message) in [eval("a"), as_stateless(eval("a")), with_token(eval("a"), "t")].iter().enumerate() {
         client.send(message).await;
-        image.is_asked(at + 1).await;
-        // The id of another type, and one that nobody has, mean nothing.
+        image.wait_for_requests(at + 1).await;
+        // An id of another type and an unknown id have no effect.
         client.send(&cancelled(1)).await;
         client.send(&cancelled("b")).await;
         assert_eq!(client.ask(&request(7, "ping", json!({}))).await["id"], 7);
-        assert_eq!(image.hung_up(), at);
+        assert_eq!(image.disconnects(), at);
         client.send(&cancelled("a")).await;
-        image.is_left(at + 1).await;
+        image.wait_for_disconnects(at + 1).await;
     }
-    image.now_does(success("7"));
+    image.set_script(success("7"));
     assert_eq!(text(&client.ask(&eval("a")).await), "7", "the id is free again");
     assert_eq!(client.end().await, [] as [Value; 0]);
 }
 
 #[tokio::test]
-async fn a_cancellation_right_behind_its_call_is_not_lost() {
+async fn cancellation_right_after_its_call_is_not_lost() {
     let image = FakeImage::doing(vec![Step::Stall]).await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     client
         .send_raw(format!("{}\n{}\n{}\n", eval("a"), cancelled("a"), request("p", "ping", json!({}))).as_bytes())
         .await;
     assert_eq!(client.next().await["id"], "p");
-    // The end of the input waits for calls under way: there is none.
+    // The end of the input waits for running calls: there are none left.
     assert_eq!(client.end().await, [] as [Value; 0]);
 }
 
 #[tokio::test]
-async fn a_call_cancelled_too_late_has_its_answer() {
+async fn call_cancelled_too_late_gets_its_reply() {
     let image = FakeImage::doing(success("7")).await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     client.ask(&eval("a")).await;
     client.send(&cancelled("a")).await;
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}})).await;
@@ -167,30 +167,33 @@ async fn a_call_cancelled_too_late_has_its_answer() {
 }
 
 #[tokio::test]
-async fn when_the_client_is_done_calls_have_a_little_time_and_then_end() {
+async fn calls_end_after_a_grace_period_when_the_input_ends() {
     let (image, go_on) = waiting_image().await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     client.send(&eval("quick")).await;
-    image.is_asked(1).await;
+    image.wait_for_requests(1).await;
     go_on.add_permits(1);
     let rest = client.end().await;
     assert_eq!(rest.len(), 1, "what ends in time is answered");
 
-    let hasty = Settings { last_calls: Duration::from_millis(50), ..settings() };
-    let mut client = Lines::to(server(image.port(), hasty));
+    let hasty = PharoSettings { call_drain_timeout: Duration::from_millis(50), ..settings() };
+    let mut client = StdioClient::to(server(image.port(), hasty));
     client.send(&eval("slow")).await;
-    image.is_asked(2).await;
+    image.wait_for_requests(2).await;
     assert_eq!(client.end().await, [] as [Value; 0]);
-    image.is_left(1).await;
+    image.wait_for_disconnects(1).await;
 }
 
 #[tokio::test]
-async fn a_client_that_is_done_and_does_not_read_is_left() {
+async fn server_ends_if_the_client_does_not_read_after_its_input_ended() {
     let image = FakeImage::doing(success(&format!("\"{}\"", "x".repeat(100_000)))).await;
     for calls in [1, 70] {
-        let hasty =
-            Settings { last_calls: Duration::from_millis(50), last_words: Duration::from_millis(50), ..settings() };
-        let mut client = Lines::to(server(image.port(), hasty));
+        let hasty = PharoSettings {
+            call_drain_timeout: Duration::from_millis(50),
+            output_drain_timeout: Duration::from_millis(50),
+            ..settings()
+        };
+        let mut client = StdioClient::to(server(image.port(), hasty));
         for id in 0..calls {
             client.send(&eval(id)).await;
         }
@@ -199,23 +202,23 @@ async fn a_client_that_is_done_and_does_not_read_is_left() {
 }
 
 #[tokio::test]
-async fn over_http_a_session_cancels_its_own_call_and_no_other() {
+async fn http_session_cancels_only_its_own_call() {
     let image = FakeImage::doing(vec![Step::Stall]).await;
-    let web = Web::of(&image).await;
+    let web = TestHttpServer::of(&image).await;
     let (mine, other) = (web.session().await, web.session().await);
     assert_ne!(mine, other);
     for (at, message) in [eval("a"), with_token(eval("a"), "t")].iter().enumerate() {
         let stream = web.begin(message, &[("mcp-session-id", &mine)]).await;
-        image.is_asked(at + 1).await;
+        image.wait_for_requests(at + 1).await;
         for headers in [&[("mcp-session-id", other.as_str())][..], &[]] {
             assert_eq!(web.post(&cancelled("a"), headers).await.status, 202);
         }
         assert_eq!(web.post(&cancelled("b"), &[("mcp-session-id", &mine)]).await.status, 202);
-        // It is under way: its id is taken.
+        // It is in progress, so its id is taken.
         assert_eq!(web.post(&eval("a"), &[("mcp-session-id", &mine)]).await.code(), -32600);
-        assert_eq!(image.hung_up(), at);
+        assert_eq!(image.disconnects(), at);
         assert_eq!(web.post(&cancelled("a"), &[("mcp-session-id", &mine)]).await.status, 202);
-        image.is_left(at + 1).await;
+        image.wait_for_disconnects(at + 1).await;
         let rest = rest(stream).await;
         assert!(!rest.contains("\"id\""), "{rest}");
     }
@@ -224,11 +227,11 @@ async fn over_http_a_session_cancels_its_own_call_and_no_other() {
 #[tokio::test]
 async fn two_sessions_may_use_the_same_id_at_once() {
     let (image, go_on) = waiting_image().await;
-    let web = Web::of(&image).await;
+    let web = TestHttpServer::of(&image).await;
     let (one, other) = (web.session().await, web.session().await);
     let first = web.begin(&eval(1), &[("mcp-session-id", &one)]).await;
     let second = web.begin(&eval(1), &[("mcp-session-id", &other)]).await;
-    image.is_asked(2).await;
+    image.wait_for_requests(2).await;
     let again = web.post(&eval(1), &[("mcp-session-id", &one)]).await;
     assert_eq!(again.code(), -32600, "the same one may not");
     go_on.add_permits(2);
@@ -240,42 +243,42 @@ async fn two_sessions_may_use_the_same_id_at_once() {
 #[tokio::test]
 async fn ending_a_session_cancels_its_calls() {
     let image = FakeImage::doing(vec![Step::Stall]).await;
-    let web = Web::of(&image).await;
+    let web = TestHttpServer::of(&image).await;
     let (mine, other) = (web.session().await, web.session().await);
     let _one = web.begin(&eval(1), &[("mcp-session-id", &mine)]).await;
     let _two = web.begin(&eval(2), &[("mcp-session-id", &mine)]).await;
     let _three = web.begin(&eval(1), &[("mcp-session-id", &other)]).await;
-    image.is_asked(3).await;
+    image.wait_for_requests(3).await;
     assert_eq!(web.plain("DELETE", &[("mcp-session-id", &mine)]).await.status, 204);
-    image.is_left(2).await;
+    image.wait_for_disconnects(2).await;
     assert_eq!(web.post(&request(9, "ping", json!({})), &[]).await.status, 200);
-    assert_eq!(image.hung_up(), 2, "the other session's goes on");
+    assert_eq!(image.disconnects(), 2, "the other session's goes on");
 }
 
 #[tokio::test]
-async fn a_stateless_caller_cancels_by_hanging_up() {
+async fn stateless_client_cancels_by_disconnecting() {
     let image = FakeImage::doing(vec![Step::Stall]).await;
-    let web = Web::of(&image).await;
-    for (at, message) in [modern(eval(1)), modern(with_token(eval(1), "t"))].iter().enumerate() {
+    let web = TestHttpServer::of(&image).await;
+    for (at, message) in [as_stateless(eval(1)), as_stateless(with_token(eval(1), "t"))].iter().enumerate() {
         let stream = web.begin(message, &[]).await;
-        image.is_asked(at + 1).await;
+        image.wait_for_requests(at + 1).await;
         drop(stream);
-        image.is_left(at + 1).await;
+        image.wait_for_disconnects(at + 1).await;
     }
 }
 
 #[tokio::test]
-async fn a_legacy_call_outlives_its_connection() {
+async fn stateful_call_outlives_its_connection() {
     let (image, go_on) = waiting_image().await;
-    let web = Web::of(&image).await;
+    let web = TestHttpServer::of(&image).await;
     let session = web.session().await;
     for (at, message) in [eval("a"), with_token(eval("a"), "t")].iter().enumerate() {
         let stream = web.begin(message, &[("mcp-session-id", &session)]).await;
-        image.is_asked(at + 1).await;
+        image.wait_for_requests(at + 1).await;
         hang_up(stream).await;
-        // It is still under way after the server has seen the end of the connection: its id is taken.
+        // It is still in progress after the server noticed the disconnect: its id is taken.
         assert_eq!(web.post(&eval("a"), &[("mcp-session-id", &session)]).await.code(), -32600);
-        assert_eq!(image.hung_up(), 0);
+        assert_eq!(image.disconnects(), 0);
         go_on.add_permits(1);
         let free = async {
             while web
@@ -287,23 +290,23 @@ async fn a_legacy_call_outlives_its_connection() {
         };
         soon("it ends", free).await;
     }
-    assert_eq!(image.hung_up(), 0);
+    assert_eq!(image.disconnects(), 0);
 }
 
 #[tokio::test]
 async fn more_than_64_requests_at_once_are_refused_and_not_sent() {
     let (image, go_on) = waiting_image().await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     for id in 0..64 {
         client.send(&eval(id)).await;
     }
-    image.is_asked(64).await;
+    image.wait_for_requests(64).await;
     let refused = client.ask(&eval(64)).await;
     assert_eq!((refused["id"].as_i64(), code(&refused)), (Some(64), -32603));
-    assert_eq!(refused["error"]["message"], "too many requests are under way; ask again when some have ended");
+    assert_eq!(refused["error"]["message"], "too many requests are in progress; try again later");
     client.send(&cancelled(0)).await;
-    image.is_left(1).await;
-    image.now_does(success("8"));
+    image.wait_for_disconnects(1).await;
+    image.set_script(success("8"));
     assert_eq!(text(&client.ask(&eval(65)).await), "8", "there is room again");
     go_on.add_permits(63);
     let mut ids: Vec<i64> = client.end().await.iter().map(|answer| answer["id"].as_i64().unwrap()).collect();
@@ -315,26 +318,26 @@ async fn more_than_64_requests_at_once_are_refused_and_not_sent() {
 #[tokio::test]
 async fn more_than_64_requests_at_once_are_refused_over_http_too() {
     let (image, _go_on) = waiting_image().await;
-    let web = Web::of(&image).await;
+    let web = TestHttpServer::of(&image).await;
     let mut streams = Vec::new();
     for id in 0..64 {
-        streams.push(web.begin(&modern(eval(id)), &[]).await);
+        streams.push(web.begin(&as_stateless(eval(id)), &[]).await);
     }
-    image.is_asked(64).await;
-    for message in [modern(eval(64)), eval(64), modern(with_token(eval(64), "t"))] {
+    image.wait_for_requests(64).await;
+    for message in [as_stateless(eval(64)), eval(64), as_stateless(with_token(eval(64), "t"))] {
         let refused = web.post(&message, &[]).await;
         assert_eq!((refused.status, refused.code()), (503, -32603));
     }
     drop(streams);
-    image.is_left(64).await;
+    image.wait_for_disconnects(64).await;
     assert_eq!(image.asked().len(), 64);
 }
 
 #[tokio::test]
-async fn subscriptions_keep_no_call_out_and_have_a_bound_of_their_own() {
+async fn subscriptions_have_a_limit_of_their_own_and_do_not_block_calls() {
     let image = FakeImage::doing(success("7")).await;
-    let mut client = Lines::of(&image);
-    let listen = |id: i64| modern(request(id, "subscriptions/listen", json!({"notifications": {}})));
+    let mut client = StdioClient::of(&image);
+    let listen = |id: i64| as_stateless(request(id, "subscriptions/listen", json!({"notifications": {}})));
     for id in 0..64 {
         assert_eq!(client.ask(&listen(id)).await["method"], "notifications/subscriptions/acknowledged");
     }
@@ -346,20 +349,20 @@ async fn subscriptions_keep_no_call_out_and_have_a_bound_of_their_own() {
 }
 
 #[tokio::test]
-async fn over_http_a_place_is_given_back_when_the_answer_was_taken() {
+async fn http_slot_is_released_when_the_reply_is_read() {
     let big = success(&format!("\"{}\"", "x".repeat(600_000)));
     let image =
         FakeImage::start(move |asked| if asked.line.contains("/eval") { big.clone() } else { vec![Step::Stall] }).await;
-    for message in [modern(eval(1)), eval(1), modern(with_token(eval(1), "t")), with_token(eval(1), "t")] {
-        let web = Web::narrow(server(image.port(), settings()));
+    for message in [as_stateless(eval(1)), eval(1), as_stateless(with_token(eval(1), "t")), with_token(eval(1), "t")] {
+        let web = TestHttpServer::narrow(server(image.port(), settings()));
         let before = image.asked().len();
         let mut streams = Vec::new();
         for id in 0..62 {
-            streams.push(web.begin(&modern(call(id, "list_packages", json!({}))), &[]).await);
+            streams.push(web.begin(&as_stateless(call(id, "list_packages", json!({}))), &[]).await);
         }
         let (one, other) = (web.begin_narrow(&message).await, web.begin_narrow(&message).await);
-        image.is_asked(before + 64).await;
-        // Both have what they asked for, and have not read it.
+        image.wait_for_requests(before + 64).await;
+        // Both replies are sent and not read.
         for stream in [&one, &other] {
             soon("an answer begins", stream.readable()).await.expect("a connection");
         }
@@ -372,28 +375,29 @@ async fn over_http_a_place_is_given_back_when_the_answer_was_taken() {
 }
 
 #[tokio::test]
-async fn an_id_that_is_under_way_is_refused_and_the_first_goes_on() {
+async fn duplicate_id_is_refused_and_the_first_request_continues() {
     let (image, go_on) = waiting_image().await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     client.send(&eval(1)).await;
-    image.is_asked(1).await;
+    image.wait_for_requests(1).await;
     let refused = client.ask(&call(1, "list_packages", json!({}))).await;
     assert_eq!(code(&refused), -32600);
-    assert_eq!(refused["error"]["message"], "a request with this id is under way");
+    assert_eq!(refused["error"]["message"], "a request with this id is in progress");
     go_on.add_permits(1);
     assert_eq!(text(&client.next().await), "7");
     assert_eq!(image.lines(), ["POST /eval HTTP/1.1"]);
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_cannot_pile_up_answers() {
+async fn client_that_does_not_read_cannot_accumulate_replies() {
     let big = format!("\"{}\"", "x".repeat(100_000));
     let image = FakeImage::doing(success(&big)).await;
-    let mut client = Lines::of(&image);
-    // The pipe takes no whole answer, the queue 64, and 64 more may be under way; then nothing more is asked.
+    let mut client = StdioClient::of(&image);
+    // The pipe holds no complete reply, the queue 64, and 64 more may be in progress; then the image gets no further
+    // requests.
     for id in 0..200 {
         client.send(&eval(id)).await;
-        if tokio::time::timeout(Duration::from_secs(1), image.is_asked(id + 1)).await.is_err() {
+        if tokio::time::timeout(Duration::from_secs(1), image.wait_for_requests(id + 1)).await.is_err() {
             break;
         }
     }

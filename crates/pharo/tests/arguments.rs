@@ -1,4 +1,4 @@
-//! Arguments: what is wrong with them is named, and nothing of it reaches the image; what is right stays a value.
+//! Invalid arguments are named and nothing is sent to the image; valid ones stay single values.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{FakeImage, Lines, call, code, error_text, request};
+use common::{FakeImage, StdioClient, call, code, error_text, request};
 use serde_json::{Value, json};
 
 async fn image() -> FakeImage {
@@ -17,16 +17,20 @@ async fn image() -> FakeImage {
 }
 
 #[tokio::test]
-async fn every_fault_is_named_at_once_and_nothing_is_sent() {
+async fn all_errors_are_listed_at_once_and_nothing_is_sent() {
     let image = image().await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     for (tool, arguments, faults) in [
         ("eval", json!({}), &["`code` is missing"][..]),
         ("eval", json!({"code": 5}), &["`code` must be a string, not a number"]),
         ("eval", json!({"code": null}), &["`code` must be a string, not null"]),
         ("eval", json!({"code": ["1"]}), &["`code` must be a string, not a list"]),
         ("eval", json!({"code": "1", "Code": "2"}), &["`Code` is not a parameter"]),
-        ("list_packages", json!({"package_name": "P"}), &["`package_name` is not a parameter", "It takes none."]),
+        (
+            "list_packages",
+            json!({"package_name": "P"}),
+            &["`package_name` is not a parameter", "It takes no arguments."],
+        ),
         (
             "get_method_source",
             json!({"is_class_method": "true", "x": 1}),
@@ -63,21 +67,21 @@ async fn every_fault_is_named_at_once_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn what_a_tool_takes_is_said_with_what_is_wrong() {
+async fn error_lists_the_parameters_of_the_tool() {
     let image = image().await;
-    let answer = Lines::of(&image).ask(&call(1, "get_method_source", json!({"class_name": 1}))).await;
+    let answer = StdioClient::of(&image).ask(&call(1, "get_method_source", json!({"class_name": 1}))).await;
     assert_eq!(
         error_text(&answer),
-        "The arguments of `get_method_source` cannot be taken: `class_name` must be a string, not a number; \
+        "The arguments of `get_method_source` are not valid: `class_name` must be a string, not a number; \
         `method_name` is missing. It takes `class_name` (a string), `method_name` (a string), `is_class_method` (true or \
         false, optional). Nothing was sent to the image."
     );
 }
 
 #[tokio::test]
-async fn absent_arguments_are_none() {
+async fn absent_arguments_are_an_empty_object() {
     let image = image().await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     for params in [json!({"name": "list_packages"}), json!({"name": "list_packages", "arguments": null})] {
         assert_eq!(common::text(&client.ask(&request(1, "tools/call", params)).await), "done");
     }
@@ -87,9 +91,9 @@ async fn absent_arguments_are_none() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_object_and_tools_that_do_not_exist_are_invalid_parameters() {
+async fn non_object_arguments_and_unknown_tools_are_invalid_params() {
     let image = image().await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     for params in [
         json!({"name": "eval_code", "arguments": {"code": "1"}}),
         json!({"name": "Eval", "arguments": {"code": "1"}}),
@@ -109,9 +113,9 @@ async fn arguments_that_are_no_object_and_tools_that_do_not_exist_are_invalid_pa
 }
 
 #[tokio::test]
-async fn a_value_cannot_become_a_parameter_a_header_or_a_path() {
+async fn value_cannot_become_a_parameter_a_header_or_a_path() {
     let image = image().await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     for value in [
         "a&path=/etc",
         "a=b",
@@ -140,7 +144,7 @@ async fn a_value_cannot_become_a_parameter_a_header_or_a_path() {
 #[tokio::test]
 async fn code_cannot_become_a_second_member() {
     let image = image().await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     let code = "\"},\"x\":{\"\u{0}\u{7f}\u{2028}\\\r\n";
     client.ask(&call(1, "eval", json!({"code": code}))).await;
     let body: Value = serde_json::from_str(&image.asked()[0].body).expect("JSON");
@@ -148,9 +152,9 @@ async fn code_cannot_become_a_second_member() {
 }
 
 #[tokio::test]
-async fn a_text_too_long_for_a_request_is_refused_and_not_sent() {
+async fn overlong_text_is_refused_and_not_sent() {
     let image = image().await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     let answer = client.ask(&call(1, "get_class_source", json!({"class_name": "x".repeat(70_000)}))).await;
     assert_eq!(
         error_text(&answer),
@@ -163,9 +167,9 @@ async fn a_text_too_long_for_a_request_is_refused_and_not_sent() {
 }
 
 #[tokio::test]
-async fn repeated_members_and_half_characters_are_refused_and_not_sent() {
+async fn repeated_members_and_lone_surrogates_are_refused_and_not_sent() {
     let image = image().await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     for arguments in [r#"{"code":"1","code":"2"}"#, r#"{"code":"\ud800"}"#] {
         let params = format!(r#"{{"name":"eval","arguments":{arguments}}}"#);
         let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{params}}}\n");
@@ -176,7 +180,7 @@ async fn repeated_members_and_half_characters_are_refused_and_not_sent() {
     assert_eq!(image.lines(), [""; 0]);
 }
 
-/// As the interop server reads a query.
+/// Decodes a query as the interop server does.
 fn form_decoded(written: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = written.bytes();

@@ -1,5 +1,5 @@
-//! Results in the shape of the interop server's own MCP server: a few, as they look. What it does in full is compared
-//! elsewhere, side by side.
+//! Examples of results in the format of the interop project's own MCP server. `checks/pharo_cases.py` compares both in
+//! full.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -12,19 +12,19 @@ mod common;
 
 use std::time::Duration;
 
-use common::{FakeImage, Lines, Step, call, eval, page, raw, settings};
-use gatelodge_pharo::Settings;
+use common::{FakeImage, StdioClient, Step, call, eval, page, raw, settings};
+use gatelodge_pharo::PharoSettings;
 use serde_json::{Value, json};
 
-fn compat() -> Settings {
-    Settings { is_compat: true, ..settings() }
+fn compat() -> PharoSettings {
+    PharoSettings { compat: true, ..settings() }
 }
 
-fn client(image: &FakeImage, settings: Settings) -> Lines {
-    Lines::to(common::server(image.port(), settings))
+fn client(image: &FakeImage, settings: PharoSettings) -> StdioClient {
+    StdioClient::to(common::server(image.port(), settings))
 }
 
-/// Looks that a result is an ordinary one which carries this object twice.
+/// Asserts that a result is an ordinary one with this object as text and as structured content.
 #[track_caller]
 fn assert_gives(answer: &Value, object: Value) {
     let result = &answer["result"];
@@ -36,7 +36,7 @@ fn assert_gives(answer: &Value, object: Value) {
 }
 
 #[tokio::test]
-async fn a_success_is_the_images_object_as_text_and_as_structure() {
+async fn success_is_the_images_object_as_text_and_structured_content() {
     let image = FakeImage::answering(r#"{"success": true, "result": [1.50, "a"], "more": null}"#).await;
     let answer = client(&image, compat()).ask(&eval(1)).await;
     assert_gives(&answer, json!({"success": true, "result": [1.5, "a"], "more": null}));
@@ -44,7 +44,7 @@ async fn a_success_is_the_images_object_as_text_and_as_structure() {
 }
 
 #[tokio::test]
-async fn a_failure_in_the_image_is_no_error() {
+async fn failure_in_the_image_is_not_an_error_result() {
     let error = json!({"description": "ZeroDivide", "stack_trace": "a\rb", "receiver": {"self": "1"}});
     let image = FakeImage::answering(&json!({"success": false, "error": error}).to_string()).await;
     let answer = client(&image, compat()).ask(&eval(1)).await;
@@ -52,7 +52,7 @@ async fn a_failure_in_the_image_is_no_error() {
 }
 
 #[tokio::test]
-async fn a_fault_on_the_way_is_no_error_either() {
+async fn connection_failure_is_not_an_error_result() {
     let says = |error: &str| json!({"success": false, "error": error});
     for (script, error) in [
         (vec![], "Connection error: Server disconnected without sending a response."),
@@ -67,14 +67,14 @@ async fn a_fault_on_the_way_is_no_error_either() {
         assert_gives(&client(&image, compat()).ask(&eval(1)).await, says(error));
     }
     let image = FakeImage::doing(vec![Step::Stall]).await;
-    // There is one time for all.
-    let short = Settings { time: Duration::from_millis(300), ..compat() };
+    // There is one time limit for all tools.
+    let short = PharoSettings { timeout: Duration::from_millis(300), ..compat() };
     let answer = client(&image, short).ask(&call(1, "run_class_test", json!({"class_name": "A"}))).await;
     assert_gives(&answer, says("Connection error: timed out"));
 }
 
 #[tokio::test]
-async fn what_is_no_object_is_an_error() {
+async fn response_that_is_not_an_object_is_an_error_result() {
     for body in ["[1]", "7", "null"] {
         let image = FakeImage::answering(body).await;
         let answer = client(&image, compat()).ask(&eval(1)).await;
@@ -83,7 +83,7 @@ async fn what_is_no_object_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_tool_that_does_not_exist_is_a_result_and_wrong_arguments_are_not_sent() {
+async fn unknown_tool_is_a_result_and_invalid_arguments_are_not_sent() {
     let image = FakeImage::answering("{}").await;
     let mut client = client(&image, compat());
     assert_eq!(common::error_text(&client.ask(&call(1, "eval_code", json!({}))).await), "Unknown tool: eval_code");
@@ -93,7 +93,7 @@ async fn a_tool_that_does_not_exist_is_a_result_and_wrong_arguments_are_not_sent
 }
 
 #[tokio::test]
-async fn truth_values_may_be_written_in_words_only_here() {
+async fn booleans_may_be_words_only_in_compat_mode() {
     let arguments = json!({"class_name": "A", "method_name": "b", "is_class_method": "yes"});
     let image = FakeImage::answering(r#"{"success":true,"result":""}"#).await;
     client(&image, compat()).ask(&call(1, "get_method_source", arguments.clone())).await;

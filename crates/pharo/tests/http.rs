@@ -1,4 +1,4 @@
-//! Streamable HTTP: both eras at one URL, and who may speak to it at all.
+//! Streamable HTTP: both protocol generations on one URL, and which clients are accepted.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -9,20 +9,20 @@
 
 mod common;
 
-use common::{FakeImage, Web, eval, initialize, modern, request, soon};
+use common::{FakeImage, TestHttpServer, as_stateless, eval, initialize, request, soon};
 use gatelodge_testkit::exchange;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
-async fn house() -> (FakeImage, Web) {
+async fn image_and_server() -> (FakeImage, TestHttpServer) {
     let image = FakeImage::answering(r#"{"success":true,"result":7}"#).await;
-    let web = Web::of(&image).await;
+    let web = TestHttpServer::of(&image).await;
     (image, web)
 }
 
 #[tokio::test]
-async fn a_legacy_client_shakes_hands_and_is_served() {
-    let (_image, web) = house().await;
+async fn stateful_client_initializes_and_is_served() {
+    let (_image, web) = image_and_server().await;
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let hello = web.post(&initialize(revision), &[]).await;
         assert_eq!((hello.status, hello.header("content-type")), (200, Some("application/json")));
@@ -44,21 +44,21 @@ async fn a_legacy_client_shakes_hands_and_is_served() {
 }
 
 #[tokio::test]
-async fn a_stateless_client_is_served_without_a_session() {
-    let (_image, web) = house().await;
-    let found = web.post(&modern(request(1, "server/discover", json!({}))), &[]).await;
+async fn stateless_client_is_served_without_a_session() {
+    let (_image, web) = image_and_server().await;
+    let found = web.post(&as_stateless(request(1, "server/discover", json!({}))), &[]).await;
     assert_eq!((found.status, found.header("mcp-session-id")), (200, None));
     assert_eq!(found.message()["result"]["supportedVersions"][0], "2026-07-28");
-    let listed = web.post(&modern(request(2, "tools/list", json!({}))), &[]).await.message();
+    let listed = web.post(&as_stateless(request(2, "tools/list", json!({}))), &[]).await.message();
     assert_eq!(listed["result"]["tools"].as_array().map(Vec::len), Some(22));
-    let called = web.post(&modern(eval(3)), &[]).await;
+    let called = web.post(&as_stateless(eval(3)), &[]).await;
     assert_eq!(called.text(), "7");
     assert_eq!(called.message()["result"]["resultType"], "complete");
 }
 
 #[tokio::test]
-async fn a_head_that_says_something_else_than_its_body_is_refused_and_not_sent() {
-    let (image, web) = house().await;
+async fn headers_that_contradict_the_body_are_refused_and_not_sent() {
+    let (image, web) = image_and_server().await;
     for headers in [
         ("mcp-protocol-version", "2025-11-25"),
         ("mcp-protocol-version", ""),
@@ -67,7 +67,7 @@ async fn a_head_that_says_something_else_than_its_body_is_refused_and_not_sent()
         ("mcp-name", "list_packages"),
         ("mcp-name", ""),
     ] {
-        let answer = web.post(&modern(eval(1)), &[headers]).await;
+        let answer = web.post(&as_stateless(eval(1)), &[headers]).await;
         assert_eq!((answer.status, answer.code()), (400, -32020), "{headers:?}: {}", answer.body);
         assert_eq!(answer.message()["id"], 1);
     }
@@ -75,9 +75,9 @@ async fn a_head_that_says_something_else_than_its_body_is_refused_and_not_sent()
 }
 
 #[tokio::test]
-async fn a_stateless_request_without_what_it_must_say_is_refused() {
-    let (image, web) = house().await;
-    let mut without = modern(eval(1));
+async fn stateless_request_without_required_members_is_refused() {
+    let (image, web) = image_and_server().await;
+    let mut without = as_stateless(eval(1));
     without["params"]["_meta"].as_object_mut().unwrap().remove("io.modelcontextprotocol/clientCapabilities");
     let answer = web.post(&without, &[]).await;
     assert_eq!((answer.status, answer.code()), (400, -32602));
@@ -88,9 +88,9 @@ async fn a_stateless_request_without_what_it_must_say_is_refused() {
 }
 
 #[tokio::test]
-async fn an_unknown_revision_is_refused_with_those_that_are_spoken() {
-    let (image, web) = house().await;
-    let mut unknown = modern(eval(1));
+async fn unknown_revision_is_refused_with_the_supported_ones() {
+    let (image, web) = image_and_server().await;
+    let mut unknown = as_stateless(eval(1));
     unknown["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2099-01-01");
     let supported = json!(["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]);
     for answer in [web.post(&unknown, &[]).await, web.post(&eval(1), &[("mcp-protocol-version", "2099-01-01")]).await] {
@@ -101,10 +101,10 @@ async fn an_unknown_revision_is_refused_with_those_that_are_spoken() {
 }
 
 #[tokio::test]
-async fn an_unknown_method_is_404_for_the_stateless_and_200_for_others() {
-    let (_image, web) = house().await;
+async fn unknown_method_is_404_for_stateless_clients_and_200_for_others() {
+    let (_image, web) = image_and_server().await;
     for method in ["no/such", "initialize", "ping", "resources/list"] {
-        let answer = web.post(&modern(request(1, method, json!({}))), &[]).await;
+        let answer = web.post(&as_stateless(request(1, method, json!({}))), &[]).await;
         assert_eq!((answer.status, answer.code()), (404, -32601), "{method}");
     }
     for method in ["no/such", "server/discover", "subscriptions/listen", "resources/read"] {
@@ -115,8 +115,8 @@ async fn an_unknown_method_is_404_for_the_stateless_and_200_for_others() {
 }
 
 #[tokio::test]
-async fn a_request_that_names_a_revision_with_a_handshake_is_one_of_it() {
-    let (_image, web) = house().await;
+async fn request_that_names_a_stateful_revision_is_stateful() {
+    let (_image, web) = image_and_server().await;
     let mut legacy = eval(1);
     legacy["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2025-06-18");
     for headers in [&[][..], &[("mcp-protocol-version", "")]] {
@@ -129,8 +129,8 @@ async fn a_request_that_names_a_revision_with_a_handshake_is_one_of_it() {
 }
 
 #[tokio::test]
-async fn what_wants_no_answer_is_accepted_known_or_not_if_its_revision_is() {
-    let (_image, web) = house().await;
+async fn notifications_and_responses_are_accepted_if_their_revision_is_supported() {
+    let (_image, web) = image_and_server().await;
     for message in [
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
         json!({"jsonrpc": "2.0", "method": "notifications/of/some/later/revision", "params": {"a": 1}}),
@@ -148,8 +148,8 @@ async fn what_wants_no_answer_is_accepted_known_or_not_if_its_revision_is() {
 }
 
 #[tokio::test]
-async fn a_page_of_this_machine_hears_nothing_that_would_let_it_send_json() {
-    let (image, web) = house().await;
+async fn preflight_of_a_local_page_is_not_allowed() {
+    let (image, web) = image_and_server().await;
     let page = ("origin", "http://localhost:3000");
     let asks = [("access-control-request-method", "POST"), ("access-control-request-headers", "content-type")];
     let answer = web.plain("OPTIONS", &[page, asks[0], asks[1]]).await;
@@ -162,9 +162,10 @@ async fn a_page_of_this_machine_hears_nothing_that_would_let_it_send_json() {
 }
 
 #[tokio::test]
-async fn a_subscription_is_acknowledged_and_stays_open() {
-    let (_image, web) = house().await;
-    let listen = modern(request("sub", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})));
+async fn subscription_is_acknowledged_and_stays_open() {
+    let (_image, web) = image_and_server().await;
+    let listen =
+        as_stateless(request("sub", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})));
     let mut stream = web.begin(&listen, &[]).await;
     let mut seen = String::new();
     while !seen.contains("acknowledged") {
@@ -176,12 +177,12 @@ async fn a_subscription_is_acknowledged_and_stays_open() {
     let data = seen.lines().find_map(|line| line.strip_prefix("data: ")).expect("an event");
     let said: Value = serde_json::from_str(data).expect("JSON");
     assert_eq!(said["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "sub");
-    assert_eq!(web.post(&modern(eval(1)), &[]).await.text(), "7", "calls go on beside it");
+    assert_eq!(web.post(&as_stateless(eval(1)), &[]).await.text(), "7", "calls still work");
 }
 
 #[tokio::test]
-async fn there_is_no_stream_to_get_and_no_session_to_lose() {
-    let (_image, web) = house().await;
+async fn get_is_not_allowed_and_unknown_sessions_are_served() {
+    let (_image, web) = image_and_server().await;
     let get = web.plain("GET", &[("accept", "text/event-stream")]).await;
     assert_eq!((get.status, get.header("allow")), (405, Some("POST")));
     for verb in ["PUT", "HEAD", "OPTIONS", "PATCH"] {
@@ -197,16 +198,16 @@ async fn there_is_no_stream_to_get_and_no_session_to_lose() {
     for other in ["g".repeat(32), "A".repeat(32), "0".repeat(31)] {
         assert_eq!(web.plain("DELETE", &[("mcp-session-id", &other)]).await.status, 405, "{other}");
     }
-    // Whoever comes with a session that was never given is served: there is nothing to know of it.
+    // A session id that was never issued is accepted: a session has no state.
     let answer = web.post(&eval(1), &[("mcp-session-id", &"0".repeat(32))]).await;
     assert_eq!(answer.text(), "7");
 }
 
 #[tokio::test]
-async fn a_page_of_another_origin_is_refused_and_nothing_is_sent() {
-    let (image, web) = house().await;
+async fn page_of_another_origin_is_refused_and_nothing_is_sent() {
+    let (image, web) = image_and_server().await;
     for origin in ["http://evil.example", "null", "https://localhost.evil.example", "file://"] {
-        for message in [eval(1), modern(eval(1)), initialize("2025-11-25")] {
+        for message in [eval(1), as_stateless(eval(1)), initialize("2025-11-25")] {
             let answer = web.post(&message, &[("origin", origin)]).await;
             assert_eq!(answer.status, 403, "{origin}");
             assert_eq!(answer.header("mcp-session-id"), None);
@@ -218,8 +219,8 @@ async fn a_page_of_another_origin_is_refused_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_not_this_server_is_refused_and_nothing_is_sent() {
-    let (image, web) = house().await;
+async fn foreign_host_header_is_refused_and_nothing_is_sent() {
+    let (image, web) = image_and_server().await;
     for host in ["evil.example", "localhost.evil.example:8090", "192.0.2.1"] {
         let answer = web.post(&eval(1), &[("host", host)]).await;
         assert_eq!(answer.status, 421, "{host}");
@@ -232,9 +233,11 @@ async fn a_host_that_is_not_this_server_is_refused_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_server_at_all_addresses_is_reached_by_the_names_it_was_given() {
+async fn server_on_all_addresses_accepts_its_configured_names() {
     let image = FakeImage::answering(r#"{"success":true,"result":7}"#).await;
-    let web = Web::at("0.0.0.0:0", common::server(image.port(), common::settings()), &["pharo", "192.0.2.1"]).await;
+    let web =
+        TestHttpServer::at("0.0.0.0:0", common::server(image.port(), common::settings()), &["pharo", "192.0.2.1"])
+            .await;
     for host in ["pharo:8090", "PHARO", "192.0.2.1:8090"] {
         assert_eq!(web.post(&eval(1), &[("host", host)]).await.text(), "7", "{host}");
     }
@@ -245,8 +248,8 @@ async fn a_server_at_all_addresses_is_reached_by_the_names_it_was_given() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused() {
-    let (image, web) = house().await;
+async fn invalid_messages_are_refused() {
+    let (image, web) = image_and_server().await;
     let send = async |body: &str, kind: &str, accept: &str| {
         let head = format!(
             "POST /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {kind}\r\naccept: {accept}\r\n"
@@ -254,7 +257,7 @@ async fn what_is_no_message_is_refused() {
         exchange(web.0, format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes()).await
     };
     let both = "application/json, text/event-stream";
-    // To a legacy client a fault of one method is no fault of the transport.
+    // For a stateful client, an error of one method is not an error of the transport.
     for (body, status, code) in [
         ("", 400, -32700),
         ("garbage", 400, -32700),
@@ -271,7 +274,7 @@ async fn what_is_no_message_is_refused() {
     let wrong = web.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}), &stateless).await;
     assert_eq!((wrong.status, wrong.code()), (400, -32602));
     let nameless = request(1, "tools/call", json!({}));
-    for (message, status) in [(nameless.clone(), 200), (modern(nameless), 400)] {
+    for (message, status) in [(nameless.clone(), 200), (as_stateless(nameless), 400)] {
         let answer = web.post(&message, &[]).await;
         assert_eq!((answer.status, answer.code()), (status, -32602), "{message}");
     }
@@ -285,8 +288,8 @@ async fn what_is_no_message_is_refused() {
 }
 
 #[tokio::test]
-async fn other_paths_have_nothing() {
-    let (image, web) = house().await;
+async fn other_paths_are_not_found() {
+    let (image, web) = image_and_server().await;
     for path in ["/", "/eval", "/mcp/eval", "/mcp2", "//mcp"] {
         let request =
             format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
@@ -296,8 +299,8 @@ async fn other_paths_have_nothing() {
 }
 
 #[tokio::test]
-async fn many_requests_come_over_one_connection() {
-    let (_image, web) = house().await;
+async fn connection_carries_several_requests() {
+    let (_image, web) = image_and_server().await;
     let body = eval(1).to_string();
     let head = format!(
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: */*\r\ncontent-length: {}\r\n",

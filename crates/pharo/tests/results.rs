@@ -1,4 +1,4 @@
-//! What the image gives, as it gives it: the object as structure, its result as text.
+//! Results of the image are passed on: the object as structured content, its value as text.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -9,12 +9,15 @@
 
 mod common;
 
-use common::{FakeImage, Lines, Web, call, error_text, eval, modern, page, raw, settings, success, text, with_token};
-use gatelodge_pharo::Settings;
+use common::{
+    FakeImage, StdioClient, TestHttpServer, as_stateless, call, error_text, eval, page, raw, settings, success, text,
+    with_token,
+};
+use gatelodge_pharo::PharoSettings;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The raw text of `structuredContent` in a line.
+/// Returns the raw text of `structuredContent` in a line.
 fn structured(line: &str) -> String {
     #[derive(serde::Deserialize)]
     struct Line {
@@ -31,13 +34,13 @@ fn structured(line: &str) -> String {
 
 async fn line_for(body: &str) -> String {
     let image = FakeImage::answering(body).await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     client.send(&eval(1)).await;
     client.next_line().await
 }
 
 #[tokio::test]
-async fn strings_are_given_as_text_and_all_else_as_json() {
+async fn strings_are_returned_as_text_and_other_values_as_json() {
     for (result, expected) in [
         (r#""Object subclass: #A""#, "Object subclass: #A"),
         (r#""""#, ""),
@@ -74,16 +77,16 @@ async fn integers_of_any_length_keep_every_digit() {
 }
 
 #[tokio::test]
-async fn members_that_nobody_knows_are_passed_on_as_they_are_written() {
+async fn unknown_members_are_passed_on_unchanged() {
     let body = r#"{ "version" : 2, "success":true ,"result":"ok","nested":{"a":[1.50,{"success":false}]},"é":null}"#;
     assert_eq!(structured(&line_for(body).await), body);
 }
 
 #[tokio::test]
-async fn what_is_printed_over_many_lines_is_one_line_on_standard_streams() {
+async fn multi_line_json_is_one_line_over_stdio() {
     let body = "{\n  \"success\": true,\r\n  \"result\": [\n    \"a\u{2028}b\u{85}\",\n    1\n  ]\n}\n";
     let image = FakeImage::answering(body).await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     client.send(&eval(1)).await;
     let line = client.next_line().await;
     assert!(!line.contains(['\r', '\u{85}', '\u{2028}', '\u{2029}']), "{line}");
@@ -96,16 +99,16 @@ async fn what_is_printed_over_many_lines_is_one_line_on_standard_streams() {
 }
 
 #[tokio::test]
-async fn what_is_printed_over_many_lines_is_one_event_over_http() {
+async fn multi_line_json_is_one_event_over_http() {
     let image = FakeImage::answering("{\n\"success\": true,\r\n\r\n\"result\": 1\n}").await;
-    let answer = Web::of(&image).await.post(&modern(with_token(eval(1), "t")), &[]).await;
+    let answer = TestHttpServer::of(&image).await.post(&as_stateless(with_token(eval(1), "t")), &[]).await;
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
     assert_eq!(answer.messages().len(), 1, "{}", answer.body);
     assert_eq!(answer.message()["result"]["structuredContent"], json!({"success": true, "result": 1}));
 }
 
 #[tokio::test]
-async fn half_of_a_surrogate_pair_is_an_error_that_says_so() {
+async fn lone_surrogate_is_an_error() {
     for half in
         [r"a\ud800b", r"\uDC00", r"\udbff\ud800\udc00", r"\ud83d", r"\\\ud800", r"\ud800\n\udc00", r"\udc00\ud800"]
     {
@@ -116,7 +119,7 @@ async fn half_of_a_surrogate_pair_is_an_error_that_says_so() {
         ] {
             let answer: Value = serde_json::from_str(&line_for(&body).await).expect("JSON that strict readers take");
             let said = error_text(&answer);
-            assert!(said.contains("a string in it has half of a surrogate pair, which is no text"), "{said}");
+            assert!(said.contains("a string in it has a lone surrogate"), "{said}");
             assert!(said.contains("`printString`") && said.ends_with(&body), "{said}");
         }
     }
@@ -127,7 +130,7 @@ async fn half_of_a_surrogate_pair_is_an_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_value_without_a_form_in_json_is_no_failure_and_the_way_out_is_named() {
+async fn value_without_a_json_form_is_not_an_error_and_names_print_string() {
     let error = r#"{"description":"No JSON mapping for a Process","suggestion":"Use printString"}"#;
     let body = format!(r#"{{"success":true,"error":{error}}}"#);
     let line = line_for(&body).await;
@@ -136,29 +139,29 @@ async fn a_value_without_a_form_in_json_is_no_failure_and_the_way_out_is_named()
     assert_eq!(answer["result"].get("isError"), None);
     assert_eq!(
         text(&answer),
-        "The code ran, and its value has no form in JSON. Send it `printString` to see it. The image says:\n\n\
+        "The code ran, but its value cannot be represented in JSON. Send it `printString` to see it. The image reports:\n\n\
         No JSON mapping for a Process\n\nsuggestion:\nUse printString"
     );
 }
 
 #[tokio::test]
-async fn only_code_has_a_value_to_print() {
+async fn only_eval_suggests_print_string() {
     let image = FakeImage::answering(r#"{"success":true,"error":"why"}"#).await;
-    let answer = Lines::of(&image).ask(&call(1, "list_packages", json!({}))).await;
-    assert_eq!(text(&answer), "The image did what was asked, and gave no result. The image says:\n\nwhy");
+    let answer = StdioClient::of(&image).ask(&call(1, "list_packages", json!({}))).await;
+    assert_eq!(text(&answer), "The request succeeded without a result. The image reports:\n\nwhy");
     assert_eq!(answer["result"].get("isError"), None);
 }
 
 #[tokio::test]
-async fn a_stateless_client_hears_that_the_result_is_complete() {
+async fn stateless_result_is_marked_complete() {
     let image = FakeImage::answering(r#"{"success":true,"result":7}"#).await;
-    let mut client = Lines::of(&image);
-    assert_eq!(client.ask(&modern(eval(1))).await["result"]["resultType"], "complete");
+    let mut client = StdioClient::of(&image);
+    assert_eq!(client.ask(&as_stateless(eval(1))).await["result"]["resultType"], "complete");
     assert_eq!(client.ask(&eval(2)).await["result"].get("resultType"), None);
 }
 
 #[tokio::test]
-async fn an_answer_in_chunks_and_one_without_a_length_are_read_whole() {
+async fn chunked_response_and_one_without_a_length_are_read_completely() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
     let chunked = format!(
         "{head}transfer-encoding: chunked\r\n\r\nb\r\n{{\"success\":\r\n10\r\ntrue,\"result\":7}}\r\n0\r\n\r\n"
@@ -166,15 +169,15 @@ async fn an_answer_in_chunks_and_one_without_a_length_are_read_whole() {
     let unmeasured = format!("{head}\r\n{{\"success\":true,\"result\":7}}");
     for bytes in [chunked, unmeasured] {
         let image = FakeImage::doing(raw(&bytes)).await;
-        let answer = Lines::of(&image).ask(&eval(1)).await;
+        let answer = StdioClient::of(&image).ask(&eval(1)).await;
         assert_eq!(text(&answer), "7", "{answer}");
     }
 }
 
 #[tokio::test]
-async fn what_the_image_calls_its_answer_does_not_matter() {
+async fn content_type_of_the_image_does_not_matter() {
     let image = FakeImage::doing(page("200 OK", "text/plain", r#"{"success":true,"result":7}"#)).await;
-    assert_eq!(text(&Lines::of(&image).ask(&eval(1)).await), "7");
+    assert_eq!(text(&StdioClient::of(&image).ask(&eval(1)).await), "7");
 }
 
 fn picture(path: &str) -> Result<Vec<u8>, String> {
@@ -182,34 +185,34 @@ fn picture(path: &str) -> Result<Vec<u8>, String> {
 }
 
 #[tokio::test]
-async fn the_picture_of_a_screen_is_given_where_it_can_be_read() {
+async fn screenshot_is_returned_if_it_can_be_read() {
     let image = FakeImage::doing(success(r#"{"screenshot":"/tmp/screen.png","summary":"s"}"#)).await;
-    let with = || Settings { read_picture: Some(picture), ..settings() };
-    let mut client = Lines::to(common::server(image.port(), with()));
+    let with = || PharoSettings { read_screenshot: Some(picture), ..settings() };
+    let mut client = StdioClient::to(common::server(image.port(), with()));
     let answer = client.ask(&call(1, "read_screen", json!({}))).await;
     let content = answer["result"]["content"].as_array().expect("blocks");
     assert_eq!(content.len(), 2);
     assert_eq!(content[1], json!({"type": "image", "mimeType": "image/png", "data": "UE5H"}));
 
-    image.now_does(success(r#"{"screenshot":"/elsewhere","summary":"s"}"#));
+    image.set_script(success(r#"{"screenshot":"/elsewhere","summary":"s"}"#));
     let answer = client.ask(&call(2, "read_screen", json!({}))).await;
     let content = answer["result"]["content"].as_array().expect("blocks");
-    assert_eq!(content[1]["text"], "The picture is at /elsewhere on the image's machine; it is not there.");
+    assert_eq!(content[1]["text"], "The screenshot is in `/elsewhere` on the image's machine: it is not there.");
     assert_eq!(answer["result"].get("isError"), None);
 
     for result in [r#"{"summary":"s"}"#, r#"{"screenshot":7}"#, r#"{"screenshot":null}"#, "\"text\""] {
-        image.now_does(success(result));
+        image.set_script(success(result));
         let answer = client.ask(&call(3, "read_screen", json!({}))).await;
         assert_eq!(answer["result"]["content"].as_array().map(Vec::len), Some(1), "{answer}");
     }
 }
 
 #[tokio::test]
-async fn no_picture_is_read_for_another_tool_or_an_image_elsewhere() {
+async fn screenshot_is_not_read_for_other_tools_or_remote_images() {
     let image = FakeImage::doing(success(r#"{"screenshot":"/tmp/screen.png"}"#)).await;
-    let with = Settings { read_picture: Some(picture), ..settings() };
-    let answer = Lines::to(common::server(image.port(), with)).ask(&call(1, "get_settings", json!({}))).await;
+    let with = PharoSettings { read_screenshot: Some(picture), ..settings() };
+    let answer = StdioClient::to(common::server(image.port(), with)).ask(&call(1, "get_settings", json!({}))).await;
     assert_eq!(answer["result"]["content"].as_array().map(Vec::len), Some(1));
-    let answer = Lines::of(&image).ask(&call(1, "read_screen", json!({}))).await;
+    let answer = StdioClient::of(&image).ask(&call(1, "read_screen", json!({}))).await;
     assert_eq!(answer["result"]["content"].as_array().map(Vec::len), Some(1));
 }

@@ -1,4 +1,4 @@
-//! Standard streams: both eras on one process, and whatever else may stand on a line.
+//! Stdio transport: both protocol generations in one process, and invalid lines.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -9,15 +9,15 @@
 
 mod common;
 
-use common::{FakeImage, Lines, cancelled, code, eval, initialize, modern, request, text};
+use common::{FakeImage, StdioClient, as_stateless, cancelled, code, eval, initialize, request, text};
 use serde_json::{Value, json};
 
-async fn client() -> Lines {
-    Lines::of(&FakeImage::answering(r#"{"success":true,"result":7}"#).await)
+async fn client() -> StdioClient {
+    StdioClient::of(&FakeImage::answering(r#"{"success":true,"result":7}"#).await)
 }
 
 #[tokio::test]
-async fn each_revision_with_a_handshake_is_spoken_as_it_is_asked_for() {
+async fn each_stateful_revision_is_negotiated_as_requested() {
     let mut client = client().await;
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let answer = client.ask(&initialize(revision)).await;
@@ -31,7 +31,7 @@ async fn each_revision_with_a_handshake_is_spoken_as_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_handshake_of_an_unknown_revision_is_offered_the_newest_that_has_one() {
+async fn unknown_revision_negotiates_the_newest_stateful_one() {
     let mut client = client().await;
     for revision in ["2023-01-01", "2099-01-01", "2026-07-28", "", "x"] {
         assert_eq!(client.ask(&initialize(revision)).await["result"]["protocolVersion"], "2025-11-25", "{revision}");
@@ -41,7 +41,7 @@ async fn a_handshake_of_an_unknown_revision_is_offered_the_newest_that_has_one()
 }
 
 #[tokio::test]
-async fn a_client_with_a_handshake_is_served() {
+async fn stateful_client_is_served() {
     let mut client = client().await;
     client.ask(&initialize("2025-06-18")).await;
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
@@ -55,9 +55,9 @@ async fn a_client_with_a_handshake_is_served() {
 }
 
 #[tokio::test]
-async fn a_stateless_client_discovers_what_is_spoken() {
+async fn stateless_client_discovers_the_supported_revisions() {
     let mut client = client().await;
-    let answer = client.ask(&modern(request(1, "server/discover", json!({})))).await;
+    let answer = client.ask(&as_stateless(request(1, "server/discover", json!({})))).await;
     let result = &answer["result"];
     assert_eq!(
         result["supportedVersions"],
@@ -69,26 +69,26 @@ async fn a_stateless_client_discovers_what_is_spoken() {
 }
 
 #[tokio::test]
-async fn both_eras_are_spoken_on_one_process() {
+async fn one_process_serves_both_protocol_generations() {
     let mut client = client().await;
     client.ask(&initialize("2025-11-25")).await;
-    assert_eq!(client.ask(&modern(eval(1))).await["result"]["resultType"], "complete");
+    assert_eq!(client.ask(&as_stateless(eval(1))).await["result"]["resultType"], "complete");
     assert_eq!(client.ask(&eval(2)).await["result"].get("resultType"), None);
 }
 
 #[tokio::test]
-async fn methods_of_the_other_era_and_of_nobody_are_unknown() {
+async fn methods_of_the_other_generation_and_unknown_ones_are_refused() {
     let mut client = client().await;
     for message in [
         request(1, "server/discover", json!({})),
         request(1, "subscriptions/listen", json!({"notifications": {}})),
-        modern(request(1, "resources/list", json!({}))),
-        modern(request(1, "prompts/list", json!({}))),
+        as_stateless(request(1, "resources/list", json!({}))),
+        as_stateless(request(1, "prompts/list", json!({}))),
         request(1, "resources/read", json!({"uri": "a:b"})),
         request(1, "no/such", json!({})),
-        modern(request(1, "initialize", json!({}))),
-        modern(request(1, "ping", json!({}))),
-        modern(request(1, "no/such", json!({}))),
+        as_stateless(request(1, "initialize", json!({}))),
+        as_stateless(request(1, "ping", json!({}))),
+        as_stateless(request(1, "no/such", json!({}))),
     ] {
         let answer = client.ask(&message).await;
         assert_eq!((code(&answer), &answer["id"]), (-32601, &json!(1)), "{message}");
@@ -96,24 +96,24 @@ async fn methods_of_the_other_era_and_of_nobody_are_unknown() {
 }
 
 #[tokio::test]
-async fn a_stateless_request_says_its_revision_and_capabilities() {
+async fn stateless_request_requires_revision_and_capabilities() {
     let mut client = client().await;
-    let mut without = modern(eval(1));
+    let mut without = as_stateless(eval(1));
     without["params"]["_meta"].as_object_mut().unwrap().remove("io.modelcontextprotocol/clientCapabilities");
     assert_eq!(code(&client.ask(&without).await), -32602);
-    let mut named = modern(eval(1));
+    let mut named = as_stateless(eval(1));
     named["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2099-01-01");
     let answer = client.ask(&named).await;
     assert_eq!(code(&answer), -32022);
     assert_eq!(answer["error"]["data"]["supported"][0], "2026-07-28");
-    // One that names a revision with a handshake is of that.
+    // A request that names a stateful revision is stateful.
     named["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2025-06-18");
     let answer = client.ask(&named).await;
     assert_eq!((text(&answer), answer["result"].get("resultType")), ("7", None));
 }
 
 #[tokio::test]
-async fn a_client_that_asks_for_what_nobody_offers_gets_empty_lists() {
+async fn lists_of_unsupported_features_are_empty() {
     let mut client = client().await;
     client.ask(&initialize("2025-06-18")).await;
     for (method, member) in [
@@ -126,22 +126,23 @@ async fn a_client_that_asks_for_what_nobody_offers_gets_empty_lists() {
 }
 
 #[tokio::test]
-async fn a_subscription_is_acknowledged_and_ends_with_the_input_at_once() {
+async fn subscription_is_acknowledged_and_ends_with_the_input() {
     let mut client = client().await;
-    let listen = modern(request("sub", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})));
+    let listen =
+        as_stateless(request("sub", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})));
     let said = client.ask(&listen).await;
     assert_eq!(said["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(said["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "sub");
     assert_eq!(said["params"]["notifications"], json!({}));
-    assert_eq!(text(&client.ask(&modern(eval(1))).await), "7", "calls go on beside it");
+    assert_eq!(text(&client.ask(&as_stateless(eval(1))).await), "7", "calls still work");
     // Without the time that calls have.
     assert_eq!(client.end().await, [] as [Value; 0]);
 }
 
 #[tokio::test]
-async fn a_subscription_can_be_cancelled_and_its_id_used_again() {
+async fn subscription_can_be_cancelled_and_its_id_reused() {
     let mut client = client().await;
-    let listen = modern(request("sub", "subscriptions/listen", json!({"notifications": {}})));
+    let listen = as_stateless(request("sub", "subscriptions/listen", json!({"notifications": {}})));
     client.ask(&listen).await;
     assert_eq!(code(&client.ask(&listen).await), -32600);
     client.send(&cancelled("sub")).await;
@@ -150,7 +151,7 @@ async fn a_subscription_can_be_cancelled_and_its_id_used_again() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_answered_and_the_next_line_works() {
+async fn invalid_line_gets_an_error_and_the_next_line_works() {
     let mut client = client().await;
     for (line, expected) in [
         ("garbage", -32700),
@@ -179,9 +180,9 @@ async fn what_is_no_message_is_answered_and_the_next_line_works() {
 }
 
 #[tokio::test]
-async fn a_batch_is_refused_and_nothing_of_it_is_sent() {
+async fn batch_is_refused_and_nothing_is_sent() {
     let image = FakeImage::answering(r#"{"success":true,"result":7}"#).await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     client.send_raw(format!("[{},{}]\n", eval(1), eval(2)).as_bytes()).await;
     assert_eq!(code(&client.next().await), -32600);
     assert_eq!(client.end().await, [] as [Value; 0]);
@@ -189,7 +190,7 @@ async fn a_batch_is_refused_and_nothing_of_it_is_sent() {
 }
 
 #[tokio::test]
-async fn empty_lines_and_windows_line_ends_do_no_harm() {
+async fn empty_lines_and_windows_line_ends_are_accepted() {
     let mut client = client().await;
     client.send_raw(format!("\n  \r\n{}\r\n\n", request(1, "ping", json!({}))).as_bytes()).await;
     assert_eq!(client.next().await["id"], 1);
@@ -199,7 +200,7 @@ async fn empty_lines_and_windows_line_ends_do_no_harm() {
 }
 
 #[tokio::test]
-async fn what_wants_no_answer_gets_none() {
+async fn notifications_and_responses_get_no_reply() {
     let mut client = client().await;
     for message in [
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
@@ -214,22 +215,22 @@ async fn what_wants_no_answer_gets_none() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_too_long_is_answered_once_and_the_next_works() {
-    const MOST: usize = 4 << 20;
+async fn overlong_line_gets_one_error_and_the_next_line_works() {
+    const MAX_LINE_BYTES: usize = 4 << 20;
     let mut client = client().await;
-    for length in [MOST + 1, MOST + 2, 2 * MOST + 2, 3 * MOST + 7] {
+    for length in [MAX_LINE_BYTES + 1, MAX_LINE_BYTES + 2, 2 * MAX_LINE_BYTES + 2, 3 * MAX_LINE_BYTES + 7] {
         client.send_raw(&[vec![b'x'; length], vec![b'\n']].concat()).await;
         let answer = client.next().await;
         assert_eq!(code(&answer), -32600, "{length}");
         assert_eq!(answer["id"], Value::Null);
         assert_eq!(client.ask(&request(1, "ping", json!({}))).await["id"], 1, "{length}");
     }
-    // As long as can be.
+    // A line of the maximum length.
     let ping = request(1, "ping", json!({})).to_string();
-    client.send_raw(format!("{}{ping}\n", " ".repeat(MOST - ping.len())).as_bytes()).await;
+    client.send_raw(format!("{}{ping}\n", " ".repeat(MAX_LINE_BYTES - ping.len())).as_bytes()).await;
     assert_eq!(client.next().await["result"], json!({}));
-    // One that never ends.
-    client.send_raw(&vec![b'x'; MOST + 5]).await;
+    // A line without an end.
+    client.send_raw(&vec![b'x'; MAX_LINE_BYTES + 5]).await;
     let rest = client.end().await;
     assert_eq!(rest.len(), 1);
     assert_eq!(code(&rest[0]), -32600);

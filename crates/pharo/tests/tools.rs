@@ -1,4 +1,4 @@
-//! The 22 tools: how each is listed, and the one question that each asks the image.
+//! The 22 tools: how each is listed, and the one request that each sends to the image.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -11,15 +11,15 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{FakeImage, Lines, call, modern, request, soon};
+use common::{FakeImage, StdioClient, as_stateless, call, request, soon};
 use serde_json::{Value, json};
 
-/// What a tool is known by.
+/// Expected properties of a tool.
 struct Row {
     name: &'static str,
-    /// In their order: `name*` is a string that must be there, `name{}*` an object, `name=default` may be absent.
+    /// In order: `name*` is a required string, `name{}*` a required object, `name=default` is optional.
     parameters: &'static str,
-    /// What reaches the image when only what must be there is given, each the text `v` or the object `{"k":1}`.
+    /// The request for required arguments only, each the string `v` or the object `{"k":1}`.
     asked: &'static str,
     effect: Effect,
 }
@@ -79,7 +79,7 @@ const TABLE: &[Row] = &[
 ];
 
 impl Row {
-    /// Name, type, and default; no default for what must be there.
+    /// Returns name, type and default of each parameter. Required ones have no default.
     fn parameters(&self) -> Vec<(&str, Value, Option<Value>)> {
         let read = |word: &'static str| match word.split_once('=') {
             Some((name, default)) => {
@@ -97,7 +97,7 @@ impl Row {
         self.parameters.split_whitespace().map(read).collect()
     }
 
-    /// Arguments with what must be there, and nothing else.
+    /// Returns the required arguments only.
     fn least(&self) -> Value {
         let parameters = self.parameters().into_iter().filter(|(_, _, default)| default.is_none());
         parameters
@@ -108,14 +108,14 @@ impl Row {
 
 async fn listed() -> Vec<Value> {
     let image = FakeImage::answering("{}").await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     let answer = client.ask(&request(1, "tools/list", json!({}))).await;
     assert_eq!(image.lines(), [""; 0], "nothing is asked of the image for it");
     answer["result"]["tools"].as_array().expect("tools").clone()
 }
 
 #[tokio::test]
-async fn the_22_tools_are_listed_with_their_parameters_and_defaults() {
+async fn all_22_tools_are_listed_with_their_parameters_and_defaults() {
     let tools = listed().await;
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, TABLE.iter().map(|row| row.name).collect::<Vec<_>>());
@@ -152,22 +152,22 @@ async fn every_tool_and_parameter_is_described() {
 }
 
 #[tokio::test]
-async fn whatever_the_image_gives_fits_the_schema_that_is_listed() {
+async fn every_result_matches_the_listed_schema() {
     let results = ["\"text\"", "null", "7", "[]", "[1,{}]", "{}", r#"{"screenshot":7}"#];
     let mut bodies: Vec<String> = results.iter().map(|own| format!(r#"{{"success":true,"result":{own}}}"#)).collect();
     bodies.extend([r#"{"success":true}"#, r#"{"success":true,"error":{"description":"d"}}"#].map(str::to_owned));
     bodies.extend([r#"{"success":false,"error":"e"}"#, r#"{"success":false}"#, "[]", "no JSON"].map(str::to_owned));
-    for is_compat in [false, true] {
+    for compat in [false, true] {
         let image = FakeImage::answering("{}").await;
-        let settings = gatelodge_pharo::Settings { is_compat, ..common::settings() };
-        let mut client = Lines::to(common::server(image.port(), settings));
+        let settings = gatelodge_pharo::PharoSettings { compat, ..common::settings() };
+        let mut client = StdioClient::to(common::server(image.port(), settings));
         let listed = client.ask(&request(0, "tools/list", json!({}))).await;
         for (tool, row) in listed["result"]["tools"].as_array().expect("tools").iter().zip(TABLE) {
             let schema = jsonschema::validator_for(&tool["outputSchema"]).expect("a schema");
             for body in &bodies {
-                image.now_does(common::page("200 OK", "application/json", body));
+                image.set_script(common::page("200 OK", "application/json", body));
                 let result = client.ask(&call(1, row.name, row.least())).await["result"].take();
-                // As clients do it: only an error may come without what the schema speaks of.
+                // Like clients do: only an error may come without structured content.
                 match result.get("structuredContent") {
                     Some(structured) => assert!(schema.is_valid(structured), "{}: {body}: {result}", row.name),
                     None => assert_eq!(result["isError"], true, "{}: {body}: {result}", row.name),
@@ -181,7 +181,7 @@ async fn whatever_the_image_gives_fits_the_schema_that_is_listed() {
 async fn annotations_say_what_a_call_may_do() {
     let tools = listed().await;
     for (tool, row) in tools.iter().zip(TABLE) {
-        // Read only, destructive, idempotent, open to the world.
+        // Read only, destructive, idempotent, open world.
         let expected = match row.effect {
             Reads => [true, false, true, false],
             Captures => [false, false, false, false],
@@ -195,11 +195,11 @@ async fn annotations_say_what_a_call_may_do() {
 }
 
 #[tokio::test]
-async fn both_eras_see_the_same_tools_and_the_newer_how_long_they_hold() {
+async fn both_generations_list_the_same_tools_and_stateless_ones_a_ttl() {
     let image = FakeImage::answering("{}").await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     let listed = listed().await;
-    let answer = client.ask(&modern(request(1, "tools/list", json!({})))).await;
+    let answer = client.ask(&as_stateless(request(1, "tools/list", json!({})))).await;
     let result = &answer["result"];
     assert_eq!(result["tools"].as_array(), Some(&listed));
     assert_eq!(result["resultType"], "complete");
@@ -209,10 +209,10 @@ async fn both_eras_see_the_same_tools_and_the_newer_how_long_they_hold() {
 }
 
 #[tokio::test]
-async fn every_tool_asks_its_own_endpoint_once_and_no_other() {
+async fn every_tool_requests_only_its_own_endpoint_once() {
     for row in TABLE {
         let image = FakeImage::answering(r#"{"success":true,"result":"done"}"#).await;
-        let mut client = Lines::of(&image);
+        let mut client = StdioClient::of(&image);
         let answer = client.ask(&call(1, row.name, row.least())).await;
         assert_eq!(answer["result"]["structuredContent"]["result"], "done", "{}: {answer}", row.name);
         assert_eq!(image.lines(), [format!("{} HTTP/1.1", row.asked)], "{}", row.name);
@@ -222,11 +222,11 @@ async fn every_tool_asks_its_own_endpoint_once_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_is_posted_is_json_with_the_arguments_and_nothing_else() {
+async fn posted_body_is_json_with_only_the_arguments() {
     let image = FakeImage::answering(r#"{"success":true,"result":1}"#).await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     client.ask(&call(1, "eval", json!({"code": "'a\"b' , String cr"}))).await;
-    // As the caller wrote it: order, spelling of numbers, and the space between.
+    // As the client wrote it: order, spelling of numbers, and white space.
     let settings = r#"{"stackSize": 1.50, "a":{"z":1,"b":[12345678901234567890123]}}"#;
     client
         .send_raw(format!(r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"apply_settings","arguments":{{"settings":{settings}}}}}}}"#).as_bytes())
@@ -253,9 +253,9 @@ async fn what_is_posted_is_json_with_the_arguments_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_is_given_takes_the_place_of_the_defaults() {
+async fn arguments_replace_the_defaults() {
     let image = FakeImage::answering(r#"{"success":true,"result":{}}"#).await;
-    let mut client = Lines::of(&image);
+    let mut client = StdioClient::of(&image);
     for (at, (tool, arguments)) in [
         ("get_method_source", json!({"is_class_method": true, "method_name": "new:", "class_name": "Array"})),
         ("export_package", json!({"package_name": "P", "path": "/srv/a b"})),
@@ -284,17 +284,17 @@ async fn what_is_given_takes_the_place_of_the_defaults() {
 }
 
 #[tokio::test]
-async fn only_what_may_take_minutes_has_the_longer_time() {
+async fn only_long_running_tools_have_the_longer_timeout() {
     let long = ["export_package", "import_package", "install_project", "run_package_test", "run_class_test"];
     let image = FakeImage::doing(vec![common::Step::Stall]).await;
     let short = std::time::Duration::from_secs(3);
-    let settings = gatelodge_pharo::Settings { time: short, ..common::settings() };
-    let mut client = Lines::to(common::server(image.port(), settings));
+    let settings = gatelodge_pharo::PharoSettings { timeout: short, ..common::settings() };
+    let mut client = StdioClient::to(common::server(image.port(), settings));
     for row in TABLE {
         client.send(&call(row.name, row.name, row.least())).await;
     }
-    image.is_asked(TABLE.len()).await;
-    // Whatever has the shorter time answers by itself; the others are still under way and are cancelled.
+    image.wait_for_requests(TABLE.len()).await;
+    // Calls with the shorter limit end by themselves; the others are still running and are cancelled.
     let mut answered = Vec::new();
     for _ in 0..TABLE.len() - long.len() {
         answered.push(client.next().await["id"].as_str().unwrap().to_owned());
@@ -303,6 +303,6 @@ async fn only_what_may_take_minutes_has_the_longer_time() {
     for name in long {
         client.send(&common::cancelled(name)).await;
     }
-    image.is_left(TABLE.len()).await;
+    image.wait_for_disconnects(TABLE.len()).await;
     assert_eq!(soon("the end", client.end()).await, [] as [Value; 0]);
 }

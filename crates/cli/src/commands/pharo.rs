@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use gatelodge_pharo::{Pharo, PharoImage, Settings, serve_http, serve_stdio};
+use gatelodge_pharo::{PharoImage, PharoServer, PharoSettings, serve_http, serve_stdio};
 use tokio::net::TcpListener;
 
 use crate::cli::PharoArgs;
@@ -35,17 +35,17 @@ pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
     let port = resolve_port(args.port)?;
     let image =
         PharoImage { host: args.host, port, allow_remote: may_be_remote, max_response_bytes: MAX_IMAGE_RESPONSE_BYTES };
-    let settings = Settings {
-        time: args.timeout,
-        long_time: args.long_timeout,
-        beat: PROGRESS_INTERVAL,
-        last_calls: DRAIN_TIMEOUT,
-        last_words: FLUSH_TIMEOUT,
-        read_picture: (!may_be_remote).then_some(screenshot::read_png),
-        is_compat: args.compat,
+    let settings = PharoSettings {
+        timeout: args.timeout,
+        long_timeout: args.long_timeout,
+        progress_interval: PROGRESS_INTERVAL,
+        call_drain_timeout: DRAIN_TIMEOUT,
+        output_drain_timeout: FLUSH_TIMEOUT,
+        read_screenshot: (!may_be_remote).then_some(screenshot::read_png),
+        compat: args.compat,
     };
-    let pharo = Arc::new(Pharo::new(image, settings));
-    // One thread is enough, because it waits for one image, and it starts faster.
+    let pharo = Arc::new(PharoServer::new(image, settings));
+    // One thread: it waits for one image, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let served = runtime.block_on(async {
         match args.http {

@@ -1,55 +1,51 @@
-//! JSON as Python's `json` reads it, with its words for what is wrong, and as pydantic writes it.
+//! Reads JSON like Python's `json`, with its error messages, and writes it like pydantic.
 //!
-//! More lenient than our own reader: the last of repeated keys counts, NaN and Infinity are numbers, and numbers that
-//! are not whole lose their spelling.
+//! More lenient than our own reader: the last of repeated keys applies, NaN and Infinity are numbers, and floats lose
+//! their original spelling.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// A value as Python holds it.
+/// A Python value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PythonValue {
-    /// None, True, False and whole numbers of any length: as they are written.
+    /// `None`, `True`, `False` and integers of any length, as written.
     Literal(String),
-    /// A float.
     Float(f64),
-    /// A str.
     Str(String),
-    /// A list.
     List(Vec<PythonValue>),
-    /// A dict.
     Dict(Vec<(String, PythonValue)>),
 }
 
-/// Where a value is written to: floats differ.
+/// Output format. Floats differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JsonOutputStyle {
-    /// The text of a result: `NaN` and `Infinity` have names.
+    /// Text of a result: `NaN` and `Infinity` are written by name.
     TextContent,
-    /// The structure of a result: they are null.
+    /// Structured content of a result: they are `null`.
     StructuredContent,
-    /// A request to the image: they are null, and exponents have two digits and a sign.
+    /// Request to the image: they are `null`, and exponents have a sign and two digits.
     RequestBody,
 }
 
-/// Why there is no value.
+/// Why a text has no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PythonJsonError {
-    /// The text is not JSON, in the words of Python's reader.
+    /// The text is not JSON. The message is that of Python's reader.
     NotJson(String),
-    /// It is, but Python cannot hold it or pydantic cannot write it.
+    /// The text is JSON, but Python cannot represent it or pydantic cannot write it.
     PythonException(String),
 }
 
-/// Deeper values pydantic does not write.
+/// Maximum nesting that pydantic writes.
 const MAX_DEPTH: usize = 254;
-/// Longer whole numbers Python does not read.
+/// Maximum number of digits of an integer that Python reads.
 const MAX_DIGITS: usize = 4_300;
 
 /// Reads a text.
 ///
 /// # Errors
-/// What is said of it where Python is at work.
+/// The error that Python would report.
 pub(crate) fn read(text: &str) -> Result<PythonValue, PythonJsonError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = PythonJsonReader { text, at: 0 };
@@ -104,7 +100,7 @@ impl PythonValue {
     }
 }
 
-/// The fewest digits that give the float again, as Python's `repr` or as pydantic has them.
+/// Writes a float with the fewest digits that round-trip, in the format of Python's `repr` or of pydantic.
 fn format_float(float: f64, style: JsonOutputStyle) -> String {
     let written = format!("{float:e}");
     let (digits, power) = written.split_once('e').unwrap_or((&written, "0"));
@@ -146,7 +142,7 @@ impl PythonJsonReader<'_> {
         }
     }
 
-    /// Python counts characters, not bytes.
+    /// Builds an error. Python counts characters, not bytes.
     fn json_error(&self, what: &str, at: usize) -> PythonJsonError {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
@@ -206,7 +202,7 @@ impl PythonJsonReader<'_> {
         self.at = begin + end;
         let raw = self.text.get(begin..self.at).unwrap_or_default();
         if is_float {
-            // INVARIANT: what was found above is a number of Rust's grammar too; beyond the range it is infinite.
+            // INVARIANT: the number above is valid in Rust's grammar, too. Out of range, it becomes infinite.
             return Ok(PythonValue::Float(raw.parse().unwrap_or(f64::NAN)));
         }
         if whole > MAX_DIGITS {
@@ -262,7 +258,7 @@ impl PythonJsonReader<'_> {
             self.at += 1;
             self.skip_whitespace();
             let value = self.value(depth + 1)?;
-            // The last of repeated keys counts, in the place of the first.
+            // The last of repeated keys applies, at the position of the first.
             match places.get(&key).and_then(|place: &usize| members.get_mut(*place)) {
                 Some((_, own)) => *own = value,
                 None => {
@@ -297,8 +293,8 @@ impl PythonJsonReader<'_> {
         }
         self.at += 1;
         let raw = self.text.get(begin..self.at).unwrap_or_default();
-        // What is left that Rust does not take is half a surrogate pair, which Python holds but cannot write.
-        serde_json::from_str(raw).map_err(|_| PythonJsonError::PythonException("half of a surrogate pair".to_owned()))
+        // Only a lone surrogate is left for Rust to refuse, which Python holds but cannot write.
+        serde_json::from_str(raw).map_err(|_| PythonJsonError::PythonException("lone surrogate".to_owned()))
     }
 
     fn escape(&mut self, begin: usize) -> Result<(), PythonJsonError> {
@@ -331,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keys_and_texts_come_out_as_python_has_them() {
+    fn numbers_keys_and_strings_are_written_like_python() {
         for (text, expected) in [
             (
                 "[1.10, 1e2, 1e16, 1e400, -0, 12345678901234567890123]",
@@ -351,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn many_keys_are_read_in_little_time() {
+    fn many_keys_are_read_quickly() {
         let members: Vec<String> = (0..100_000).map(|at| format!("\"a key of some length {at:06}\":{at}")).collect();
         let text = format!("{{{},\"a key of some length 000000\":7}}", members.join(","));
         let begin = std::time::Instant::now();
@@ -366,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_pythons_words() {
+    fn error_messages_are_those_of_python() {
         for (text, expected) in [
             ("", "Expecting value: line 1 column 1 (char 0)"),
             ("<html>", "Expecting value: line 1 column 1 (char 0)"),

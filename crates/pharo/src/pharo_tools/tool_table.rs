@@ -1,4 +1,5 @@
-//! The table of tools. Names, parameters and defaults are those that agents know from the interop server's own.
+//! The table of tools. Names, parameters and defaults are those of the interop project's own MCP server, which agents
+//! know.
 
 use super::{HttpVerb, PharoParameter, PharoParameterType, PharoTool, ToolEffect, ToolResultKind};
 
@@ -6,7 +7,7 @@ const fn text_parameter(name: &'static str, description: &'static str) -> PharoP
     PharoParameter { name, sent_as: name, kind: PharoParameterType::Text, description }
 }
 
-/// A tool that only looks; its title and description are given where it stands.
+/// A tool that only reads. The table adds title and description.
 const fn read_only_tool(
     name: &'static str,
     endpoint: &'static str,
@@ -32,7 +33,7 @@ const PACKAGE: PharoParameter =
     text_parameter("package_name", "The exact name of the package, such as `Collections-Sequenceable`.");
 const SELECTOR: PharoParameter = text_parameter("method_name", "The exact selector, such as `at:put:`.");
 
-/// A directory where packages lie. The default is the interop server's.
+/// A directory with packages. The default is that of the interop server.
 const PATH: PharoParameter = PharoParameter {
     name: "path",
     sent_as: "path",
@@ -82,7 +83,7 @@ const SETTINGS: PharoParameter = PharoParameter {
     description: "The settings to change, by name; snake_case is taken too.",
 };
 
-/// All tools, in the order in which they are listed.
+/// All tools in the order of `tools/list`.
 pub(crate) const TOOLS: &[PharoTool] = &[
     PharoTool {
         title: "Evaluate code",
@@ -236,7 +237,7 @@ pub(crate) const TOOLS: &[PharoTool] = &[
         title: "Read the screen",
         description: "Describes what the image shows, its windows and their parts, \
             with a picture of the screen where it can be read. \
-            Taking the picture writes a PNG file on the image's machine.",
+            Taking a picture writes a PNG file on the image's machine.",
         effect: ToolEffect::CapturesScreen,
         ..read_only_tool("read_screen", "/read-screen", ToolResultKind::Object, &[TARGET, PICTURE])
     },

@@ -1,4 +1,4 @@
-//! Bodies of answers: one text, or events as they come.
+//! Reply bodies: one text, or a stream of events.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 
 use crate::active_requests::RequestSlot;
 
-/// A large text goes out in pieces of this size, so that its place is given back when the caller has taken it.
+/// Chunk size for large texts: the slot is released only when the client has read the last chunk.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What we answer with, and the place of its request among those under way.
+/// A reply body together with the request slot it holds.
 #[derive(Debug)]
 pub(crate) struct PharoReplyBody {
     content: PharoReplyContent,
@@ -25,7 +25,7 @@ pub(crate) struct PharoReplyBody {
 enum PharoReplyContent {
     /// A text, or nothing.
     Whole(Option<Bytes>),
-    /// Events. It ends when all senders are gone.
+    /// Events. The body ends when all senders are dropped.
     Events(mpsc::Receiver<Bytes>),
 }
 
@@ -38,7 +38,7 @@ impl PharoReplyBody {
         Self { content: PharoReplyContent::Events(events), _slot: None }
     }
 
-    /// Keeps a place until the caller has taken everything.
+    /// Holds a slot until the client has read everything.
     pub fn holding_slot(self, slot: RequestSlot) -> Self {
         Self { _slot: (!mutant!("http-answer-frees-slot-unread")).then_some(slot), ..self }
     }

@@ -1,6 +1,6 @@
-//! A contract fake of an image's interop server: it answers what it is told, byte by byte, and keeps what it was asked.
+//! A fake of an image's interop server. It replies with scripted bytes and records requests.
 //!
-//! It is not Pharo and evaluates nothing. What it stands for is the wire: status, head, body, and how they can fail.
+//! It evaluates nothing; it covers the wire protocol: status, headers, body, and their failures.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -13,39 +13,39 @@ use super::soon;
 
 /// A request that reached the image.
 #[derive(Debug, Clone)]
-pub struct Asked {
-    /// Verb and target.
+pub struct RecordedRequest {
+    /// Method and target.
     pub line: String,
-    /// The headers as they came, a line each.
+    /// Header lines, unchanged.
     pub headers: Vec<String>,
     pub body: String,
 }
 
-/// What the image does next on a connection.
+/// One step of a script.
 #[derive(Debug, Clone)]
 pub enum Step {
     Write(Vec<u8>),
-    /// Writes the same again and again, until so many bytes were taken or the other side is gone.
+    /// Writes the same bytes repeatedly until this many were accepted or the connection is closed.
     Flood(Vec<u8>, usize),
-    /// Waits until the test lets it go on: a permit for each that may, given before or after it waits.
+    /// Waits for a permit of the test, which may be added before or after.
     Wait(Arc<Semaphore>),
-    /// Says nothing more until the other side is gone.
+    /// Sends nothing more until the connection is closed.
     Stall,
 }
 
-/// What it does for one request. At its end the connection is closed.
+/// Steps for one request. The connection is closed after the last one.
 pub type Script = Vec<Step>;
 
-type Handler = Arc<dyn Fn(&Asked) -> Script + Send + Sync>;
+type Handler = Arc<dyn Fn(&RecordedRequest) -> Script + Send + Sync>;
 
-/// What happened, for those who wait for it.
+/// Recorded events.
 #[derive(Debug, Clone, Default)]
 struct Log {
-    asked: Vec<Asked>,
-    /// Bytes of the last flood that were taken.
+    asked: Vec<RecordedRequest>,
+    /// Bytes of the last flood that were accepted.
     flooded: usize,
-    /// Connections that the other side ended before the script did.
-    hung_up: usize,
+    /// Connections that the other side closed before the script ended.
+    disconnects: usize,
 }
 
 pub struct FakeImage {
@@ -55,17 +55,17 @@ pub struct FakeImage {
 }
 
 impl FakeImage {
-    /// Answers every question with a body of JSON.
+    /// Answers every request with a JSON body.
     pub async fn answering(body: &str) -> Self {
         Self::doing(success_raw(body)).await
     }
 
-    /// Does the same for every question.
+    /// Runs the same script for every request.
     pub async fn doing(script: Script) -> Self {
         Self::start(move |_| script.clone()).await
     }
 
-    pub async fn start(handler: impl Fn(&Asked) -> Script + Send + Sync + 'static) -> Self {
+    pub async fn start(handler: impl Fn(&RecordedRequest) -> Script + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (log, seen) = watch::channel(Log::default());
@@ -80,8 +80,8 @@ impl FakeImage {
         own
     }
 
-    /// From now on it does this.
-    pub fn now_does(&self, script: Script) {
+    /// Replaces the script.
+    pub fn set_script(&self, script: Script) {
         *self.handler.lock().unwrap() = Arc::new(move |_| script.clone());
     }
 
@@ -89,12 +89,12 @@ impl FakeImage {
         self.address.port()
     }
 
-    /// Everything that it was asked, in order.
-    pub fn asked(&self) -> Vec<Asked> {
+    /// Returns all requests in order.
+    pub fn asked(&self) -> Vec<RecordedRequest> {
         self.log.borrow().asked.clone()
     }
 
-    /// The first lines of what it was asked.
+    /// Returns the request lines.
     pub fn lines(&self) -> Vec<String> {
         self.asked().into_iter().map(|asked| asked.line).collect()
     }
@@ -103,20 +103,20 @@ impl FakeImage {
         self.log.borrow().flooded
     }
 
-    /// Waits until it was asked so many times.
-    pub async fn is_asked(&self, times: usize) {
+    /// Waits until there were this many requests.
+    pub async fn wait_for_requests(&self, times: usize) {
         let mut log = self.log.clone();
         soon("the image is asked", log.wait_for(|log| log.asked.len() >= times)).await.expect("a fake");
     }
 
-    /// Waits until so many connections were ended by the other side.
-    pub async fn is_left(&self, times: usize) {
+    /// Waits until the other side has closed this many connections.
+    pub async fn wait_for_disconnects(&self, times: usize) {
         let mut log = self.log.clone();
-        soon("the connection to the image ends", log.wait_for(|log| log.hung_up >= times)).await.expect("a fake");
+        soon("the connection to the image ends", log.wait_for(|log| log.disconnects >= times)).await.expect("a fake");
     }
 
-    pub fn hung_up(&self) -> usize {
-        self.log.borrow().hung_up
+    pub fn disconnects(&self) -> usize {
+        self.log.borrow().disconnects
     }
 }
 
@@ -152,13 +152,13 @@ async fn serve(mut stream: TcpStream, handler: Arc<Mutex<Handler>>, log: Arc<wat
             }
         };
         if is_gone {
-            return log.send_modify(|log| log.hung_up += 1);
+            return log.send_modify(|log| log.disconnects += 1);
         }
     }
 }
 
-/// Reads one request with all that belongs to it. More than that is kept in its body, so that a test sees it.
-async fn read(stream: &mut TcpStream) -> Option<Asked> {
+/// Reads one request. Excess bytes are kept in its body, so that a test sees them.
+async fn read(stream: &mut TcpStream) -> Option<RecordedRequest> {
     let mut bytes = Vec::new();
     let end = loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -180,27 +180,27 @@ async fn read(stream: &mut TcpStream) -> Option<Asked> {
             return None;
         }
     }
-    Some(Asked { line, headers, body: String::from_utf8(body).expect("a body in UTF-8") })
+    Some(RecordedRequest { line, headers, body: String::from_utf8(body).expect("a body in UTF-8") })
 }
 
-/// Any bytes.
+/// A script that writes any bytes.
 pub fn raw(bytes: impl AsRef<[u8]>) -> Script {
     vec![Step::Write(bytes.as_ref().to_vec())]
 }
 
-/// A whole answer with a status and a kind.
+/// A complete response with a status and a content type.
 pub fn page(status: &str, kind: &str, body: impl AsRef<[u8]>) -> Script {
     let body = body.as_ref();
     let head = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n", body.len());
     raw([head.as_bytes(), body].concat())
 }
 
-/// What the image answers when all is well.
+/// A successful response of the image.
 pub fn success(result: &str) -> Script {
     success_raw(&format!(r#"{{"success":true,"result":{result}}}"#))
 }
 
-/// What the image answers when its code failed.
+/// A failed response of the image.
 pub fn failure(error: &str) -> Script {
     success_raw(&format!(r#"{{"success":false,"error":{error}}}"#))
 }

@@ -1,47 +1,47 @@
-//! What the tests of this crate share: a fake of an image, and clients over lines and over HTTP.
+//! Shared by the tests of this crate: a fake image, and clients over stdio and HTTP.
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "for tests only")]
 
 mod image;
-mod lines;
-mod web;
+mod stdio_client;
+mod test_http_server;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_pharo::{Pharo, PharoImage, Settings};
+use gatelodge_pharo::{PharoImage, PharoServer, PharoSettings};
 use serde_json::{Value, json};
 
 pub use image::{FakeImage, Script, Step, failure, page, raw, success};
-pub use lines::Lines;
-pub use web::{Web, initialize};
+pub use stdio_client::StdioClient;
+pub use test_http_server::{TestHttpServer, initialize};
 
-/// Time enough for everything that should happen.
+/// Time limit for everything that should happen.
 pub const SOON: Duration = Duration::from_secs(20);
-/// The most bytes of an image's answer in tests.
+/// Maximum size of an image's response in tests.
 pub const MAX_BYTES: usize = 1 << 20;
 
-pub fn settings() -> Settings {
-    Settings {
-        time: SOON,
-        long_time: SOON,
-        beat: SOON,
-        // A test that waits for the end of these fails.
-        last_calls: SOON * 10,
-        last_words: SOON * 10,
-        read_picture: None,
-        is_compat: false,
+pub fn settings() -> PharoSettings {
+    PharoSettings {
+        timeout: SOON,
+        long_timeout: SOON,
+        progress_interval: SOON,
+        // A test that waits for these fails.
+        call_drain_timeout: SOON * 10,
+        output_drain_timeout: SOON * 10,
+        read_screenshot: None,
+        compat: false,
     }
 }
 
-/// A server for whatever listens at a port of this machine.
-pub fn server(port: u16, settings: Settings) -> Arc<Pharo> {
+/// Creates a server for an image at a local port.
+pub fn server(port: u16, settings: PharoSettings) -> Arc<PharoServer> {
     server_for("127.0.0.1", port, settings)
 }
 
-pub fn server_for(host: &str, port: u16, settings: Settings) -> Arc<Pharo> {
-    Arc::new(Pharo::new(
+pub fn server_for(host: &str, port: u16, settings: PharoSettings) -> Arc<PharoServer> {
+    Arc::new(PharoServer::new(
         PharoImage { host: host.to_owned(), port, allow_remote: false, max_response_bytes: MAX_BYTES },
         settings,
     ))
@@ -59,15 +59,15 @@ pub fn eval(id: impl Into<Value>) -> Value {
     call(id, "eval", json!({"code": "3 + 4"}))
 }
 
-/// The same request of a stateless client.
-pub fn modern(mut request: Value) -> Value {
+/// Converts a request to one of a stateless client.
+pub fn as_stateless(mut request: Value) -> Value {
     let meta = &mut request["params"]["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
     meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
     request
 }
 
-/// The same request of a client that wants to hear of progress.
+/// Adds a progress token to a request.
 pub fn with_token(mut request: Value, token: impl Into<Value>) -> Value {
     request["params"]["_meta"]["progressToken"] = token.into();
     request
@@ -77,12 +77,12 @@ pub fn cancelled(id: impl Into<Value>) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id.into()}})
 }
 
-/// The text of a result.
+/// Returns the text of a result.
 pub fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {answer}"))
 }
 
-/// The text of a result that is an error, after looking that it is nothing else.
+/// Returns the text of an error result, after checking that it has nothing else.
 #[track_caller]
 pub fn error_text(answer: &Value) -> &str {
     let result = &answer["result"];
@@ -92,13 +92,13 @@ pub fn error_text(answer: &Value) -> &str {
     text(answer)
 }
 
-/// The code of a JSON-RPC error.
+/// Returns the code of a JSON-RPC error.
 #[track_caller]
 pub fn code(answer: &Value) -> i64 {
     answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error in {answer}"))
 }
 
-/// Waits for something that should happen soon.
+/// Awaits something that should happen soon.
 pub async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, happens).await.unwrap_or_else(|_| panic!("not within {SOON:?}: {what}"))
 }

@@ -1,27 +1,27 @@
-//! A client over the standard streams, which are pipes in memory here.
+//! A client over standard input and output, which are in-memory pipes.
 
 use std::sync::Arc;
 
-use gatelodge_pharo::{Pharo, serve_stdio};
+use gatelodge_pharo::{PharoServer, serve_stdio};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines as Reading};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 use tokio::task::JoinHandle;
 
 use super::{FakeImage, server, settings, soon};
 
-pub struct Lines {
+pub struct StdioClient {
     input: DuplexStream,
-    output: Reading<BufReader<DuplexStream>>,
+    output: Lines<BufReader<DuplexStream>>,
     serving: JoinHandle<std::io::Result<()>>,
 }
 
-impl Lines {
-    /// A client of a server for this image, with usual settings.
+impl StdioClient {
+    /// Connects a client to a server for this image, with default settings.
     pub fn of(image: &FakeImage) -> Self {
         Self::to(server(image.port(), settings()))
     }
 
-    pub fn to(pharo: Arc<Pharo>) -> Self {
+    pub fn to(pharo: Arc<PharoServer>) -> Self {
         let (input, theirs_in) = tokio::io::duplex(1 << 16);
         let (theirs_out, output) = tokio::io::duplex(1 << 16);
         let serving = tokio::spawn(serve_stdio(pharo, theirs_in, theirs_out));
@@ -36,7 +36,7 @@ impl Lines {
         soon("the server reads", self.input.write_all(bytes)).await.expect("an open pipe");
     }
 
-    /// The next line as it came.
+    /// Returns the next line, unchanged.
     pub async fn next_line(&mut self) -> String {
         soon("a line comes", self.output.next_line()).await.expect("an open pipe").expect("a line")
     }
@@ -46,13 +46,13 @@ impl Lines {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// Sends a request and gives the next line.
+    /// Sends a request and returns the next line.
     pub async fn ask(&mut self, message: &Value) -> Value {
         self.send(message).await;
         self.next().await
     }
 
-    /// Closes the input, and reads nothing of what still comes. The server must end then.
+    /// Closes the input without reading the remaining output. Waits until the server ends.
     pub async fn leave_unread(self) {
         let Self { input, output, serving } = self;
         drop(input);
@@ -60,7 +60,7 @@ impl Lines {
         drop(output);
     }
 
-    /// Closes the input and gives all that still comes. The server must end then.
+    /// Closes the input and returns the remaining messages. Waits until the server ends.
     pub async fn end(self) -> Vec<Value> {
         let Self { input, mut output, serving } = self;
         drop(input);

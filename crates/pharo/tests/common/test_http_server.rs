@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use gatelodge_pharo::{Pharo, serve_http};
+use gatelodge_pharo::{PharoServer, serve_http};
 use gatelodge_testkit::{TestResponse, exchange};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
@@ -11,34 +11,34 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::{FakeImage, server, settings};
 
-/// A server that listens.
-pub struct Web(pub SocketAddr);
+/// A listening server.
+pub struct TestHttpServer(pub SocketAddr);
 
-impl Web {
-    /// A server for this image, with usual settings.
+impl TestHttpServer {
+    /// Starts a server for this image, with default settings.
     pub async fn of(image: &FakeImage) -> Self {
         Self::to(server(image.port(), settings())).await
     }
 
-    pub async fn to(pharo: Arc<Pharo>) -> Self {
+    pub async fn to(pharo: Arc<PharoServer>) -> Self {
         Self::at("127.0.0.1:0", pharo, &[]).await
     }
 
-    /// A server at an address of the test's own, known by these names too.
-    pub async fn at(address: &str, pharo: Arc<Pharo>, names: &'static [&str]) -> Self {
+    /// Starts a server at an address, with additional host names.
+    pub async fn at(address: &str, pharo: Arc<PharoServer>, names: &'static [&str]) -> Self {
         Self::on(TcpListener::bind(address).await.expect("a port"), pharo, names)
     }
 
-    /// A server whose connections hold little of what is not read.
-    pub fn narrow(pharo: Arc<Pharo>) -> Self {
+    /// Starts a server with small socket buffers.
+    pub fn narrow(pharo: Arc<PharoServer>) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
-        // Connections have the buffers of their listener.
+        // Connections inherit the buffer sizes of their listener.
         socket.set_send_buffer_size(1 << 16).and_then(|()| socket.set_recv_buffer_size(1 << 16)).expect("buffers");
         socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");
         Self::on(socket.listen(128).expect("a listener"), pharo, &[])
     }
 
-    fn on(listener: TcpListener, pharo: Arc<Pharo>, names: &'static [&str]) -> Self {
+    fn on(listener: TcpListener, pharo: Arc<PharoServer>, names: &'static [&str]) -> Self {
         let port = listener.local_addr().expect("an address").port();
         tokio::spawn(async move {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -47,19 +47,19 @@ impl Web {
         Self(([127, 0, 0, 1], port).into())
     }
 
-    /// Sends what a client of either era would send for this message; `headers` come on top.
+    /// Posts a message as a client of its protocol generation does. `headers` are added or replace the usual ones.
     pub async fn post(&self, message: &Value, headers: &[(&str, &str)]) -> TestResponse {
         exchange(self.0, &posted(message, headers)).await
     }
 
-    /// Sends a message and stays on the line.
+    /// Sends a message and returns the open connection.
     pub async fn begin(&self, message: &Value, headers: &[(&str, &str)]) -> TcpStream {
         let mut stream = TcpStream::connect(self.0).await.expect("a connection");
         stream.write_all(&posted(message, headers)).await.expect("an open connection");
         stream
     }
 
-    /// The same, reading little ahead.
+    /// Like [`Self::begin`], with a small receive buffer.
     pub async fn begin_narrow(&self, message: &Value) -> TcpStream {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(1 << 16).expect("a buffer");
@@ -73,7 +73,7 @@ impl Web {
         exchange(self.0, head(verb, headers).as_bytes()).await
     }
 
-    /// Shakes hands as a legacy client, and gives the session.
+    /// Initializes as a stateful client and returns the session id.
     pub async fn session(&self) -> String {
         let answer = self.post(&initialize("2025-11-25"), &[]).await;
         answer.header("mcp-session-id").expect("a session").to_owned()
@@ -102,7 +102,7 @@ fn posted(message: &Value, headers: &[(&str, &str)]) -> Vec<u8> {
             all.push(("mcp-name", name));
         }
     }
-    // A header of the test's own takes the place of the usual one.
+    // Headers of the test replace the usual ones.
     all.retain(|(name, _)| headers.iter().all(|(own, _)| own != name));
     all.extend(headers.iter().filter(|(_, value)| !value.is_empty()));
     (head("POST", &all) + &body).into_bytes()
