@@ -1,4 +1,4 @@
-//! An upstream that speaks only HTTP+SSE: what it says comes on the stream of whoever asks.
+//! A fake upstream with the HTTP+SSE transport: responses are sent on the client's event stream.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,24 +14,24 @@ use crate::fake_upstream::{
     RecordedRequest, ResponseScript, ScriptStep, default_response, default_script, read_request, tool_definition,
 };
 
-/// What it does for one message.
+/// How the upstream handles one message.
 #[derive(Debug, Clone)]
 pub struct SsePostReply {
-    /// The status that the message is taken with.
+    /// HTTP status of the POST.
     pub status: &'static str,
-    /// What it does on the stream.
+    /// Script that runs on the event stream.
     pub script: ResponseScript,
-    /// Whether the status comes only after that.
+    /// Whether the status is sent only after the script.
     pub status_after_script: bool,
 }
 
 impl SsePostReply {
-    /// Takes the message, and does this on the stream.
+    /// Accepts the message and runs a script on the stream.
     pub fn accept_then(script: ResponseScript) -> Self {
         Self { status: "202 Accepted", script, status_after_script: false }
     }
 
-    /// Does not take the message.
+    /// Rejects the message.
     pub fn reject(status: &'static str) -> Self {
         Self { status, script: Vec::new(), status_after_script: false }
     }
@@ -39,7 +39,7 @@ impl SsePostReply {
 
 type SsePostHandler = dyn Fn(&RecordedRequest) -> Option<SsePostReply> + Send + Sync;
 
-/// An MCP server of 2024-11-05 for tests.
+/// A fake MCP server of revision 2024-11-05.
 #[derive(Clone)]
 pub struct FakeSseUpstream {
     address: SocketAddr,
@@ -51,14 +51,14 @@ struct FakeSseState {
     streams: Mutex<HashMap<String, mpsc::UnboundedSender<ScriptStep>>>,
     opened_streams: AtomicUsize,
     is_streamable: AtomicBool,
-    /// What the first event says; `ID` stands for the id of the stream.
+    /// Data of the `endpoint` event; `ID` stands for the id of the stream.
     endpoint: Option<String>,
     tools: Value,
     handler: Box<SsePostHandler>,
 }
 
 impl FakeSseUpstream {
-    /// Starts one with tools of the given names, and moves of the test's own for what `handler` knows.
+    /// Starts a server with tools of the given names. `handler` may replace the default behaviour per message.
     pub async fn start(
         names: &[&str],
         handler: impl Fn(&RecordedRequest) -> Option<SsePostReply> + Send + Sync + 'static,
@@ -66,7 +66,7 @@ impl FakeSseUpstream {
         Self::start_at(Some("/message?sessionId=ID"), names, handler).await
     }
 
-    /// Starts one that names another address for messages, or none at all.
+    /// Like [`Self::start`], with another `endpoint` event or without one.
     pub async fn start_at(
         endpoint: Option<&str>,
         names: &[&str],
@@ -93,17 +93,17 @@ impl FakeSseUpstream {
         Self { address, state: own }
     }
 
-    /// Where its stream is.
+    /// URL of the event stream.
     pub fn url(&self) -> String {
         format!("http://{}/sse", self.address)
     }
 
-    /// Everything that reached it, in order.
+    /// Returns all requests in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state.requests.lock().unwrap().clone()
     }
 
-    /// The messages of a method that reached it.
+    /// Returns the messages with a method.
     pub fn messages(&self, method: &str) -> Vec<RecordedRequest> {
         self.requests()
             .into_iter()
@@ -111,17 +111,17 @@ impl FakeSseUpstream {
             .collect()
     }
 
-    /// How many streams are open.
+    /// Returns the number of open streams.
     pub fn open_streams(&self) -> usize {
         self.state.streams.lock().unwrap().len()
     }
 
-    /// Does this on every open stream.
+    /// Runs a step on every open stream.
     pub fn run_on_streams(&self, step: &ScriptStep) {
         self.state.streams.lock().unwrap().values().for_each(|stream| drop(stream.send(step.clone())));
     }
 
-    /// From now on it takes messages where its stream was, as servers since 2025-03-26 do.
+    /// Accepts messages at the stream's URL from now on, as servers since 2025-03-26 do.
     pub fn become_streamable(&self) {
         self.state.is_streamable.store(true, Ordering::SeqCst);
     }
@@ -144,7 +144,7 @@ impl FakeSseState {
         }
     }
 
-    /// Serves a stream until it, or the other side, ends.
+    /// Serves a stream until either side ends it.
     async fn serve_stream(&self, mut stream: TcpStream) {
         let id = self.opened_streams.fetch_add(1, Ordering::SeqCst).to_string();
         let (steps, mut queue) = mpsc::unbounded_channel();

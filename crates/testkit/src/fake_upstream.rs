@@ -1,4 +1,4 @@
-//! An upstream that records every request and answers byte by byte as the test says.
+//! A fake upstream that records every request and replies with scripted bytes.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,57 +12,57 @@ use tokio::net::{TcpListener, TcpStream};
 /// A request that reached the upstream.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
-    /// The first line.
+    /// The request line.
     pub request_line: String,
-    /// The headers, names in lower case.
+    /// Headers with lower-case names.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: String,
 }
 
 impl RecordedRequest {
-    /// The one value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// The message; null for a request without a body.
+    /// Returns the message, or null for a request without a body.
     pub fn message(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)
     }
 
-    /// The method of the message.
+    /// Returns the method of the message.
     pub fn method(&self) -> String {
         self.message()["method"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The tool that is called.
+    /// Returns the name of the called tool.
     pub fn tool(&self) -> String {
         self.message()["params"]["name"].as_str().unwrap_or_default().to_owned()
     }
 }
 
-/// What the upstream does next on a connection.
+/// One step of a script.
 #[derive(Debug, Clone)]
 pub enum ScriptStep {
     /// Writes bytes.
     Write(Vec<u8>),
-    /// Waits.
+    /// Waits for a duration.
     Pause(Duration),
-    /// Waits until it is told to go on, be it before.
+    /// Waits for a notification, which may also come before.
     WaitFor(Arc<tokio::sync::Notify>),
-    /// Waits until the other side hangs up, and notes that it did.
+    /// Waits until the other side disconnects, and records that.
     WaitForHangUp(Arc<AtomicBool>),
-    /// Closes in the middle of whatever was said.
+    /// Closes the connection immediately.
     Close,
 }
 
-/// What it does for one request.
+/// Steps for one request.
 pub type ResponseScript = Vec<ScriptStep>;
 
 type UpstreamHandler = Arc<dyn Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync>;
 
-/// An MCP server of 2025-11-25 for tests: sessions, some tools, and whatever a test adds.
+/// A fake MCP server of revision 2025-11-25 with sessions and tools.
 #[derive(Clone)]
 pub struct FakeUpstream {
     address: SocketAddr,
@@ -71,13 +71,13 @@ pub struct FakeUpstream {
 }
 
 impl FakeUpstream {
-    /// Starts one with tools of the given names, each of which echoes its arguments.
+    /// Starts a server with tools of the given names, which echo their arguments.
     pub async fn with_tools(names: &[&str]) -> Self {
         let tools: Vec<Value> = names.iter().map(|name| tool_definition(name)).collect();
         Self::start(json!(tools), |_| None).await
     }
 
-    /// Starts one with a list of tools, and answers of the test's own for what `handler` knows.
+    /// Starts a server with a list of tools. `handler` may replace the default response per request.
     pub async fn start(
         tools: Value,
         handler: impl Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync + 'static,
@@ -104,38 +104,38 @@ impl FakeUpstream {
         own
     }
 
-    /// Where it listens.
+    /// URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Goes away: nobody listens any more, and open connections are cut.
+    /// Stops listening and closes all connections.
     pub fn stop(&self) {
         self.stop.notify_one();
     }
 
-    /// Everything that reached it, in order.
+    /// Returns all requests in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// The calls of a tool that reached it.
+    /// Returns the calls of a tool.
     pub fn calls_to(&self, tool: &str) -> Vec<RecordedRequest> {
         self.requests().into_iter().filter(|hit| hit.method() == "tools/call" && hit.tool() == tool).collect()
     }
 
-    /// All calls that reached it.
+    /// Returns all tool calls.
     pub fn calls(&self) -> Vec<RecordedRequest> {
         self.requests().into_iter().filter(|hit| hit.method() == "tools/call").collect()
     }
 }
 
-/// A tool's definition.
+/// Returns a tool definition.
 pub fn tool_definition(name: &str) -> Value {
     json!({"name": name, "description": format!("does {name}"), "inputSchema": {"type": "object"}})
 }
 
-/// A whole JSON response.
+/// Returns a complete JSON response.
 pub fn json_response(status: &str, headers: &str, body: &str) -> ResponseScript {
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n",
@@ -144,7 +144,7 @@ pub fn json_response(status: &str, headers: &str, body: &str) -> ResponseScript 
     vec![ScriptStep::Write([head.as_bytes(), body.as_bytes()].concat())]
 }
 
-/// A whole event stream.
+/// Returns a complete event stream.
 pub fn event_response(events: &str) -> ResponseScript {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let body = format!("{:x}\r\n{events}\r\n0\r\n\r\n", events.len());
@@ -167,8 +167,8 @@ async fn serve_connection(
                     tokio::time::sleep(time).await;
                     false
                 }
-                ScriptStep::WaitFor(told) => {
-                    told.notified().await;
+                ScriptStep::WaitFor(go_on) => {
+                    go_on.notified().await;
                     false
                 }
                 ScriptStep::WaitForHangUp(noted) => {
@@ -200,7 +200,7 @@ pub(crate) fn default_script(hit: &RecordedRequest, tools: &Value) -> ResponseSc
     json_response("200 OK", session, &answer.to_string())
 }
 
-/// What is answered to a message; none to one that wants no answer.
+/// Returns the default response to a message, or `None` for a notification.
 pub(crate) fn default_response(hit: &RecordedRequest, tools: &Value) -> Option<Value> {
     let message = hit.message();
     let id = &message["id"];

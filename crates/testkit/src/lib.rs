@@ -1,6 +1,6 @@
-//! For tests: a gateway in the process, an upstream that does what it is told, and a caller that sends any bytes.
+//! Test support: an in-process gateway, scripted upstreams, and a raw HTTP client.
 //!
-//! Nothing here is used outside of tests, so a broken expectation panics.
+//! It is used only by tests, so a failed expectation panics.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

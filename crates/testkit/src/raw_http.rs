@@ -1,4 +1,4 @@
-//! One HTTP exchange over a socket, with every byte in the test's hand.
+//! One HTTP exchange over a socket, in which the test controls every byte.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,24 +7,24 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What came back.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct TestResponse {
-    /// The HTTP status; 0 if nothing came.
+    /// The HTTP status, or 0 without a response.
     pub status: u16,
-    /// The headers, names in lower case.
+    /// Headers with lower-case names.
     pub headers: Vec<(String, String)>,
-    /// The body, with chunks put together.
+    /// The body, after decoding chunks.
     pub body: String,
 }
 
 impl TestResponse {
-    /// The one value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// All messages: the body itself, or the data of its events.
+    /// Returns all messages: the body itself, or the data of its events.
     pub fn messages(&self) -> Vec<Value> {
         if self.header("content-type") != Some("text/event-stream") {
             return vec![serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body))];
@@ -33,33 +33,33 @@ impl TestResponse {
         data.map(|data| serde_json::from_str(data).expect("JSON in an event")).collect()
     }
 
-    /// The last message, which is the answer.
+    /// Returns the last message, which is the response.
     pub fn message(&self) -> Value {
         self.messages().pop().expect("a message")
     }
 
-    /// The text of a tool's result.
+    /// Returns the text of a tool result.
     pub fn text(&self) -> String {
         let message = self.message();
         let text = &message["result"]["content"][0]["text"];
         text.as_str().unwrap_or_else(|| panic!("no text in {message}")).to_owned()
     }
 
-    /// The code of a JSON-RPC error.
+    /// Returns the code of a JSON-RPC error.
     pub fn code(&self) -> i64 {
         let message = self.message();
         message["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error in {message}"))
     }
 }
 
-/// How long nothing may come, and how long all of it may take: a large answer comes slowly where much else runs.
+/// Time limits for silence and for the whole response: a large response is slow while many tests run.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Sends bytes and reads until the other side closes, or says nothing for a while.
+/// Sends bytes and reads until the other side closes the connection or `IDLE_TIMEOUT` passes.
 pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> TestResponse {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
-    // A server that refuses a head early may close before it has read the rest.
+    // A server that refuses the headers may close before it has read the rest.
     let _ = stream.write_all(bytes).await;
     let mut raw = Vec::new();
     let reading =

@@ -1,4 +1,4 @@
-//! A caller by the transport of 2024-11-05: one stream of events, and messages to the address that it names.
+//! A client of the HTTP+SSE transport (2024-11-05): one event stream, and messages to the URL that it names.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use tokio::net::TcpStream;
 use crate::raw_http::{TestResponse, exchange};
 use crate::test_gateway::TestGateway;
 
-/// A connection of one caller.
+/// Connection of one client.
 pub struct SseTestClient {
-    /// Where its messages go, as the first event says.
+    /// URL for messages, from the first event.
     pub endpoint: String,
     address: SocketAddr,
     token: String,
@@ -20,12 +20,12 @@ pub struct SseTestClient {
 }
 
 impl SseTestClient {
-    /// Connects by the gateway's first grant, and waits for the address.
+    /// Connects with the gateway's first grant, and waits for the endpoint.
     pub async fn open(gw: &TestGateway) -> Self {
         Self::open_with(gw.address, gw.token.reveal()).await
     }
 
-    /// Connects by a token.
+    /// Connects with a token.
     pub async fn open_with(address: SocketAddr, token: &str) -> Self {
         let mut stream = TcpStream::connect(address).await.expect("a connection");
         let head = format!(
@@ -40,7 +40,7 @@ impl SseTestClient {
         own
     }
 
-    /// Connects and shakes hands.
+    /// Connects and initializes.
     pub async fn open_initialized(gw: &TestGateway, revision: &str) -> Self {
         let mut own = Self::open(gw).await;
         let hello = json!({"protocolVersion": revision, "capabilities": {"sampling": {}, "elicitation": {}, "roots": {}}, "clientInfo": {"name": "sse", "version": "1"}});
@@ -50,7 +50,7 @@ impl SseTestClient {
         own
     }
 
-    /// Sends a message, which must be taken.
+    /// Sends a message, which must be accepted.
     pub async fn send(&self, message: &Value) {
         let answer = self.post(&message.to_string()).await;
         assert_eq!((answer.status, answer.body.as_str()), (202, ""));
@@ -61,7 +61,7 @@ impl SseTestClient {
         self.post_with(&[], body).await
     }
 
-    /// Sends a body with further headers.
+    /// Sends a body with additional headers.
     pub async fn post_with(&self, headers: &[(&str, &str)], body: &str) -> TestResponse {
         let further: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let head = format!(
@@ -74,7 +74,7 @@ impl SseTestClient {
         exchange(self.address, format!("{head}{body}").as_bytes()).await
     }
 
-    /// Sends a request and gives its answer; what comes before it is dropped.
+    /// Sends a request and returns its response. Earlier messages are dropped.
     pub async fn request(&mut self, id: &str, method: &str, params: Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
         loop {
@@ -90,14 +90,14 @@ impl SseTestClient {
         self.request("call", "tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub async fn next_message(&mut self) -> Value {
         let (kind, data) = self.next_event().await.expect("a message");
         assert_eq!(kind, "message");
         serde_json::from_str(&data).expect("JSON")
     }
 
-    /// The kind and the data of the next event; none at the end.
+    /// Returns type and data of the next event, or `None` at the end.
     pub async fn next_event(&mut self) -> Option<(String, String)> {
         let mut kind = String::new();
         loop {
@@ -110,10 +110,10 @@ impl SseTestClient {
         }
     }
 
-    /// The next line, be it of the framing; none at the end.
+    /// Returns the next line, which may be a chunk header, or `None` at the end.
     pub async fn next_line(&mut self) -> Option<String> {
         let next = tokio::time::timeout(Duration::from_secs(5), self.lines.next_line()).await;
-        // The last chunk is empty; the connection may stay.
+        // The last chunk is empty; the connection may stay open.
         next.expect("a line in time").ok().flatten().filter(|line| line != "0")
     }
 

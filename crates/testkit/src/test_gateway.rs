@@ -1,4 +1,4 @@
-//! A gateway on a free port, with a store in memory and a clock that the test moves.
+//! A gateway on a free port, with an in-memory store and a manual clock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -21,10 +21,10 @@ use tokio::net::TcpListener;
 use crate::fake_upstream::FakeUpstream;
 use crate::raw_http::{TestResponse, exchange};
 
-/// The server's name at the gateway.
+/// Name of the server at the gateway.
 const SERVER: &str = "desk";
 
-/// What a test gateway is made of.
+/// Builder of a [`TestGateway`].
 pub struct TestGatewayBuilder {
     policy: Option<String>,
     mode: EnforcementMode,
@@ -36,26 +36,26 @@ pub struct TestGatewayBuilder {
     sessions: Option<Arc<dyn Sessions>>,
     tasks: Option<Arc<dyn TaskOwners>>,
     clock: Arc<ManualClock>,
-    /// Further servers: name, URL and policy of the grant.
+    /// Additional servers: name, URL and policy of the grant.
     more_servers: Vec<(String, String, String)>,
     endpoint_path: &'static str,
 }
 
-/// A gateway that runs, one grant, and one upstream.
+/// A running gateway with one grant and one upstream.
 pub struct TestGateway {
-    /// The gateway itself.
+    /// The gateway.
     pub gateway: Arc<Gateway>,
-    /// Its clock, and the store's.
+    /// Clock of the gateway and the store.
     pub clock: Arc<ManualClock>,
-    /// Where counters and rows are.
+    /// Counters and call log.
     pub ledger: Arc<dyn Ledger>,
-    /// What was accepted of the upstream's definitions.
+    /// Pinned tool definitions.
     pub pins: Arc<MemoryStore>,
-    /// Where callers connect.
+    /// Address for clients.
     pub address: SocketAddr,
-    /// Where people connect.
+    /// Address of the admin listener.
     pub admin: SocketAddr,
-    /// The grant's token.
+    /// Token of the grant.
     pub token: GrantToken,
     stores: GatewayStores,
     settings: GatewaySettings,
@@ -67,31 +67,31 @@ pub struct TestGateway {
 }
 
 impl TestGatewayBuilder {
-    /// The policy of the grant, as JSON.
+    /// Sets the policy of the grant, as JSON.
     pub fn policy(mut self, policy: &str) -> Self {
         self.policy = Some(policy.to_owned());
         self
     }
 
-    /// How definitions are accepted.
+    /// Sets how definitions are pinned.
     pub fn pinning(mut self, accepting: PinningSettings) -> Self {
         self.pinning = accepting;
         self
     }
 
-    /// The grant only observes.
+    /// Sets the grant's mode to `observe`.
     pub fn observe_only(mut self) -> Self {
         self.mode = EnforcementMode::Observe;
         self
     }
 
-    /// Other bounds.
+    /// Sets the gateway settings.
     pub fn settings(mut self, settings: GatewaySettings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// A secret header towards the upstream.
+    /// Adds a secret header for the upstream.
     pub fn secret_header(mut self, name: &'static str, value: &str, secret: &str) -> Self {
         self.headers.push(InjectedHeader {
             name: HeaderName::from_static(name),
@@ -101,58 +101,58 @@ impl TestGatewayBuilder {
         self
     }
 
-    /// The call log keeps arguments.
+    /// Records arguments in the call log.
     pub fn log_arguments(mut self) -> Self {
         self.log_arguments = true;
         self
     }
 
-    /// Another ledger than one in memory.
+    /// Uses this ledger instead of an in-memory one.
     pub fn ledger(mut self, ledger: Arc<dyn Ledger>, clock: Arc<ManualClock>) -> Self {
         self.ledger = Some(ledger);
         self.clock = clock;
         self
     }
 
-    /// Sessions are kept elsewhere than in memory.
+    /// Uses this session store instead of an in-memory one.
     pub fn sessions(mut self, sessions: Arc<dyn Sessions>) -> Self {
         self.sessions = Some(sessions);
         self
     }
 
-    /// Tasks are kept elsewhere than in memory.
+    /// Uses this task store instead of an in-memory one.
     pub fn tasks(mut self, tasks: Arc<dyn TaskOwners>) -> Self {
         self.tasks = Some(tasks);
         self
     }
 
-    /// One more server of the grant, with a policy of its own.
+    /// Adds a server to the grant, with a policy of its own.
     pub fn with_server(mut self, name: &str, url: &str, policy: &str) -> Self {
         self.more_servers.push((name.to_owned(), url.to_owned(), policy.to_owned()));
         self
     }
 
-    /// Callers speak to all servers of the grant at once.
+    /// Sends requests to the aggregate endpoint.
     pub fn at_aggregate(mut self) -> Self {
         self.endpoint_path = "/mcp";
         self
     }
 
-    /// Starts it in front of an upstream.
+    /// Starts the gateway in front of an upstream.
     pub async fn start(self, upstream: &FakeUpstream) -> TestGateway {
         self.start_at(&upstream.url()).await
     }
 
-    /// Starts it in front of whatever is at a URL.
+    /// Starts the gateway in front of a URL.
     pub async fn start_at(mut self, url: &str) -> TestGateway {
         let headers = std::mem::take(&mut self.headers);
         self.start_with_transport(http_transport(url, headers)).await
     }
 
-    /// Starts it in front of a program that is run by a shell, which is also its keeper.
+    /// Starts the gateway in front of a stdio server that runs in a shell, which is also its supervisor.
     #[expect(clippy::disallowed_methods, reason = "what the shell runs is found where the test's own programs are")]
     pub async fn start_process(mut self, script: &str) -> TestGateway {
-        self.settings.supervisor = ["sh", "-c", r#"shift; exec "$@""#, "keeper"].map(Into::into).to_vec();
+        self.settings.supervisor = ["sh", "-c", r#"shift; exec "$@""#, "supervisor"].map(Into::into).to_vec();
         let environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();
         self.start_with_transport(UpstreamTransport::Process(UpstreamProcessConfig {
             program: "sh".to_owned(),
@@ -165,7 +165,7 @@ impl TestGatewayBuilder {
         .await
     }
 
-    async fn start_with_transport(self, way: UpstreamTransport) -> TestGateway {
+    async fn start_with_transport(self, transport: UpstreamTransport) -> TestGateway {
         let Self {
             policy,
             mode,
@@ -186,13 +186,13 @@ impl TestGatewayBuilder {
         let tasks = tasks.unwrap_or_else(|| pins.clone());
         let stores =
             GatewayStores { ledger: Arc::clone(&ledger), tool_pins: pins.clone(), sessions, task_owners: tasks };
-        let server = |name: &str, way| UpstreamConfig {
+        let server = |name: &str, transport| UpstreamConfig {
             name: name.parse().expect("a name"),
-            transport: way,
+            transport,
             log_arguments,
             pinning: accepting,
         };
-        let mut servers = vec![server(SERVER, way)];
+        let mut servers = vec![server(SERVER, transport)];
         servers.extend(further.iter().map(|(name, url, _)| server(name, http_transport(url, Vec::new()))));
         let token = GrantToken::random().expect("randomness");
         let mut grant = grant("ci", token.hash(), policy.as_deref(), mode);
@@ -228,7 +228,7 @@ fn http_transport(url: &str, headers: Vec<InjectedHeader>) -> UpstreamTransport 
     UpstreamTransport::Http(UpstreamHttpConfig { url: url.parse().expect("a URL"), headers })
 }
 
-/// One life of a gateway, from start to stop.
+/// A gateway from start to stop.
 struct GatewayInstance {
     gateway: Arc<Gateway>,
     address: SocketAddr,
@@ -256,12 +256,20 @@ async fn bind_listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.expect("a port")
 }
 
-/// A grant for the one server.
+/// Returns a grant for the one server.
 fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: EnforcementMode) -> GrantConfig {
     let policy = policy.map(shared_policy);
-    let doors = HashMap::from([(SERVER.parse().expect("a name"), ServerAccess { policy, mode })]);
+    let attachments = HashMap::from([(SERVER.parse().expect("a name"), ServerAccess { policy, mode })]);
     let (id, label) = (GrantId(label.into()), label.into());
-    GrantConfig { id, label, labels: BTreeMap::new(), token, expires: None, minimum_revision: None, servers: doors }
+    GrantConfig {
+        id,
+        label,
+        labels: BTreeMap::new(),
+        token,
+        expires: None,
+        minimum_revision: None,
+        servers: attachments,
+    }
 }
 
 fn shared_policy(text: &str) -> Arc<ActivePolicy> {
@@ -274,7 +282,7 @@ fn parse_policy(text: &str) -> ActivePolicy {
 }
 
 impl TestGateway {
-    /// Begins with nothing but defaults, at noon of a Sunday.
+    /// Returns a builder with defaults. The clock starts at noon of a Sunday.
     pub fn builder() -> TestGatewayBuilder {
         TestGatewayBuilder {
             policy: None,
@@ -292,7 +300,7 @@ impl TestGateway {
         }
     }
 
-    /// Starts one with a policy in front of an upstream.
+    /// Starts a gateway with a policy in front of an upstream.
     pub async fn with_policy(policy: &str, upstream: &FakeUpstream) -> Self {
         Self::builder().policy(policy).start(upstream).await
     }
@@ -306,53 +314,48 @@ impl TestGateway {
         token
     }
 
-    /// Changes the grants in force.
+    /// Changes the active grants.
     pub fn change_grants(&self, change: impl FnOnce(&mut Vec<GrantConfig>)) {
         self.change_config(|_, grants| change(grants));
     }
 
-    /// Changes the servers and grants in force.
+    /// Changes the active servers and grants.
     pub fn change_config(&self, change: impl FnOnce(&mut Vec<UpstreamConfig>, &mut Vec<GrantConfig>)) {
         let (mut servers, mut grants) = (self.servers.lock().unwrap(), self.grants.lock().unwrap());
         change(&mut servers, &mut grants);
         self.gateway.apply_config(servers.clone(), grants.clone());
     }
 
-    /// Puts the next version of the first grant's policy for a server in force. The server may be a new one.
+    /// Activates the next version of the first grant's policy for a server, which may be a new one.
     pub fn put_policy(&self, server: &str, policy: &str) {
         let server = server.parse().expect("a name");
         self.change_grants(|grants| {
-            let doors = &mut grants[0].servers;
-            let before = doors.get(&server).and_then(|door| door.policy.as_ref());
+            let attachments = &mut grants[0].servers;
+            let before = attachments.get(&server).and_then(|attachment| attachment.policy.as_ref());
             let version = PolicyVersion(before.map_or(1, |policy| policy.version.0 + 1));
             let policy = Arc::new(ActivePolicy { version, ..parse_policy(policy) });
-            doors.insert(server, ServerAccess { policy: Some(policy), mode: EnforcementMode::Enforce });
+            attachments.insert(server, ServerAccess { policy: Some(policy), mode: EnforcementMode::Enforce });
         });
     }
 
-    /// Puts a server in force, in the place of one of that name if there is one.
+    /// Activates a server and replaces one of the same name.
     pub fn put_server(&self, name: &str, url: &str) {
         self.change_config(|servers, _| {
-            let way =
+            let transport =
                 UpstreamTransport::Http(UpstreamHttpConfig { url: url.parse().expect("a URL"), headers: Vec::new() });
             let name = name.parse().expect("a name");
             servers.retain(|server| server.name != name);
-            servers.push(UpstreamConfig {
-                name,
-                transport: way,
-                log_arguments: false,
-                pinning: PinningSettings::default(),
-            });
+            servers.push(UpstreamConfig { name, transport, log_arguments: false, pinning: PinningSettings::default() });
         });
     }
 
-    /// Opens a session with the usual handshake, of a client that can be asked everything.
+    /// Opens a session as a client with all capabilities.
     pub async fn initialize(&self) -> TestResponse {
         let everything = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}});
         self.initialize_with(everything).await
     }
 
-    /// The same of a client that declares what it can be asked.
+    /// Opens a session as a client with these capabilities.
     pub async fn initialize_with(&self, capabilities: Value) -> TestResponse {
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}});
@@ -362,17 +365,17 @@ impl TestGateway {
         answer
     }
 
-    /// The session's id.
+    /// Returns the session id.
     pub fn session(&self) -> String {
         self.session.lock().unwrap().clone().expect("a session")
     }
 
-    /// Sends a message in the session, which is opened if there is none.
+    /// Sends a message in the session, which is opened if necessary.
     pub async fn send(&self, message: &Value) -> TestResponse {
         self.send_text(&message.to_string()).await
     }
 
-    /// Sends a body in the session, as it is.
+    /// Sends a body in the session, unchanged.
     pub async fn send_text(&self, body: &str) -> TestResponse {
         if self.session.lock().unwrap().is_none() {
             Box::pin(self.initialize()).await;
@@ -387,7 +390,7 @@ impl TestGateway {
         self.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})).await
     }
 
-    /// Sends a body with further headers and the grant's token.
+    /// Sends a body with additional headers and the grant's token.
     pub async fn post(&self, headers: &[(&str, &str)], body: &str) -> TestResponse {
         let bearer = format!("Bearer {}", self.token.reveal());
         let mut all = vec![
@@ -399,7 +402,7 @@ impl TestGateway {
         self.send_raw("POST", self.endpoint_path, &all, body.as_bytes()).await
     }
 
-    /// Sends a request with just these headers, and those without which it would be none.
+    /// Sends a request with only these headers and the ones that HTTP requires.
     pub async fn send_raw(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
         let mut head = format!("{verb} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         for (name, value) in headers {
@@ -409,7 +412,7 @@ impl TestGateway {
         exchange(self.address, &[head.as_bytes(), body].concat()).await
     }
 
-    /// Stops the gateway and waits until every task of it has ended, which must be at once if nothing is left over.
+    /// Stops the gateway and waits until all its tasks have ended, which must be immediately.
     pub async fn assert_stops_promptly(&self) {
         self.gateway.stop();
         let run = self.run.lock().unwrap().take().expect("it runs");
@@ -417,28 +420,28 @@ impl TestGateway {
         ended.expect("a task of the gateway does not end").expect("a task that ends in order");
     }
 
-    /// Stops the gateway, and starts another one on the same stores, with the same servers and grants.
+    /// Stops the gateway and starts another one on the same stores, with the same servers and grants.
     pub async fn restart(&mut self) {
         self.assert_stops_promptly().await;
         let grants = self.grants.lock().unwrap().clone();
         let servers = self.servers.lock().unwrap().clone();
-        let life = launch(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
-        (self.gateway, self.address, self.admin) = (life.gateway, life.address, life.admin);
-        self.run = std::sync::Mutex::new(Some(life.run));
+        let instance = launch(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
+        (self.gateway, self.address, self.admin) = (instance.gateway, instance.address, instance.admin);
+        self.run = std::sync::Mutex::new(Some(instance.run));
     }
 
-    /// A second gateway beside this one, on the same stores; it knows the session of this one.
+    /// Starts a second gateway on the same stores, which knows the session of this one.
     pub async fn second_gateway(&self) -> Self {
         let grants = self.grants.lock().unwrap().clone();
         let servers = self.servers.lock().unwrap().clone();
-        let life = launch(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
+        let instance = launch(&self.stores, &self.clock, &self.settings, &servers, &grants).await;
         Self {
-            gateway: life.gateway,
+            gateway: instance.gateway,
             clock: self.clock.clone(),
             ledger: self.ledger.clone(),
             pins: self.pins.clone(),
-            address: life.address,
-            admin: life.admin,
+            address: instance.address,
+            admin: instance.admin,
             token: self.token.clone(),
             stores: self.stores.clone(),
             settings: self.settings.clone(),
@@ -446,11 +449,11 @@ impl TestGateway {
             endpoint_path: self.endpoint_path,
             servers: std::sync::Mutex::new(servers),
             grants: std::sync::Mutex::new(grants),
-            run: std::sync::Mutex::new(Some(life.run)),
+            run: std::sync::Mutex::new(Some(instance.run)),
         }
     }
 
-    /// Accepts everything that the upstream offered last.
+    /// Accepts all definitions that the upstream listed last.
     pub async fn accept_all(&self) {
         let server = SERVER.parse().expect("a name");
         let known = self.pins.server_tools(&server).await.expect("a store").expect("it was asked");
@@ -459,7 +462,7 @@ impl TestGateway {
         self.change_grants(|_| ());
     }
 
-    /// Says what a tool can do: as it was accepted, or whatever it becomes.
+    /// Sets the category of a tool, for its pinned definition or for any future one.
     pub async fn classify_tool(&self, tool: &str, category: Category, even_if_changed: bool) {
         let server = SERVER.parse().expect("a name");
         let known = self.pins.server_tools(&server).await.expect("a store").expect("it was asked");
@@ -487,7 +490,7 @@ impl TestGateway {
         }
     }
 
-    /// All rows of the call log.
+    /// Returns all rows of the call log.
     pub async fn rows(&self) -> Vec<CallLogRow> {
         self.ledger.flush().await.expect("a store");
         self.ledger.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")

@@ -1,4 +1,4 @@
-//! What the server asks of the client while a call runs, in revisions that have that; and what it asks for.
+//! Requests of the server to the client during a call, and the schemas they ask with.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 type Asking<'a> = Pin<Box<dyn Future<Output = Result<Value, ServiceError>> + Send + 'a>>;
 
-/// Asks the client for all that a result says is missing, at once. None where requests stand alone: there the result
-/// itself asks.
-pub async fn answers(
+/// Sends all input requests of a result to the client at once. Returns `None` for stateless clients, for which the
+/// result itself carries the requests.
+pub async fn responses(
     needed: &InputRequiredResult,
     context: &RequestContext<RoleServer>,
 ) -> Result<Option<InputResponses>, ErrorData> {
@@ -29,14 +29,14 @@ pub async fn answers(
         .into_iter()
         .map(|(name, question)| Box::pin(ask(&context.peer, named(name, question))) as Asking<'_>)
         .collect();
-    let mut answers = InputResponses::new();
-    for (name, answer) in names.into_iter().zip(together(asking).await) {
-        answers.insert(name, answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?);
+    let mut responses = InputResponses::new();
+    for (name, answer) in names.into_iter().zip(join_all(asking).await) {
+        responses.insert(name, answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?);
     }
-    Ok(Some(answers))
+    Ok(Some(responses))
 }
 
-/// A question that says how it is called: in a session there is no other place for it.
+/// Adds the key of the request to its `_meta`: a session has no other place for it.
 fn named(name: String, mut question: InputRequest) -> InputRequest {
     if let InputRequest::Elicitation(ElicitRequest { params, .. }) = &mut question
         && let ElicitRequestParams::FormElicitationParams { meta, .. } = params
@@ -55,22 +55,22 @@ async fn ask(peer: &Peer<RoleServer>, question: InputRequest) -> Result<Value, S
     })
 }
 
-/// Waits for all, in this one task: the SDK finds the stream of a call by the task that asks.
-async fn together(mut asking: Vec<Asking<'_>>) -> Vec<Result<Value, ServiceError>> {
-    let mut answers: Vec<Option<_>> = asking.iter().map(|_| None).collect();
+/// Awaits all requests in this one task: the SDK finds the stream of a call by the task.
+async fn join_all(mut asking: Vec<Asking<'_>>) -> Vec<Result<Value, ServiceError>> {
+    let mut responses: Vec<Option<_>> = asking.iter().map(|_| None).collect();
     poll_fn(|context| {
-        for (asking, answer) in asking.iter_mut().zip(&mut answers).filter(|(_, answer)| answer.is_none()) {
+        for (asking, answer) in asking.iter_mut().zip(&mut responses).filter(|(_, answer)| answer.is_none()) {
             if let Poll::Ready(ready) = asking.as_mut().poll(context) {
                 *answer = Some(ready);
             }
         }
-        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+        if responses.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    answers.into_iter().flatten().collect()
+    responses.into_iter().flatten().collect()
 }
 
-/// A question to the user.
+/// Returns an elicitation form.
 pub fn form(message: &str, schema: Value) -> Result<ElicitRequestParams, ErrorData> {
     let schema: ElicitationSchema =
         serde_json::from_value(schema).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
@@ -85,7 +85,7 @@ pub fn contact() -> Value {
     })
 }
 
-/// One member of each kind, each with the default that the suite expects.
+/// One member of each type, with the default that the suite expects.
 pub fn defaults() -> Value {
     json!({
         "type": "object",

@@ -1,4 +1,4 @@
-//! What the server is, and which file answers what.
+//! The server handler, which delegates to the other files.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,15 +18,15 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use crate::{asks, prompts, resources, tasks, tools};
 
-/// How long a client may keep a list: long enough that a gateway which says something else is seen.
+/// How long a client may cache a list: long enough to notice a gateway that changes it.
 const TTL_MS: u64 = 60_000;
-/// Signs what a client hands back between the rounds of a call. It guards nothing.
+/// Signs the state that a client returns between the rounds of a call. It protects nothing.
 const STATE_KEY: &[u8] = b"a key for tests, long enough to be one";
 
 type Context = RequestContext<RoleServer>;
 type Page = Option<PaginatedRequestParams>;
 
-/// The server. Clones share everything.
+/// The server. Clones share all state.
 #[derive(Clone)]
 pub struct Fixture {
     pub state: RequestStateCodec,
@@ -45,7 +45,7 @@ impl Fixture {
         })
     }
 
-    /// Everyone who listens now.
+    /// Returns all current listeners.
     pub fn listeners(&self) -> Vec<SubscriptionSink> {
         self.lock().values().cloned().collect()
     }
@@ -89,8 +89,8 @@ impl ServerHandler for Fixture {
         loop {
             let response = tools::call(self, request.clone(), &context).await?;
             let CallToolResponse::InputRequired(needed) = &response else { return Ok(response) };
-            let Some(answers) = asks::answers(needed, &context).await? else { return Ok(response) };
-            request.input_responses = Some(answers);
+            let Some(responses) = asks::responses(needed, &context).await? else { return Ok(response) };
+            request.input_responses = Some(responses);
             request.request_state.clone_from(&needed.request_state);
         }
     }
@@ -136,8 +136,8 @@ impl ServerHandler for Fixture {
         loop {
             let response = prompts::get(&request)?;
             let GetPromptResponse::InputRequired(needed) = &response else { return Ok(response) };
-            let Some(answers) = asks::answers(needed, &context).await? else { return Ok(response) };
-            request.input_responses = Some(answers);
+            let Some(responses) = asks::responses(needed, &context).await? else { return Ok(response) };
+            request.input_responses = Some(responses);
         }
     }
 

@@ -1,11 +1,11 @@
-//! A server for the scenarios of the official conformance suite, on the Rust SDK.
+//! A server for the scenarios of the official conformance suite, built with the Rust SDK.
 //!
 //!     conformance_server PORT
 //!
-//! It listens on this machine alone, and prints `{"port": N}` when it does. Names of tools, prompts and resources, and
-//! what they give, are the suite's to say: each scenario describes what it needs.
+//! It listens on the loopback interface only and prints `{"port": N}` when it is ready. The suite defines the names of
+//! tools, prompts and resources and their results.
 #![allow(clippy::print_stdout, reason = "this is a program")]
-#![expect(deprecated, reason = "older revisions have sampling and logging, and the suite asks for them")]
+#![expect(deprecated, reason = "older revisions have sampling and logging, and the suite tests them")]
 
 mod asks;
 mod fixture;
@@ -32,7 +32,7 @@ use fixture::Fixture;
 async fn main() -> Result<(), Box<dyn Error>> {
     let port: u16 = std::env::args().nth(1).ok_or("usage: conformance_server PORT")?.parse()?;
     let fixture = Fixture::new()?;
-    // One fixture for all sessions: a subscription hears what a call of another client changes.
+    // One fixture for all sessions, so that a subscription is notified of changes by calls of other clients.
     let service = StreamableHttpService::new(
         move || Ok(fixture.clone()),
         Arc::new(LocalSessionManager::default()),
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let (stream, _) = listener.accept().await?;
         let service = TowerToHyperService::new(service.clone());
         tokio::spawn(async move {
-            // A client that hangs up is no fault of ours.
+            // A client that disconnects is not an error.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }

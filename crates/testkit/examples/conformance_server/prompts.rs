@@ -1,4 +1,4 @@
-//! The prompts, and what completes their arguments.
+//! The prompts, and completion of their arguments.
 
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -46,7 +46,7 @@ pub fn get(request: &GetPromptRequestParams) -> Result<GetPromptResponse, ErrorD
     Ok(GetPromptResult::new(messages).into())
 }
 
-/// Completes an argument by names that begin like it.
+/// Completes an argument with the names that start with it.
 pub fn complete(request: &CompleteRequestParams) -> Result<CompleteResult, ErrorData> {
     let begun = &request.argument.value;
     let names = ["paris", "park", "party"].into_iter().filter(|name| name.starts_with(begun.as_str()));

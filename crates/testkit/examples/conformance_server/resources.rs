@@ -1,4 +1,4 @@
-//! The resources, and the one template.
+//! The resources and the resource template.
 
 use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};

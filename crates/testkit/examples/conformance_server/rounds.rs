@@ -1,4 +1,4 @@
-//! Calls that need more than one round: the answer says what is missing, and the client asks again with it.
+//! Calls that take more than one round: the result lists the missing input, and the client repeats the call with it.
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CreateMessageRequest, CreateMessageRequestParams, ElicitRequest,
@@ -12,7 +12,7 @@ use crate::asks;
 use crate::fixture::Fixture;
 use crate::tools::say;
 
-/// The questions of `test_input_required_result_multi_round`, and the member each asks for.
+/// Input requests of `test_input_required_result_multi_round`, and the member each asks for.
 const STEPS: [(&str, &str); 2] = [("step1", "name"), ("step2", "color")];
 
 pub fn call(
@@ -20,29 +20,29 @@ pub fn call(
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
-    let answers = request.input_responses.as_ref();
+    let responses = request.input_responses.as_ref();
     let state = request.request_state.as_deref();
     let text = |member: &str| {
         let value = request.arguments.as_ref().and_then(|arguments| arguments.get(member));
         value.and_then(Value::as_str).unwrap_or_default()
     };
     let response = match request.name.as_ref() {
-        "test_sampling" => answered(answers, "The model said", model(text("prompt"))),
-        "test_elicitation" => answered(answers, "The user said", form(text("message"), asks::contact())?),
+        "test_sampling" => answered(responses, "The model said", model(text("prompt"))),
+        "test_elicitation" => answered(responses, "The user said", form(text("message"), asks::contact())?),
         "test_elicitation_sep1034_defaults" => {
-            answered(answers, "The user said", form("Who are you?", asks::defaults())?)
+            answered(responses, "The user said", form("Who are you?", asks::defaults())?)
         }
-        "test_elicitation_sep1330_enums" => answered(answers, "The user said", form("Choose.", asks::choices())?),
-        "test_streaming_elicitation" => answered(answers, "The user said", user("A value?", "value")?),
-        "test_input_required_result_elicitation" => match answer(answers, "user_name", "/content/name") {
+        "test_elicitation_sep1330_enums" => answered(responses, "The user said", form("Choose.", asks::choices())?),
+        "test_streaming_elicitation" => answered(responses, "The user said", user("A value?", "value")?),
+        "test_input_required_result_elicitation" => match answer(responses, "user_name", "/content/name") {
             Some(name) => say(format!("Hello, {name}!")).into(),
             None => need(vec![("user_name", user("Your name?", "name")?)]).into(),
         },
-        "test_input_required_result_sampling" => match answer(answers, "capital_question", "/content/text") {
+        "test_input_required_result_sampling" => match answer(responses, "capital_question", "/content/text") {
             Some(text) => say(format!("The model said: {text}")).into(),
             None => need(vec![("capital_question", model("What is the capital of France?"))]).into(),
         },
-        "test_input_required_result_list_roots" => match answer(answers, "client_roots", "/roots") {
+        "test_input_required_result_list_roots" => match answer(responses, "client_roots", "/roots") {
             Some(roots) => say(format!("The roots: {roots}")).into(),
             None => need(vec![("client_roots", roots())]).into(),
         },
@@ -53,25 +53,25 @@ pub fn call(
             }
             None => need_with(fixture, vec![("confirm", user("Is that so?", "ok")?)], &json!({}))?,
         },
-        "test_input_required_result_multiple_inputs" => several(fixture, answers, state)?,
+        "test_input_required_result_multiple_inputs" => several(fixture, responses, state)?,
         "test_input_required_result_multi_round" => step(fixture, state)?,
-        "test_input_required_result_capabilities" => able(answers, context)?,
+        "test_input_required_result_capabilities" => able(responses, context)?,
         other => return Err(ErrorData::invalid_params(format!("Unknown tool: {other}"), None)),
     };
     Ok(response)
 }
 
-/// What the client says to one question.
-fn answered(answers: Option<&InputResponses>, what: &str, question: InputRequest) -> CallToolResponse {
-    match answers.and_then(|answers| answers.get("answer")) {
+/// Returns the client's response to one input request, or the request itself.
+fn answered(responses: Option<&InputResponses>, what: &str, question: InputRequest) -> CallToolResponse {
+    match responses.and_then(|responses| responses.get("answer")) {
         Some(answer) => say(format!("{what}: {answer}")).into(),
         None => need(vec![("answer", question)]).into(),
     }
 }
 
-/// What the client answered to a question; none if it did not, or if that is no answer.
-pub fn answer(answers: Option<&InputResponses>, question: &str, member: &str) -> Option<String> {
-    let value = answers?.get(question)?.pointer(member)?;
+/// Returns a member of the client's response, or `None` if there is no valid one.
+pub fn answer(responses: Option<&InputResponses>, question: &str, member: &str) -> Option<String> {
+    let value = responses?.get(question)?.pointer(member)?;
     Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
@@ -102,7 +102,7 @@ fn roots() -> InputRequest {
     InputRequest::ListRoots(ListRootsRequest::default())
 }
 
-/// Asks, and hands out a sealed state that has to come back.
+/// Asks for input, with a sealed state that the client must return.
 fn need_with(
     fixture: &Fixture,
     questions: Vec<(&str, InputRequest)>,
@@ -114,17 +114,17 @@ fn need_with(
     Ok(result.into())
 }
 
-/// Reads a state that came back. The client may have sent anything.
+/// Opens a returned state. The client may have sent anything.
 fn open(fixture: &Fixture, state: &str) -> Result<Value, ErrorData> {
     fixture.state.open_json(state).map_err(|_| ErrorData::invalid_params("the state is not one of ours", None))
 }
 
 fn several(
     fixture: &Fixture,
-    answers: Option<&InputResponses>,
+    responses: Option<&InputResponses>,
     state: Option<&str>,
 ) -> Result<CallToolResponse, ErrorData> {
-    let has = |question: &str| answers.is_some_and(|answers| answers.get(question).is_some_and(Value::is_object));
+    let has = |question: &str| responses.is_some_and(|responses| responses.get(question).is_some_and(Value::is_object));
     if let Some(state) = state {
         open(fixture, state)?;
         if ["user_name", "greeting", "client_roots"].into_iter().all(has) {
@@ -133,7 +133,7 @@ fn several(
     }
     let questions = vec![
         ("user_name", user("Your name?", "name")?),
-        ("greeting", model("Greet somebody.")),
+        ("greeting", model("Write a greeting.")),
         ("client_roots", roots()),
     ];
     need_with(fixture, questions, &json!({}))
@@ -154,8 +154,11 @@ fn step(fixture: &Fixture, state: Option<&str>) -> Result<CallToolResponse, Erro
     }
 }
 
-fn able(answers: Option<&InputResponses>, context: &RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
-    if answers.is_some() {
+fn able(
+    responses: Option<&InputResponses>,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResponse, ErrorData> {
+    if responses.is_some() {
         return Ok(say("Answered.").into());
     }
     let client = context.client_capabilities().unwrap_or_default();
@@ -164,7 +167,7 @@ fn able(answers: Option<&InputResponses>, context: &RequestContext<RoleServer>) 
         questions.push(("user_name", user("Your name?", "name")?));
     }
     if client.sampling.is_some() {
-        questions.push(("greeting", model("Greet somebody.")));
+        questions.push(("greeting", model("Write a greeting.")));
     }
     if client.roots.is_some() {
         questions.push(("client_roots", roots()));

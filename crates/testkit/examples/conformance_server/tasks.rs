@@ -1,4 +1,4 @@
-//! Tools that may become tasks: the call answers at once, and the client asks later how far it is.
+//! Tools that may become tasks: the call returns at once, and the client polls the task.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const TOOLS: [(&str, bool); 7] = [
     ("test_tool_with_task", true),
 ];
 
-/// So long a job works before it fails: a client that asks at once still sees it at work.
+/// How long a job runs before it fails, so that a client that polls at once still sees it running.
 const WORK: Duration = Duration::from_millis(800);
 
 pub fn is_one(name: &str) -> bool {
@@ -56,7 +56,7 @@ pub async fn call(
             Ok(say("Computed.").into())
         }
         "failing_job" => Ok(begin(fixture, |_| Box::pin(fail()))),
-        "protocol_error_job" if may_be_task => Ok(begin(fixture, |_| Box::pin(break_off()))),
+        "protocol_error_job" if may_be_task => Ok(begin(fixture, |_| Box::pin(fail_with_protocol_error()))),
         "protocol_error_job" => Err(broken()),
         "confirm_delete" => {
             let name = text("filename");
@@ -92,7 +92,7 @@ async fn fail() -> Result<CallToolResult, TaskExit> {
     Ok(CallToolResult::error(vec![ContentBlock::text("This job always fails.")]))
 }
 
-async fn break_off() -> Result<CallToolResult, TaskExit> {
+async fn fail_with_protocol_error() -> Result<CallToolResult, TaskExit> {
     tokio::time::sleep(WORK).await;
     Err(TaskExit::Error(broken()))
 }
@@ -107,7 +107,7 @@ async fn confirm(task: TaskContext, name: String) -> Result<CallToolResult, Task
     Ok(say(format!("The user said: {answer}")))
 }
 
-/// Two questions at once, so that one can be answered without the other.
+/// Asks two questions at once, so that one can be answered without the other.
 async fn ask_twice(task: TaskContext) -> Result<CallToolResult, TaskExit> {
     let first = task.request_input("first", user("The first?", "value").map_err(TaskExit::Error)?);
     let second = task.request_input("second", user("The second?", "value").map_err(TaskExit::Error)?);

@@ -1,4 +1,4 @@
-//! The tools: what each is called, takes and gives. Those that ask the client something are in files of their own.
+//! The tools with their schemas and results. Tools that request client input are in files of their own.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use crate::fixture::Fixture;
 use crate::{rounds, tasks};
 
-/// A picture of one pixel.
+/// A PNG of one pixel.
 pub const PICTURE: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
-/// A sound without a sample.
+/// A WAV file without samples.
 const SOUND: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA=";
 
-/// Long enough that messages of a call are seen to come one by one.
+/// Long enough to see the messages of a call arrive one by one.
 const PAUSE: Duration = Duration::from_millis(40);
 
 const TABLE: &[(&str, &str)] = &[
@@ -52,7 +52,7 @@ const TABLE: &[(&str, &str)] = &[
     ("test_input_required_result_multi_round", "Needs two answers, one after the other"),
     ("test_input_required_result_capabilities", "Needs only what the client can answer"),
     ("greet", "Greets, and is never a task"),
-    ("slow_compute", "Takes the seconds it is told; a task if it may be one"),
+    ("slow_compute", "Runs for the given seconds; as a task if the client allows it"),
     ("failing_job", "A task that ends with an error of the tool"),
     ("protocol_error_job", "A task that ends with an error of the protocol"),
     ("confirm_delete", "A task that waits for one answer"),
@@ -113,7 +113,7 @@ fn object(value: Value) -> JsonObject {
     }
 }
 
-/// A result that says one thing.
+/// Returns a result with one text.
 pub fn say(text: impl Into<String>) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
 }
@@ -149,7 +149,7 @@ pub async fn call(
         "test_custom_header" => say(text("value")),
         "test_trigger_tool_change" => {
             for listener in fixture.listeners() {
-                // One that is gone hears nothing.
+                // A listener that has disconnected is ignored.
                 let _ = listener.notify_tool_list_changed().await;
             }
             let _ = context.peer.notify_tool_list_changed().await;
@@ -184,9 +184,9 @@ fn resource(uri: &str) -> ContentBlock {
 }
 
 async fn logged(context: &RequestContext<RoleServer>) -> CallToolResult {
-    for step in ["begun", "under way", "done"] {
+    for step in ["started", "running", "done"] {
         let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(step));
-        // A client that is gone reads no log.
+        // A client that has disconnected is ignored.
         let _ = context.peer.notify_logging_message(message).await;
         tokio::time::sleep(PAUSE).await;
     }
