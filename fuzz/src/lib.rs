@@ -1,6 +1,6 @@
-//! What the fuzz targets share: laws that every input must keep, and inputs worth trying.
+//! Shared by the fuzz targets: invariants that every input must satisfy, and input generators.
 //!
-//! The targets themselves are tests, so that they run wherever the tests run.
+//! The targets themselves are tests, so that they run wherever tests run.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken law ends the run")]
 

@@ -1,6 +1,6 @@
-//! Messages grown from a tape of choices: mostly sound, sometimes wrong in one place.
+//! Generates messages from choices: mostly valid, sometimes wrong in one place.
 //!
-//! Random bytes are refused at the first of them; what is almost right reaches the code behind.
+//! Random bytes are refused at the first byte; almost valid messages reach the code after that.
 
 use crate::choice_reader::ChoiceReader;
 
@@ -135,7 +135,7 @@ const TOKENS: &[&str] = &[
     "\"Params\":{},",
 ];
 
-/// Grows one text: a message of its own or one of the seeds, then a few changes by hand, or none.
+/// Generates a text: a new message or a seed, possibly with a few mutations.
 pub fn generate_text(tape: &mut ChoiceReader<'_>, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = match (tape.is_one_in(3), seeds.len()) {
         (true, 1..) => seeds.get(tape.number_below(seeds.len())).cloned().unwrap_or_default(),
@@ -235,7 +235,7 @@ fn generate_value(tape: &mut ChoiceReader<'_>, depth: usize) -> String {
 
 fn generate_object(tape: &mut ChoiceReader<'_>, depth: usize) -> String {
     let count = tape.number_below(5);
-    // Numbered keys keep most objects free of repeats.
+    // Numbered keys keep most objects free of duplicates.
     let mut members = Vec::new();
     for number in 0..count {
         let number = if tape.is_one_in(30) { String::new() } else { number.to_string() };
@@ -245,7 +245,7 @@ fn generate_object(tape: &mut ChoiceReader<'_>, depth: usize) -> String {
 }
 
 fn generate_string(tape: &mut ChoiceReader<'_>) -> String {
-    // The last few of the list are faults and should be rare.
+    // The last few strings are invalid and should be rare.
     let sound = STRINGS.len() - 4;
     let choices = if tape.is_one_in(30) { STRINGS } else { STRINGS.get(..sound).unwrap_or(STRINGS) };
     format!("\"{}{}\"", tape.pick(choices), tape.pick(choices))
@@ -256,7 +256,7 @@ fn join_members(tape: &mut ChoiceReader<'_>, open: &str, parts: &[String], close
     format!("{open}{gap}{}{gap}{close}", parts.join(&format!("{gap},{gap}")))
 }
 
-/// Changes a text in one place: a byte, a token, a piece taken out, doubled or moved.
+/// Changes a text in one place: a byte, a token, or a range that is removed, duplicated or moved.
 pub fn mutate(tape: &mut ChoiceReader<'_>, bytes: &mut Vec<u8>) {
     let at = tape.number_below(bytes.len() + 1);
     let to = (at + tape.number_below(16)).min(bytes.len());

@@ -1,4 +1,4 @@
-//! The laws of messages: what is accepted means one thing, and goes on as what it was judged to be.
+//! Invariants of messages: an accepted message has one meaning, and is forwarded with the meaning that was evaluated.
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{
@@ -9,16 +9,16 @@ use gatelodge_mcp::{
 
 use crate::value_tree::{TreeLeaf, is_same_as_serde, value_leaves};
 
-/// What became of an input, for counting.
+/// Which readers accepted an input, for statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageAcceptance {
-    /// Whether it was taken as a caller's message.
+    /// Whether it is a valid client message.
     pub is_client_message: bool,
-    /// Whether it was taken as an upstream's message.
+    /// Whether it is a valid upstream message.
     pub is_upstream_message: bool,
 }
 
-/// Reads the bytes as either side's message and holds them to the laws.
+/// Reads the bytes as a message of either side and checks the invariants.
 pub fn check_message_bytes(bytes: &[u8]) -> MessageAcceptance {
     let caller = read_client_message(bytes, &JsonLimits::REQUEST);
     let upstream = read_server_message(bytes, &JsonLimits::REPLY);
@@ -27,7 +27,7 @@ pub fn check_message_bytes(bytes: &[u8]) -> MessageAcceptance {
     }
     if let Ok(message) = &caller {
         check_message(bytes, message);
-        check_agreement(message, upstream.as_ref().expect("what callers may say can be split"));
+        check_agreement(message, upstream.as_ref().expect("a valid client message can be split"));
     }
     if let Ok(message) = &upstream {
         check_upstream(bytes, message);
@@ -37,7 +37,7 @@ pub fn check_message_bytes(bytes: &[u8]) -> MessageAcceptance {
 
 fn check_error(bytes: &[u8], error: &MessageError) {
     let (start, end) = error.span;
-    assert!(start <= end && end <= bytes.len(), "the place of {error} lies outside the text");
+    assert!(start <= end && end <= bytes.len(), "the location of {error} is outside the text");
     assert!(error.message.len() < 1200 && !error.message.contains(char::is_control), "{error}");
     let codes = [code::PARSE_ERROR, code::INVALID_REQUEST, code::INVALID_PARAMS, code::METHOD_NOT_FOUND];
     assert!(codes.contains(&error.code) && [400, 413].contains(&error.status), "{error:?}");
@@ -48,7 +48,7 @@ fn check_error(bytes: &[u8], error: &MessageError) {
 
 fn check_message(bytes: &[u8], message: &ClientMessage<'_>) {
     let text = str::from_utf8(bytes).expect("UTF-8");
-    assert!(is_same_as_serde(text), "another reader finds something else in {text:?}");
+    assert!(is_same_as_serde(text), "serde_json reads something else in {text:?}");
     check_line(text);
     match message {
         ClientMessage::Request(request) => check_request(text, request),
@@ -57,12 +57,12 @@ fn check_message(bytes: &[u8], message: &ClientMessage<'_>) {
     }
 }
 
-/// The line form is one line and means the same.
+/// Checks that the single-line form is one line with the same meaning.
 fn check_line(text: &str) {
     let line = to_single_line(text);
     let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
     assert!(!line.contains(breaks), "{line:?}");
-    assert!(value_leaves(&line) == value_leaves(text), "the line form of {text:?} means something else");
+    assert!(value_leaves(&line) == value_leaves(text), "the single-line form of {text:?} has another meaning");
 }
 
 fn check_request(text: &str, request: &ClientRequest<'_>) {
@@ -71,13 +71,13 @@ fn check_request(text: &str, request: &ClientRequest<'_>) {
     let token = request.meta().progress_token();
     let id = RequestId::string("g-\u{1}\"1");
     let there = RequestRewrite { id: &id, target: None, progress_token: token.as_ref().map(|_| &id), trace: None };
-    let sent = request.rewrite(&there).expect("nothing is asked that is not there");
+    let sent = request.rewrite(&there).expect("all rewritten members exist");
     let Ok(ClientMessage::Request(again)) = read_client_message(sent.as_bytes(), &JsonLimits::REPLY) else {
-        panic!("what is sent cannot be read: {sent:?}")
+        panic!("cannot read the forwarded message: {sent:?}")
     };
     assert_eq!(again.id(), &id);
     let meta = request.meta().value();
-    // What is said of a trace may be left out; then the text is another one.
+    // Trace members may be removed; then the text differs.
     if ["traceparent", "tracestate", "baggage"].iter().any(|name| meta.is_some_and(|meta| meta.get(name).is_some())) {
         return;
     }
@@ -91,7 +91,7 @@ fn check_request(text: &str, request: &ClientRequest<'_>) {
     check_renaming(text, request, &id);
 }
 
-/// Another name takes the place of the one that was judged, and nothing else changes.
+/// Checks that renaming replaces only the name that was evaluated.
 fn check_renaming(text: &str, request: &ClientRequest<'_>, id: &RequestId<'_>) {
     let name = "other\"\u{2028}name";
     let Ok(sent) = request.rewrite(&RequestRewrite { id, target: Some(name), progress_token: None, trace: None })
@@ -99,7 +99,7 @@ fn check_renaming(text: &str, request: &ClientRequest<'_>, id: &RequestId<'_>) {
         return;
     };
     let (before, after) = (value_leaves(text), value_leaves(&sent));
-    // The target may have been an object; then what was inside it is gone.
+    // The target may have been an object, whose content is then gone.
     let changed: Vec<_> = after.iter().filter(|leaf| !before.contains(leaf)).collect();
     assert!(changed.len() <= 2, "{changed:?}");
     for (path, says) in changed {
@@ -132,7 +132,7 @@ fn check_notification(text: &str, notification: &ClientNotification<'_>) {
     let other = RequestId::number(42);
     let sent = notification.with_reference(&other).expect("it refers to something");
     let Ok(ClientMessage::Notification(again)) = read_client_message(sent.as_bytes(), &JsonLimits::REPLY) else {
-        panic!("what is sent cannot be read: {sent:?}")
+        panic!("cannot read the forwarded message: {sent:?}")
     };
     assert_eq!(again.reference(), Ok(Some(other)));
     assert_eq!(again.with_reference(&own).as_deref(), Ok(text));
@@ -142,7 +142,7 @@ fn check_response(text: &str, response: &ClientResponse<'_>) {
     let other = RequestId::number(42);
     let sent = response.with_id(&other);
     let Ok(ClientMessage::Response(again)) = read_client_message(sent.as_bytes(), &JsonLimits::REPLY) else {
-        panic!("what is sent cannot be read: {sent:?}")
+        panic!("cannot read the forwarded message: {sent:?}")
     };
     assert_eq!(again.id(), &other);
     assert!(without_paths(value_leaves(text), &["/\"id\""]) == without_paths(value_leaves(&sent), &["/\"id\""]));
@@ -153,7 +153,7 @@ fn without_paths(leaves: Vec<TreeLeaf>, paths: &[&str]) -> Vec<TreeLeaf> {
     leaves.into_iter().filter(|(path, _)| !paths.contains(&path.as_str())).collect()
 }
 
-/// The reader that scans and the one that splits find the same message.
+/// Checks that the scanning reader and the splitting reader find the same message.
 fn check_agreement(message: &ClientMessage<'_>, split: &ServerMessage<'_>) {
     match (message, split) {
         (ClientMessage::Request(ours), ServerMessage::Request(split)) => {
@@ -174,7 +174,7 @@ fn check_upstream(bytes: &[u8], message: &ServerMessage<'_>) {
     let line = to_single_line(text);
     assert!(
         read_server_message(line.as_bytes(), &JsonLimits::REPLY).is_ok(),
-        "the line form cannot be split: {line:?}"
+        "cannot split the single-line form: {line:?}"
     );
     match message {
         ServerMessage::Response(reply) => check_reply(text, reply),
@@ -182,7 +182,7 @@ fn check_upstream(bytes: &[u8], message: &ServerMessage<'_>) {
             check_part(text, request.params());
             let sent = request.with_id(&RequestId::number(42));
             let Ok(ServerMessage::Request(again)) = read_server_message(sent.as_bytes(), &JsonLimits::REPLY) else {
-                panic!("what is sent cannot be read: {sent:?}")
+                panic!("cannot read the forwarded message: {sent:?}")
             };
             assert_eq!((again.params(), again.method().name()), (request.params(), request.method().name()));
             assert_eq!(again.with_id(request.id()), text);
@@ -197,7 +197,7 @@ fn check_reply(text: &str, reply: &ServerResponse<'_>) {
     let other = RequestId::string("c");
     let sent = reply.with_id(&other);
     let Ok(ServerMessage::Response(again)) = read_server_message(sent.as_bytes(), &JsonLimits::REPLY) else {
-        panic!("what is sent cannot be read: {sent:?}")
+        panic!("cannot read the forwarded message: {sent:?}")
     };
     assert_eq!((again.id(), again.payload()), (Some(&other), reply.payload()));
     if let Some(id) = reply.id() {
@@ -215,20 +215,20 @@ fn check_server_notification(text: &str, notification: &ServerNotification<'_>) 
     let other = RequestId::number(42);
     let sent = notification.with_reference(&other).expect("it refers to something");
     let Ok(ServerMessage::Notification(again)) = read_server_message(sent.as_bytes(), &JsonLimits::REPLY) else {
-        panic!("what is sent cannot be read: {sent:?}")
+        panic!("cannot read the forwarded message: {sent:?}")
     };
     assert_eq!(again.reference(), Some(other));
     assert_eq!(again.with_reference(&own).as_deref(), Some(text));
 }
 
-/// A part of a split message lies inside it and can stand in another envelope.
+/// Checks that a part of a split message lies inside it and is valid in another envelope.
 fn check_part(text: &str, part: Option<&str>) {
     let Some(part) = part else { return };
-    assert!(text.as_bytes().as_ptr_range().contains(&part.as_ptr()), "a part lies outside the text");
+    assert!(text.as_bytes().as_ptr_range().contains(&part.as_ptr()), "a part is outside the text");
     assert!(is_balanced(part), "a part is not balanced: {part:?}");
 }
 
-/// Brackets close in order, strings are closed, and no line break stands in a string.
+/// Whether brackets and strings are closed in order, without a line break in a string.
 fn is_balanced(part: &str) -> bool {
     let mut open = Vec::new();
     let mut bytes = part.bytes();

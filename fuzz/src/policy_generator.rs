@@ -1,4 +1,4 @@
-//! Policy documents grown from a tape of choices: mostly sound, sometimes wrong in one place.
+//! Generates policy documents from choices: mostly valid, sometimes wrong in one place.
 
 use crate::choice_reader::ChoiceReader;
 
@@ -52,7 +52,7 @@ const WINDOWS: &[&str] = &["\"minute\"", "\"day\"", "\"week\"", "\"month\"", "60
 const RATES: &[&str] = &["\"10/minute\"", "{\"max\":10,\"window\":60}", "\"010/minute\"", "{\"max\":0,\"window\":1}"];
 const ACTIONS: &[&str] = &["\"allow\"", "\"deny\"", "\"approve\"", "\"hide\""];
 
-/// Grows one JSON document.
+/// Generates one JSON document.
 pub fn generate_document(tape: &mut ChoiceReader<'_>) -> String {
     let mut members =
         vec!["\"version\":\"1\"".to_owned(), format!("\"default\":\"{}\"", tape.pick(&["deny", "allow"]))];
@@ -123,7 +123,7 @@ fn generate_predicate(tape: &mut ChoiceReader<'_>) -> String {
 }
 
 fn generate_condition(tape: &mut ChoiceReader<'_>) -> String {
-    // The last of each list are faults and should be rare.
+    // The last elements of each list are invalid and should be rare.
     let sound = PATHS.len() - 4;
     let path = if tape.is_one_in(40) { tape.pick(PATHS) } else { tape.pick(PATHS.get(..sound).unwrap_or(PATHS)) };
     let (operator, values) = OPERATORS.get(tape.number_below(OPERATORS.len())).copied().unwrap_or(("eq", &["1"]));

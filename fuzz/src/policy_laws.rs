@@ -1,4 +1,5 @@
-//! Policy documents: what is refused says where, what loads judges every call, and all that tells agrees.
+//! Invariants of policy documents: refusals have a location, a loaded policy decides every call, and `decide`,
+//! `explain` and `format` agree.
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallFile, Decision, DocumentFormat, Policy, decide, explain, format, lint, parse};
@@ -20,16 +21,16 @@ const SAMPLE_CALLS: &[&str] = &[
     r#"{"method":"vendor/x"}"#,
 ];
 
-/// Holds the laws against one document. Says whether it loaded.
+/// Checks the invariants of one document. Returns whether it loaded.
 pub fn check_document(text: &[u8], language: DocumentFormat) -> bool {
     let findings = lint(text, language, None);
     let policy = match parse(text, language) {
         Ok(policy) => policy,
-        Err(faults) => {
-            assert!(!faults.is_empty(), "a refusal without a reason");
-            for fault in faults {
-                assert!(fault.span.start <= fault.span.end && fault.span.start <= text.len(), "{fault:?}");
-                assert!(!fault.message.is_empty());
+        Err(diagnostics) => {
+            assert!(!diagnostics.is_empty(), "a refusal without a reason");
+            for error in diagnostics {
+                assert!(error.span.start <= error.span.end && error.span.start <= text.len(), "{error:?}");
+                assert!(!error.message.is_empty());
             }
             return false;
         }
@@ -37,40 +38,41 @@ pub fn check_document(text: &[u8], language: DocumentFormat) -> bool {
     for finding in findings {
         assert!(finding.span.start <= finding.span.end && finding.span.end <= text.len(), "{finding:?}");
     }
-    let laid_out = format(text, language).unwrap_or_else(|faults| panic!("what loads is laid out: {faults:?}"));
-    let again = parse(laid_out.text.as_bytes(), DocumentFormat::Json)
-        .unwrap_or_else(|faults| panic!("it still loads: {faults:?}"));
+    let formatted =
+        format(text, language).unwrap_or_else(|diagnostics| panic!("cannot format a valid policy: {diagnostics:?}"));
+    let again = parse(formatted.text.as_bytes(), DocumentFormat::Json)
+        .unwrap_or_else(|diagnostics| panic!("the formatted policy does not load: {diagnostics:?}"));
     for call in SAMPLE_CALLS {
         assert_eq!(
             decide_and_explain(&policy, call),
             decide_and_explain(&again, call),
-            "the layout changed the meaning"
+            "formatting changed the meaning"
         );
     }
     true
 }
 
-/// The decision on a call, told by `decide` and by `explain`.
+/// Returns the decision on a call, after checking that `decide` and `explain` agree.
 fn decide_and_explain(policy: &Policy, call: &str) -> String {
-    let document = read(call.as_bytes(), &JsonLimits::REQUEST).unwrap_or_else(|fault| panic!("{fault}"));
-    let file = CallFile::new(document.root()).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let document = read(call.as_bytes(), &JsonLimits::REQUEST).unwrap_or_else(|error| panic!("{error}"));
+    let file = CallFile::new(document.root()).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
     let at = "2026-11-15T12:00:00Z".parse().unwrap_or_default();
-    let (decision, told) = (decide(policy, &file.call(), at), explain(policy, &file.call(), at));
-    let refusal = told.trace.iter().find(|step| step.outcome == "refuse");
+    let (decision, explanation) = (decide(policy, &file.call(), at), explain(policy, &file.call(), at));
+    let refusal = explanation.trace.iter().find(|step| step.outcome == "refuse");
     match &decision {
         Decision::Deny(reason) => {
-            assert_eq!(told.code, Some(reason.code.as_str()));
-            let step = refusal.unwrap_or_else(|| panic!("a refusal that no step explains: {told:?}"));
+            assert_eq!(explanation.code, Some(reason.code.as_str()));
+            let step = refusal.unwrap_or_else(|| panic!("a refusal that no step explains: {explanation:?}"));
             assert_eq!(
                 (step.code, &step.rule),
-                (told.code, &told.rule),
-                "the first step that refuses decides: {told:?}"
+                (explanation.code, &explanation.rule),
+                "the first step that refuses decides: {explanation:?}"
             );
         }
         Decision::Allow(terms) => {
-            assert!(refusal.is_none(), "a step refuses what is allowed: {told:?}");
-            assert_eq!(told.charges.len(), terms.charges.len());
+            assert!(refusal.is_none(), "a step refuses what is allowed: {explanation:?}");
+            assert_eq!(explanation.charges.len(), terms.charges.len());
         }
     }
-    format!("{} {:?} {:?} {:?}", told.decision, told.code, told.rule, told.charges)
+    format!("{} {:?} {:?} {:?}", explanation.decision, explanation.code, explanation.rule, explanation.charges)
 }

@@ -1,11 +1,11 @@
-//! What a text means: every value with its path, in order.
+//! Values of a text with their paths, in order, to compare meanings.
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
-/// One value: the path to it, and what it says. Numbers by their spelling, strings by what they stand for.
+/// Path and value. Numbers keep their spelling, strings are unescaped.
 pub type TreeLeaf = (String, String);
 
-/// Reads a text that must be readable. Every span lies inside that of its container.
+/// Reads a valid text. Asserts that every span lies inside that of its container.
 pub fn value_leaves(text: &str) -> Vec<TreeLeaf> {
     let document = read(text.as_bytes(), &JsonLimits::REPLY).unwrap_or_else(|fault| panic!("{fault}: {text:?}"));
     let mut leaves = Vec::new();
@@ -15,7 +15,7 @@ pub fn value_leaves(text: &str) -> Vec<TreeLeaf> {
 
 fn collect_leaves(value: JsonValue<'_>, path: String, (from, to): (usize, usize), leaves: &mut Vec<TreeLeaf>) {
     let (start, end) = value.span();
-    assert!(from <= start && start < end && end <= to, "the span of {path} leaves its container");
+    assert!(from <= start && start < end && end <= to, "the span of {path} is outside its container");
     let says = match value.kind() {
         JsonKind::Object => "{}".to_owned(),
         JsonKind::Array => "[]".to_owned(),
@@ -31,7 +31,7 @@ fn collect_leaves(value: JsonValue<'_>, path: String, (from, to): (usize, usize)
     }
 }
 
-/// Whether another reader finds the same structure, keys, strings and words; numbers by their place only.
+/// Whether serde_json finds the same structure, keys, strings and literals; numbers are compared by position only.
 pub fn is_same_as_serde(text: &str) -> bool {
     let document = read(text.as_bytes(), &JsonLimits::REPLY).expect("readable");
     serde_json::from_str(text).is_ok_and(|theirs| is_same_value(document.root(), &theirs))

@@ -1,4 +1,4 @@
-//! Messages of either side: grown from choices, and as bare bytes.
+//! Messages of either side: generated from choices, and as raw bytes.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 use gatelodge_fuzz::{ChoiceReader, message_generator, message_laws};
 
 #[test]
-fn grown_frames() {
+fn generated_frames() {
     let seeds = seeds();
     let (runs, callers, upstreams) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     bolero::check!().with_max_len(1024).with_test_time(time()).with_iterations(usize::MAX).for_each(|tape: &[u8]| {
@@ -27,7 +27,7 @@ fn grown_frames() {
 }
 
 #[test]
-fn bare_frames() {
+fn raw_frames() {
     bolero::check!().with_max_len(4096).with_test_time(time()).with_iterations(usize::MAX).for_each(
         |bytes: &[u8]| {
             message_laws::check_message_bytes(bytes);
@@ -36,21 +36,21 @@ fn bare_frames() {
 }
 
 #[test]
-fn the_seeds_are_messages() {
+fn seeds_are_messages() {
     for seed in seeds() {
         let seen = message_laws::check_message_bytes(&seed);
         assert!(seen.is_client_message || seen.is_upstream_message, "{}", String::from_utf8_lossy(&seed));
     }
 }
 
-/// How long each target runs.
-#[expect(clippy::disallowed_methods, reason = "a test is its own rim")]
+/// Run time of each target.
+#[expect(clippy::disallowed_methods, reason = "tests may read the environment")]
 fn time() -> Duration {
     let seconds = std::env::var("GATELODGE_FUZZ_SECONDS").map_or(20, |text| text.parse().expect("seconds"));
     Duration::from_secs(seconds)
 }
 
-/// The messages kept beside the targets.
+/// Returns the messages in the corpus.
 fn seeds() -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/frames");
     let mut paths: Vec<_> = std::fs::read_dir(folder).expect(folder).map(|entry| entry.expect(folder).path()).collect();

@@ -1,4 +1,4 @@
-//! Policy documents: grown from choices, and as bare bytes, in both languages.
+//! Policy documents: generated from choices, and as raw bytes, in both formats.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -9,11 +9,11 @@ use gatelodge_fuzz::{ChoiceReader, message_generator, policy_generator, policy_l
 use gatelodge_policy::DocumentFormat;
 
 #[test]
-fn grown_policies() {
+fn generated_policies() {
     let (runs, loaded) = (AtomicU64::new(0), AtomicU64::new(0));
     bolero::check!().with_max_len(1024).with_test_time(time()).with_iterations(usize::MAX).for_each(|tape: &[u8]| {
         let mut tape = ChoiceReader::new(tape);
-        // JSON without comments is YAML, too.
+        // JSON without comments is valid YAML.
         let language = if tape.is_one_in(3) { DocumentFormat::Yaml } else { DocumentFormat::Json };
         let mut text = policy_generator::generate_document(&mut tape).into_bytes();
         while tape.is_one_in(6) && text.len() < 10_000 {
@@ -29,7 +29,7 @@ fn grown_policies() {
 }
 
 #[test]
-fn bare_policies() {
+fn raw_policies() {
     bolero::check!().with_max_len(4096).with_test_time(time()).with_iterations(usize::MAX).for_each(
         |bytes: &[u8]| {
             policy_laws::check_document(bytes, DocumentFormat::Json);
@@ -38,8 +38,8 @@ fn bare_policies() {
     );
 }
 
-/// How long each target runs.
-#[expect(clippy::disallowed_methods, reason = "a test is its own rim")]
+/// Run time of each target.
+#[expect(clippy::disallowed_methods, reason = "tests may read the environment")]
 fn time() -> Duration {
     let seconds = std::env::var("GATELODGE_FUZZ_SECONDS").map_or(20, |text| text.parse().expect("seconds"));
     Duration::from_secs(seconds)
