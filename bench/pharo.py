@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What `gatelodge pharo` takes to start and to run, beside servers of the same tools in Python.
+"""Compares start time and memory of `gatelodge pharo` with those of Python servers that have the same tools.
 
     pharo.py [--gatelodge PROGRAM] [--source DIR] [--rounds N] [--calls N]
 
-Beside it runs the least server that FastMCP makes of the same tools, and with `--source`, a checkout of the original, that
-one too, with the versions of its own lock. The programs take turns: each round starts every one of them once, asks for
-its tools as a client does, and reads its memory; some rounds go on with calls. Figures are medians of the rounds.
-The exit code is 1 if a target is missed, 2 for misuse.
+The others are a minimal FastMCP server with the same tools and, with `--source`, a checkout of the original with the
+versions of its own lock file. Each round starts every program once, lists its tools as a client does, and reads its
+memory; some rounds continue with calls. Figures are medians of the rounds.
+The exit code is 1 if a target is missed, 2 for a usage error.
 """
 
 import argparse
@@ -25,19 +25,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "bench/pharo"
 TOOLS = 22
-# Rounds that go on with calls: these take seconds, and their memory hardly differs.
+# Rounds that continue with calls: these take seconds, and their memory hardly differs.
 LONG_ROUNDS = 3
 FASTER, SMALLER = 10, 5
-# Where the middle half of the starts of a program lies further apart than this part of their median, the machine is noisy.
+# The machine is noisy if the interquartile range of a program's start times exceeds this part of their median.
 NOISE = 0.25
 
 
 class Image(http.server.BaseHTTPRequestHandler):
-    """What an image says to `list_packages`. It is not Pharo."""
+    """A fake image with a fixed response to `list_packages`."""
 
     BODY = b'{"success":true,"result":["Kernel","Collections-Sequenceable"]}'
     protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # Head and body go out at once: else the one who keeps a connection waits for the body.
+    wbufsize = 1 << 16  # Headers and body are sent at once; otherwise a client that reuses its connection waits for the body.
 
     def do_GET(self):
         self.send_response(200)
@@ -51,7 +51,7 @@ class Image(http.server.BaseHTTPRequestHandler):
 
 
 class Server:
-    """A server under measurement, from its start until it has listed its tools."""
+    """A measured server. The constructor returns when it has listed its tools."""
 
     def __init__(self, command: list[str], environment: dict[str, str]):
         begin = time.perf_counter()
@@ -85,12 +85,12 @@ class Server:
             sys.exit(f"error: {self.process.args[0]} answers {result}")
 
     def memory(self) -> float:
-        """Resident, in MiB."""
+        """Return the resident memory in MiB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
     def work(self) -> float:
-        """What its threads have computed, in ms. Other programs on the machine disturb this less than the time."""
+        """Return the CPU time of its threads in ms. Other load on the machine affects it less than wall time."""
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
         return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e6
 
@@ -100,7 +100,7 @@ class Server:
 
 
 def environment(port: int, **more: str) -> dict[str, str]:
-    # Nothing is written beside the sources, and what Python compiled is kept, as it is where a server is installed.
+    # Nothing is written next to the sources, and compiled Python files are kept, as in an installation.
     return {"PATH": os.environ["PATH"], "HOME": str(ROOT / ".tools"), "PHARO_SIS_PORT": str(port),
             "PYTHONPYCACHEPREFIX": str(ROOT / ".tools/bench-pycache"), "FASTMCP_CHECK_FOR_UPDATES": "off"} | more
 
@@ -133,7 +133,7 @@ def programs(arguments: argparse.Namespace, port: int) -> dict[str, tuple[list[s
 def measure(found: dict, rounds: int, calls: int) -> dict[str, dict[str, list[float]]]:
     figures = {name: {"start": [], "work": [], "listed": [], "called": [], "each": []} for name in found}
     for command, variables in found.values():
-        Server(command, variables).end()  # What is read from the disk for the first time counts for nobody.
+        Server(command, variables).end()  # A first run fills the page cache for all programs.
     for at in range(rounds):
         for name, (command, variables) in found.items():
             server, figure = Server(command, variables), figures[name]
@@ -185,9 +185,9 @@ def main() -> None:
     if arguments.rounds < LONG_ROUNDS or arguments.calls < 1:
         parser.error(f"at least {LONG_ROUNDS} rounds and one call")
     if not Path(arguments.gatelodge).is_file():
-        parser.error(f"{arguments.gatelodge} is missing; `cargo build --release -p gatelodge` makes it")
+        parser.error(f"{arguments.gatelodge} does not exist; build it with `cargo build --release -p gatelodge`")
     if arguments.source and not (arguments.source / "pharo_smalltalk_interop_mcp_server/server.py").is_file():
-        parser.error(f"{arguments.source} is no checkout of the original")
+        parser.error(f"{arguments.source} is not a checkout of the original")
     image = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Image)
     threading.Thread(target=image.serve_forever, daemon=True).start()
     figures = measure(programs(arguments, image.server_port), arguments.rounds, arguments.calls)

@@ -1,4 +1,4 @@
-"""The least MCP server that FastMCP makes of the same 22 tools. Its tools ask no image: each gives a fixed object."""
+"""A minimal FastMCP server with the same 22 tools. They do not contact an image: each returns a fixed object."""
 
 from fastmcp import FastMCP
 

@@ -1,4 +1,4 @@
-//! How often the heap is asked for memory.
+//! Counts heap allocations.
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::decide;
@@ -30,7 +30,7 @@ fn decision_allocations(block: Value) -> u64 {
 }
 
 fn count_allocations<T>(mut work: impl FnMut() -> T) -> u64 {
-    // What is set up once, by the first call of all, is not what a call costs.
+    // One-time initialization by the first call does not count.
     drop(work());
     let info = allocation_counter::measure(|| {
         std::hint::black_box(work());

@@ -1,4 +1,4 @@
-//! What it costs to compile a policy of one megabyte, in both languages.
+//! Time to compile a policy of one megabyte, from JSON and from YAML.
 
 use gatelodge_policy::{DocumentFormat, parse};
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub fn figures() -> Vec<BenchFigure> {
     ]
 }
 
-/// Writes block style; strings are quoted as JSON quotes them, which YAML reads alike.
+/// Writes block style. Strings are quoted as in JSON, which YAML accepts.
 fn write_yaml(value: &Value, indent: usize, out: &mut String) {
     let new_line = |out: &mut String| {
         out.push('\n');

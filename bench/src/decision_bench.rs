@@ -1,4 +1,4 @@
-//! What a decision costs, by the size of the policy and by what its rules look at.
+//! Time of a decision, by the size of the policy and by the kind of its rules.
 
 use gatelodge_policy::{Call, Decision, Policy, decide};
 use jiff::Timestamp;
@@ -17,14 +17,14 @@ pub fn figures() -> Vec<BenchFigure> {
     figures
 }
 
-/// The same call again and again, and another tool each time: the second also pays for what no cache holds.
+/// Repeats one call, and calls a different tool each time: the latter also includes cache misses.
 fn figures_by_size() -> Vec<BenchFigure> {
     let (few, many) = (
         compile_policy(&policy_with_tools(SMALL_POLICY_TOOLS)),
         compile_policy(&policy_with_tools(LARGE_POLICY_TOOLS)),
     );
     let one = parse_call(&call_to(SMALL_POLICY_TOOLS / 2));
-    // As many calls on both sides: what a call itself takes of the caches is not what is asked here.
+    // The number of calls is the same for both policies, so that cache misses of the calls themselves do not matter.
     let calls_to = |tools: usize| {
         (0..LARGE_POLICY_TOOLS).map(move |number| parse_call(&call_to(number % tools))).collect::<Vec<_>>()
     };

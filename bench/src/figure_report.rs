@@ -1,4 +1,4 @@
-//! Figures as a table for people and as JSON for programs.
+//! Reports figures as a table or as JSON.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ pub struct BenchFigure {
     unit: FigureUnit,
     min: f64,
     median: f64,
-    /// What the least may reach.
+    /// Upper bound of the minimum.
     max_value: Option<f64>,
 }
 
@@ -40,7 +40,7 @@ impl FigureUnit {
         }
     }
 
-    /// Three or so significant digits.
+    /// Formats about three significant digits.
     fn format(self, value: f64) -> String {
         match self {
             Self::Nanoseconds | Self::MegabytesPerSecond | Self::Count => format!("{value:.0}"),
@@ -63,7 +63,7 @@ impl BenchFigure {
         Self::new(name, FigureUnit::Milliseconds, (slices.min() / 1e6, slices.median() / 1e6))
     }
 
-    /// How fast so many bytes went through.
+    /// Throughput of `bytes` per run.
     pub fn throughput(name: impl Into<String>, bytes: usize, slices: &SliceTimes) -> Self {
         let speed = |nanoseconds: f64| bytes as f64 / nanoseconds * 1e3;
         Self::new(name, FigureUnit::MegabytesPerSecond, (speed(slices.min()), speed(slices.median())))

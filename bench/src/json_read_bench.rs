@@ -1,4 +1,4 @@
-//! What it costs to read a request, beside a reader that only checks the grammar and keeps the raw text.
+//! Time to read a request, compared with a reader that only checks the grammar and keeps the raw text.
 
 use gatelodge_json::{JsonLimits, read};
 use serde_json::value::RawValue;

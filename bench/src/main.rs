@@ -1,6 +1,6 @@
-//! Measures what the pure parts cost, and holds the ratios against their targets.
+//! Measures the pure parts and compares ratios with their targets.
 //!
-//! `cargo run --release -p gatelodge-bench [MAX_BATCH_REQUESTS] [--json]`. Exit code 1: a target is missed; 2: misuse.
+//! `cargo run --release -p gatelodge-bench [GROUP] [--json]`. Exit code 1: a target is missed; 2: usage.
 #![allow(clippy::expect_used, reason = "a broken benchmark should stop")]
 
 mod allocation_bench;

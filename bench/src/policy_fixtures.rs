@@ -1,4 +1,4 @@
-//! Policies and calls of the sizes that are measured.
+//! Policies and calls of the measured sizes.
 
 use gatelodge_json::{JsonDocument, JsonLimits, read};
 use gatelodge_policy::{Call, CallFile, DocumentFormat, Policy, parse};
@@ -10,7 +10,7 @@ pub fn noon() -> Timestamp {
     "2026-11-15T12:00:00Z".parse().expect("a time")
 }
 
-/// A policy that lists so many tools, each under ten conditions that [`call_to`] satisfies.
+/// A policy with this many tools, each with ten conditions that [`call_to`] satisfies.
 pub fn policy_with_tools(tools: usize) -> Value {
     let entries: Map<String, Value> = (0..tools).map(|number| (tool_name(number), ten_conditions(number))).collect();
     json!({ "version": "1", "default": "deny", "tools": entries })
@@ -20,7 +20,7 @@ fn tool_name(number: usize) -> String {
     format!("tool_{number:04}")
 }
 
-/// Distinct values in each tool, so that nothing is shared that would not be shared in earnest.
+/// Values differ between tools, so that no more is shared than in real policies.
 fn ten_conditions(number: usize) -> Value {
     let condition = |path: &str, op: &str, value: Value| json!({ "path": path, "op": op, "value": value });
     json!({
@@ -68,7 +68,7 @@ pub fn compile_policy(policy: &Value) -> Policy {
     parse(policy.to_string().as_bytes(), DocumentFormat::Json).expect("a policy")
 }
 
-/// Reads a call as users write it. Its text stays until the process ends, and so do what borrows from it.
+/// Parses a call file. It is leaked, because the call borrows from it.
 pub fn parse_call(written: &Value) -> Call<'static> {
     let text: &'static str = written.to_string().leak();
     let document: &'static JsonDocument<'static> =

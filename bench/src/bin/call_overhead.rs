@@ -1,25 +1,26 @@
-//! What the road of a call costs, beside the upstream itself and beside proxies that look at nothing.
+//! Overhead of a call through the gateway, compared with the upstream itself and with proxies that do not inspect
+//! requests.
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a broken benchmark should stop")]
 
-#[path = "road/bench_case.rs"]
+#[path = "call_overhead/bench_case.rs"]
 mod bench_case;
-#[path = "road/bench_client.rs"]
+#[path = "call_overhead/bench_client.rs"]
 mod bench_client;
-#[path = "road/bench_target.rs"]
+#[path = "call_overhead/bench_target.rs"]
 mod bench_target;
-#[path = "road/bench_upstream.rs"]
+#[path = "call_overhead/bench_upstream.rs"]
 mod bench_upstream;
-#[path = "road/case_report.rs"]
+#[path = "call_overhead/case_report.rs"]
 mod case_report;
-#[path = "road/disk_baseline.rs"]
+#[path = "call_overhead/disk_baseline.rs"]
 mod disk_baseline;
-#[path = "road/gateway_fixture.rs"]
+#[path = "call_overhead/gateway_fixture.rs"]
 mod gateway_fixture;
-#[path = "road/load_generator.rs"]
+#[path = "call_overhead/load_generator.rs"]
 mod load_generator;
-#[path = "road/minimal_proxy.rs"]
+#[path = "call_overhead/minimal_proxy.rs"]
 mod minimal_proxy;
-#[path = "road/stdio_client.rs"]
+#[path = "call_overhead/stdio_client.rs"]
 mod stdio_client;
 
 use std::path::{Path, PathBuf};
@@ -34,28 +35,28 @@ use bench_target::BenchTarget;
 use case_report::{CaseResult, TargetResult};
 use load_generator::{LoadSpec, run_slice};
 
-const HELP: &str = "What the road of a call costs, beside the upstream itself and beside proxies that look at nothing.
+const HELP: &str = "Measures the overhead of a call through the gateway, compared with the upstream itself and with proxies that do not inspect requests.
 
     cargo build --release -p gatelodge
-    cargo run --release -p gatelodge-bench --bin road -- [CASE…] [OPTIONS]
+    cargo run --release -p gatelodge-bench --bin call_overhead -- [CASE…] [OPTIONS]
 
-CASE is the beginning of a case's name; without one, all run that do not take long.
+CASE is the beginning of a case's name. Without one, all cases run except slow ones.
 
-    --seconds N      how long a slice is [2]
-    --rounds N       how many slices each target has; one more warms up [5]
+    --seconds N      duration of a slice [2]
+    --rounds N       slices per target, after one that warms up [5]
     --only A,B       only these targets
-    --against FILE   another build of the gateway takes turns, as `before`
-    --json           figures as JSON
-    --list           names of the cases
-    --help           this
+    --against FILE   also measure another build of the gateway, as `before`
+    --json           print JSON
+    --list           list the cases
+    --help           print this help
 
-Targets take turns in slices within one run, so that what else the machine does hits all alike. Every answer's content
-is checked. CPU is what the target's processes used, as the kernel counts it. Figures are medians of the slices, ratios
+Targets take turns in slices within one run, so that other load on the machine affects all alike. The content of every reply
+is checked. CPU is the CPU time of the target's processes. Figures are medians of the slices, ratios
 are medians of the ratios within rounds.
 
-Exit code: 0 all bounds are kept, 1 one is not, 2 misuse, 3 the machine was too noisy to tell.";
+Exit code: 0 all bounds are met, 1 a bound is missed, 2 usage, 3 the machine was too noisy.";
 
-/// What was asked on the command line.
+/// Command-line options.
 struct BenchOptions {
     cases: Vec<BenchCase>,
     seconds: u64,
@@ -90,7 +91,7 @@ fn main() -> ExitCode {
 }
 
 fn parse_number<N: std::str::FromStr>(word: &str) -> N {
-    word.parse().unwrap_or_else(|_| panic!("`{word}` is no number"))
+    word.parse().unwrap_or_else(|_| panic!("`{word}` is not a number"))
 }
 
 fn parse_options(words: &[&str]) -> Option<BenchOptions> {
@@ -145,7 +146,7 @@ fn measure_case(runtime: &Runtime, options: &BenchOptions, case: &BenchCase) -> 
     let time = Duration::from_secs(options.seconds);
     let mut load = LoadSpec { request_kind: case.request_kind, connections: case.connections, time, rate: None };
     let turn = |target, load| runtime.block_on(run_slice(target, load));
-    // The first round warms up, and tells what all can do.
+    // The first round warms up, and measures how fast each target is.
     let first = targets.iter().map(|target| turn(target, load).calls_per_second());
     let least = first.fold(f64::MAX, f64::min);
     load.rate = case.is_open_loop.then_some(least / 2.0);
@@ -157,7 +158,7 @@ fn measure_case(runtime: &Runtime, options: &BenchOptions, case: &BenchCase) -> 
     CaseResult::of(case, rows)
 }
 
-/// Starts who takes turns.
+/// Starts the targets of a case.
 fn start_targets(
     runtime: &Runtime,
     options: &BenchOptions,

@@ -1,4 +1,4 @@
-//! The steps of a call, each alone and so often, for whoever counts their instructions: `checks/steps.py`.
+//! Runs single steps of a call repeatedly, so that `checks/instruction_count.py` can count their instructions.
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken benchmark should stop")]
 
 #[path = "../policy_fixtures.rs"]
@@ -18,19 +18,19 @@ use serde_json::{Value, json};
 
 use policy_fixtures::{call_to, compile_policy, noon, parse_call, policy_with_tools};
 
-/// As many calls as there are connections in the usual case: a group takes them together.
-const CALLS_PER_GROUP: usize = 16;
+/// As many calls as the usual case has connections, so that one batch contains all of them.
+const CALLS_PER_BATCH: usize = 16;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let [step, times] = words.as_slice() else { panic!("steps decide|read|ledger TIMES") };
+    let [step, times] = words.as_slice() else { panic!("usage: instruction_count decide|read|ledger TIMES") };
     let times: usize = times.parse().expect("a number");
     match *step {
         "decide" => run_decisions(times),
         "read" => run_reads(times),
-        "ledger" => run_ledger_groups(times),
-        other => panic!("`{other}` is no step"),
+        "ledger" => run_ledger_batches(times),
+        other => panic!("`{other}` is not a step"),
     }
 }
 
@@ -54,7 +54,7 @@ fn run_reads(times: usize) {
     }
 }
 
-/// A policy with a limit, whose charge is taken.
+/// A policy with a limit, whose charge is reserved.
 fn limited_policy() -> (Policy, Value) {
     let policy = json!({ "version": "1", "default": "deny", "tools": {
         "pay": { "limits": [{ "counter": "c", "window": "day", "max": 1_000_000_000 }] },
@@ -62,7 +62,7 @@ fn limited_policy() -> (Policy, Value) {
     (compile_policy(&policy), json!({ "tool": "pay", "arguments": {} }))
 }
 
-fn run_ledger_groups(times: usize) {
+fn run_ledger_batches(times: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let clock = Arc::new(ManualClock::at(noon()));
     let ledger = SqliteLedger::open(folder.path(), Durability::Process, clock).expect("a ledger");
@@ -71,7 +71,7 @@ fn run_ledger_groups(times: usize) {
     let (name, server) = ("p".parse().expect("a name"), "s".parse().expect("a name"));
     let grant = GrantId("g".into());
     let holder = CounterOwner { policy: &name, server: &server, grant: &grant, session: None };
-    let claims = || terms.charges.iter().map(|charge| CounterCharge::of(charge, &holder)).collect::<Vec<_>>();
+    let charges = || terms.charges.iter().map(|charge| CounterCharge::of(charge, &holder)).collect::<Vec<_>>();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         for round in 0..times {
@@ -79,13 +79,13 @@ fn run_ledger_groups(times: usize) {
                 let number = u8::try_from((round + at) % 256).expect("a byte");
                 let mut record = CallRecord::new(RecordKind::Intent, CallId::new(noon(), [number; 10]), noon());
                 record.target = Some("pay".into());
-                let reserved = ledger.reserve(claims(), &record).await.expect("the ledger answers");
+                let reserved = ledger.reserve(charges(), &record).await.expect("the ledger answers");
                 assert!(matches!(reserved, ReserveOutcome::Taken(_)));
                 let mut record = CallRecord::new(RecordKind::Outcome, CallId::new(noon(), [number; 10]), noon());
                 (record.outcome, record.timings) = (Some(CallOutcome::Ok), Some(CallTimings::default()));
                 ledger.write(&record).await.expect("queued");
             };
-            let [a, b, c, d] = [0, 1, 2, 3].map(|part| join_four(part * CALLS_PER_GROUP / 4, &one));
+            let [a, b, c, d] = [0, 1, 2, 3].map(|part| join_four(part * CALLS_PER_BATCH / 4, &one));
             tokio::join!(a, b, c, d);
         }
         ledger.flush().await.expect("written");

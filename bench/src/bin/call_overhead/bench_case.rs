@@ -1,4 +1,4 @@
-//! What is measured: which targets take turns, at what, and what their figures are held against.
+//! Benchmark cases: their targets, load and bounds.
 
 use super::bench_client::RequestKind;
 use super::gateway_fixture::{DEFAULT_FIXTURE, GatewayFixture};
@@ -8,51 +8,51 @@ pub struct BenchCase {
     pub name: &'static str,
     pub request_kind: RequestKind,
     pub connections: usize,
-    /// By the clock, at half of what the slowest target does.
+    /// Whether requests are sent at a fixed rate, half of what the slowest target can do.
     pub is_open_loop: bool,
     pub targets: Vec<TargetKind>,
     pub bounds: Vec<RatioBound>,
-    /// Slices go on until a target has so many calls.
+    /// Slices are repeated until each target has this many calls.
     pub min_calls: usize,
-    /// Whether it runs only when it is named: it takes long, or much of the disk.
+    /// Whether it runs only if it is named, because it takes long or needs much disk space.
     pub is_slow: bool,
 }
 
-/// Who takes turns.
+/// A target of a case.
 #[derive(Clone, Copy)]
 pub enum TargetKind {
     Direct,
     MinimalProxy,
     Nginx,
     Gateway(&'static str, GatewayFixture),
-    /// The same, asked by one connection, however many the others have.
+    /// A gateway with one connection, however many the other targets have.
     SingleConnection(&'static str, GatewayFixture),
-    /// The disk, asked to keep one page again and again.
+    /// Repeated syncs of one page to the disk.
     Disk,
-    /// The upstream as a process of each caller's own.
+    /// The upstream as a child process of each client.
     Process,
-    /// The same behind `gatelodge wrap`.
+    /// Like [`Self::Process`], behind `gatelodge wrap`.
     Wrap(&'static str),
 }
 
-/// What is held against what.
+/// A metric that bounds refer to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
     Calls,
     P50,
-    /// What p50 is beyond that of another target.
+    /// Difference of p50 from that of another target.
     P50Beyond {
         baseline: &'static str,
     },
     P99,
     Cpu,
-    /// KiB before the first slice, beyond those of the other.
+    /// KiB before the first slice, minus those of the baseline.
     IdleMemory,
-    /// Memory after the last slice, to that after the first.
+    /// Memory after the last slice relative to that after the first.
     MemoryGrowth,
 }
 
-/// What a ratio may be: at least for calls, at most for all else.
+/// Bound of a ratio: a minimum for calls, a maximum for all others.
 #[derive(Clone, Copy)]
 pub struct RatioBound {
     pub metric: Metric,
@@ -87,7 +87,7 @@ fn gateway_bound(figure: Metric, bound: f64) -> RatioBound {
     RatioBound { metric: figure, target: GATEWAY, baseline: FLOOR, limit: bound }
 }
 
-/// A case with the three bounds of a small call, times so much.
+/// A case with the three bounds of a small call, multiplied by `slack`.
 fn small_call_case(name: &'static str, talk: RequestKind, connections: usize, slack: f64) -> BenchCase {
     let bounds = vec![
         gateway_bound(Metric::Cpu, 2.0 * slack),
@@ -97,14 +97,14 @@ fn small_call_case(name: &'static str, talk: RequestKind, connections: usize, sl
     BenchCase { bounds, ..default_case(name, talk, connections) }
 }
 
-/// A gateway with much of something beside one with little of it.
+/// Compares a gateway with much of something with one with little of it.
 fn scaling_case(name: &'static str, little: GatewayFixture, much: GatewayFixture) -> BenchCase {
     let who = vec![TargetKind::Direct, TargetKind::Gateway("little", little), TargetKind::Gateway("much", much)];
     let bounds = vec![RatioBound { metric: Metric::Cpu, target: "much", baseline: "little", limit: 1.1 }];
     BenchCase { targets: who, bounds, ..default_case(name, RequestKind::Small, 16) }
 }
 
-/// The same for sessions that are open and idle, which may take so much memory.
+/// A scaling case with idle sessions and a bound for their memory.
 fn idle_sessions_case(name: &'static str, count: usize, megabytes: f64) -> BenchCase {
     let mut case = scaling_case(name, DEFAULT_FIXTURE, GatewayFixture { sessions: count, ..DEFAULT_FIXTURE });
     case.bounds.push(RatioBound {
@@ -116,7 +116,7 @@ fn idle_sessions_case(name: &'static str, count: usize, megabytes: f64) -> Bench
     case
 }
 
-/// A list that the policy lets through whole, so that all have the same bytes to send.
+/// A list that the policy does not filter, so that all targets send the same bytes.
 fn list_case(name: &'static str, tools: usize) -> BenchCase {
     let gateway = TargetKind::Gateway(GATEWAY, GatewayFixture { rules: tools, ..DEFAULT_FIXTURE });
     BenchCase {
@@ -125,7 +125,7 @@ fn list_case(name: &'static str, tools: usize) -> BenchCase {
     }
 }
 
-/// What is idle, and what is left of a million calls.
+/// Idle memory, and memory after a million calls.
 fn million_calls_case() -> BenchCase {
     let bounds = vec![
         RatioBound { metric: Metric::IdleMemory, target: GATEWAY, baseline: "", limit: to_kib(20.0) },
@@ -139,7 +139,7 @@ fn to_kib(megabytes: f64) -> f64 {
     megabytes * 1e6 / 1024.0
 }
 
-/// A gateway that answers nobody before the disk has the row.
+/// A gateway that replies only after the row is synced to the disk.
 fn power_durability_case() -> BenchCase {
     let plan = GatewayFixture { is_power_durable: true, ..DEFAULT_FIXTURE };
     let bounds = vec![
@@ -156,7 +156,7 @@ fn power_durability_case() -> BenchCase {
     BenchCase { targets: who, bounds, ..default_case("power-64", RequestKind::Small, 64) }
 }
 
-/// All of them.
+/// All cases.
 pub fn all_cases() -> Vec<BenchCase> {
     let with = |figure, at_most, case: BenchCase| BenchCase { bounds: vec![gateway_bound(figure, at_most)], ..case };
     vec![

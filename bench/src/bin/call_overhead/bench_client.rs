@@ -1,4 +1,4 @@
-//! One client: its connection, its session if it has one, and what it asks.
+//! A benchmark client with its connection and session.
 
 use std::time::Instant;
 
@@ -8,22 +8,22 @@ use tokio::net::TcpStream;
 use super::bench_target::BenchTarget;
 use super::bench_upstream::{ANSWER_TEXT, read_http_message};
 
-/// What a client asks again and again.
+/// Request that a client repeats.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
     /// A small call in a session.
     Small,
-    /// A small call that stands alone.
+    /// A small stateless call.
     Stateless,
-    /// A call with an argument and an answer of a megabyte.
+    /// A call with an argument and a result of one megabyte each.
     Large,
-    /// The list of so many tools.
+    /// A list of this many tools.
     List(usize),
-    /// A small call that is answered by a stream.
+    /// A small call whose reply is an event stream.
     EventStream,
-    /// A small call to one of many servers under one address.
+    /// A small call to one of many servers at the aggregate endpoint.
     Aggregate,
-    /// A small call over standard streams.
+    /// A small call over stdio.
     Stdio,
 }
 
@@ -31,7 +31,7 @@ pub const INITIALIZE_REQUEST: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initia
 const STATELESS_META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}},"#;
 
 impl RequestKind {
-    /// Where the upstream answers as this talk wants it.
+    /// Path at which the upstream replies as this kind needs.
     pub fn upstream_path(self) -> String {
         match self {
             Self::List(count) => format!("/tools/{count}"),
@@ -44,7 +44,7 @@ impl RequestKind {
         self == Self::Stateless
     }
 
-    /// The headers of a request that every one has.
+    /// Additional headers of every request.
     fn extra_headers(self) -> &'static str {
         match self {
             Self::Stateless => "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: tool_50\r\n",
@@ -52,10 +52,10 @@ impl RequestKind {
         }
     }
 
-    /// The request of a number.
-    pub fn request_body(self, at: u64, is_behind_all: bool) -> String {
+    /// Returns the body of a request.
+    pub fn request_body(self, at: u64, is_aggregate: bool) -> String {
         let meta = if self.is_stateless() { STATELESS_META } else { "" };
-        let tool = if self == Self::Aggregate && is_behind_all { "u7__tool_50" } else { "tool_50" };
+        let tool = if self == Self::Aggregate && is_aggregate { "u7__tool_50" } else { "tool_50" };
         match self {
             Self::List(_) => format!(r#"{{"jsonrpc":"2.0","id":{at},"method":"tools/list"}}"#),
             _ => {
@@ -67,19 +67,19 @@ impl RequestKind {
         }
     }
 
-    /// Holds that an answer is the one to the request of a number.
+    /// Asserts that a reply belongs to a request and has the expected content.
     pub fn check_response(self, at: u64, answer: &str) {
         let start = &answer[..answer.len().min(300)];
-        assert!(answer.contains(&format!("\"id\":{at},")), "another answer than to {at}: {start}");
-        let is_told = match self {
+        assert!(answer.contains(&format!("\"id\":{at},")), "not the reply to {at}: {start}");
+        let is_expected = match self {
             Self::List(count) => answer.contains(&format!("\"tool_{}\"", count - 1)),
             _ => answer.contains(ANSWER_TEXT),
         };
-        assert!(is_told, "not what was asked for: {start}");
+        assert!(is_expected, "unexpected reply: {start}");
     }
 }
 
-/// A client on its connection.
+/// A client with its connection.
 pub struct BenchClient {
     stream: TcpStream,
     head: String,
@@ -90,7 +90,7 @@ pub struct BenchClient {
 }
 
 impl BenchClient {
-    /// Connects, and shakes hands where that is done.
+    /// Connects, and initializes a session if necessary.
     pub async fn open(target: &BenchTarget, talk: RequestKind) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", target.port)).await.expect("a connection");
         stream.set_nodelay(true).expect("an option");
@@ -100,9 +100,9 @@ impl BenchClient {
             target.path,
             talk.extra_headers()
         );
-        let is_behind_all = target.path == "/mcp" && target.token.is_some();
+        let is_aggregate = target.path == "/mcp" && target.token.is_some();
         let mut caller =
-            Self { stream, head, request_kind: talk, is_aggregate: is_behind_all, last_id: 0, buffer: Vec::new() };
+            Self { stream, head, request_kind: talk, is_aggregate: is_aggregate, last_id: 0, buffer: Vec::new() };
         if !talk.is_stateless() {
             caller.initialize().await;
         }
@@ -119,7 +119,7 @@ impl BenchClient {
         self.head.push_str(&format!("mcp-session-id: {session}\r\n"));
     }
 
-    /// Asks once, looks at the answer, and tells when it was there.
+    /// Sends one call, checks the reply, and returns when it arrived.
     pub async fn call(&mut self) -> Instant {
         self.last_id += 1;
         let (at, talk) = (self.last_id, self.request_kind);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::gateway_fixture::{DEFAULT_FIXTURE, GatewayFixture};
 
-/// What calls are sent to.
+/// Target of calls.
 #[derive(Default)]
 pub struct BenchTarget {
     pub name: String,
@@ -16,15 +16,15 @@ pub struct BenchTarget {
     pub path: String,
     pub token: Option<String>,
     child: Option<ChildGuard>,
-    /// One connection asks, however many ask the others.
+    /// Whether only one connection is used.
     pub is_single_connection: bool,
-    /// What every caller starts for itself, where nothing listens.
+    /// Command that every client runs for itself, if nothing listens.
     pub command: Option<Vec<String>>,
-    /// Where pages are kept, for the disk.
+    /// File for the disk baseline.
     pub disk_file: Option<PathBuf>,
 }
 
-/// A process that ends, with its children, when nobody has it any more.
+/// A process that is killed with its children on drop.
 struct ChildGuard(Child);
 
 impl Drop for ChildGuard {
@@ -37,13 +37,13 @@ impl Drop for ChildGuard {
 }
 
 impl BenchTarget {
-    /// What the process and its children have used, as the kernel counts it; 0 for what runs for all.
+    /// Returns the CPU time of the process and its children, or 0 for the shared upstream.
     pub fn cpu_microseconds(&self) -> u64 {
         let Some(child) = &self.child else { return 0 };
         process_tree(child.0.id()).into_iter().map(cpu_ticks).sum::<u64>() * 10_000
     }
 
-    /// What the process and its children hold in memory.
+    /// Returns the resident memory of the process and its children.
     pub fn memory_kib(&self) -> u64 {
         let Some(child) = &self.child else { return 0 };
         process_tree(child.0.id()).into_iter().map(resident_kib).sum()
@@ -76,7 +76,7 @@ fn free_port() -> u16 {
 fn spawn_and_wait(command: &mut Command, port: u16) -> ChildGuard {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-    // A configuration of 10,000 grants takes its time.
+    // A configuration of 10,000 grants takes some time to load.
     for _ in 0..600 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
             return ChildGuard(child);
@@ -91,26 +91,26 @@ fn own_command() -> Command {
     Command::new(std::env::current_exe().expect("this program"))
 }
 
-/// What all others stand before.
+/// Starts the upstream of all targets.
 pub fn start_upstream() -> BenchTarget {
     let port = free_port();
     let child = spawn_and_wait(own_command().args(["--upstream", &port.to_string()]), port);
     BenchTarget { name: "upstream".to_owned(), port, child: Some(child), ..BenchTarget::default() }
 }
 
-/// The upstream itself.
+/// Returns the upstream itself as a target.
 pub fn direct_target(upstream: &BenchTarget, path: &str) -> BenchTarget {
     BenchTarget { name: "direct".to_owned(), port: upstream.port, path: path.to_owned(), ..BenchTarget::default() }
 }
 
-/// The least proxy that can be made of the same library.
+/// Starts a minimal proxy built with the same HTTP library as the gateway.
 pub fn start_minimal_proxy(upstream: &BenchTarget, path: &str) -> BenchTarget {
     let port = free_port();
     let child = spawn_and_wait(own_command().args(["--floor", &port.to_string(), &upstream.port.to_string()]), port);
     BenchTarget { name: "floor".to_owned(), port, path: path.to_owned(), child: Some(child), ..BenchTarget::default() }
 }
 
-/// nginx as a plain proxy, where there is one.
+/// Starts nginx as a plain proxy, if it is installed.
 pub fn start_nginx(upstream: &BenchTarget, path: &str, folder: &Path) -> Option<BenchTarget> {
     Command::new("nginx").arg("-v").stderr(Stdio::null()).status().ok()?;
     let port = free_port();
@@ -137,12 +137,12 @@ pub fn start_nginx(upstream: &BenchTarget, path: &str, folder: &Path) -> Option<
     })
 }
 
-/// Where the gateway's program is: beside this one.
+/// Returns the path of the gateway program, in the folder of this one.
 pub fn gateway_program() -> PathBuf {
     std::env::current_exe().expect("this program").with_file_name("gatelodge")
 }
 
-/// The gateway of a program by a plan, in a folder of its own.
+/// Starts a gateway with a fixture, in its own folder.
 pub fn start_gateway(
     name: &str,
     program: &Path,
@@ -155,14 +155,18 @@ pub fn start_gateway(
     fs::create_dir_all(&folder).expect("a folder");
     let (port, admin) = (free_port(), free_port());
     let written = plan.write(&folder, (port, admin), &format!("http://127.0.0.1:{}{path}", upstream.port));
-    assert!(program.exists(), "{} is not there; build it first: cargo build --release -p gatelodge", program.display());
+    assert!(
+        program.exists(),
+        "{} does not exist; build it first: cargo build --release -p gatelodge",
+        program.display()
+    );
     let child = spawn_and_wait(Command::new(program).args(["serve", "--config"]).arg(&written.file), port);
     let path = if plan.servers == 1 { "/mcp/u0" } else { "/mcp" };
     let (path, token) = (path.to_owned(), Some(written.token));
     BenchTarget { name: name.to_owned(), port, path, token, child: Some(child), ..BenchTarget::default() }
 }
 
-/// The disk that the gateways write to.
+/// Returns the disk that the gateways write to as a target.
 pub fn disk_target(folder: &Path) -> BenchTarget {
     BenchTarget { name: "disk".to_owned(), disk_file: Some(folder.join("disk")), ..BenchTarget::default() }
 }
@@ -171,12 +175,12 @@ fn stdio_upstream_command() -> Vec<String> {
     vec![std::env::current_exe().expect("this program").display().to_string(), "--stdio-upstream".to_owned()]
 }
 
-/// The upstream at its standard streams.
+/// Returns the upstream over stdio as a target.
 pub fn stdio_target() -> BenchTarget {
     BenchTarget { name: "direct".to_owned(), command: Some(stdio_upstream_command()), ..BenchTarget::default() }
 }
 
-/// The same behind `gatelodge wrap`.
+/// Like [`stdio_target`], behind `gatelodge wrap`.
 pub fn wrap_target(name: &str, folder: &Path) -> BenchTarget {
     let policy = folder.join("policy.json");
     fs::write(&policy, DEFAULT_FIXTURE.policy()).expect("a file");

@@ -1,12 +1,12 @@
-//! An upstream that does nothing but answer, as fast as it can; over HTTP, or at its standard streams.
+//! An upstream that replies as fast as possible, over HTTP or stdio.
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What every answer of a call says.
+/// Text of every tool result.
 pub const ANSWER_TEXT: &str = "the answer is forty-two";
 
-/// Answers on a port of this machine.
+/// Serves on a local port.
 pub async fn serve_http(port: u16) {
     let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("a port");
     loop {
@@ -15,7 +15,7 @@ pub async fn serve_http(port: u16) {
     }
 }
 
-/// Answers at its standard streams, a line for a line.
+/// Serves over stdio, one line per message.
 pub async fn serve_stdio() {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut out = tokio::io::stdout();
@@ -56,11 +56,11 @@ async fn serve_connection(mut stream: TcpStream) {
 
 struct UpstreamReply {
     text: String,
-    /// What stands in the head beside the usual.
+    /// Headers in addition to the usual ones.
     extra_headers: &'static str,
 }
 
-/// The answer to a message; none to what wants none.
+/// Returns the reply to a message, or `None` for a notification.
 fn reply_to(body: &str, path: &str) -> Option<UpstreamReply> {
     let id = text_between(body, "\"id\":", &[',', '}'])?;
     let (head, result) = match text_between(body, "\"method\":\"", &['"'])? {
@@ -86,7 +86,7 @@ fn reply_to(body: &str, path: &str) -> Option<UpstreamReply> {
     })
 }
 
-/// A list of as many tools as the path says: `/mcp` has one of them, `/tools/500` has 500.
+/// Returns a list of as many tools as the path says: `/mcp` has one, `/tools/500` has 500.
 fn tool_list(path: &str) -> String {
     let count = path.strip_prefix("/tools/").and_then(|count| count.parse().ok()).unwrap_or(1);
     let tools: Vec<String> = (0..count)
@@ -100,7 +100,7 @@ fn tool_list(path: &str) -> String {
     format!(r#"{{"tools":[{}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}}"#, tools.join(","))
 }
 
-/// Reads one message and gives its head and its body. A body in chunks is given with their lengths.
+/// Reads one HTTP message and returns headers and body. A chunked body includes the chunk lengths.
 pub async fn read_http_message<'b>(stream: &mut TcpStream, buffer: &'b mut Vec<u8>) -> Option<(&'b str, &'b str)> {
     loop {
         if let Some(head) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -122,7 +122,7 @@ pub async fn read_http_message<'b>(stream: &mut TcpStream, buffer: &'b mut Vec<u
     }
 }
 
-/// How long a body is by its head; none for one in chunks.
+/// Returns the content length, or `None` for a chunked body.
 pub fn content_length(head: &str) -> Option<usize> {
     let has = |name: &'static str| {
         move |line: &&str| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name)

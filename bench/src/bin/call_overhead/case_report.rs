@@ -1,25 +1,25 @@
-//! Figures of a case: medians of its slices, ratios within rounds, and whether they keep their bounds.
+//! Results of a case: medians of its slices, ratios within rounds, and their bounds.
 
 use std::fmt::Write as _;
 
 use super::bench_case::{BenchCase, Metric, RatioBound};
 use super::load_generator::LoadSlice;
 
-/// Beyond this spread of the direct slices the machine does too much else.
+/// If the direct slices differ more than this, the machine is too noisy.
 const MAX_SPREAD: f64 = 0.25;
-/// Fewer slices do not show how far they lie apart.
+/// Minimum number of slices to determine their spread.
 const MIN_SLICES: usize = 3;
 
-/// What was measured of a case.
+/// Results of a case.
 pub struct CaseResult {
     pub name: &'static str,
     pub rows: Vec<TargetResult>,
-    /// How far the direct slices lie apart, as a share of their median.
+    /// Spread of the direct slices, relative to their median.
     pub spread: f64,
-    pub verdicts: Vec<BoundResult>,
+    pub bound_results: Vec<BoundResult>,
 }
 
-/// One target's figures.
+/// Results of one target.
 pub struct TargetResult {
     pub name: String,
     slices: Vec<LoadSlice>,
@@ -41,7 +41,7 @@ impl TargetResult {
         self.slices.push(slice);
     }
 
-    /// How many calls it has answered.
+    /// Returns the number of calls.
     pub fn calls(&self) -> usize {
         self.slices.iter().map(|slice| slice.calls).sum()
     }
@@ -95,8 +95,8 @@ impl CaseResult {
             let ratios = ratios.collect();
             Some(BoundResult { bound: *bound, ratio: median(ratios) })
         };
-        let verdicts = case.bounds.iter().filter_map(ratio).collect();
-        Self { name: case.name, spread, verdicts, rows }
+        let bound_results = case.bounds.iter().filter_map(ratio).collect();
+        Self { name: case.name, spread, bound_results, rows }
     }
 
     pub fn is_noisy(&self) -> bool {
@@ -104,10 +104,10 @@ impl CaseResult {
     }
 
     pub fn is_missed(&self) -> bool {
-        !self.is_noisy() && self.verdicts.iter().any(|verdict| !verdict.is_met())
+        !self.is_noisy() && self.bound_results.iter().any(|bound_result| !bound_result.is_met())
     }
 
-    /// As a table for people.
+    /// Formats the results as a table.
     pub fn table(&self) -> String {
         let mut out = format!(
             "{}\n  {:<12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>11} {:>9}\n",
@@ -128,25 +128,25 @@ impl CaseResult {
             );
         }
         if self.spread.is_nan() {
-            let _ = writeln!(out, "  too few rounds to conclude: ask for {MIN_SLICES} or more; no verdict");
+            let _ = writeln!(out, "  too few rounds to conclude: use {MIN_SLICES} or more");
             return out;
         }
         if self.is_noisy() {
             let spread = self.spread * 100.0;
-            let _ = writeln!(out, "  too noisy to conclude: the direct slices lie {spread:.0} % apart; no verdict");
+            let _ = writeln!(out, "  too noisy to conclude: the direct slices differ by {spread:.0} %");
             return out;
         }
-        for verdict in &self.verdicts {
-            let RatioBound { metric: figure, target: of, baseline: to, limit: bound } = verdict.bound;
+        for bound_result in &self.bound_results {
+            let RatioBound { metric: figure, target: of, baseline: to, limit: bound } = bound_result.bound;
             let (word, which) = metric_text(figure);
-            let met = if verdict.is_met() { "met" } else { "MISSED" };
+            let met = if bound_result.is_met() { "met" } else { "MISSED" };
             let to = if to.is_empty() || to == of { String::new() } else { format!(" to {to}") };
-            let _ = writeln!(out, "  {which} of {of}{to}: {:.2} ({word} {bound:.2}: {met})", verdict.ratio);
+            let _ = writeln!(out, "  {which} of {of}{to}: {:.2} ({word} {bound:.2}: {met})", bound_result.ratio);
         }
         out
     }
 
-    /// As JSON for programs.
+    /// Returns the results as JSON.
     pub fn json(&self) -> serde_json::Value {
         let rows = self.rows.iter().map(|row| {
             serde_json::json!({
@@ -161,14 +161,14 @@ impl CaseResult {
                 "memory_kib": row.median(|slice| slice.memory_kib as f64),
             })
         });
-        let verdicts = self.verdicts.iter().map(|verdict| {
-            let RatioBound { metric: figure, target: of, baseline: to, limit: bound } = verdict.bound;
-            let is_met = (!self.is_noisy()).then(|| verdict.is_met());
-            serde_json::json!({"figure": metric_text(figure).1, "of": of, "to": to, "ratio": verdict.ratio, "bound": bound, "is_met": is_met})
+        let bound_results = self.bound_results.iter().map(|bound_result| {
+            let RatioBound { metric: figure, target: of, baseline: to, limit: bound } = bound_result.bound;
+            let is_met = (!self.is_noisy()).then(|| bound_result.is_met());
+            serde_json::json!({"figure": metric_text(figure).1, "of": of, "to": to, "ratio": bound_result.ratio, "bound": bound, "is_met": is_met})
         });
         serde_json::json!({
             "case": self.name, "spread": self.spread, "is_noisy": self.is_noisy(),
-            "targets": rows.collect::<Vec<_>>(), "ratios": verdicts.collect::<Vec<_>>(),
+            "targets": rows.collect::<Vec<_>>(), "ratios": bound_results.collect::<Vec<_>>(),
         })
     }
 }

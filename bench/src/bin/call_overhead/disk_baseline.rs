@@ -1,4 +1,4 @@
-//! What the disk takes to keep one page: the least that a row costs which must outlive a loss of power.
+//! Time to sync one page to the disk: the minimum cost of a row that must survive a power failure.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::load_generator::microseconds;
 
-/// Appends pages to a file for a time, each written through to the disk before the next.
+/// Appends pages to a file, each synced before the next, until `time` has passed.
 pub fn sync_pages(file: &Path, time: Duration) -> Vec<u32> {
     let mut file = File::options().create(true).append(true).open(file).expect("a file");
     let (mut times, start) = (Vec::new(), Instant::now());

@@ -1,4 +1,4 @@
-//! What a gateway under test is set up with, written down as its configuration.
+//! Configuration of a gateway under test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,39 +7,39 @@ use std::sync::Arc;
 use gatelodge_store::{CallId, CallRecord, Clock, Durability, GrantToken, Ledger, RecordKind, SqliteLedger};
 use jiff::Timestamp;
 
-/// How much there is of everything.
+/// Sizes of a configuration.
 #[derive(Clone, Copy)]
 pub struct GatewayFixture {
     pub grants: usize,
     pub rules: usize,
-    /// Limits that each call takes from.
+    /// Limits that each call is charged to.
     pub limits: usize,
     pub servers: usize,
     pub is_power_durable: bool,
     /// Rows in the ledger before the first call.
     pub rows: u64,
-    /// Sessions that are open and idle.
+    /// Open, idle sessions.
     pub sessions: usize,
 }
 
-/// Everything on: a grant's token, two conditions among 100 rules, one limit, the intent written.
+/// All features on: a token, two conditions among 100 rules, one limit, the intent recorded.
 pub const DEFAULT_FIXTURE: GatewayFixture =
     GatewayFixture { grants: 1, rules: 100, limits: 1, servers: 1, is_power_durable: false, rows: 0, sessions: 0 };
 
-/// A configuration that was written.
+/// A configuration on disk.
 pub struct WrittenConfig {
     pub file: PathBuf,
     pub token: String,
 }
 
 impl GatewayFixture {
-    /// Writes the configuration of a gateway on two ports before an upstream.
+    /// Writes the configuration of a gateway on two ports in front of an upstream.
     pub fn write(&self, folder: &Path, ports: (u16, u16), upstream: &str) -> WrittenConfig {
         fs::write(folder.join("policy.json"), self.policy()).expect("a file");
         let token = GrantToken::random().expect("randomness");
         fs::write(folder.join("token"), token.reveal()).expect("a file");
         let durability = if self.is_power_durable { "power" } else { "process" };
-        // More than a grant has by default, and those that the callers open.
+        // More than the defaults, plus the sessions that clients open.
         let sessions = (self.sessions + 500).max(2_500);
         let mut text = format!(
             "[gateway]\nlisten = \"127.0.0.1:{}\"\nsessions = {sessions}\nsessions_per_grant = {sessions}\n[admin]\nlisten = \"127.0.0.1:{}\"\n\
@@ -51,14 +51,14 @@ impl GatewayFixture {
             text.push_str(&format!("[[servers]]\nname = \"{name}\"\nurl = \"{upstream}\"\n"));
         }
         let servers = names.iter().map(|name| format!("{name} = \"p\""));
-        let doors = match self.servers {
+        let attachments = match self.servers {
             1 => "server = \"u0\"\npolicy = \"p\"\n".to_owned(),
             _ => format!("servers = {{ {} }}\n", servers.collect::<Vec<_>>().join(", ")),
         };
-        text.push_str(&format!("[[grants]]\nlabel = \"g\"\ntoken_file = \"token\"\n{doors}"));
+        text.push_str(&format!("[[grants]]\nlabel = \"g\"\ntoken_file = \"token\"\n{attachments}"));
         for at in 1..self.grants {
             let hash = GrantToken::random().expect("randomness").hash();
-            text.push_str(&format!("[[grants]]\nlabel = \"g{at}\"\ntoken_hash = \"{hash}\"\n{doors}"));
+            text.push_str(&format!("[[grants]]\nlabel = \"g{at}\"\ntoken_hash = \"{hash}\"\n{attachments}"));
         }
         let file = folder.join("gatelodge.toml");
         fs::write(&file, text).expect("a file");
@@ -75,7 +75,7 @@ impl GatewayFixture {
                 r#""tool_{at}":{{"require":[{{"path":"args.currency","op":"in","value":["eur","usd"]}}],"deny_if":[{{"path":"args.amount","op":"gt","value":50000}}],"limits":[{limits}]}}"#
             )
         };
-        // The tool that is called is always there.
+        // The rule of the called tool is always included.
         let rules: Vec<String> = (0..self.rules.max(51)).skip(51_usize.saturating_sub(self.rules)).map(rule).collect();
         format!(r#"{{"version":"1","default":"deny","tools":{{{}}}}}"#, rules.join(","))
     }
@@ -102,7 +102,7 @@ impl GatewayFixture {
     }
 }
 
-/// A clock that stands.
+/// A clock that does not advance.
 #[derive(Debug)]
 struct FixedClock;
 

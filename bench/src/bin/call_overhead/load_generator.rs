@@ -1,4 +1,5 @@
-//! Two ways to ask: each connection when it has its answer, or by the clock, whatever became of the answers.
+//! Generates load: in a closed loop, each connection sends the next request after its reply; in an open loop, at a
+//! fixed rate.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +7,14 @@ use super::bench_client::{BenchClient, RequestKind};
 use super::bench_target::BenchTarget;
 use super::{disk_baseline, stdio_client};
 
-/// What one target did in one slice.
+/// Results of one target in one slice.
 #[derive(Default)]
 pub struct LoadSlice {
     pub calls: usize,
     pub seconds: f64,
-    /// Microseconds of CPU that the target used.
+    /// CPU time of the target in microseconds.
     pub cpu_micros: u64,
-    /// KiB that it has.
+    /// Resident memory in KiB.
     pub memory_kib: u64,
     latencies: Vec<u32>,
 }
@@ -24,7 +25,7 @@ impl LoadSlice {
         Self { calls: latencies.len(), seconds: time.as_secs_f64(), cpu_micros: 0, memory_kib: 0, latencies }
     }
 
-    /// Microseconds below which so many answers came.
+    /// Returns a percentile of the latencies in microseconds.
     pub fn percentile(&self, share: f64) -> f64 {
         let at = (self.latencies.len() as f64 * share) as usize;
         self.latencies.get(at.min(self.latencies.len().saturating_sub(1))).copied().map_or(0.0, f64::from)
@@ -39,17 +40,17 @@ impl LoadSlice {
     }
 }
 
-/// How a slice is filled.
+/// Load of a slice.
 #[derive(Clone, Copy)]
 pub struct LoadSpec {
     pub request_kind: RequestKind,
     pub connections: usize,
     pub time: Duration,
-    /// Calls per second of all connections together; none for a closed loop.
+    /// Calls per second of all connections together. `None` for a closed loop.
     pub rate: Option<f64>,
 }
 
-/// Fills one slice.
+/// Runs one slice.
 pub async fn run_slice(target: &BenchTarget, mut load: LoadSpec) -> LoadSlice {
     if target.is_single_connection {
         load.connections = 1;
@@ -89,7 +90,7 @@ async fn run_closed_loop(callers: Vec<BenchClient>, end: Instant) -> Vec<u32> {
     collect_latencies(callers.into_iter().map(|caller| tokio::spawn(ask_on(caller))).collect()).await
 }
 
-/// Each connection has its times to ask. Where it is late because an answer was, that counts as waiting.
+/// Sends requests at scheduled times. A delay caused by an earlier reply counts as latency.
 async fn run_open_loop(callers: Vec<BenchClient>, start: Instant, time: Duration, rate: f64) -> Vec<u32> {
     let between = Duration::from_secs_f64(callers.len() as f64 / rate);
     let count = callers.len() as f64;
@@ -100,7 +101,7 @@ async fn run_open_loop(callers: Vec<BenchClient>, start: Instant, time: Duration
             let sent = Instant::now().max(due);
             let late = sent - due;
             let took = caller.call().await - sent;
-            // Timers are late by up to a millisecond, which is our own fault; behind by a whole turn is the target's.
+            // Timers are up to a millisecond late, which is not the target's fault; a delay of a whole interval is.
             times.push(microseconds(if late > between { late + took } else { took }));
             due += between;
         }

@@ -1,4 +1,4 @@
-//! The floor: the least proxy that can be made of the library that the gateway is made of. It looks at nothing.
+//! A minimal proxy built with the same HTTP library as the gateway. It does not inspect requests.
 
 use std::convert::Infallible;
 
@@ -12,7 +12,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 
-/// Passes every request on to the same port of this machine.
+/// Forwards every request to a local port.
 pub async fn serve_proxy(port: u16, upstream: u16) {
     let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("a port");
     let mut connector = HttpConnector::new();

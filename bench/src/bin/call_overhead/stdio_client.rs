@@ -1,4 +1,4 @@
-//! Callers that start a process and speak with it over its standard streams.
+//! Clients that start a process and communicate over its stdio.
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -10,15 +10,15 @@ use super::bench_client::{INITIALIZE_REQUEST, RequestKind};
 use super::bench_target::{cpu_ticks, resident_kib};
 use super::load_generator::{LoadSlice, LoadSpec, microseconds};
 
-/// A client and its process, which ends with it.
-struct StdioClient {
+/// A client and its child process.
+struct BenchStdioClient {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     line: String,
 }
 
-impl StdioClient {
+impl BenchStdioClient {
     async fn start(command: &[String]) -> Self {
         let (program, arguments) = command.split_first().expect("a program");
         let mut command = Command::new(program);
@@ -27,7 +27,11 @@ impl StdioClient {
         let to = child.stdin.take().expect("its input");
         let from = BufReader::new(child.stdout.take().expect("its output"));
         let mut speaker = Self { child, stdin: to, stdout: from, line: String::new() };
-        assert!(speaker.request(INITIALIZE_REQUEST).await.contains("serverInfo"), "no handshake: {}", speaker.line);
+        assert!(
+            speaker.request(INITIALIZE_REQUEST).await.contains("serverInfo"),
+            "initialize failed: {}",
+            speaker.line
+        );
         speaker.write(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
         speaker
     }
@@ -43,19 +47,19 @@ impl StdioClient {
         &self.line
     }
 
-    /// Ticks of the process itself. The server that it runs is a process of its own and does not count.
+    /// Returns the CPU ticks of the process itself, without those of the server that it runs as a child.
     fn cpu_ticks(&self) -> u64 {
         self.child.id().map_or(0, cpu_ticks)
     }
 }
 
-/// Fills one slice, each connection with a process of its own.
+/// Runs one slice, each connection with its own process.
 pub async fn run_stdio_slice(command: &[String], load: LoadSpec) -> LoadSlice {
     let mut speakers = Vec::new();
     for _ in 0..load.connections {
-        speakers.push(StdioClient::start(command).await);
+        speakers.push(BenchStdioClient::start(command).await);
     }
-    let before: u64 = speakers.iter().map(StdioClient::cpu_ticks).sum();
+    let before: u64 = speakers.iter().map(BenchStdioClient::cpu_ticks).sum();
     let since = Instant::now();
     let tasks: Vec<_> =
         speakers.into_iter().map(|speaker| tokio::spawn(call_until(speaker, since + load.time))).collect();
@@ -67,12 +71,12 @@ pub async fn run_stdio_slice(command: &[String], load: LoadSpec) -> LoadSlice {
         speakers.push(speaker);
     }
     let mut slice = LoadSlice::of(times, since.elapsed());
-    slice.cpu_micros = (speakers.iter().map(StdioClient::cpu_ticks).sum::<u64>() - before) * 10_000;
+    slice.cpu_micros = (speakers.iter().map(BenchStdioClient::cpu_ticks).sum::<u64>() - before) * 10_000;
     slice.memory_kib = speakers.iter().filter_map(|speaker| speaker.child.id()).map(resident_kib).sum();
     slice
 }
 
-async fn call_until(mut speaker: StdioClient, end: Instant) -> (Vec<u32>, StdioClient) {
+async fn call_until(mut speaker: BenchStdioClient, end: Instant) -> (Vec<u32>, BenchStdioClient) {
     let (mut times, mut at) = (Vec::new(), 0);
     let mut since = Instant::now();
     while since < end {
