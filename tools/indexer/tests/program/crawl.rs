@@ -137,7 +137,7 @@ fn killed_run_continues_where_it_stopped() {
     let folder = tempfile::tempdir().expect("a folder");
     let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
     assert!(run(&index, &whole, &[]).status.success());
-    let asked_once = index.asked();
+    let asked_once = index.request_count();
 
     let done = cut.join("done.jsonl");
     let mut child = crawl(&index, &cut, &["--connections", "2"]).spawn().expect("the program runs");
@@ -159,12 +159,12 @@ fn killed_run_continues_where_it_stopped() {
         assert_eq!(read(&cut), read(&whole), "{file}");
     }
     // Finished packages are not requested again: two requests for each of the others, and a few that were running.
-    let asked_again = index.asked() - asked_once;
+    let asked_again = index.request_count() - asked_once;
     assert!(asked_again <= 2 * 40 + 1 + 1 + 2 * 4, "{asked_again} requests for 40 packages");
     // Nothing is left to read, so only the list is requested.
-    let before = index.asked();
+    let before = index.request_count();
     assert!(run(&index, &cut, &[]).status.success());
-    assert_eq!(index.asked() - before, 1);
+    assert_eq!(index.request_count() - before, 1);
     let left: Vec<_> = fs::read_dir(&cut).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
 }
@@ -177,9 +177,9 @@ fn cached_sources_are_not_fetched_again() {
     let more = ["--cache", cache.to_str().expect("text")];
     let (one, other) = (folder.path().join("one"), folder.path().join("other"));
     assert!(run(&index, &one, &more).status.success());
-    let before = index.asked();
+    let before = index.request_count();
     assert!(run(&index, &other, &more).status.success());
-    assert_eq!(index.asked() - before, 2, "the list and the page, not the file");
+    assert_eq!(index.request_count() - before, 2, "the list and the page, not the file");
     let facts = |out: &Path| fs::read_to_string(out.join("facts.jsonl")).expect("written");
     assert_eq!(facts(&one), facts(&other));
 }
@@ -209,11 +209,11 @@ fn incomplete_package_is_not_cached() {
     let folder = tempfile::tempdir().expect("a folder");
     let cache = folder.path().join("cache");
     for out in ["one", "other"] {
-        let before = index.asked();
+        let before = index.request_count();
         let out = folder.path().join(out);
         assert!(run(&index, &out, &["--cache", cache.to_str().expect("text")]).status.success());
         assert_eq!(outcomes(&out)["book-mcp"], "hostile");
-        assert_eq!(index.asked() - before, 3, "the list, the page and the file");
+        assert_eq!(index.request_count() - before, 3, "the list, the page and the file");
     }
 }
 
@@ -238,7 +238,7 @@ fn redirect_is_followed_with_its_trailing_slash() {
     // The new location does not exist, and a redirect loop ends.
     assert_eq!(outcomes(folder.path())["old-mcp"], "not-found");
     assert_eq!((&*outcomes(folder.path())["round-mcp"], why("round-mcp")), ("failed", "status 508".into()));
-    assert!(index.asked() < 12, "{}", index.asked());
+    assert!(index.request_count() < 12, "{}", index.request_count());
 }
 
 #[test]
@@ -483,9 +483,9 @@ fn another_version_is_read_into_the_same_folder() {
     let (names, out) = (folder.path().join("names.txt"), folder.path().join("out"));
     let ask = |text: &str| {
         fs::write(&names, text).expect("written");
-        let before = index.asked();
+        let before = index.request_count();
         assert!(run(&index, &out, &["--names", names.to_str().expect("text")]).status.success());
-        (index.asked() - before, outcomes(&out)["book-mcp"].clone())
+        (index.request_count() - before, outcomes(&out)["book-mcp"].clone())
     };
     assert_eq!(ask("book-mcp==9.0\n"), (1, "no-files".to_owned()));
     assert_eq!(ask("book-mcp==9.0\n"), (0, "no-files".to_owned()));
