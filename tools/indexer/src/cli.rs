@@ -16,14 +16,14 @@ use clap::{Args, Parser, Subcommand};
   gatelodge-indexer export --index index.glx --out site
 
 The exit codes are those of `gatelodge`: 0 success, 1 findings, 2 usage, 4 unreachable, 5 internal error.")]
-pub struct Cli {
+pub struct IndexerCli {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: IndexerCommand,
 }
 
 /// The commands, in the order in which an index is built.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum IndexerCommand {
     #[command(subcommand)]
     Crawl(CrawlCommand),
     Index(IndexArgs),
@@ -134,12 +134,12 @@ pub struct ExportArgs {
     #[arg(long, value_name = "PACKAGE")]
     pub server: Vec<String>,
     #[command(flatten)]
-    pub source: IndexSourceArgs,
+    pub source: IndexerSourceArgs,
 }
 
 /// The index to read: the named file, else the one in the data directory, else the one built into the program.
 #[derive(Debug, Args)]
-pub struct IndexSourceArgs {
+pub struct IndexerSourceArgs {
     /// Index file to read, in place of the usual one.
     #[arg(long, value_name = "FILE")]
     pub index: Option<PathBuf>,

@@ -9,12 +9,12 @@ use etcetera::BaseStrategy;
 use gatelodge_catalogue::{CHANGES_FILE, INDEX_FILE, PackageIndex, ToolChange, index_hash, pending_changes_file};
 use serde_json::Value;
 
-use crate::cli::IndexSourceArgs;
-use crate::exit::{Exit, Failed, Usage};
+use crate::cli::IndexerSourceArgs;
+use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
 use crate::file;
 
 /// Opens the index that was named, the one in the data directory, or the one that is built into the program.
-pub fn open_index(args: &IndexSourceArgs) -> Result<PackageIndex> {
+pub fn open_index(args: &IndexerSourceArgs) -> Result<PackageIndex> {
     let path = match (&args.index, directory(args)) {
         (Some(path), _) => path.clone(),
         (None, Some(data)) => data.join(INDEX_FILE),
@@ -23,15 +23,15 @@ pub fn open_index(args: &IndexSourceArgs) -> Result<PackageIndex> {
     let shown = path.display();
     match file::read_up_to(&path, PackageIndex::MAX_FILE_BYTES + 1) {
         Ok(bytes) => PackageIndex::open(&bytes)
-            .map_err(|error| Failed(Exit::Fault, format!("`{shown}` cannot be used: {error}")).into()),
-        Err(error) if args.index.is_some() => Err(Usage(format!("cannot read `{shown}`: {error}")).into()),
+            .map_err(|error| IndexerError(IndexerExitCode::Fault, format!("`{shown}` cannot be used: {error}")).into()),
+        Err(error) if args.index.is_some() => Err(IndexerUsageError(format!("cannot read `{shown}`: {error}")).into()),
         Err(error) if error.kind() == ErrorKind::NotFound => built_in(),
-        Err(error) => Err(Failed(Exit::Fault, format!("cannot read `{shown}`: {error}")).into()),
+        Err(error) => Err(IndexerError(IndexerExitCode::Fault, format!("cannot read `{shown}`: {error}")).into()),
     }
 }
 
 /// The change events that updates of the index recorded, each with its date. An index that was named has none.
-pub fn changes(args: &IndexSourceArgs) -> Result<Vec<(String, ToolChange)>> {
+pub fn changes(args: &IndexerSourceArgs) -> Result<Vec<(String, ToolChange)>> {
     let Some(data) = directory(args).filter(|_| args.index.is_none()) else { return Ok(Vec::new()) };
     let log = change_log(&data);
     let text = match fs::read_to_string(&log) {
@@ -55,10 +55,12 @@ fn change_log(data: &Path) -> PathBuf {
 
 fn built_in() -> Result<PackageIndex> {
     let opened = PackageIndex::open(PackageIndex::built_in());
-    opened.map_err(|error| Failed(Exit::Fault, format!("the built-in index cannot be used: {error}")).into())
+    opened.map_err(|error| {
+        IndexerError(IndexerExitCode::Fault, format!("the built-in index cannot be used: {error}")).into()
+    })
 }
 
-fn directory(args: &IndexSourceArgs) -> Option<PathBuf> {
+fn directory(args: &IndexerSourceArgs) -> Option<PathBuf> {
     let default = || etcetera::choose_base_strategy().ok().map(|base| base.data_dir().join("gatelodge"));
     args.data.clone().or_else(default)
 }

@@ -4,7 +4,7 @@ use std::process::{ExitCode, Termination};
 
 /// The exit codes of all commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub enum IndexerExitCode {
     /// Success.
     Fine = 0,
     /// There are findings: a line is not a fact, a server is not in the index.
@@ -17,14 +17,14 @@ pub enum Exit {
     Fault = 5,
 }
 
-impl Exit {
-    /// The code for an error that ended a command.
+impl IndexerExitCode {
+    /// Returns the code for an error that ended a command.
     pub fn of_error(error: &anyhow::Error) -> Self {
-        if let Some(Failed(exit, _)) = error.downcast_ref() {
+        if let Some(IndexerError(exit, _)) = error.downcast_ref() {
             *exit
-        } else if error.is::<Usage>() {
+        } else if error.is::<IndexerUsageError>() {
             Self::Usage
-        } else if error.is::<Unreachable>() {
+        } else if error.is::<RegistryUnreachableError>() {
             Self::Unreachable
         } else {
             Self::Fault
@@ -32,23 +32,23 @@ impl Exit {
     }
 }
 
-impl Termination for Exit {
+impl Termination for IndexerExitCode {
     fn report(self) -> ExitCode {
         ExitCode::from(self as u8)
     }
 }
 
-/// An error that ends a command with a code of its own.
+/// An error with its own exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{1}")]
-pub struct Failed(pub Exit, pub String);
+pub struct IndexerError(pub IndexerExitCode, pub String);
 
-/// An error of the caller; the message says what to do.
+/// A usage error; the message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Usage(pub String);
+pub struct IndexerUsageError(pub String);
 
-/// An error of the network: nothing answered.
+/// A registry did not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Unreachable(pub String);
+pub struct RegistryUnreachableError(pub String);

@@ -7,15 +7,16 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 use gatelodge_json::JsonLimits;
 
-use crate::exit::Usage;
+use crate::exit::IndexerUsageError;
 
 /// Reads a file, or standard input for `-`. A file that is larger than a reply of a server may be is refused.
-pub fn read(path: &Path) -> Result<Vec<u8>, Usage> {
+pub fn read(path: &Path) -> Result<Vec<u8>, IndexerUsageError> {
     let max_bytes = JsonLimits::REPLY.max_bytes;
     let shown = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
-    let bytes = read_up_to(path, max_bytes + 1).map_err(|error| Usage(format!("cannot read `{shown}`: {error}")))?;
+    let bytes = read_up_to(path, max_bytes + 1)
+        .map_err(|error| IndexerUsageError(format!("cannot read `{shown}`: {error}")))?;
     match bytes.len() > max_bytes {
-        true => Err(Usage(format!("`{shown}` is larger than 64 MiB; split it into parts"))),
+        true => Err(IndexerUsageError(format!("`{shown}` is larger than 64 MiB; split it into parts"))),
         false => Ok(bytes),
     }
 }
@@ -35,7 +36,7 @@ pub fn read_up_to(path: &Path, max_bytes: usize) -> std::io::Result<Vec<u8>> {
 /// Replaces a file in one step: a reader sees the old content or the new content, complete.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let shown = path.display();
-    let mut name = path.file_name().ok_or_else(|| Usage(format!("`{shown}` is not a file")))?.to_owned();
+    let mut name = path.file_name().ok_or_else(|| IndexerUsageError(format!("`{shown}` is not a file")))?.to_owned();
     name.push(format!(".new-{}", std::process::id()));
     let draft = path.with_file_name(name);
     let put = || {

@@ -67,10 +67,10 @@ pub fn package_names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
 /// used only if there are no others.
 pub fn find_pypi_file(page: &str, package: &str, wanted: Option<&str>) -> Option<ReleaseFile> {
     #[derive(Deserialize)]
-    struct Page {
+    struct PypiPage {
         files: Vec<PypiFile>,
     }
-    let files = match serde_json::from_str::<Page>(page) {
+    let files = match serde_json::from_str::<PypiPage>(page) {
         Ok(page) => page.files,
         Err(_) => html_links::links(page).map(html_links::HtmlLink::into_pypi_file).collect(),
     };
@@ -122,7 +122,7 @@ fn version_in_file_name(file: &str, package: &str) -> Option<String> {
 /// Returns the newest file of an npm package, or the file of the wanted version.
 pub fn find_npm_file(page: &str, wanted: Option<&str>) -> Option<ReleaseFile> {
     #[derive(Deserialize)]
-    struct Page<'p> {
+    struct NpmPage<'p> {
         #[serde(rename = "dist-tags", default)]
         tags: HashMap<String, String>,
         #[serde(borrow)]
@@ -140,7 +140,7 @@ pub fn find_npm_file(page: &str, wanted: Option<&str>) -> Option<ReleaseFile> {
         #[serde(default)]
         integrity: String,
     }
-    let page: Page<'_> = serde_json::from_str(page).ok()?;
+    let page: NpmPage<'_> = serde_json::from_str(page).ok()?;
     let version = wanted.or_else(|| page.tags.get("latest").map(String::as_str))?;
     let release: NpmRelease = serde_json::from_str(page.versions.get(version)?.get()).ok()?;
     let date = page.time.get(version).and_then(|time| time.as_str()).and_then(date_part);

@@ -13,7 +13,7 @@ use gatelodge_indexer::write_index;
 use serde::Deserialize;
 
 use crate::cli::IndexArgs;
-use crate::exit::{Exit, Failed, Usage};
+use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
 use crate::output::{counted, say, shown};
 use crate::{environment, file};
 
@@ -44,12 +44,12 @@ impl CrawlOutcomeLine {
     }
 }
 
-pub fn run(args: &IndexArgs) -> Result<Exit> {
+pub fn run(args: &IndexArgs) -> Result<IndexerExitCode> {
     let date = match &args.date {
         Some(date) => date
             .parse::<jiff::civil::Date>()
             .map(|date| date.to_string())
-            .map_err(|_| Usage(format!("`{}` is not a date; write it as `2026-11-16`", shown(date))))?,
+            .map_err(|_| IndexerUsageError(format!("`{}` is not a date; write it as `2026-11-16`", shown(date))))?,
         None => environment::today(),
     };
     let mut packages: Vec<PackageFacts> = Vec::new();
@@ -76,20 +76,21 @@ pub fn run(args: &IndexArgs) -> Result<Exit> {
         }
     }
     let about = IndexMetadata { date, outcomes, ..IndexMetadata::default() };
-    let bytes = write_index(packages, &about).map_err(|error| Failed(Exit::Findings, error.to_string()))?;
+    let bytes =
+        write_index(packages, &about).map_err(|error| IndexerError(IndexerExitCode::Findings, error.to_string()))?;
     // Reads the result back before it replaces the old file.
     let index = PackageIndex::open(&bytes)?;
     file::replace(&args.out, &bytes)?;
     let about = index.metadata();
     let (servers, tools) = (counted(about.servers, "server"), counted(about.tools, "tool"));
     say(&format!("wrote `{}`: {servers}, {tools}, {} bytes", args.out.display(), bytes.len()));
-    Ok(Exit::Fine)
+    Ok(IndexerExitCode::Fine)
 }
 
 /// Reads a file of JSON lines and refuses longer lines than `MAX_LINE_BYTES`.
 fn read_json_lines<T: for<'de> Deserialize<'de>>(path: &Path, mut take: impl FnMut(T)) -> Result<()> {
     let shown = path.display();
-    let cannot = |error: std::io::Error| Usage(format!("cannot read `{shown}`: {error}"));
+    let cannot = |error: std::io::Error| IndexerUsageError(format!("cannot read `{shown}`: {error}"));
     let mut input = BufReader::new(File::open(path).map_err(cannot)?);
     let mut line = Vec::new();
     for number in 1.. {
@@ -102,7 +103,7 @@ fn read_json_lines<T: for<'de> Deserialize<'de>>(path: &Path, mut take: impl FnM
             continue;
         }
         let fact = serde_json::from_slice(&line).map_err(|error| {
-            Failed(Exit::Findings, format!("`{shown}`, line {number}: {error}; nothing was written"))
+            IndexerError(IndexerExitCode::Findings, format!("`{shown}`, line {number}: {error}; nothing was written"))
         })?;
         take(fact);
     }

@@ -18,7 +18,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 use crate::cli::{CrawlArgs, CrawlCommand};
 use crate::environment;
-use crate::exit::{Exit, Unreachable, Usage};
+use crate::exit::{IndexerExitCode, IndexerUsageError, RegistryUnreachableError};
 use crawl_log::CrawlLog;
 use crawl_progress::CrawlProgress;
 use package_reader::{PackageOutcome, RegistryContext};
@@ -33,7 +33,7 @@ const MAX_CONCURRENT_READS: usize = 4;
 /// After this many failures in a row the crawl stops: the registry refuses everything.
 const MAX_CONSECUTIVE_FAILURES: usize = 20;
 
-pub fn run(command: CrawlCommand) -> Result<Exit> {
+pub fn run(command: CrawlCommand) -> Result<IndexerExitCode> {
     // Each package is read on its own thread. With one malloc arena per thread, memory that one thread frees is not
     // reused by the next: a third of the process's memory. glibc reads the variable only at start.
     environment::reexec_with_variable("MALLOC_ARENA_MAX", "1");
@@ -48,15 +48,17 @@ fn concurrent_reads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_CONCURRENT_READS))
 }
 
-pub fn block_on(work: impl Future<Output = Result<Exit>>) -> Result<Exit> {
+pub fn block_on(work: impl Future<Output = Result<IndexerExitCode>>) -> Result<IndexerExitCode> {
     // One more thread is for large packages.
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(concurrent_reads() + 1).build()?;
     runtime.block_on(LocalSet::new().run_until(work))
 }
 
-async fn crawl_packages(source: PackageRegistry, only: Vec<String>, args: CrawlArgs) -> Result<Exit> {
+async fn crawl_packages(source: PackageRegistry, only: Vec<String>, args: CrawlArgs) -> Result<IndexerExitCode> {
     if source == PackageRegistry::Npm && args.names.is_none() {
-        return Err(Usage("npm has no list of all its packages; name them with `--names FILE`".to_owned()).into());
+        return Err(
+            IndexerUsageError("npm has no list of all its packages; name them with `--names FILE`".to_owned()).into()
+        );
     }
     let index = registry_url::registry_url(source, args.index.as_deref())?;
     let fetcher = Arc::new(RegistryClient::new(&index, args.connections.into())?);
@@ -101,17 +103,18 @@ async fn crawl_packages(source: PackageRegistry, only: Vec<String>, args: CrawlA
     writing.progress.finish();
     writing.log.finish()?;
     if let Some(why) = shared.stop_reason.get() {
-        return Err(
-            Unreachable(format!("{why}; finished packages are kept, run the same command again to continue")).into()
-        );
+        return Err(RegistryUnreachableError(format!(
+            "{why}; finished packages are kept, run the same command again to continue"
+        ))
+        .into());
     }
     if left_count > 0 && writing.read_count == 0 {
         let what = format!(
             "the index did not answer for any of the {left_count} packages; run the same command again to retry them"
         );
-        return Err(Unreachable(what).into());
+        return Err(RegistryUnreachableError(what).into());
     }
-    Ok(Exit::Fine)
+    Ok(IndexerExitCode::Fine)
 }
 
 /// State that all workers share.

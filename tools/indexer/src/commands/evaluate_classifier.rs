@@ -8,11 +8,11 @@ use gatelodge_indexer::{ClassifierEvaluation, EvaluationRatio, LabelledTool, rea
 use serde_json::json;
 
 use crate::cli::EvalArgs;
-use crate::exit::Exit;
+use crate::exit::IndexerExitCode;
 use crate::file;
 use crate::output::{self, say, shown};
 
-pub fn run(args: &EvalArgs) -> Result<Exit> {
+pub fn run(args: &EvalArgs) -> Result<IndexerExitCode> {
     let text = file::read(&args.labels)?;
     let documents = read_tools(&text);
     let (mut tools, mut errors): (Vec<LabelledTool<'_>>, Vec<ReadToolError>) = (Vec::new(), Vec::new());
@@ -34,7 +34,7 @@ pub fn run(args: &EvalArgs) -> Result<Exit> {
         false => output::print(&evaluation_text(&evaluation, args.worst))?,
     }
     report_refused(&errors);
-    Ok(if errors.is_empty() { Exit::Fine } else { Exit::Findings })
+    Ok(if errors.is_empty() { IndexerExitCode::Fine } else { IndexerExitCode::Findings })
 }
 
 /// Groups tools by server, because the classifier also uses sibling tools.

@@ -11,11 +11,11 @@ use gatelodge_catalogue::{IndexedServer, PackageIndex, PackageName, SiteFile, St
 
 use crate::cli::ExportArgs;
 use crate::data_dir;
-use crate::exit::{Exit, Failed, Usage};
+use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
 use crate::output::{say, shown};
 use export_progress::ExportProgress;
 
-pub fn run(args: &ExportArgs) -> Result<Exit> {
+pub fn run(args: &ExportArgs) -> Result<IndexerExitCode> {
     let index = data_dir::open_index(&args.source)?;
     let mut servers: Vec<IndexedServer<'_>> = match args.server.as_slice() {
         [] => index.servers().collect(),
@@ -34,17 +34,18 @@ pub fn run(args: &ExportArgs) -> Result<Exit> {
         Ok::<(), anyhow::Error>(())
     })?;
     say(&format!("wrote {} to `{}`; open `index.html` in it", progress.finish(), args.out.display()));
-    Ok(Exit::Fine)
+    Ok(IndexerExitCode::Fine)
 }
 
 /// Finds a server of the index by package name, and warns if the index has read another version of it.
 fn require_server<'i>(index: &'i PackageIndex, package: &str) -> Result<IndexedServer<'i>> {
     // The argument is not repeated: it may be a URL that contains a secret.
-    let named = PackageName::read(package)
-        .ok_or_else(|| Usage("`--server` takes a package name, such as `npm:@scope/name` or `pypi:name`".to_owned()))?;
+    let named = PackageName::read(package).ok_or_else(|| {
+        IndexerUsageError("`--server` takes a package name, such as `npm:@scope/name` or `pypi:name`".to_owned())
+    })?;
     let server = index.find(named.source, &named.name).ok_or_else(|| {
         let help = "`gatelodge catalogue search` finds packages by parts of their names";
-        Failed(Exit::Findings, format!("`{}` is not in the index; {help}", shown(package)))
+        IndexerError(IndexerExitCode::Findings, format!("`{}` is not in the index; {help}", shown(package)))
     })?;
     let read = format!("`{}`: the index has read version {}", shown(package), shown(server.version()));
     match named.compare_version(server.source(), server.version()) {
@@ -63,7 +64,9 @@ fn create_empty_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create `{shown}`"))?;
     let mut inside = fs::read_dir(folder).with_context(|| format!("cannot read `{shown}`"))?;
     match inside.next() {
-        Some(_) => Err(Usage(format!("`{shown}` is not empty; use another folder, or empty this one")).into()),
+        Some(_) => {
+            Err(IndexerUsageError(format!("`{shown}` is not empty; use another folder, or empty this one")).into())
+        }
         None => Ok(()),
     }
 }

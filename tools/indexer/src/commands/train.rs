@@ -11,11 +11,11 @@ use gatelodge_indexer::{
 use sha2::{Digest, Sha256};
 
 use crate::cli::TrainArgs;
-use crate::exit::Exit;
+use crate::exit::IndexerExitCode;
 use crate::file;
 use crate::output::{self, say};
 
-pub fn run(args: &TrainArgs) -> Result<Exit> {
+pub fn run(args: &TrainArgs) -> Result<IndexerExitCode> {
     let texts = args.labels.iter().map(|path| file::read(path)).collect::<Result<Vec<Vec<u8>>, _>>()?;
     let documents: Vec<_> = texts.iter().flat_map(|text| read_tools(text)).collect();
     let mut tools = Vec::new();
@@ -28,7 +28,7 @@ pub fn run(args: &TrainArgs) -> Result<Exit> {
     let TrainingResult { weights_json: weights, held_out: unseen } = train(&tools, &origin)?;
     output::print(&format!("{weights}\n"))?;
     report(&unseen);
-    Ok(Exit::Fine)
+    Ok(IndexerExitCode::Fine)
 }
 
 /// Identifies the labels: the same labels give the same weights.

@@ -8,20 +8,24 @@ use gatelodge_catalogue::{
 };
 use serde_json::{Map, Value};
 
-use crate::exit::{Exit, Failed, Usage};
+use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
 use crate::file;
 use crate::output::shown;
 
 /// Returns the facts of an argument such as `npm:@acme/files@1.2.0=tools.json`.
 pub fn facts_from_tool_list(named: &str) -> Result<PackageFacts> {
     let odd = || {
-        Usage(format!("`{}` is not PACKAGE@VERSION=FILE; write it as `npm:@acme/files@1.2.0=tools.json`", shown(named)))
+        IndexerUsageError(format!(
+            "`{}` is not PACKAGE@VERSION=FILE; write it as `npm:@acme/files@1.2.0=tools.json`",
+            shown(named)
+        ))
     };
     let (package, path) = named.split_once('=').ok_or_else(odd)?;
     let package = PackageName::read(package).ok_or_else(odd)?;
     let (Some(source), Some(version)) = (package.source, package.version) else { return Err(odd().into()) };
     let text = file::read(Path::new(path))?;
-    let refused = |why: &str| Failed(Exit::Findings, format!("`{}`: {why}; nothing was written", shown(path)));
+    let refused =
+        |why: &str| IndexerError(IndexerExitCode::Findings, format!("`{}`: {why}; nothing was written", shown(path)));
     let mut tools = Vec::new();
     for (number, document) in read_tools(&text) {
         let document = document.map_err(|error| refused(&error.to_string()))?;

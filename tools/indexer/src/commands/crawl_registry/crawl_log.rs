@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::package_reader::{CrawlLogLine, CrawledPackage, PackageOutcome};
 use super::package_selection::{PackageRequest, canonical_name};
-use crate::exit::Usage;
+use crate::exit::IndexerUsageError;
 use crate::output;
 
 /// A tool definition with text of its author: for training, not to be shared.
@@ -91,8 +91,9 @@ struct FactsLineSource {
 impl CrawlLog {
     /// Opens the files in a folder and reads which packages are done. An incomplete last line is dropped.
     pub fn open(folder: &Path, source: PackageRegistry, definitions: Option<&Path>) -> Result<Self> {
-        let of_another =
-            || Usage(format!("`{}` has packages of another source; use a separate folder", folder.display()));
+        let of_another = || {
+            IndexerUsageError(format!("`{}` has packages of another source; use a separate folder", folder.display()))
+        };
         let path = folder.join("done.jsonl");
         let append = |path: &Path| {
             let file = OpenOptions::new().create(true).append(true).open(path);
@@ -104,7 +105,7 @@ impl CrawlLog {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let what = format!("another run writes to `{}`; wait for it, or use another folder", folder.display());
-                return Err(Usage(what).into());
+                return Err(IndexerUsageError(what).into());
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("cannot lock `{}`", path.display()));

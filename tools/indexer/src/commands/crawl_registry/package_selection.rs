@@ -8,7 +8,7 @@ use http::Uri;
 
 use super::registry_client::RegistryClient;
 use super::registry_url;
-use crate::exit::{Unreachable, Usage};
+use crate::exit::{IndexerUsageError, RegistryUnreachableError};
 use crate::file;
 
 /// The list of all packages, as JSON or as HTML.
@@ -48,16 +48,17 @@ pub async fn select_packages(
     let mut asked = match file {
         Some(path) => read_names_file(source, path)?,
         None => {
-            let list =
-                registry_url::package_list_url(index).ok_or_else(|| Usage("the index URL is not valid".to_owned()))?;
+            let list = registry_url::package_list_url(index)
+                .ok_or_else(|| IndexerUsageError("the index URL is not valid".to_owned()))?;
             let page = fetcher.fetch_text(&list, PACKAGE_LIST_ACCEPT, MAX_LIST_BYTES).await;
-            let page =
-                page.map_err(|error| Unreachable(format!("cannot get the list of packages from the index: {error}")))?;
+            let page = page.map_err(|error| {
+                RegistryUnreachableError(format!("cannot get the list of packages from the index: {error}"))
+            })?;
             let named =
                 gatelodge_indexer::package_names(&page, |name| contains_mcp(name) && is_package_name(source, name));
             if named.is_empty() {
                 let what = "the index lists no package whose name contains `mcp`; check that the URL is that of a package index";
-                return Err(Unreachable(what.to_owned()).into());
+                return Err(RegistryUnreachableError(what.to_owned()).into());
             }
             let packages =
                 named.iter().map(|name| PackageRequest { name: canonical_name(source, name), version: None }).collect();
@@ -77,7 +78,8 @@ fn contains_mcp(name: &str) -> bool {
 }
 
 fn read_names_file(source: PackageRegistry, path: &Path) -> Result<PackageSelection> {
-    let text = String::from_utf8(file::read(path)?).map_err(|_| Usage(format!("`{}` is not text", path.display())))?;
+    let text = String::from_utf8(file::read(path)?)
+        .map_err(|_| IndexerUsageError(format!("`{}` is not text", path.display())))?;
     // Some editors start a text with a byte order mark.
     Ok(parse_names(source, text.trim_start_matches('\u{feff}')))
 }

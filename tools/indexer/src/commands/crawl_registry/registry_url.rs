@@ -8,7 +8,7 @@ use gatelodge_catalogue::PackageRegistry;
 use http::Uri;
 
 use crate::environment;
-use crate::exit::Usage;
+use crate::exit::IndexerUsageError;
 
 /// Returns the URL of the registry, without a trailing slash.
 pub fn registry_url(source: PackageRegistry, given: Option<&str>) -> Result<Uri> {
@@ -18,11 +18,13 @@ pub fn registry_url(source: PackageRegistry, given: Option<&str>) -> Result<Uri>
         (None, PackageRegistry::Npm) => find_program_output("npm", &["config", "get", "registry"]),
     };
     let program = if source == PackageRegistry::Pypi { "pip" } else { "npm" };
-    let address = address
-        .ok_or_else(|| Usage(format!("`{program}` does not say which index it uses; give its URL with `--index`")))?;
+    let address = address.ok_or_else(|| {
+        IndexerUsageError(format!("`{program}` does not say which index it uses; give its URL with `--index`"))
+    })?;
     let uri: Option<Uri> = address.trim_end_matches('/').parse().ok();
     let is_web = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.authority().is_some();
-    uri.filter(is_web).ok_or_else(|| Usage("the index URL must start with `http://` or `https://`".to_owned()).into())
+    uri.filter(is_web)
+        .ok_or_else(|| IndexerUsageError("the index URL must start with `http://` or `https://`".to_owned()).into())
 }
 
 fn find_pip_index_url() -> Option<String> {
