@@ -89,8 +89,8 @@ pub struct CrawlArgs {
 
 /// Builds an index file from facts that `crawl` wrote.
 ///
-/// The same facts give the same file. If a package occurs twice, the later facts count, and the tools that a server
-/// lists count before those read in its sources. A line that is not a fact is an error, and then the old file is
+/// The same facts give the same file. If a package occurs twice, the later facts apply, and the tools that a server
+/// lists take precedence over those read in its sources. A line that is not a fact is an error, and then the old file is
 /// unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -12,7 +12,7 @@ pub fn variable(name: &str) -> Option<String> {
 }
 
 /// Replaces this process by a new run of the same program with a variable set, unless it is set already. If that
-/// fails, this process goes on without it.
+/// fails, this process continues without it.
 pub fn reexec_with_variable(name: &str, value: &str) {
     if let (None, Ok(program)) = (variable(name), std::env::current_exe()) {
         // `exec` returns only if it fails.

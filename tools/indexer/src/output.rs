@@ -21,7 +21,7 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     print(&text.split('\n').flat_map(|line| [escape_unprintable(line), "\n".to_owned()]).collect::<String>())
 }
 
-/// Prints to standard output. A closed pipe is no error: its reader wanted no more.
+/// Prints to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -11,7 +11,7 @@ use gatelodge_catalogue::ExtractedTool;
 /// Functions that register a tool by name, or as an object.
 const REGISTER_FUNCTIONS: [&str; 5] = ["registerTool", "tool", "addTool", "registerAppTool", "registerToolTask"];
 
-/// How a definition is used.
+/// Registration status of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RegistrationStatus {
     /// It is registered, or in the list that the server returns.

@@ -77,7 +77,7 @@ pub(super) enum JsObjectEntry {
     Spread(JsNodeId),
 }
 
-/// Where the value of a name comes from.
+/// Source of the value of a name.
 #[derive(Debug, Clone)]
 pub(super) enum JsBindingSource {
     /// Declared without a value.
@@ -120,7 +120,7 @@ pub(super) struct JsScope {
     pub holds_vars: bool,
 }
 
-/// How a function is used where it is written.
+/// Use of a function at its definition.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum JsFunctionUse {
     /// By its name, or not at all.

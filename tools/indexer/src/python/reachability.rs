@@ -19,7 +19,7 @@ const MAX_IMPORT_CHARS: usize = 20_000;
 /// Maximum number of passes that propagate unreachability.
 const MAX_ROUNDS: usize = 10;
 
-/// Where a walk started.
+/// Origin of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WalkOrigin {
     /// The statements of a file.

@@ -59,7 +59,7 @@ pub struct CrawlLog {
     definitions_file: Option<File>,
 }
 
-/// What `done.jsonl` says of a package.
+/// Entry of `done.jsonl` for a package.
 struct CrawlRecord {
     outcome: PackageOutcome,
     requested_version: Option<String>,
