@@ -124,7 +124,8 @@ def check_limit_reached(findings: Findings, tool: str, answer: dict, at: float) 
     findings.same(f"{tool}: one too many", wanted, (answer.get("result", {}).get("isError"), found.get("code"), found.get("rule")))
     seconds = found.get("retry_after_seconds", -1)
     findings.same(f"{tool}: seconds to wait at second {at:.0f}", True, 0 < seconds <= 60 and abs(60 - at - seconds) <= 3)
-    words = rf"\[POLICY DENIED\] limit `{tool}_rate`: {LIMITS[tool]} per minute, room again in {seconds} s"
+    wait = "1 min" if seconds == 60 else f"{seconds} s"
+    words = rf"\[POLICY DENIED\] limit `{tool}_rate`: {LIMITS[tool]} per minute, resets in {wait}"
     findings.same(f"{tool}: the words", True, bool(re.fullmatch(words, text)) or text)
 
 

@@ -38,12 +38,12 @@ fn the_printed_commands_show_a_call_allowed_one_refused_and_one_limited_and_the_
     let limited = house.paste(&line(&printed, "limited"));
     let (paid, stopped) = limited.stdout.split_once("[POLICY DENIED] ").expect("a refusal");
     assert_eq!((limited.code, paid), (3, "payment 1: 40 to ada\npayment 2: 40 to ada\n"));
-    assert!(stopped.starts_with("limit `spend`: 100 per day, room again in "), "{stopped}");
+    assert!(stopped.starts_with("limit `spend`: 100 per day, resets in "), "{stopped}");
 
-    // The README shows the same, but for the seconds.
+    // The README shows the same, but for the time until the reset.
     let readme = include_str!("../../../README.md");
-    let until_room = stopped.split("room").next().expect("words");
-    for text in [&*allowed.stdout, &*refused.stdout, paid, until_room] {
+    let before_reset = stopped.split("resets").next().expect("words");
+    for text in [&*allowed.stdout, &*refused.stdout, paid, before_reset] {
         assert!(readme.contains(text), "{text}");
     }
 
@@ -122,7 +122,7 @@ fn what_happened_is_told_with_its_why() {
     assert_eq!(row["counter"], "spend");
     let call = row["call"].as_str().unwrap();
     let one = house.run(&["calls", "--data", "data", "--call", call]);
-    assert!(one.stdout.contains("room again in") && one.stdout.contains(call), "{}", one.stdout);
+    assert!(one.stdout.contains("resets in") && one.stdout.contains(call), "{}", one.stdout);
 
     let status = house.run(&["status", "--data", "data"]);
     assert!(status.stdout.contains("gateway    ready at http://"), "{}", status.stdout);

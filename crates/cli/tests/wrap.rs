@@ -78,7 +78,7 @@ fn calls_are_judged_limited_and_recorded_and_a_second_start_goes_on_counting() {
     assert!(said["4"]["error"]["message"].as_str().unwrap().starts_with("Unknown tool: nothing"));
 
     let second = answers(&wrap(&house, &session(&["add", "add", "add", "add"])));
-    let refused = ["0", "1", "2", "3"].iter().filter(|id| text(&second[**id]).contains("room again in")).count();
+    let refused = ["0", "1", "2", "3"].iter().filter(|id| text(&second[**id]).contains("resets in")).count();
     assert_eq!(refused, 2, "three were taken before, five a day are allowed: {second:#?}");
     assert_eq!((hits(&house, "add"), hits(&house, "wipe")), (5, 0));
     let calls = house.run(&["calls", "--data", "data", "--last", "20"]);

@@ -1,7 +1,8 @@
-//! `/mcp`: all servers of a grant under one URL.
+//! The aggregate endpoint `/mcp`: all servers of a grant under one URL.
 //!
-//! What is for one server goes the ordinary road of that server, under its own names, policy and limits. What is for
-//! all goes that road once for each, beside one another, and nobody waits for a server that does not answer.
+//!
+//! A request for one server takes the normal request path of that server, under its own names, policy and limits. A
+//! request for all servers takes that path once per server, in parallel, and does not wait for servers that are down.
 
 mod fan_out;
 pub(crate) mod late_list_cache;
@@ -32,29 +33,29 @@ use crate::upstream::Upstream;
 
 pub(crate) use server_info_cache::ServerInfoCache;
 
-/// How long all wait for one. The rest of a second is for putting together what came.
+/// Time limit for each server of a fan-out. It leaves the rest of a second for merging the responses.
 const FAN_OUT_TIMEOUT: Duration = Duration::from_millis(500);
-/// Where a client finds that a server did not answer, and why.
+/// `_meta` key that tells a client which servers did not respond, and why.
 const UNAVAILABLE_META_KEY: &str = "gatelodge/unavailable";
 
-/// A request for all servers of a grant.
+/// A request on the aggregate endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct AggregateRequest {
     pub grant: Arc<ActiveGrant>,
     pub address: Arc<str>,
-    /// How the client speaks. Its session is one for all.
+    /// Protocol of the client. A stateful client has one session for all servers.
     pub client_protocol: ClientProtocol,
     pub trace: Option<Box<RequestTrace>>,
-    /// A visit to each server, by their names, before it is known how it is spoken to.
+    /// One context per server, ordered by server name. Their protocol is set once an upstream session is known.
     contexts: Vec<RequestContext>,
 }
 
 impl AggregateRequest {
     pub fn new(snapshot: &ConfigSnapshot, grant: &Arc<ActiveGrant>, address: &Arc<str>) -> Self {
         let mut contexts: Vec<RequestContext> = granted_servers(snapshot, grant)
-            .map(|(upstream, door)| RequestContext {
+            .map(|(upstream, server_access)| RequestContext {
                 grant: Arc::clone(grant),
-                server_access: door.clone(),
+                server_access: server_access.clone(),
                 pins_epoch: upstream.pins_epoch(),
                 upstream: Arc::clone(upstream),
                 client_address: Arc::clone(address),
@@ -69,36 +70,37 @@ impl AggregateRequest {
         Self { grant, address, client_protocol: ClientProtocol::Stateful(None), trace: None, contexts }
     }
 
-    /// The visit to one of the servers; none if the grant has none of this name.
+    /// Returns the context of a server, or `None` if the grant does not include it.
     fn find_context(&self, server: &str) -> Option<&RequestContext> {
         self.contexts.iter().find(|ctx| ctx.upstream.name().as_str() == server)
     }
 
-    /// The same visit as the server is spoken to: by a session of the client's there, or as requests are that stand
-    /// alone.
+    /// Returns a copy of `server_ctx` with the upstream session to use: the client's own for a stateful client, a
+    /// pooled one or none for a stateless client.
+    ///
     ///
     /// # Errors
-    /// The server cannot be spoken to. Nothing of the request was sent.
+    /// The server cannot be used. Nothing of the request was sent.
     async fn with_upstream_session(
         &self,
         gw: &Gateway,
-        visit: &RequestContext,
+        server_ctx: &RequestContext,
         request: &ClientRequest<'_>,
     ) -> Result<RequestContext, Refusal> {
         let session_ctx = match &self.client_protocol {
             ClientProtocol::Stateful(Some(session)) => {
-                per_server_session::ensure_open(gw, session, visit).await.map(|part| visit.with_session(part))
+                per_server_session::ensure_open(gw, session, server_ctx).await.map(|part| server_ctx.with_session(part))
             }
             ClientProtocol::Stateful(None) => Err(Refusal::UnknownReference),
             ClientProtocol::Stateless(modern) => {
-                let joined = session_pool::with_pooled_session(gw, visit, request, modern.clone()).await;
+                let joined = session_pool::with_pooled_session(gw, server_ctx, request, modern.clone()).await;
                 joined.map(|joined| RequestContext {
                     client_protocol: ClientProtocol::Stateless(joined),
-                    ..visit.clone()
+                    ..server_ctx.clone()
                 })
             }
         };
-        let session_ctx = session_ctx.map(|seated| RequestContext { trace: self.trace.clone(), ..seated });
+        let session_ctx = session_ctx.map(|session_ctx| RequestContext { trace: self.trace.clone(), ..session_ctx });
         session_ctx.map_err(Refusal::as_handshake_failure)
     }
 }
@@ -107,12 +109,14 @@ fn granted_servers<'l>(
     snapshot: &'l ConfigSnapshot,
     grant: &'l ActiveGrant,
 ) -> impl Iterator<Item = (&'l Arc<Upstream>, &'l ServerAccess)> {
-    let door = |(name, door): (&'l ServerName, &'l ServerAccess)| Some((snapshot.find_server(name.as_str())?, door));
-    grant.config.servers.iter().filter_map(door)
+    let server_access = |(name, server_access): (&'l ServerName, &'l ServerAccess)| {
+        Some((snapshot.find_server(name.as_str())?, server_access))
+    };
+    grant.config.servers.iter().filter_map(server_access)
 }
 
 impl Gateway {
-    /// What became of what a long stream was opened by: the grant, and all of its servers as they were.
+    /// Checks the grant and servers of a long-lived aggregate stream against the active configuration.
     fn revalidate_aggregate(&self, aggregate: &AggregateRequest) -> Revalidation<AggregateRequest> {
         let (snapshot, config) = (self.config_snapshot(), &aggregate.grant.config);
         let grant = snapshot.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));

@@ -1,4 +1,4 @@
-//! The rim towards callers: listeners, checks of the head, bodies, and what is answered.
+//! The HTTP side towards clients: listeners, header checks, bodies and replies.
 
 mod aggregate_endpoint;
 pub(crate) mod bearer_token;

@@ -58,7 +58,7 @@ use crate::http_server::listener::{ListenerKind, accept_connections};
 use crate::http_server::sse_server::SseClientConnections;
 use crate::methods::session_pool::SessionPool;
 use crate::metrics::Metrics;
-use crate::pipeline::PausedCalls;
+use crate::pipeline::SuspendedCalls;
 use crate::request_context::RequestContext;
 use crate::session::SessionRegistry;
 use crate::session::session_persistence::SessionPersistence;
@@ -68,6 +68,7 @@ use crate::upstream::UpstreamClient;
 pub use aggregate::tool_name_limit::fits_tool_name_limit;
 pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig, ServerAccess};
 pub use confusables::confusable_names;
+pub use pipeline::format_seconds;
 pub use settings::GatewaySettings;
 pub use stores::GatewayStores;
 pub use telemetry::TelemetryConfig;
@@ -99,7 +100,7 @@ pub struct Gateway {
     session_pool: SessionPool,
     late_lists: LateListCache,
     warned_names: WarnedNames,
-    suspended_calls: PausedCalls,
+    suspended_calls: SuspendedCalls,
     metrics: Metrics,
     telemetry: Telemetry,
     /// Threads that serve connections.
@@ -144,7 +145,7 @@ impl Gateway {
             session_pool: SessionPool::default(),
             late_lists: LateListCache::default(),
             warned_names: WarnedNames::default(),
-            suspended_calls: PausedCalls::default(),
+            suspended_calls: SuspendedCalls::default(),
             upstream_client: client,
             forced_shutdown: ForcedShutdown::new(workers.count()),
             workers,

@@ -1,4 +1,4 @@
-//! What is done with each message: one file for each kind that we look into.
+//! Handlers of client messages, one file per kind of message.
 
 pub(crate) mod call_handler;
 pub(crate) mod capability_check;

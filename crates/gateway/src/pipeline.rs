@@ -1,6 +1,8 @@
-//! The steps of a call, from what a caller sent to what an upstream gets.
+//! The steps of a call from the client's request to the upstream request: subject, reservation, permit, forwarding,
+//! call record.
 
 mod call_recorder;
+mod duration_text;
 mod forward;
 mod in_flight_guard;
 mod permit;
@@ -14,6 +16,7 @@ mod suspended_calls;
 mod upstream_param_headers;
 
 pub(crate) use call_recorder::CallRecorder;
+pub use duration_text::format_seconds;
 pub(crate) use forward::{
     ForwardContext, ForwardOutcome, MAX_SERVER_REQUESTS_PER_ROUND, RESULT_TYPE_COMPLETE, abandoned_outcome,
     await_own_response, can_request_input, forward, is_tool_error, parsed_response_for_client, relay_until_response,
@@ -27,5 +30,7 @@ pub(crate) use request_subject::{RequestSubject, parse_subject};
 pub(crate) use reserve::{CallReservation, reserve};
 pub(crate) use response_status::response_status;
 use stream_resumption::StreamResumption;
-pub(crate) use suspended_calls::{Bond, Paused, PausedCalls, Question, TOO_MANY_SUSPENDED_CALLS_MESSAGE};
+pub(crate) use suspended_calls::{
+    CallBinding, ClientInputRequest, SuspendedCall, SuspendedCalls, TOO_MANY_SUSPENDED_CALLS_MESSAGE,
+};
 pub(crate) use upstream_param_headers::upstream_param_headers;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::arguments_digest::StreamingDigest;
 use crate::config_snapshot::{ActiveGrant, ServerAccess};
-use crate::methods::session_pool::Turn;
+use crate::methods::session_pool::ExclusiveSession;
 use crate::request_trace::{RequestTrace, UpstreamSpanContext};
 use crate::session::{ClientInfo, Session};
 use crate::upstream::{StatelessHeaders, ToolListing, ToolRegistry, Upstream, UpstreamRequest, UpstreamTool};
@@ -59,7 +59,7 @@ pub(crate) struct StatelessClient {
     /// A session opened by the gateway, for a stateful upstream.
     pub upstream_session: Option<Arc<Session>>,
     /// Held while a call uses that session exclusively.
-    pub exclusive_session: Option<Arc<Turn>>,
+    pub exclusive_session: Option<Arc<ExclusiveSession>>,
 }
 
 /// Translation between the client leg and the upstream leg.
@@ -144,7 +144,7 @@ impl RequestContext {
     }
 
     /// Returns the guard of a call that uses the upstream session exclusively.
-    pub fn exclusive_session(&self) -> Option<&Arc<Turn>> {
+    pub fn exclusive_session(&self) -> Option<&Arc<ExclusiveSession>> {
         match &self.client_protocol {
             ClientProtocol::Stateful(_) => None,
             ClientProtocol::Stateless(stateless) => stateless.exclusive_session.as_ref(),

@@ -1,4 +1,4 @@
-//! Asks all servers at once, and waits for none of them longer than for the others.
+//! Sends a request to all servers of a grant in parallel, with one deadline for all of them.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::http_server::responder::{Responder, SessionSlot};
 use crate::pipeline::{CallRecorder, InFlightGuard};
 use crate::request_context::RequestContext;
 
-/// Messages of one server that wait while the client is told those of another.
+/// Messages of one server that may be queued while the client receives those of another.
 const MAX_QUEUED_MESSAGES: usize = 16;
 
-/// How long a server is asked that nobody waits for any more.
+/// How long to wait for a response after the fan-out deadline has passed.
 const LATE_RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Does the same for each server, beside one another. What is not done in time goes on without being waited for, and
-/// is there for as long as what is given in its place.
+/// Runs `work` for each server in parallel. Work that misses the deadline continues in the background; its result is
+/// replaced by a `Weak` that can be upgraded while the work is still running.
 pub(super) async fn fan_out<T, W>(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
@@ -35,50 +35,51 @@ where
     T: Send + 'static,
 {
     let until = Instant::now() + if mutant!("slow-server-delays-all") { FAN_OUT_TIMEOUT * 10 } else { FAN_OUT_TIMEOUT };
-    let begin = |ctx: &RequestContext| {
-        let (mut tell, result) = oneshot::channel();
-        let (task, working) = (Arc::clone(gw), work(Arc::clone(gw), ctx.clone()));
+    let start = |ctx: &RequestContext| {
+        let (mut result_sender, result) = oneshot::channel();
+        let (task, running) = (Arc::clone(gw), work(Arc::clone(gw), ctx.clone()));
         let under_way = Arc::new(());
         let late = Arc::downgrade(&under_way);
         gw.spawn(async move {
             let _under_way = under_way;
             tokio::select! {
-                done = working => drop(tell.send(done)),
-                // Whoever nobody waits for need not be done when the gateway stops.
-                () = async { tell.closed().await; task.wait_for_shutdown().await } => {}
+                done = running => drop(result_sender.send(done)),
+                // Shutdown does not wait for work that missed the deadline.
+                () = async { result_sender.closed().await; task.wait_for_shutdown().await } => {}
             }
         });
         (result, late)
     };
-    let begun: Vec<_> = aggregate.contexts.iter().map(|ctx| (ctx.clone(), begin(ctx))).collect();
-    let mut done = Vec::with_capacity(begun.len());
-    for (ctx, (result, late)) in begun {
+    let started: Vec<_> = aggregate.contexts.iter().map(|ctx| (ctx.clone(), start(ctx))).collect();
+    let mut done = Vec::with_capacity(started.len());
+    for (ctx, (result, late)) in started {
         let result = tokio::time::timeout_at(until, result).await;
         done.push((ctx, result.ok().and_then(Result::ok).ok_or(late)));
     }
     done
 }
 
-/// Sends a request to one server on the ordinary road, and gives the answer as it would go to a client of that server
-/// alone, but with the names that clients of all know. What the server says before it goes to `beside`.
+/// Sends a request to one server through the normal request path. Returns the response as a client of that server would
+/// get it, but with aggregate names. Earlier messages of the server go to `notifications`.
+///
 ///
 /// # Errors
-/// There is no answer; the words say why.
+/// There is no response; the text says why.
 pub(super) async fn request_server(
     gw: &Gateway,
     aggregate: &AggregateRequest,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     text: &str,
     notifications: mpsc::Sender<Bytes>,
 ) -> Result<Bytes, String> {
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return Err("the request cannot be read".to_owned());
     };
-    let in_flight = InFlightGuard::for_fan_out_leg(visit).map_err(|refusal| refusal.message())?;
-    let ctx = match aggregate.with_upstream_session(gw, visit, &request).await {
+    let in_flight = InFlightGuard::for_fan_out_leg(ctx).map_err(|refusal| refusal.message())?;
+    let ctx = match aggregate.with_upstream_session(gw, ctx, &request).await {
         Ok(session_ctx) => session_ctx,
         Err(refusal) => {
-            let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..visit.clone() };
+            let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
             let mut recorder = CallRecorder::start(&as_asked, &request, gw.new_call_id(), gw.clock.now());
             gw.metrics.count_refusal(refusal.code());
             gw.write_row(recorder.failure_row(&refusal, CallOutcome::NotSent)).await;
@@ -90,20 +91,20 @@ pub(super) async fn request_server(
     responder.hold_in_flight_guard(in_flight);
     responder.prefix_names_of(ctx.upstream.name(), request.method(), gw.settings.reply_limits);
     let until = Instant::now() + LATE_RESPONSE_TIMEOUT;
-    let hearing = async move {
+    let collect_response = async move {
         let mut answer = None;
-        // With the queue goes the line: the server is told, and it is written down.
+        // Dropping the queue ends the responder, which cancels the request upstream and records that.
         while let Ok(Some(text)) = tokio::time::timeout_at(until, queue.recv()).await {
             match read_server_message(&text, &gw.settings.reply_limits) {
                 Ok(Said::Response(_)) => answer = Some(text),
-                // Of the progress of many, nobody could make one.
+                // Progress of several servers cannot be merged into one value.
                 Ok(Said::Notification(said)) if *said.method() == Method::Progress => {}
-                // Whoever does not wait for the answer any more does not hear it.
+                // Sending fails if the client no longer waits for the response; the message is dropped.
                 _ => drop(notifications.send(text).await),
             }
         }
         answer
     };
-    let ((), answer) = tokio::join!(dispatch(gw, &ctx, &request, responder), hearing);
+    let ((), answer) = tokio::join!(dispatch(gw, &ctx, &request, responder), collect_response);
     answer.ok_or_else(|| "the server did not answer".to_owned())
 }

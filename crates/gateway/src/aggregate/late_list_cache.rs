@@ -1,5 +1,4 @@
-//! Servers that take longer to list what they have than all wait for them. What they say in the end is kept for the
-//! next who asks, and those who listen are told.
+//! Caches list responses that arrive after the fan-out deadline, and notifies subscribers when they changed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,18 +13,18 @@ use super::AggregateRequest;
 use crate::config_snapshot::ConfigSnapshot;
 use crate::request_context::RequestContext;
 
-/// How long a late answer is good for.
+/// How long a cached response is used.
 const LATE_LIST_TTL: Duration = Duration::from_secs(60);
-/// The longest that is kept: a list of hundreds of tools has some hundred thousand bytes.
+/// Largest response that is cached. A list of hundreds of tools takes some hundred thousand bytes.
 const MAX_LATE_LIST_BYTES: usize = 4 << 20;
-/// Changes that wait for whoever listens.
+/// Capacity of the channel for list changes.
 const MAX_QUEUED_CHANGES: usize = 64;
 
-/// Which list of which server, for whom.
+/// Identifies one list of one server, for one grant or session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct LateListKey {
     grant: GrantId,
-    /// A client's own, where it has one.
+    /// Session of the client; `None` for stateless clients.
     session: Option<Box<str>>,
     server: ServerName,
     method: String,
@@ -42,10 +41,10 @@ impl LateListKey {
     }
 }
 
-/// What is known of one that was late.
+/// State of a list request that was late at least once.
 #[derive(Debug, Default)]
 struct LateListEntry {
-    /// Alive while it is being asked.
+    /// Can be upgraded while the request is still running.
     in_progress: Weak<()>,
     list: Option<LateList>,
 }
@@ -54,18 +53,18 @@ struct LateListEntry {
 struct LateList {
     response: Bytes,
     received_at: Instant,
-    /// What was in force then: the answer was filtered by it.
+    /// Configuration that the response was filtered by.
     snapshot: Weak<ConfigSnapshot>,
 }
 
-/// A list of one of a grant's servers that is another one now.
+/// Notification that a list of one of a grant's servers has changed.
 #[derive(Debug, Clone)]
 pub(crate) struct ListChange {
     pub grant: GrantId,
     pub method: Method<'static>,
 }
 
-/// All that are late.
+/// All late list requests and their cached responses.
 #[derive(Debug)]
 pub(crate) struct LateListCache {
     entries: Mutex<HashMap<LateListKey, LateListEntry>>,
@@ -79,17 +78,18 @@ impl Default for LateListCache {
 }
 
 impl LateListCache {
-    /// Where one hears of lists that are others now.
+    /// Returns a receiver of list changes.
     pub fn subscribe_changes(&self) -> broadcast::Receiver<ListChange> {
         self.change_sender.subscribe()
     }
 
-    /// Whether it is being asked, and was late before. Asking it twice would cost twice.
+    /// Whether an earlier, late request is still running. A second one would only double the load.
     pub(super) fn is_in_progress(&self, key: &LateListKey) -> bool {
         self.lock().get(key).is_some_and(|entry| entry.in_progress.strong_count() > 0)
     }
 
-    /// Notes that nobody waits any more; `asking` lives as long as it is being asked. Gives what it said last.
+    /// Records that the request missed the deadline; `asking` lives as long as the request. Returns the cached
+    /// response.
     pub(super) fn mark_late(
         &self,
         key: &LateListKey,
@@ -103,12 +103,12 @@ impl LateListCache {
         entry.valid_response(snapshot)
     }
 
-    /// What it said last, if that holds under what is in force now.
+    /// Returns the cached response, if it was filtered by the same configuration.
     pub(super) fn find_response(&self, key: &LateListKey, snapshot: &Arc<ConfigSnapshot>) -> Option<Bytes> {
         self.lock().get(key)?.valid_response(snapshot)
     }
 
-    /// Keeps an answer that nobody waited for, and tells those who listen if it is another one than before.
+    /// Caches a late response, and notifies subscribers if it differs from the previous one.
     pub(super) fn store_response(&self, key: &LateListKey, answer: &Bytes, snapshot: &Arc<ConfigSnapshot>) {
         if answer.len() > MAX_LATE_LIST_BYTES {
             return;
@@ -123,7 +123,7 @@ impl LateListCache {
         });
         drop(entries);
         if !is_known && let Some(method) = list_changed_method(&key.method) {
-            // Nobody listening is nothing lost.
+            // Sending fails only when there are no subscribers.
             let _ = self.change_sender.send(ListChange { grant: key.grant.clone(), method });
         }
     }
@@ -144,7 +144,7 @@ impl LateListEntry {
     }
 }
 
-/// How a client is told that a list is another one.
+/// Returns the notification for a change of a list.
 fn list_changed_method(list: &str) -> Option<Method<'static>> {
     match Method::of(list.into()) {
         Method::ToolsList => Some(Method::ToolsListChanged),

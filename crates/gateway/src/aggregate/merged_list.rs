@@ -1,4 +1,5 @@
-//! The lists of all servers as one. A server that does not answer keeps its accepted tools in it, marked.
+//! Merges the lists of all servers. Pinned tools of a server that does not respond stay in the list, marked as
+//! unavailable.
 
 use std::sync::{Arc, Weak};
 
@@ -20,14 +21,14 @@ use crate::methods::list_requests::{list_member_names, pinned_tools, reject_curs
 use crate::pipeline::{CallRecorder, InFlightGuard};
 use crate::request_context::RequestContext;
 
-/// What one server has for a list: its entries, or why there are none.
+/// Contribution of one server to a list: its entries, or the reason why they are missing.
 struct ServerListPart {
     ctx: RequestContext,
     entries: Vec<String>,
     unavailable_reason: Option<String>,
 }
 
-/// Answers a list.
+/// Handles a list request on the aggregate endpoint.
 pub(super) async fn handle_aggregate_list(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
@@ -44,8 +45,8 @@ pub(super) async fn handle_aggregate_list(
             return gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
-    let shares = collect_parts(gw, aggregate, request, &mut responder).await;
-    let result = merge_lists(aggregate, request.method(), &shares);
+    let parts = collect_parts(gw, aggregate, request, &mut responder).await;
+    let result = merge_lists(aggregate, request.method(), &parts);
     responder.finish(gatelodge_mcp::result_response(request.id(), &result).into()).await;
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }
@@ -59,11 +60,11 @@ async fn collect_parts(
     let (notifications, mut said) = mpsc::channel::<Bytes>(1);
     let text: Arc<str> = request.text().into();
     let asking = async {
-        let responses = fan_out(gw, aggregate, |gw, visit| {
-            let key = LateListKey::new(aggregate, &visit, request.method());
-            request_or_cached(gw, aggregate.clone(), visit, key, Arc::clone(&text), notifications.clone())
+        let responses = fan_out(gw, aggregate, |gw, ctx| {
+            let key = LateListKey::new(aggregate, &ctx, request.method());
+            request_or_cached(gw, aggregate.clone(), ctx, key, Arc::clone(&text), notifications.clone())
         });
-        let mut shares = Vec::new();
+        let mut parts = Vec::new();
         for (ctx, responses) in responses.await {
             let late = |asking: Weak<()>| {
                 let key = LateListKey::new(aggregate, &ctx, request.method());
@@ -72,21 +73,21 @@ async fn collect_parts(
                     .ok_or_else(|| "the server did not answer in time".to_owned())
             };
             let responses = responses.unwrap_or_else(late);
-            shares.push(build_part(gw, aggregate, request.method(), ctx, responses).await);
+            parts.push(build_part(gw, aggregate, request.method(), ctx, responses).await);
         }
-        shares
+        parts
     };
     let mut asking = std::pin::pin!(asking);
     loop {
         tokio::select! {
             biased;
             Some(text) = said.recv() => responder.send(str::from_utf8(&text).unwrap_or_default()).await,
-            shares = &mut asking => return shares,
+            parts = &mut asking => return parts,
         }
     }
 }
 
-/// Asks one server. Of one that is late already it is taken what it said last.
+/// Sends the list request to one server. Uses the cached response if an earlier request is still running.
 async fn request_or_cached(
     gw: Arc<Gateway>,
     aggregate: AggregateRequest,
@@ -107,41 +108,43 @@ async fn request_or_cached(
     Ok(answer)
 }
 
-/// What a server adds to the list.
+/// Builds the contribution of one server from its response.
 async fn build_part(
     gw: &Gateway,
     aggregate: &AggregateRequest,
     method: &Method<'_>,
-    visit: RequestContext,
+    ctx: RequestContext,
     response: Result<Bytes, String>,
 ) -> ServerListPart {
     match response.and_then(|answer| parse_entries(gw, method, &answer)) {
         Ok(mut entries) => {
             if *method == Method::ToolsList {
-                // The same order as that of a server that does not answer.
+                // Pinned tools of an unavailable server are sorted as well, so the order does not depend on
+                // availability.
                 entries.sort_by(|(one, _), (other, _)| one.cmp(other));
-                gw.warn_of_long_names(&visit, entries.iter().map(|(name, _)| name.as_str()));
+                gw.warn_of_long_names(&ctx, entries.iter().map(|(name, _)| name.as_str()));
             }
             ServerListPart {
-                ctx: visit,
+                ctx,
                 entries: entries.into_iter().map(|(_, entry)| entry).collect(),
                 unavailable_reason: None,
             }
         }
         Err(why) if *method == Method::ToolsList => {
-            let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..visit.clone() };
+            let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
             let entries = pinned_tools(gw, &as_asked).await;
-            let entries = entries.iter().filter_map(|entry| mark_unavailable(gw, &visit, entry, &why)).collect();
-            ServerListPart { ctx: visit, entries, unavailable_reason: Some(why) }
+            let entries = entries.iter().filter_map(|entry| mark_unavailable(gw, &ctx, entry, &why)).collect();
+            ServerListPart { ctx, entries, unavailable_reason: Some(why) }
         }
-        Err(why) => ServerListPart { ctx: visit, entries: Vec::new(), unavailable_reason: Some(why) },
+        Err(why) => ServerListPart { ctx, entries: Vec::new(), unavailable_reason: Some(why) },
     }
 }
 
-/// The entries of an answer, each with what it is called. A server that does not know the method has none.
+/// Returns the entries of a response with their names. A server that does not know the method has no entries.
+///
 ///
 /// # Errors
-/// It is none; the words say why.
+/// The response is an error or not a list; the text says why.
 fn parse_entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {
     let unreadable = || "the server's list cannot be read".to_owned();
     let document = read(answer, &gw.settings.reply_limits).map_err(|_| unreadable())?;
@@ -157,7 +160,7 @@ fn parse_entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Ve
     Ok(named.map(|(name, entry)| (name.unwrap_or_default().into_owned(), entry.to_owned())).collect())
 }
 
-/// A tool that was accepted, as it is listed while its server does not answer.
+/// Returns a pinned tool as it is listed while its server is unavailable.
 fn mark_unavailable(gw: &Gateway, ctx: &RequestContext, entry: &str, why: &str) -> Option<String> {
     let text = format!(r#"{{"result":{{"tools":[{entry}]}}}}"#);
     let text = prefix_response(ctx.upstream.name().as_str(), &Method::ToolsList, &text, &gw.settings.reply_limits);
@@ -166,17 +169,16 @@ fn mark_unavailable(gw: &Gateway, ctx: &RequestContext, entry: &str, why: &str) 
     Some(ctx.upstream.secret_redactor().redact_json(with_meta_member(tool, UNAVAILABLE_META_KEY, &to_json_string(why))))
 }
 
-/// The list, and which servers it is not complete for.
-fn merge_lists(aggregate: &AggregateRequest, method: &Method<'_>, shares: &[ServerListPart]) -> String {
+/// Builds the merged result, with the unavailable servers in `_meta`.
+fn merge_lists(aggregate: &AggregateRequest, method: &Method<'_>, parts: &[ServerListPart]) -> String {
     let (member, _) = list_member_names(method);
-    let entries: Vec<&str> = shares.iter().flat_map(|share| &share.entries).map(String::as_str).collect();
+    let entries: Vec<&str> = parts.iter().flat_map(|part| &part.entries).map(String::as_str).collect();
     let mut out = match aggregate.client_protocol.generation() {
         ProtocolGeneration::Stateful => "{".to_owned(),
         ProtocolGeneration::Stateless => r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","#.to_owned(),
     };
     out.push_str(&format!("\"{member}\":[{}]", entries.join(",")));
-    let missing =
-        shares.iter().filter_map(|share| Some((share.ctx.upstream.name(), share.unavailable_reason.as_ref()?)));
+    let missing = parts.iter().filter_map(|part| Some((part.ctx.upstream.name(), part.unavailable_reason.as_ref()?)));
     let missing: Vec<String> = missing.map(|(server, why)| format!("\"{server}\":{}", to_json_string(why))).collect();
     if !missing.is_empty() {
         out.push_str(&format!(r#","_meta":{{"{UNAVAILABLE_META_KEY}":{{{}}}}}"#, missing.join(",")));

@@ -1,4 +1,5 @@
-//! What all servers together say of themselves: to a client with a session, and to one without.
+//! Merged server information (capabilities, instructions) for `initialize` and `server/discover` on the aggregate
+//! endpoint.
 
 use std::sync::Arc;
 
@@ -22,13 +23,13 @@ use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::UpstreamLink;
 
 const GATEWAY_SERVER_INFO: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
-/// What there is whatever the servers have: policies change, and so does which servers there are, and we tell.
+/// Capabilities that the gateway always has: policies and the set of servers change, and the gateway notifies clients.
 const GATEWAY_CAPABILITIES: &str =
     r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}"#;
-/// What a server may have that has not answered yet.
+/// Capabilities assumed for a server that has not responded yet.
 const ASSUMED_CAPABILITIES: &str = r#"{"resources":{"subscribe":true}}"#;
 
-/// Opens a session for all servers. Those at each of them are opened with it, and are waited for a little.
+/// Opens a session for all servers, and one at each server. Does not wait for slow servers beyond the fan-out deadline.
 pub(super) async fn handle_initialize(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
@@ -46,25 +47,25 @@ pub(super) async fn handle_initialize(
     if responder.set_session(&session) {
         gw.persist_session(&session).await;
     }
-    let server_infos = fan_out(gw, aggregate, |gw, visit| {
+    let responses = fan_out(gw, aggregate, |gw, ctx| {
         let session = Arc::clone(&session);
         async move {
-            per_server_session::ensure_open(&gw, &session, &visit)
+            per_server_session::ensure_open(&gw, &session, &ctx)
                 .await
                 .ok()
                 .map(|part| (part.server_info.clone(), part.is_upstream_stateless()))
         }
     });
-    // Whoever does not answer in time has most likely not changed since it last did: many take longer to start.
-    let words = MergedServerInfo::of(server_infos.await.into_iter().map(|(visit, came)| {
-        let server_infos = came.ok().flatten().or_else(|| visit.grant.server_info_cache.find(&visit.upstream));
-        (visit, server_infos)
+    // Many servers take longer to start than the deadline; their last known information is most likely still right.
+    let merged = MergedServerInfo::of(responses.await.into_iter().map(|(ctx, response)| {
+        let responses = response.ok().flatten().or_else(|| ctx.grant.server_info_cache.find(&ctx.upstream));
+        (ctx, responses)
     }));
     let result = format!(
         r#"{{"protocolVersion":"{}","capabilities":{},"serverInfo":{GATEWAY_SERVER_INFO}{}}}"#,
         session.revision(),
-        words.capabilities,
-        words.instructions
+        merged.capabilities,
+        merged.instructions
     );
     reply_locally(gw, request, &result, recorder, responder).await;
 }
@@ -102,7 +103,7 @@ async fn open_session(
     Session::new(opening).and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))
 }
 
-/// The client's handshake as each server gets it: it asks for what was agreed on here, whatever the client asked for.
+/// Builds the handshake for the servers: the client's, with the revision that was negotiated here.
 fn handshake_with_revision(request: &ClientRequest<'_>, revision: Revision) -> String {
     let (text, quoted) = (request.text(), format!("\"{revision}\""));
     let put =
@@ -116,7 +117,7 @@ fn handshake_with_revision(request: &ClientRequest<'_>, revision: Revision) -> S
     written.unwrap_or_else(|| text.to_owned())
 }
 
-/// Says what there is, to a client whose requests stand alone.
+/// Handles `server/discover` of a stateless client.
 pub(super) async fn handle_discover(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
@@ -125,23 +126,24 @@ pub(super) async fn handle_discover(
     responder: Responder,
 ) {
     let text: Arc<str> = request.text().into();
-    let server_infos = fan_out(gw, aggregate, |gw, visit| {
+    let responses = fan_out(gw, aggregate, |gw, ctx| {
         let (aggregate, text) = (aggregate.clone(), Arc::clone(&text));
-        async move { discover_server(&gw, &aggregate, &visit, &text).await }
+        async move { discover_server(&gw, &aggregate, &ctx, &text).await }
     });
-    let words = MergedServerInfo::of(server_infos.await.into_iter().map(|(visit, came)| (visit, came.ok().flatten())));
+    let merged =
+        MergedServerInfo::of(responses.await.into_iter().map(|(ctx, response)| (ctx, response.ok().flatten())));
     let versions = aggregate.grant.allowed_revisions(&Revision::ALL);
     let versions: Vec<String> = versions.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
     let result = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{}{},"ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{GATEWAY_SERVER_INFO}}}}}"#,
         versions.join(","),
-        words.capabilities,
-        words.instructions
+        merged.capabilities,
+        merged.instructions
     );
     reply_locally(gw, request, &result, recorder, responder).await;
 }
 
-/// What one server says of itself, and whether it speaks the other era; none if it does not.
+/// Returns a server's information, and whether it is of the other protocol generation; `None` if it does not respond.
 async fn discover_server(
     gw: &Gateway,
     aggregate: &AggregateRequest,
@@ -161,27 +163,28 @@ async fn discover_server(
     }
 }
 
-/// What is said of all servers, as JSON; the instructions with their key, or nothing.
+/// Merged information as JSON. `instructions` includes its key, or is empty.
 struct MergedServerInfo {
     capabilities: String,
     instructions: String,
 }
 
 impl MergedServerInfo {
-    /// Puts together what came, and whether it is of the other era than the client's.
-    fn of(server_infos: impl Iterator<Item = (RequestContext, Option<(Bytes, bool)>)>) -> Self {
-        let (mut able, mut instructions) = (vec![GATEWAY_CAPABILITIES.to_owned()], Vec::new());
-        for (ctx, server_infos) in server_infos {
-            let (server_info, is_crossed) = server_infos.unzip();
+    /// Merges the information of all servers. The flag says that it is of the other protocol generation than the
+    /// client's.
+    fn of(responses: impl Iterator<Item = (RequestContext, Option<(Bytes, bool)>)>) -> Self {
+        let (mut capabilities, mut instructions) = (vec![GATEWAY_CAPABILITIES.to_owned()], Vec::new());
+        for (ctx, responses) in responses {
+            let (server_info, is_translated) = responses.unzip();
             let server_info = server_info.and_then(|server_info| String::from_utf8(server_info.into()).ok());
             let server_info = server_info.map(|server_info| ctx.upstream.secret_redactor().redact_json(server_info));
             let document =
                 server_info.as_ref().and_then(|server_info| read(server_info.as_bytes(), &JsonLimits::REPLY).ok());
             let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
             let own = member("capabilities").filter(|own| own.kind() == JsonKind::Object);
-            // One that has not answered may have all of it.
-            able.push(match own {
-                Some(own) if is_crossed == Some(true) => shared_capabilities(own),
+            // A server that has not responded may have any of these.
+            capabilities.push(match own {
+                Some(own) if is_translated == Some(true) => shared_capabilities(own),
                 Some(own) => own.raw().to_owned(),
                 None => ASSUMED_CAPABILITIES.to_owned(),
             });
@@ -189,13 +192,13 @@ impl MergedServerInfo {
                 instructions.push(format!("# {}\n\n{own}", ctx.upstream.name()));
             }
         }
-        let able: Vec<JsonDocument<'_>> =
-            able.iter().filter_map(|own| read(own.as_bytes(), &JsonLimits::REPLY).ok()).collect();
-        let able: Vec<JsonValue<'_>> = able.iter().map(|own| own.root()).collect();
+        let capabilities: Vec<JsonDocument<'_>> =
+            capabilities.iter().filter_map(|own| read(own.as_bytes(), &JsonLimits::REPLY).ok()).collect();
+        let capabilities: Vec<JsonValue<'_>> = capabilities.iter().map(|own| own.root()).collect();
         let instructions = match instructions.as_slice() {
             [] => String::new(),
             all => format!(r#","instructions":{}"#, to_json_string(&all.join("\n\n"))),
         };
-        Self { capabilities: merge_capabilities(&able), instructions }
+        Self { capabilities: merge_capabilities(&capabilities), instructions }
     }
 }

@@ -1,4 +1,4 @@
-//! The one stream that a client of all servers holds open: what belongs to no request, of all of them.
+//! Standalone stream of the aggregate endpoint: merges the standalone streams of all servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,44 +26,45 @@ use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
 use crate::session::{STANDALONE_STREAM, Session, SseEventId};
 
-/// A session that is opened later than this is of a server that was away. Its lists are others now.
+/// A server session that is opened later than this belongs to a server that was down, so its lists may have changed.
 const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
-/// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
+/// Resumes a stream that the client lost: a response stream or the standalone stream.
 pub(crate) async fn resume_stream(gw: &Arc<Gateway>, aggregate: AggregateRequest, last: &str) -> Response<ReplyBody> {
     let Some(session) = aggregate.client_protocol.session() else {
         return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
     };
-    let place_in = session.replay_buffers().parse_event_id(last);
-    if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE_STREAM) {
-        return open_stream(gw, aggregate, Some(behind)).await;
+    let event_id = session.replay_buffers().parse_event_id(last);
+    if let Some(last_event) = event_id.filter(|place| place.stream == STANDALONE_STREAM) {
+        return open_stream(gw, aggregate, Some(last_event)).await;
     }
-    let Some(behind) = place_in.filter(|place| session.replay_buffers().find_missed_events(*place).is_some()) else {
+    let Some(last_event) = event_id.filter(|place| session.replay_buffers().find_missed_events(*place).is_some())
+    else {
         return reply_unknown_event(gw, &aggregate).await;
     };
     match acquire_stream_slot(gw, &aggregate).await {
         Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(in_flight) => match session.replay_buffers().resume_stream(behind, in_flight) {
+        Ok(in_flight) => match session.replay_buffers().resume_stream(last_event, in_flight) {
             Some(events) => reply::event_stream_response(events),
             None => reply_unknown_event(gw, &aggregate).await,
         },
     }
 }
 
-/// Answers that nobody knows what a client missed.
+/// Replies that the missed events are not available.
 async fn reply_unknown_event(gw: &Gateway, aggregate: &AggregateRequest) -> Response<ReplyBody> {
     let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
-    reply::http_error_response(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
+    reply::http_error_response(StatusCode::BAD_REQUEST, "the events after `Last-Event-ID` are no longer available")
 }
 
-/// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
-/// ends the session, until the grant is no more, or until the gateway stops.
+/// Opens the standalone stream, optionally after an event that the client already has. It ends when the client
+/// disconnects, opens another one or ends the session, when the grant is revoked, or when the gateway stops.
 pub(crate) async fn open_stream(
     gw: &Arc<Gateway>,
     aggregate: AggregateRequest,
-    behind: Option<SseEventId>,
+    last_event: Option<SseEventId>,
 ) -> Response<ReplyBody> {
     let in_flight = match acquire_stream_slot(gw, &aggregate).await {
         Ok(in_flight) => in_flight,
@@ -72,13 +73,13 @@ pub(crate) async fn open_stream(
     let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
     gw.spawn(async move {
-        serve_stream(task, aggregate, behind, events).await;
+        serve_stream(task, aggregate, last_event, events).await;
         drop(in_flight);
     });
     reply::event_stream_response(receiver)
 }
 
-/// A place for one more stream of the grant; what comes of it is written down.
+/// Acquires a place for one more stream of the grant, and writes the record of the request.
 async fn acquire_stream_slot(gw: &Gateway, aggregate: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
     let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
@@ -95,22 +96,22 @@ async fn acquire_stream_slot(gw: &Gateway, aggregate: &AggregateRequest) -> Resu
 async fn serve_stream(
     gw: Arc<Gateway>,
     aggregate: AggregateRequest,
-    behind: Option<SseEventId>,
+    last_event: Option<SseEventId>,
     events: mpsc::Sender<Bytes>,
 ) {
     let mut aggregate = aggregate;
     let Some(session) = aggregate.client_protocol.session().cloned() else { return };
     let handle = session.open_stream();
     let mut changes = gw.late_lists.subscribe_changes();
-    // The head goes out with the first bytes; clients wait for it.
+    // The response headers are sent with the first bytes, and clients wait for them.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.stream_lock.lock()).await;
-    let missed = behind.and_then(|place| session.replay_buffers().find_missed_events(place));
+    let missed = last_event.and_then(|place| session.replay_buffers().find_missed_events(place));
     let mut followers = UpstreamStreamTasks { resumes: missed.is_some(), ..UpstreamStreamTasks::default() };
     send_backlog(&session, missed, &events).await;
-    let begun = Instant::now();
+    let opened_at = Instant::now();
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
-    let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
+    let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
     loop {
         tokio::select! {
             _ = keep_alive.tick() => {
@@ -119,7 +120,7 @@ async fn serve_stream(
                 }
                 open_server_sessions(&gw, &aggregate, &session);
             }
-            _ = look.tick() => {
+            _ = revalidation.tick() => {
                 let has_changed = match gw.revalidate_aggregate(&aggregate) {
                     Revalidation::Unchanged => false,
                     Revalidation::Revoked => break,
@@ -129,7 +130,7 @@ async fn serve_stream(
                         true
                     }
                 };
-                let is_back = followers.update_tasks(&gw, &aggregate, &session, &events) && begun.elapsed() > STARTUP_GRACE_PERIOD;
+                let is_back = followers.update_tasks(&gw, &aggregate, &session, &events) && opened_at.elapsed() > STARTUP_GRACE_PERIOD;
                 if has_changed || is_back {
                     notify_list_changes(ListChangedSet::ALL.methods(), &session, &events).await;
                 }
@@ -147,17 +148,17 @@ async fn serve_stream(
     session.close_stream(&handle);
 }
 
-/// Opens the sessions that are not open: one that was kept over a restart has none, and a server may be back.
+/// Opens missing server sessions: there are none after a restart of the gateway, and a server may be up again.
 fn open_server_sessions(gw: &Arc<Gateway>, aggregate: &AggregateRequest, session: &Arc<Session>) {
     let (task, aggregate, session) = (Arc::clone(gw), aggregate.clone(), Arc::clone(session));
     gw.spawn(async move {
-        let opening = fan_out(&task, &aggregate, |gw, visit| {
+        let opening = fan_out(&task, &aggregate, |gw, ctx| {
             let session = Arc::clone(&session);
             async move {
-                // One that hangs is being opened still; a line of those who wait for it would only grow.
-                let is_free = session.server_sessions.open_lock(visit.upstream.name()).try_lock().is_ok();
+                // If the session is already being opened, waiting for the lock would only add waiters.
+                let is_free = session.server_sessions.open_lock(ctx.upstream.name()).try_lock().is_ok();
                 if is_free {
-                    drop(per_server_session::ensure_open(&gw, &session, &visit).await);
+                    drop(per_server_session::ensure_open(&gw, &session, &ctx).await);
                 }
             }
         });
@@ -165,7 +166,7 @@ fn open_server_sessions(gw: &Arc<Gateway>, aggregate: &AggregateRequest, session
     });
 }
 
-/// Tells the client that lists are others now. That they may be, we have promised ourselves.
+/// Sends `list_changed` notifications, which the gateway itself has advertised.
 async fn notify_list_changes(
     lists: impl IntoIterator<Item = Method<'static>>,
     session: &Session,
@@ -182,15 +183,15 @@ async fn notify_list_changes(
     }
 }
 
-/// Those who pass on what single servers say, each for the session of one. They end with it.
+/// Tasks that relay the standalone streams of the servers, one per server session.
 #[derive(Default)]
 struct UpstreamStreamTasks {
     tasks: HashMap<ServerName, UpstreamStreamTask>,
-    /// Whether the client has all that was said before.
+    /// Whether the client resumes the stream and has all events up to that point.
     resumes: bool,
 }
 
-/// The session at a server that is followed, and by what was in force then.
+/// A followed server session, with the configuration it was started under.
 struct UpstreamStreamTask {
     ctx: RequestContext,
     task: Option<JoinHandle<()>>,
@@ -205,8 +206,8 @@ impl Drop for UpstreamStreamTask {
 }
 
 impl UpstreamStreamTasks {
-    /// Begins to follow the sessions that were opened since, and those whose server or policy is another one now. Leaves
-    /// those that are over. Whether there are any that were opened since.
+    /// Starts tasks for sessions that are new or whose server or policy changed, and drops those that ended. Returns
+    /// whether there are new sessions.
     fn update_tasks(
         &mut self,
         gw: &Arc<Gateway>,
@@ -226,19 +227,20 @@ impl UpstreamStreamTasks {
                 earlier => earlier,
             };
             is_new |= earlier.is_none();
-            // Another server knows nothing of the events of the one that had its name.
+            // A replaced server does not know the events of the previous one.
             let is_same = |earlier: &UpstreamStreamTask| Arc::ptr_eq(&earlier.ctx.upstream, &ctx.upstream);
-            let goes_on = earlier.as_ref().map_or(self.resumes, is_same);
+            let resumes = earlier.as_ref().map_or(self.resumes, is_same);
             let ending = earlier.and_then(UpstreamStreamTask::abort);
             let ctx = ctx.with_session(Arc::clone(&part));
-            let (own, inside, session, events) = (Arc::clone(gw), ctx.clone(), Arc::clone(session), events.clone());
+            let (own, session_ctx, session, events) =
+                (Arc::clone(gw), ctx.clone(), Arc::clone(session), events.clone());
             let task = tokio::spawn(async move {
-                // Where the one before was left is known when it has ended: what it has told is not told again.
+                // The resume position is known only after the previous task has ended; this way no event is sent twice.
                 if let Some(ending) = ending {
                     let _ = ending.await;
                 }
-                let last_event_id = part.last_event_id().filter(|_| goes_on);
-                relay_events(own, inside, last_event_id, session, events).await;
+                let last_event_id = part.last_event_id().filter(|_| resumes);
+                relay_events(own, session_ctx, last_event_id, session, events).await;
             });
             self.tasks.insert(server, UpstreamStreamTask { ctx, task: Some(task) });
         }
@@ -247,7 +249,7 @@ impl UpstreamStreamTasks {
 }
 
 impl UpstreamStreamTask {
-    /// Tells it to end, and gives what waits for that.
+    /// Aborts the task and returns its handle.
     fn abort(mut self) -> Option<JoinHandle<()>> {
         self.task.take().inspect(|task| task.abort())
     }
@@ -272,7 +274,7 @@ async fn relay_events(
     follow_upstream_stream(&gw, &ctx, last_event_id, &events, &written).await;
 }
 
-/// Keeps the session at a server from being taken for one that nobody uses.
+/// Marks a server session as in use while its stream is followed.
 struct SessionStreamGuard {
     session: Arc<Session>,
     handle: Arc<Notify>,

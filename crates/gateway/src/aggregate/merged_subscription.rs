@@ -1,4 +1,4 @@
-//! `subscriptions/listen` to all servers: one stream for the client, and one at each server for what is its own.
+//! `subscriptions/listen` on the aggregate endpoint: one stream for the client, fed by one listen request per server.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,32 +30,32 @@ use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
 
-/// Messages that wait for a client that does not read; beyond that the servers wait.
+/// Messages queued for a slow client; after that the servers have to wait.
 const MAX_QUEUED_MESSAGES: usize = 64;
-/// How long to wait before a server is listened to again that has ended.
+/// Delay before listening again to a server whose stream ended.
 const MIN_RECONNECT_DELAY: Duration = Duration::from_secs(1);
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(60);
 
-/// What comes from one server.
+/// An event of one server's stream.
 enum ServerStreamEvent {
-    /// What it lets the client hear of.
+    /// The server's acknowledgement of the subscription.
     Acknowledged(Bytes),
     Message(Bytes),
-    /// It has ended, or did not begin.
+    /// The stream ended or could not be started.
     Ended(ServerStreamEnd),
 }
 
-/// How one server was left.
+/// Why a server's stream ended.
 enum ServerStreamEnd {
-    /// A bad moment; it is listened to again.
+    /// A temporary failure; it is opened again.
     Temporary,
-    /// It has nothing to be listened to. The others go on.
+    /// The server does not support listening. The other servers are not affected.
     Permanent,
-    /// A task that the client named is not there for it, or not any more, as the error says.
+    /// A task that the client named is unknown to the server; contains the error response.
     TaskRejected(Bytes),
 }
 
-/// Holds the stream open until the client ends it.
+/// Serves the stream until the client ends it.
 pub(super) async fn handle_aggregate_listen(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
@@ -66,24 +66,26 @@ pub(super) async fn handle_aggregate_listen(
     if let Err(refusal) = check_resource_count(request) {
         return task_requests::reply_refusal(gw, request, recorder, responder, &refusal).await;
     }
-    let past = unknown_targets(aggregate, request);
-    let checked = if mutant!("task-after-many-resources-allowed") { 64 } else { past.len() };
-    if let Some(task) =
-        past.iter().take(checked).find_map(|past| if let UnknownTarget::Task(task) = past { Some(task) } else { None })
+    let unknown = unknown_targets(aggregate, request);
+    let checked = if mutant!("task-after-many-resources-allowed") { 64 } else { unknown.len() };
+    if let Some(task) = unknown
+        .iter()
+        .take(checked)
+        .find_map(|unknown| if let UnknownTarget::Task(task) = unknown { Some(task) } else { None })
     {
         return reply_not_found(gw, recorder, task, responder, reply::unknown_task_reply(request.id(), task)).await;
     }
-    for visit in &aggregate.contexts {
-        let text = request.listen_request_for(visit.upstream.name().as_str());
+    for ctx in &aggregate.contexts {
+        let text = request.listen_request_for(ctx.upstream.name().as_str());
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             continue;
         };
-        let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..visit.clone() };
-        // Whether it may be heard of, its server's part says; it may be slow.
+        let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
+        // Only ownership is checked here. The server itself may be slow, so its own check is part of its stream.
         match task_requests::find_unknown_task(gw, &as_asked, &own).await {
             Ok(None) => {}
             Ok(Some(task)) => {
-                let task = prefix_name(visit.upstream.name().as_str(), &task);
+                let task = prefix_name(ctx.upstream.name().as_str(), &task);
                 return reply_not_found(gw, recorder, &task, responder, reply::unknown_task_reply(request.id(), &task))
                     .await;
             }
@@ -92,9 +94,9 @@ pub(super) async fn handle_aggregate_listen(
             }
         }
     }
-    for past in &past {
-        // It is left out of what is acknowledged, like one that the policy denies.
-        if let UnknownTarget::Resource(uri) = past {
+    for unknown in &unknown {
+        // It is left out of the acknowledgement, like a resource that the policy denies.
+        if let UnknownTarget::Resource(uri) = unknown {
             record_unknown_resource(gw, aggregate, request, uri).await;
         }
     }
@@ -105,12 +107,12 @@ pub(super) async fn handle_aggregate_listen(
             return gw.record_refusal(&mut recorder, &refusal).await;
         }
     }
-    let shares = server_subscriptions(gw, aggregate, request);
-    for share in &shares {
-        // Once for the client, however often its servers are listened to.
-        share.record_denials(gw, aggregate, request).await;
+    let subscriptions = server_subscriptions(gw, aggregate, request);
+    for subscription in &subscriptions {
+        // Recorded once per client request, not per reconnect.
+        subscription.record_denials(gw, aggregate, request).await;
     }
-    match run_stream(gw, aggregate, request, shares, &mut responder).await {
+    match run_stream(gw, aggregate, request, subscriptions, &mut responder).await {
         Some(refused) => {
             responder.finish(refused).await;
             gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
@@ -122,57 +124,53 @@ pub(super) async fn handle_aggregate_listen(
     }
 }
 
-/// What the client names that is of no server of the grant.
+/// Returns the targets of the request that belong to no server of the grant.
 fn unknown_targets(aggregate: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnknownTarget> {
     request.unknown_targets(|server| aggregate.find_context(server).is_some())
 }
 
-/// What is listened for at one server, by what is in force.
+/// Subscription at one server, under the active policy.
 struct ServerSubscription {
     ctx: RequestContext,
-    /// The request for it, without what may not be heard of.
+    /// Listen request for the server, without denied resources.
     request_text: Arc<str>,
     resources: CheckedResources,
 }
 
 impl ServerSubscription {
-    /// Writes of what the client is not told though it asked.
+    /// Records the resources that the client requested and the policy denies.
     async fn record_denials(&self, gw: &Gateway, aggregate: &AggregateRequest, request: &ClientRequest<'_>) {
         let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..self.ctx.clone() };
         record_denied(gw, &as_asked, request, &self.resources).await;
     }
 }
 
-/// What is listened for at each server.
 fn server_subscriptions(
     gw: &Gateway,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
 ) -> Vec<ServerSubscription> {
-    let share = |visit: &RequestContext| {
-        let text = request.listen_request_for(visit.upstream.name().as_str());
+    let subscription = |ctx: &RequestContext| {
+        let text = request.listen_request_for(ctx.upstream.name().as_str());
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             return None;
         };
-        let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..visit.clone() };
+        let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
         let resources = check_resources(gw, &as_asked, &own);
-        Some(ServerSubscription {
-            ctx: visit.clone(),
-            request_text: resources.restrict_request(&own).into(),
-            resources,
-        })
+        Some(ServerSubscription { ctx: ctx.clone(), request_text: resources.restrict_request(&own).into(), resources })
     };
-    aggregate.contexts.iter().filter_map(share).collect()
+    aggregate.contexts.iter().filter_map(subscription).collect()
 }
 
-/// The resources of which the client hears. Where they are others than before, or a task is nobody's any more, it listens
-/// anew, and is told.
-fn subscribed_uris(shares: &[ServerSubscription]) -> Vec<(ServerName, Vec<String>)> {
-    let named = shares.iter().map(|share| (share.ctx.upstream.name().clone(), resource_uris(&share.resources.allowed)));
+/// Returns the subscribed resources per server. When they change, or a task no longer exists, the stream ends so that
+/// the client subscribes again and gets a new acknowledgement.
+fn subscribed_uris(subscriptions: &[ServerSubscription]) -> Vec<(ServerName, Vec<String>)> {
+    let named = subscriptions
+        .iter()
+        .map(|subscription| (subscription.ctx.upstream.name().clone(), resource_uris(&subscription.resources.allowed)));
     named.filter(|(_, uris)| !uris.is_empty()).collect()
 }
 
-/// Writes that a client asked to hear of what no server of the grant has.
 async fn record_unknown_resource(gw: &Gateway, aggregate: &AggregateRequest, request: &ClientRequest<'_>, uri: &str) {
     let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_request(request);
@@ -180,42 +178,41 @@ async fn record_unknown_resource(gw: &Gateway, aggregate: &AggregateRequest, req
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
-/// Answers that something is not there.
 async fn reply_not_found(gw: &Gateway, mut recorder: CallRecorder, about: &str, responder: Responder, text: String) {
     recorder.set_target(about);
     responder.finish(text.into()).await;
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
-/// Listens to each server, for as long as somebody hears what is given.
+/// Starts a listener per server. They run until the receiver is dropped.
 fn spawn_listeners(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
-    shares: Vec<ServerSubscription>,
+    subscriptions: Vec<ServerSubscription>,
 ) -> mpsc::Receiver<(ServerName, ServerStreamEvent)> {
-    let (said, events) = mpsc::channel(MAX_QUEUED_MESSAGES);
-    for ServerSubscription { ctx: visit, request_text: text, .. } in shares {
-        let (task, aggregate, said) = (Arc::clone(gw), aggregate.clone(), said.clone());
-        gw.spawn(async move { listen_with_retry(&task, &aggregate, &visit, &text, &said).await });
+    let (event_sender, events) = mpsc::channel(MAX_QUEUED_MESSAGES);
+    for ServerSubscription { ctx, request_text: text, .. } in subscriptions {
+        let (task, aggregate, event_sender) = (Arc::clone(gw), aggregate.clone(), event_sender.clone());
+        gw.spawn(async move { listen_with_retry(&task, &aggregate, &ctx, &text, &event_sender).await });
     }
     events
 }
 
-/// Listens until the stream has to end. Gives the error where it does not begin, because a server refuses a task.
+/// Runs the stream until it has to end. Returns the error response if a server rejects a task before the stream starts.
 async fn run_stream(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
     request: &ClientRequest<'_>,
-    begun: Vec<ServerSubscription>,
+    subscriptions: Vec<ServerSubscription>,
     responder: &mut Responder,
 ) -> Option<Bytes> {
     let mut changes = gw.late_lists.subscribe_changes();
     let mut aggregate = aggregate.clone();
-    let named = subscribed_uris(&begun);
-    let mut events = spawn_listeners(gw, &aggregate, begun);
+    let named = subscribed_uris(&subscriptions);
+    let mut events = spawn_listeners(gw, &aggregate, subscriptions);
     let wanted = requested_lists(request);
-    // Those that are listened to anew, though they were not away.
-    let mut anew = HashSet::new();
+    // Servers whose stream was restarted by a configuration change, not by a failure.
+    let mut restarted = HashSet::new();
     let (acknowledged, early) = match collect_acknowledgements(&aggregate, wanted, &mut events).await {
         Ok(acknowledged) => acknowledged,
         Err(refused) => return Some(refused),
@@ -228,17 +225,17 @@ async fn run_stream(
     }
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(Instant::now() + period, period);
-    let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
+    let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
     loop {
         tokio::select! {
-            Some((server, said)) = events.recv() => match said {
+            Some((server, event)) = events.recv() => match event {
                 ServerStreamEvent::Message(text) => responder.send(str::from_utf8(&text).unwrap_or_default()).await,
-                ServerStreamEvent::Acknowledged(_) if anew.remove(&server) => {}
-                // It was away; what it would have said meanwhile, the next lists tell.
+                ServerStreamEvent::Acknowledged(_) if restarted.remove(&server) => {}
+                // The server was down; the client has to read its lists again.
                 ServerStreamEvent::Acknowledged(_) => notify_list_changes(wanted, request, responder).await,
-                // It would not be heard at all from now on. So the client listens anew, and is told.
+                // The task would be silently missing from now on, so the stream ends and the client subscribes again.
                 ServerStreamEvent::Ended(ServerStreamEnd::TaskRejected(_)) => break,
-                ServerStreamEvent::Ended(ServerStreamEnd::Temporary | ServerStreamEnd::Permanent) => drop(anew.remove(&server)),
+                ServerStreamEvent::Ended(ServerStreamEnd::Temporary | ServerStreamEnd::Permanent) => drop(restarted.remove(&server)),
             },
             Ok(changed) = changes.recv() => {
                 if changed.grant == aggregate.grant.config.id && wanted.contains(&changed.method) {
@@ -246,19 +243,19 @@ async fn run_stream(
                 }
             }
             _ = keep_alive.tick() => responder.keep_alive().await,
-            _ = look.tick() => match gw.revalidate_aggregate(&aggregate) {
+            _ = revalidation.tick() => match gw.revalidate_aggregate(&aggregate) {
                 Revalidation::Unchanged => {}
                 Revalidation::Revoked => break,
                 Revalidation::Replaced(next) => {
                     notify_list_changes(wanted, request, responder).await;
-                    let has_tasks = |aggregate: &AggregateRequest| !unknown_targets(aggregate, request).iter().any(|past| matches!(past, UnknownTarget::Task(_)));
-                    let shares = server_subscriptions(gw, &next, request);
-                    if subscribed_uris(&shares) != named || !has_tasks(&next) {
+                    let has_tasks = |aggregate: &AggregateRequest| !unknown_targets(aggregate, request).iter().any(|unknown| matches!(unknown, UnknownTarget::Task(_)));
+                    let subscriptions = server_subscriptions(gw, &next, request);
+                    if subscribed_uris(&subscriptions) != named || !has_tasks(&next) {
                         break;
                     }
                     aggregate = *next;
-                    anew = aggregate.contexts.iter().map(|ctx| ctx.upstream.name().clone()).collect();
-                    events = spawn_listeners(gw, &aggregate, shares);
+                    restarted = aggregate.contexts.iter().map(|ctx| ctx.upstream.name().clone()).collect();
+                    events = spawn_listeners(gw, &aggregate, subscriptions);
                 }
             },
             () = responder.wait_for_disconnect() => break,
@@ -268,23 +265,24 @@ async fn run_stream(
     None
 }
 
-/// The lists that the client wants to hear of. Whatever its servers tell, we do: which they are may change.
+/// Returns the lists that the client subscribes to. The gateway itself notifies of these, because the servers may
+/// change.
 fn requested_lists(request: &ClientRequest<'_>) -> ListChangedSet {
     ListChangedSet::from_listen_request(request.params().and_then(|params| params.get("notifications")))
 }
 
-/// Tells the client that its lists are others now.
 async fn notify_list_changes(lists: ListChangedSet, request: &ClientRequest<'_>, responder: &mut Responder) {
     for method in lists.methods() {
         responder.send(&list_changed_notification_for(&method, request.id())).await;
     }
 }
 
-/// What the client will hear of: the lists that it wants, and the rest as far as servers say so in time; and what they
-/// said meanwhile.
+/// Builds the acknowledgement: the requested lists, and what servers acknowledge within the deadline. Also returns the
+/// messages that arrived meanwhile.
+///
 ///
 /// # Errors
-/// A server refuses a task that the client named.
+/// A server rejects a task that the client named.
 async fn collect_acknowledgements(
     aggregate: &AggregateRequest,
     wanted: ListChangedSet,
@@ -308,69 +306,69 @@ async fn collect_acknowledgements(
     let documents: Vec<JsonDocument<'_>> =
         texts.iter().filter_map(|text| read(text, &JsonLimits::REPLY).ok()).collect();
     let own = read(own.as_bytes(), &JsonLimits::REPLY).ok();
-    let said = documents.iter().filter_map(|document| document.root().get("params")?.get("notifications"));
-    let said = said.filter(|said| said.kind() == JsonKind::Object);
-    let said: Vec<JsonValue<'_>> = own.as_ref().map(|own| own.root()).into_iter().chain(said).collect();
-    Ok((merge_capabilities(&said), early))
+    let acknowledged = documents.iter().filter_map(|document| document.root().get("params")?.get("notifications"));
+    let acknowledged = acknowledged.filter(|acknowledged| acknowledged.kind() == JsonKind::Object);
+    let acknowledged: Vec<JsonValue<'_>> = own.as_ref().map(|own| own.root()).into_iter().chain(acknowledged).collect();
+    Ok((merge_capabilities(&acknowledged), early))
 }
 
-/// Listens to one server for as long as somebody hears it, again and again.
+/// Listens to one server and reconnects until the receiver is dropped.
 async fn listen_with_retry(
     gw: &Gateway,
     aggregate: &AggregateRequest,
     ctx: &RequestContext,
     text: &str,
-    said: &mpsc::Sender<(ServerName, ServerStreamEvent)>,
+    event_sender: &mpsc::Sender<(ServerName, ServerStreamEvent)>,
 ) {
     let server = ctx.upstream.name();
-    let mut pause = MIN_RECONNECT_DELAY;
+    let mut delay = MIN_RECONNECT_DELAY;
     loop {
-        let began = Instant::now();
-        let ended = listen_once(gw, aggregate, ctx, text, said).await;
+        let started_at = Instant::now();
+        let ended = listen_once(gw, aggregate, ctx, text, event_sender).await;
         let is_final = !matches!(ended, ServerStreamEnd::Temporary);
-        // One that was good for a while is not to be left alone for long.
-        if began.elapsed() > MAX_RECONNECT_DELAY {
-            pause = MIN_RECONNECT_DELAY;
+        // Reset the delay after a stream that lasted.
+        if started_at.elapsed() > MAX_RECONNECT_DELAY {
+            delay = MIN_RECONNECT_DELAY;
         }
-        if said.send((server.clone(), ServerStreamEvent::Ended(ended))).await.is_err() || is_final {
+        if event_sender.send((server.clone(), ServerStreamEvent::Ended(ended))).await.is_err() || is_final {
             return;
         }
         tokio::select! {
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_RECONNECT_DELAY),
-            () = said.closed() => return,
+            () = tokio::time::sleep(delay) => delay = (delay * 2).min(MAX_RECONNECT_DELAY),
+            () = event_sender.closed() => return,
             () = gw.wait_for_shutdown() => return,
         }
     }
 }
 
-/// The same once.
+/// Opens the server's stream once, and relays it until it ends.
 async fn listen_once(
     gw: &Gateway,
     aggregate: &AggregateRequest,
     ctx: &RequestContext,
     text: &str,
-    said: &mpsc::Sender<(ServerName, ServerStreamEvent)>,
+    event_sender: &mpsc::Sender<(ServerName, ServerStreamEvent)>,
 ) -> ServerStreamEnd {
     let Ok(ClientMessage::Request(request)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
         return ServerStreamEnd::Permanent;
     };
     let server = ctx.upstream.name();
     let session_ctx = tokio::select! {
-        seated = aggregate.with_upstream_session(gw, ctx, &request) => seated,
-        () = said.closed() => return ServerStreamEnd::Permanent,
+        session_ctx = aggregate.with_upstream_session(gw, ctx, &request) => session_ctx,
+        () = event_sender.closed() => return ServerStreamEnd::Permanent,
     };
     let Ok(session_ctx) = session_ctx else { return ServerStreamEnd::Temporary };
     let (texts, queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
     let mut responder = Responder::to_message_queue(texts, SessionSlot::default());
     responder.hold_in_flight_guard(InFlightGuard::unlimited());
     responder.prefix_names_of(server, request.method(), gw.settings.reply_limits);
-    let hearing = async {
+    let relay_events = async {
         let (mut queue, mut ended) = (queue, ServerStreamEnd::Temporary);
         loop {
             let text = tokio::select! {
                 text = queue.recv() => text,
-                // The queue goes, so that the line is cut and the server is left in order.
-                () = said.closed() => None,
+                // Dropping the queue ends the responder, which cancels the request upstream.
+                () = event_sender.closed() => None,
             };
             let Some(text) = text else { return ended };
             let events = match read_server_message(&text, &gw.settings.reply_limits) {
@@ -385,14 +383,14 @@ async fn listen_once(
                     };
                     continue;
                 }
-                Ok(Said::Notification(said)) if *said.method() == Method::SubscriptionsAcknowledged => {
+                Ok(Said::Notification(notification)) if *notification.method() == Method::SubscriptionsAcknowledged => {
                     ServerStreamEvent::Acknowledged(text)
                 }
                 _ => ServerStreamEvent::Message(text),
             };
-            let _ = said.send((server.clone(), events)).await;
+            let _ = event_sender.send((server.clone(), events)).await;
         }
     };
-    let ((), ended) = tokio::join!(dispatch(gw, &session_ctx, &request, responder), hearing);
+    let ((), ended) = tokio::join!(dispatch(gw, &session_ctx, &request, responder), relay_events);
     ended
 }

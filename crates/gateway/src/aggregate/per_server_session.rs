@@ -1,4 +1,4 @@
-//! The client's session at one of the servers, opened from its own handshake when it is first needed.
+//! Server sessions of an aggregate session, opened on first use by repeating the client's handshake.
 
 use std::sync::Arc;
 
@@ -19,10 +19,11 @@ use crate::request_context::RequestContext;
 use crate::session::{Session, SessionParams, has_logging_capability};
 use crate::upstream::{SendError, UpstreamLink};
 
-/// The session at a server, of a client that has one for all.
+/// Returns the client's session at a server, opening it if necessary.
+///
 ///
 /// # Errors
-/// The server opens none.
+/// The server does not open a session.
 pub(super) async fn ensure_open(
     gw: &Gateway,
     session: &Session,
@@ -34,38 +35,38 @@ pub(super) async fn ensure_open(
     if let Some(part) = open() {
         return Ok(part);
     }
-    let opening = session.server_sessions.open_lock(server);
+    let open_lock = session.server_sessions.open_lock(server);
     let timeout = start_timeout(gw, ctx);
     let until = tokio::time::Instant::now() + timeout;
     let unanswered = || Refusal::Upstream(SendError::HandshakeTimeout(timeout));
-    let Ok(_one_at_a_time) = tokio::time::timeout_at(until, opening.lock()).await else { return Err(unanswered()) };
+    let Ok(_one_at_a_time) = tokio::time::timeout_at(until, open_lock.lock()).await else { return Err(unanswered()) };
     if let Some(part) = open() {
         return Ok(part);
     }
-    let greeting = async {
+    let opening = async {
         let session_permit = initialize::reserve_session_slot(gw, ctx, session.handshake().len()).await?;
         Ok::<_, Refusal>((session_permit, perform_handshake(gw, session, ctx).await?))
     };
-    let greeted = tokio::time::timeout_at(until, greeting).await;
-    let (session_permit, greeted) = greeted.unwrap_or_else(|_| Err(unanswered()))?;
+    let opened = tokio::time::timeout_at(until, opening).await;
+    let (session_permit, opened) = opened.unwrap_or_else(|_| Err(unanswered()))?;
     let level = session.server_sessions.log_level();
-    let part = register_session(gw, session, ctx, session_permit, greeted, level.as_deref()).await?;
+    let part = register_session(gw, session, ctx, session_permit, opened, level.as_deref()).await?;
     session.server_sessions.insert(server, Arc::clone(&part));
-    let inside = ctx.with_session(Arc::clone(&part));
-    // The client may have said otherwise before the server was among those that are told.
+    let session_ctx = ctx.with_session(Arc::clone(&part));
+    // The client may have changed the level while the session was not yet registered.
     if let Some(now) = session.server_sessions.log_level().filter(|now| Some(now) != level.as_ref()) {
-        set_log_level(gw, &inside, &part, &now).await;
+        set_log_level(gw, &session_ctx, &part, &now).await;
     }
-    resources_subscribe::resubscribe(gw, &inside);
+    resources_subscribe::resubscribe(gw, &session_ctx);
     if gw.sessions.find(session.id(), grant, None).is_none() {
-        // The client has ended it meanwhile.
+        // The client ended its session meanwhile.
         initialize::end_session(gw, &ctx.with_session(part)).await;
         return Err(Refusal::UnknownReference);
     }
     Ok(part)
 }
 
-/// The sessions at single servers that are open. Those that were forgotten keep no place of the grant's any more.
+/// Returns the open server sessions. Sessions that have expired are removed, which frees their places.
 pub(super) fn open_sessions(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
     session.server_sessions.sweep(|part| gw.sessions.contains(part.id()));
     session.server_sessions.all()
@@ -76,34 +77,34 @@ async fn register_session(
     session: &Session,
     ctx: &RequestContext,
     session_permit: OwnedSemaphorePermit,
-    (shaken, is_far_stateless): (HandshakeResult, bool),
+    (handshake, is_upstream_stateless): (HandshakeResult, bool),
     level: Option<&str>,
 ) -> Result<Arc<Session>, Refusal> {
-    let asked = level.filter(|_| has_logging_capability(&shaken.server_info));
-    if !is_far_stateless {
-        shaken.send_initialized(gw, ctx, asked).await;
+    let asked = level.filter(|_| has_logging_capability(&handshake.server_info));
+    if !is_upstream_stateless {
+        handshake.send_initialized(gw, ctx, asked).await;
     }
-    let HandshakeResult { link, revision, server_info: welcome } = shaken;
-    ctx.grant.server_info_cache.insert(&ctx.upstream, &welcome, is_far_stateless);
-    let opening = SessionParams {
+    let HandshakeResult { link, revision, server_info } = handshake;
+    ctx.grant.server_info_cache.insert(&ctx.upstream, &server_info, is_upstream_stateless);
+    let params = SessionParams {
         grant: ctx.grant.config.id.clone(),
         server: Some(ctx.upstream.name().clone()),
         revision,
         client_info: session.client_info().clone(),
         handshake: session.handshake().clone(),
-        server_info: welcome,
+        server_info,
         upstream_link: link,
         session_permit,
-        is_upstream_stateless: is_far_stateless,
+        is_upstream_stateless,
         accepts_log_messages: true,
     };
-    let part = Session::new(opening)
+    let part = Session::new(params)
         .and_then(|part| gw.sessions.insert(part.into_server_session_of(session)))
         .ok_or(Refusal::Busy("sessions"))?;
-    if !is_far_stateless && has_tasks(&part.server_info) {
+    if !is_upstream_stateless && has_tasks(&part.server_info) {
         part.tasks.note_server_task();
     }
-    if let Some(level) = level.filter(|_| is_far_stateless) {
+    if let Some(level) = level.filter(|_| is_upstream_stateless) {
         part.set_client_log_level(level);
     } else if let Some(asked) = asked {
         part.note_upstream_log_level(asked);
@@ -111,8 +112,8 @@ async fn register_session(
     Ok(part)
 }
 
-/// Does the client's handshake at a server; for one that knows none, asks it what it says of itself. Gives whether it
-/// takes requests that stand alone.
+/// Performs the client's handshake at a server, or reads the information of a stateless server. The flag says that the
+/// server is stateless.
 async fn perform_handshake(
     gw: &Gateway,
     session: &Session,
@@ -132,7 +133,7 @@ async fn perform_handshake(
     Err(error)
 }
 
-/// Tells a server which log messages the client wants.
+/// Sends the client's log level to a server.
 pub(super) async fn set_log_level(gw: &Gateway, ctx: &RequestContext, part: &Session, level: &str) {
     if part.is_upstream_stateless() {
         part.set_client_log_level(level);
@@ -143,13 +144,13 @@ pub(super) async fn set_log_level(gw: &Gateway, ctx: &RequestContext, part: &Ses
     }
 }
 
-/// Passes on a message that wants no answer, to whom it concerns.
+/// Delivers a notification or response to the servers it concerns.
 pub(super) async fn deliver_one_way(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
     let Some(session) = aggregate.client_protocol.session() else {
         return record_dropped(gw, aggregate, message).await;
     };
     let to = match message {
-        // Each server was told when its session was opened.
+        // Each server got this notification when its session was opened.
         ClientMessage::Notification(said) if *said.method() == Method::Initialized => return,
         ClientMessage::Notification(said) if *said.method() == Method::Cancelled => {
             let id = said.reference().ok().flatten();
@@ -172,21 +173,21 @@ pub(super) async fn deliver_one_way(gw: &Gateway, aggregate: &AggregateRequest, 
     if to.is_empty() {
         return record_dropped(gw, aggregate, message).await;
     }
-    // Beside one another: a server that hangs must not delay those behind it.
+    // In parallel: a server that hangs must not delay the others.
     let Some(own) = gw.arc_self() else { return };
-    let mut telling = JoinSet::new();
+    let mut deliveries = JoinSet::new();
     for (ctx, text) in to {
         let gw = Arc::clone(&own);
-        telling.spawn(async move {
+        deliveries.spawn(async move {
             if let Ok(message) = read_client_message(text.as_bytes(), &gw.settings.request_limits) {
                 passthrough::forward_one_way(&gw, &ctx, &message).await;
             }
         });
     }
-    telling.join_all().await;
+    deliveries.join_all().await;
 }
 
-/// A server, the session there, and the text that it gets.
+/// Server name, session and message text.
 type ServerDelivery = (String, Arc<Session>, String);
 
 fn notification_deliveries(
@@ -228,7 +229,7 @@ async fn record_dropped(gw: &Gateway, aggregate: &AggregateRequest, message: &Cl
     gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
 }
 
-/// Ends a session at all servers.
+/// Ends the client's session at all servers.
 pub(super) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
     let Some(session) = aggregate.client_protocol.session() else { return };
     gw.delete_session(session).await;

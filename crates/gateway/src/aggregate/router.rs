@@ -1,4 +1,4 @@
-//! Where a message to all servers goes: to the one that it names, to each of them, or no further than here.
+//! Routes a message on the aggregate endpoint to the server that it names, to all servers, or to a local handler.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::request_context::{ClientProtocol, RequestContext};
 use crate::session::wait_for_cancel;
 use crate::upstream::SendError;
 
-/// Answers a request.
+/// Routes a request.
 pub(crate) async fn route_request(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
@@ -72,17 +72,17 @@ pub(crate) async fn route_request(
     }
 }
 
-/// Passes on a message that wants no answer.
+/// Routes a notification or response.
 pub(crate) async fn route_one_way(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
     per_server_session::deliver_one_way(gw, aggregate, message).await;
 }
 
-/// Ends the client's session.
+/// Ends the client's session at all servers.
 pub(crate) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
     per_server_session::end_session(gw, aggregate).await;
 }
 
-/// What a request names that is of one server.
+/// Reads the subject of a request, including tasks.
 fn parse_server_subject<'r>(
     request: &'r ClientRequest<'_>,
     generation: ProtocolGeneration,
@@ -98,7 +98,7 @@ fn parse_server_subject<'r>(
     }
 }
 
-/// Sends a request to the server that it names, as if it had come there. What no server of the grant has is not there.
+/// Sends a request to the server that it names. Names of other servers are reported as not found.
 async fn route_to_server(
     gw: &Gateway,
     aggregate: &AggregateRequest,
@@ -109,17 +109,17 @@ async fn route_to_server(
 ) {
     let own = request.to_target_server();
     let found = own.as_ref().and_then(|(server, text)| Some((aggregate.find_context(server)?, text)));
-    let Some((visit, text)) = found else {
+    let Some((server_ctx, text)) = found else {
         return reply_not_found(gw, aggregate, request, subject, recorder, responder).await;
     };
-    // Read anew: what is judged is what is sent.
+    // Parsed again after the rewrite, so that the evaluated text is the text that is sent.
     let own = match read_client_message(text.as_bytes(), &gw.settings.request_limits) {
         Ok(ClientMessage::Request(own)) => own,
         Ok(_) => return reply_not_found(gw, aggregate, request, subject, recorder, responder).await,
         Err(error) => return reject(gw, aggregate, recorder, responder, &error).await,
     };
-    responder.prefix_names_of(visit.upstream.name(), own.method(), gw.settings.reply_limits);
-    // Until the server is greeted there is no session there in which it could be cancelled.
+    responder.prefix_names_of(server_ctx.upstream.name(), own.method(), gw.settings.reply_limits);
+    // The request can be cancelled even before there is a session at the server.
     if let Some(session) = aggregate.client_protocol.session() {
         responder.register_cancellable(session.cancellable_requests(), request.id(), None);
     }
@@ -127,7 +127,7 @@ async fn route_to_server(
     let session_ctx = tokio::select! {
         biased;
         () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
-        seated = aggregate.with_upstream_session(gw, visit, &own) => seated,
+        session_ctx = aggregate.with_upstream_session(gw, server_ctx, &own) => session_ctx,
     };
     match session_ctx {
         Ok(session_ctx) => dispatch(gw, &session_ctx, &own, responder).await,
@@ -135,7 +135,7 @@ async fn route_to_server(
             let as_asked = RequestContext {
                 client_protocol: aggregate.client_protocol.clone(),
                 trace: aggregate.trace.clone(),
-                ..visit.clone()
+                ..server_ctx.clone()
             };
             match parse_server_subject(&own, aggregate.client_protocol.generation()) {
                 Ok(subject) => {
@@ -157,7 +157,7 @@ async fn reply_not_found(
 ) {
     let target = match subject {
         RequestSubject::Task { id, .. } => Some(id.as_ref()),
-        facts => facts.target(),
+        subject => subject.target(),
     };
     recorder.set_target(target.unwrap_or_default());
     responder
@@ -178,7 +178,7 @@ async fn reject(
     gw.write_row(recorder.rejection_row(error.code, &error.message)).await;
 }
 
-/// Ends with an answer of our own. `result` is JSON.
+/// Responds with a result of the gateway itself, given as JSON.
 pub(super) async fn reply_locally(
     gw: &Gateway,
     request: &ClientRequest<'_>,
@@ -190,7 +190,7 @@ pub(super) async fn reply_locally(
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }
 
-/// Tells all servers which log messages the client wants: those of now, and those that are spoken to later.
+/// Sends the client's log level to all servers, and stores it for sessions that are opened later.
 async fn handle_set_level(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
@@ -206,11 +206,11 @@ async fn handle_set_level(
     };
     gw.persist_log_level(session, &level).await;
     let level: Arc<str> = level.as_ref().into();
-    fan_out::fan_out(gw, aggregate, |gw, visit| {
-        let (part, level) = (session.server_sessions.find(visit.upstream.name()), Arc::clone(&level));
+    fan_out::fan_out(gw, aggregate, |gw, server_ctx| {
+        let (part, level) = (session.server_sessions.find(server_ctx.upstream.name()), Arc::clone(&level));
         async move {
             if let Some(part) = part {
-                set_log_level(&gw, &visit.with_session(Arc::clone(&part)), &part, &level).await;
+                set_log_level(&gw, &server_ctx.with_session(Arc::clone(&part)), &part, &level).await;
             }
         }
     })

@@ -1,4 +1,4 @@
-//! What each server of a grant last said of itself: for a session that begins while the server still starts.
+//! Last known server information per grant, for sessions that start while a server is still starting.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,10 +8,10 @@ use gatelodge_store::ServerName;
 
 use crate::upstream::Upstream;
 
-/// The longest that is kept.
+/// Larger server information is not cached.
 const MAX_SERVER_INFO_BYTES: usize = 64 << 10;
 
-/// By server. One grant never hears what another was told.
+/// Server information by server name. Each grant has its own cache, so nothing leaks between grants.
 #[derive(Debug, Default)]
 pub(crate) struct ServerInfoCache {
     entries: Mutex<HashMap<ServerName, CachedServerInfo>>,
@@ -19,28 +19,28 @@ pub(crate) struct ServerInfoCache {
 
 #[derive(Debug)]
 struct CachedServerInfo {
-    /// A server that is configured otherwise has said nothing yet.
+    /// Identity of the upstream: the entry is invalid once the server is reconfigured.
     upstream: Weak<Upstream>,
     server_info: Bytes,
     is_stateless: bool,
 }
 
 impl ServerInfoCache {
-    /// Keeps what a server says of itself, and whether it says it to requests that stand alone.
+    /// Caches a server's information. `is_stateless` says that it came from `server/discover`.
     pub fn insert(&self, upstream: &Arc<Upstream>, server_info: &Bytes, is_stateless: bool) {
         if server_info.len() > MAX_SERVER_INFO_BYTES {
             return;
         }
-        let kept =
+        let cached =
             CachedServerInfo { upstream: Arc::downgrade(upstream), server_info: server_info.clone(), is_stateless };
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).insert(upstream.name().clone(), kept);
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).insert(upstream.name().clone(), cached);
     }
 
-    /// What it said last; none if it has not said anything.
+    /// Returns the last known information of a server.
     pub fn find(&self, upstream: &Arc<Upstream>) -> Option<(Bytes, bool)> {
-        let kept = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = kept.get(upstream.name())?;
-        let is_same = std::ptr::eq(kept.upstream.as_ptr(), Arc::as_ptr(upstream));
-        is_same.then(|| (kept.server_info.clone(), kept.is_stateless))
+        let cached = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let cached = cached.get(upstream.name())?;
+        let is_same = std::ptr::eq(cached.upstream.as_ptr(), Arc::as_ptr(upstream));
+        is_same.then(|| (cached.server_info.clone(), cached.is_stateless))
     }
 }

@@ -1,4 +1,4 @@
-//! Names that clients may have no room for.
+//! Warns of tool names on the aggregate endpoint that are too long for some clients.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -10,17 +10,17 @@ use tracing::warn;
 use crate::Gateway;
 use crate::request_context::RequestContext;
 
-/// The longest name that clients have room for: Claude Code takes 64 characters with `mcp__`, what the client calls the
-/// gateway, and `__` before it, which leaves 48 for one called `gatelodge`. Cursor takes 60 in all.
+/// Longest name that is safe with known clients: Claude Code allows 64 characters including `mcp__`, the name it has
+/// for the gateway, and `__`, which leaves 48 for a gateway called `gatelodge`. Cursor allows 60 in all.
 const MAX_TOOL_NAME_CHARS: usize = 48;
-/// Names that a warning was given of; beyond that there are no more warnings.
+/// Maximum number of names to remember; after that there are no more warnings.
 const MAX_WARNED_NAMES: usize = 10_000;
 
-/// Names that a warning was given of.
+/// Names that a warning was logged for.
 #[derive(Debug, Default)]
 pub(crate) struct WarnedNames(Mutex<HashSet<String>>);
 
-/// Whether clients have room for the name that a tool has at `/mcp`.
+/// Whether a tool's name on the aggregate endpoint is short enough for known clients.
 pub fn fits_tool_name_limit(server: &ServerName, tool: &str) -> bool {
     is_within_limit(&prefix_name(server.as_str(), tool))
 }
@@ -30,14 +30,14 @@ fn is_within_limit(name: &str) -> bool {
 }
 
 impl Gateway {
-    /// Warns of names that clients may have no room for, once of each.
+    /// Logs a warning for each name that is too long, once per name.
     pub(super) fn warn_of_long_names<'n>(&self, ctx: &RequestContext, names: impl Iterator<Item = &'n str>) {
         for name in names.filter(|name| !is_within_limit(name)) {
             let mut warned = self.warned_names.0.lock().unwrap_or_else(PoisonError::into_inner);
             if warned.len() < MAX_WARNED_NAMES && warned.insert(name.to_owned()) {
                 let (server, length, name) =
                     (ctx.upstream.name(), name.chars().count(), gatelodge_mcp::quote_excerpt(name));
-                warn!(server.name = %server, "the name {name} has {length} characters, and some clients have room for {MAX_TOOL_NAME_CHARS}: give `{server}` a shorter name, or connect them to `/mcp/{server}`");
+                warn!(server.name = %server, "the tool name {name} has {length} characters, but some clients allow only {MAX_TOOL_NAME_CHARS}: rename `{server}` to something shorter, or connect clients to `/mcp/{server}`");
             }
         }
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_fits_with_all_that_clients_put_before_it() {
+    fn aggregate_name_fits_with_all_prefixes_that_clients_add() {
         let server: ServerName = "desk".parse().expect("a name");
         assert!(fits_tool_name_limit(&server, &"a".repeat(42)) && !fits_tool_name_limit(&server, &"a".repeat(43)));
         assert!(fits_tool_name_limit(&server, &"ä".repeat(42)), "characters count, not bytes");

@@ -1,4 +1,4 @@
-//! `/mcp`: the same rules for head and body as at `/mcp/<server>`, for all servers of a grant at once.
+//! `/mcp`: the HTTP rules of `/mcp/<server>`, for aggregate servers of a grant at once.
 
 use std::sync::Arc;
 
@@ -26,31 +26,31 @@ use crate::pipeline::CallRecorder;
 use crate::request_context::ClientProtocol;
 use crate::request_trace::RequestTrace;
 
-/// Answers one request.
+/// Serves one HTTP request.
 pub(super) async fn serve(
     gw: &Arc<Gateway>,
-    all: AggregateRequest,
+    aggregate: AggregateRequest,
     head: Parts,
     incoming: Incoming,
     runner_slot: &RequestRunnerSlot<InboundMessage>,
 ) -> Response<ReplyBody> {
     match head.method {
-        http::Method::POST => post(gw, all, head.headers, incoming, runner_slot).await,
-        http::Method::GET => get(gw, all, &head.headers).await,
-        http::Method::DELETE => delete(gw, all, &head.headers).await,
-        _ => reply::method_not_allowed_response("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
+        http::Method::POST => post(gw, aggregate, head.headers, incoming, runner_slot).await,
+        http::Method::GET => get(gw, aggregate, &head.headers).await,
+        http::Method::DELETE => delete(gw, aggregate, &head.headers).await,
+        _ => reply::method_not_allowed_response("POST, GET, DELETE", "this URL accepts POST, GET and DELETE"),
     }
 }
 
 async fn post(
     gw: &Arc<Gateway>,
-    all: AggregateRequest,
+    aggregate: AggregateRequest,
     headers: HeaderMap,
     incoming: Incoming,
     runner_slot: &RequestRunnerSlot<InboundMessage>,
 ) -> Response<ReplyBody> {
     let reject_request =
-        |status, what: String| gw.reject_http(recorder_for_http_method(gw, &all, "POST"), status, what);
+        |status, what: String| gw.reject_http(recorder_for_http_method(gw, &aggregate, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
         return reject_request(status, what.to_owned()).await;
     }
@@ -62,13 +62,17 @@ async fn post(
             Err((status, what)) => return reject_request(status, what).await,
         };
     runner_slot
-        .run_request(gw, InboundMessage { target: RequestTarget::Aggregate(Box::new(all)), headers, body }, run_message)
+        .run_request(
+            gw,
+            InboundMessage { target: RequestTarget::Aggregate(Box::new(aggregate)), headers, body },
+            run_message,
+        )
         .await
 }
 
 pub(super) async fn handle_message(
     gw: &Arc<Gateway>,
-    mut all: AggregateRequest,
+    mut aggregate: AggregateRequest,
     headers: HeaderMap,
     body: Bytes,
     mut responder: Responder,
@@ -79,36 +83,42 @@ pub(super) async fn handle_message(
             let generation =
                 if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
             responder.reject(&cause, generation).await;
-            return record_rejection(gw, &all, cause.code, &cause.message).await;
+            return record_rejection(gw, &aggregate, cause.code, &cause.message).await;
         }
     };
-    all.trace = RequestTrace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
-    let scope = SessionScope { grant: &all.grant, server: None };
-    match detect_client_protocol(gw, scope, &headers, &message, |_| all.grant.allowed_revisions(&Revision::ALL)).await {
-        Ok(side) => all.client_protocol = side,
+    aggregate.trace = RequestTrace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
+    let scope = SessionScope { grant: &aggregate.grant, server: None };
+    match detect_client_protocol(gw, scope, &headers, &message, |_| aggregate.grant.allowed_revisions(&Revision::ALL))
+        .await
+    {
+        Ok(side) => aggregate.client_protocol = side,
         Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
                 ClientMessage::Request(request) => Some(request.id()),
                 ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
             };
             responder.finish_with_status(status, error_response(id, code, &what, data.as_deref()).into()).await;
-            // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
+            // Clients probe this way for supported revisions; this is not recorded as a refusal.
             let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
-            return if is_probe { record_probe(gw, &all).await } else { record_rejection(gw, &all, code, &what).await };
+            return if is_probe {
+                record_probe(gw, &aggregate).await
+            } else {
+                record_rejection(gw, &aggregate, code, &what).await
+            };
         }
     }
-    if let Some(session) = all.client_protocol.session() {
+    if let Some(session) = aggregate.client_protocol.session() {
         responder.set_resumable_session(session);
     }
     match &message {
-        ClientMessage::Request(request) => router::route_request(gw, &all, request, responder).await,
+        ClientMessage::Request(request) => router::route_request(gw, &aggregate, request, responder).await,
         ClientMessage::Notification(notification)
-            if notification.method().is_absent_in(all.client_protocol.generation()) =>
+            if notification.method().is_absent_in(aggregate.client_protocol.generation()) =>
         {
-            let recorder = CallRecorder::for_aggregate(&all, gw.new_call_id(), gw.clock.now());
+            let recorder = CallRecorder::for_aggregate(&aggregate, gw.new_call_id(), gw.clock.now());
             removed_methods::reply_method_not_found(
                 gw,
-                all.client_protocol.generation(),
+                aggregate.client_protocol.generation(),
                 None,
                 notification.method(),
                 recorder,
@@ -117,56 +127,56 @@ pub(super) async fn handle_message(
             .await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
-            // Sent on first: what the client says next must not overtake it.
-            router::route_one_way(gw, &all, &message).await;
+            // Delivered before the response, so that the client's next message cannot overtake it.
+            router::route_one_way(gw, &aggregate, &message).await;
             responder.accept();
         }
     }
 }
 
-async fn get(gw: &Arc<Gateway>, mut all: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
+async fn get(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
-        return reply::method_not_allowed_response("POST", "the stateless revision has no GET");
+        return reply::method_not_allowed_response("POST", "the stateless protocol has no GET");
     }
-    let recorder = recorder_for_http_method(gw, &all, "GET");
+    let recorder = recorder_for_http_method(gw, &aggregate, "GET");
     if !accepts(headers, "text/event-stream") {
         return gw.reject_http(recorder, StatusCode::NOT_ACCEPTABLE, GET_MUST_ACCEPT_EVENTS.to_owned()).await;
     }
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
-        let what =
-            "the transport of 2024-11-05 is taken at /mcp/<server> only; here, begin with a POST of `initialize`";
+        let what = "the HTTP+SSE transport of 2024-11-05 is available at /mcp/<server> only; here, start with a POST of `initialize`";
         return reply::method_not_allowed_response("POST, GET, DELETE", what);
     }
-    let scope = SessionScope { grant: &all.grant, server: None };
-    let supported = || all.grant.allowed_revisions(&Revision::ALL);
+    let scope = SessionScope { grant: &aggregate.grant, server: None };
+    let supported = || aggregate.grant.allowed_revisions(&Revision::ALL);
     let found = require_session(gw, scope, headers, supported).await;
     let session = match found
-        .and_then(|session| all.grant.check_session_revision(&session, supported).map(|()| session))
+        .and_then(|session| aggregate.grant.check_session_revision(&session, supported).map(|()| session))
     {
         Err(protocol_error) => return gw.reject_http(recorder, protocol_error.status, protocol_error.message).await,
         Ok(session) => session,
     };
-    all.client_protocol = ClientProtocol::Stateful(Some(session));
+    aggregate.client_protocol = ClientProtocol::Stateful(Some(session));
     let mut last = headers.get_all(http_headers::LAST_EVENT_ID).iter();
     match (last.next(), last.next()) {
-        (None, _) => merged_stream::open_stream(gw, all, None).await,
-        (Some(last), None) => merged_stream::resume_stream(gw, all, last.to_str().unwrap_or_default()).await,
+        (None, _) => merged_stream::open_stream(gw, aggregate, None).await,
+        (Some(last), None) => merged_stream::resume_stream(gw, aggregate, last.to_str().unwrap_or_default()).await,
         (Some(_), Some(_)) => {
             gw.reject_http(recorder, StatusCode::BAD_REQUEST, DUPLICATE_LAST_EVENT_ID.to_owned()).await
         }
     }
 }
 
-async fn delete(gw: &Arc<Gateway>, mut all: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
+async fn delete(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
-        return reply::method_not_allowed_response("POST", "the stateless revision has no DELETE");
+        return reply::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
     }
-    let scope = SessionScope { grant: &all.grant, server: None };
-    let session = match require_session(gw, scope, headers, || all.grant.allowed_revisions(&Revision::ALL)).await {
+    let scope = SessionScope { grant: &aggregate.grant, server: None };
+    let session = match require_session(gw, scope, headers, || aggregate.grant.allowed_revisions(&Revision::ALL)).await
+    {
         Err(protocol_error) => {
             return gw
                 .reject_http(
-                    recorder_for_http_method(gw, &all, "DELETE"),
+                    recorder_for_http_method(gw, &aggregate, "DELETE"),
                     protocol_error.status,
                     protocol_error.message,
                 )
@@ -175,29 +185,29 @@ async fn delete(gw: &Arc<Gateway>, mut all: AggregateRequest, headers: &HeaderMa
         Ok(session) => session,
     };
     gw.end_session(&session);
-    all.client_protocol = ClientProtocol::Stateful(Some(session));
+    aggregate.client_protocol = ClientProtocol::Stateful(Some(session));
     let task = Arc::clone(gw);
-    gw.spawn(async move { router::end_session(&task, &all).await });
+    gw.spawn(async move { router::end_session(&task, &aggregate).await });
     reply::empty_response(StatusCode::NO_CONTENT)
 }
 
-/// The trail of what is said by a head alone.
-fn recorder_for_http_method(gw: &Gateway, all: &AggregateRequest, verb: &str) -> CallRecorder {
-    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+/// Starts the record of an HTTP request without a message.
+fn recorder_for_http_method(gw: &Gateway, aggregate: &AggregateRequest, verb: &str) -> CallRecorder {
+    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_method(verb);
     recorder
 }
 
-/// Writes that a client asked for a revision that is not spoken.
-async fn record_probe(gw: &Gateway, all: &AggregateRequest) {
-    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+/// Records that a client asked for an unsupported revision.
+async fn record_probe(gw: &Gateway, aggregate: &AggregateRequest) {
+    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_method(Method::Discover.name());
     gw.write_row(recorder.outcome_row(CallOutcome::Error, None)).await;
 }
 
-/// Writes that a message was not taken. The text of it is not kept: it may be anything.
-async fn record_rejection(gw: &Gateway, all: &AggregateRequest, code: i64, message: &str) {
+/// Records a rejected message. Its text is not stored, because it can be anything.
+async fn record_rejection(gw: &Gateway, aggregate: &AggregateRequest, code: i64, message: &str) {
     gw.metrics.count_refusal("rejected");
-    let mut recorder = CallRecorder::for_aggregate(all, gw.new_call_id(), gw.clock.now());
+    let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     gw.write_row(recorder.rejection_row(code, message)).await;
 }

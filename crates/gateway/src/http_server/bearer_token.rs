@@ -1,4 +1,4 @@
-//! Who asks: the one credential in the head of a request.
+//! Finds the bearer token in the headers of a request.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,8 +7,8 @@ use gatelodge_store::{HashedToken, TokenError, TokenHash};
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{StatusCode, Uri};
 
-/// The token that a connection last came with. Nearly every request has the same again. It is in memory for as long as the
-/// connection is open, and nowhere else; what it is good for is looked up each time.
+/// The last token seen on a connection, with its hash: nearly all requests of a connection use the same. The token is
+/// kept in memory only, and its grant is looked up for each request.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionTokenCache(Mutex<Option<HashedToken>>);
 
@@ -22,10 +22,11 @@ impl ConnectionTokenCache {
     }
 }
 
-/// Finds the one token.
+/// Returns the hash of the request's token.
+///
 ///
 /// # Errors
-/// There is none, more than one, or something else in its place. Nothing was looked up.
+/// The token is missing, malformed, repeated or in the URL. No grant was looked up.
 pub(crate) fn bearer_token_hash(
     headers: &HeaderMap,
     uri: &Uri,
@@ -40,13 +41,13 @@ pub(crate) fn bearer_token_hash(
     let is_in_query = uri.query().is_some_and(|query| query.contains("glt_"));
     let Some(value) = first else {
         return unauthorized(if is_in_query {
-            "a token in the URL is not taken; send `Authorization: Bearer <token>`"
+            "a token in the URL is not accepted; send `Authorization: Bearer <token>`"
         } else {
             "send the grant's token as `Authorization: Bearer <token>`"
         });
     };
     if is_in_query {
-        return Err((StatusCode::BAD_REQUEST, "the request has a token in its head and one in its URL"));
+        return Err((StatusCode::BAD_REQUEST, "the request has a token in a header and another in its URL"));
     }
     let Some((scheme, token)) = value.to_str().ok().and_then(|value| value.split_once(' ')) else {
         return unauthorized("the `Authorization` header must read `Bearer <token>`");
@@ -56,7 +57,7 @@ pub(crate) fn bearer_token_hash(
     }
     match last.token_hash(token.trim()) {
         Ok(hash) => Ok(hash),
-        Err(_) => unauthorized("the token is not one of this gateway, or a character of it was lost"),
+        Err(_) => unauthorized("the token is malformed; send it exactly as it was issued"),
     }
 }
 
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_token_and_it_is_in_the_head() {
+    fn exactly_one_token_is_accepted_and_only_in_a_header() {
         let token = GrantToken::random().expect("randomness");
         let bearer = format!("Bearer {}", token.reveal());
         assert_eq!(status_of_token(&[("authorization", &bearer)], "/mcp/x"), 200);
@@ -96,7 +97,7 @@ mod tests {
         assert_eq!(status_of_token(&[("authorization", "Bearer")], "/mcp/x"), 401);
     }
     #[test]
-    fn each_request_of_a_connection_is_its_own_tokens() {
+    fn token_cache_never_confuses_the_tokens_of_a_connection() {
         let (last, tokens) =
             (ConnectionTokenCache::default(), [(); 2].map(|()| GrantToken::random().expect("randomness")));
         let found = |text: &str| {
@@ -107,7 +108,7 @@ mod tests {
         for own in [&tokens[0], &tokens[0], &tokens[1], &tokens[0]] {
             assert_eq!(found(own.reveal()), Some(own.hash()));
             let cut = own.reveal().get(..own.reveal().len() - 1).expect("letters");
-            assert_eq!(found(cut), None, "a part of the last one is none");
+            assert_eq!(found(cut), None, "a prefix of the last token is not accepted");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What browsers want to hear before a web page may call, and with each answer. Only origins that the guard lets in
-//! come so far.
+//! CORS headers for web pages. Only origins that the `HostOriginGuard` accepts get here.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -18,12 +17,11 @@ const EXPOSED_RESPONSE_HEADERS: HeaderValue =
     HeaderValue::from_static("mcp-session-id, mcp-protocol-version, www-authenticate");
 const PREFLIGHT_MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("600");
 
-/// The page that asks, as its browser says.
 pub(crate) fn request_origin<B>(request: &Request<B>) -> Option<HeaderValue> {
     request.headers().get(ORIGIN).cloned()
 }
 
-/// The answer to a browser that asks whether a page may call. Nothing but that is told, so no token is needed.
+/// Returns the response to a CORS preflight request. It reveals nothing, so no token is needed.
 pub(crate) fn preflight_response<B>(request: &Request<B>) -> Option<Response<ReplyBody>> {
     let asks = request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
     if !asks {
@@ -37,7 +35,7 @@ pub(crate) fn preflight_response<B>(request: &Request<B>) -> Option<Response<Rep
     Some(response)
 }
 
-/// Lets the page read the answer.
+/// Adds the headers that let a page read the response.
 pub(crate) fn allow_origin(mut response: Response<ReplyBody>, page: HeaderValue) -> Response<ReplyBody> {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);

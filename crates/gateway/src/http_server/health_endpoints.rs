@@ -1,4 +1,4 @@
-//! Health, readiness and figures, for those who run the gateway.
+//! Health, readiness and metrics for operators.
 
 use std::sync::Arc;
 
@@ -12,17 +12,20 @@ use crate::Gateway;
 
 pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<Gateway>, request: &Request<B>) -> Response<ReplyBody> {
     if request.method() != Method::GET {
-        return reply::method_not_allowed_response("GET", "this address takes GET");
+        return reply::method_not_allowed_response("GET", "this URL accepts GET");
     }
     match request.uri().path() {
         "/healthz" => reply::json_response(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ok\"}")),
         "/readyz" => readiness_response(gw).await,
         "/metrics" => metrics_response(gw),
-        _ => reply::http_error_response(StatusCode::NOT_FOUND, "there is /healthz, /readyz and /metrics"),
+        _ => reply::http_error_response(
+            StatusCode::NOT_FOUND,
+            "not found; this listener serves /healthz, /readyz and /metrics",
+        ),
     }
 }
 
-/// Ready to decide: the store answers, and the gateway is not stopping.
+/// Ready if the store responds and the gateway is not stopping.
 async fn readiness_response(gw: &Arc<Gateway>) -> Response<ReplyBody> {
     let unready =
         |why: &str| reply::json_response(StatusCode::SERVICE_UNAVAILABLE, format!("{{\"status\":\"{why}\"}}"));

@@ -1,4 +1,4 @@
-//! Bodies: a caller's, read within bounds; and ours, one text or a stream of events.
+//! HTTP bodies: request bodies, read within limits, and reply bodies, which are one text or an event stream.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,17 +17,17 @@ use crate::body_buffer::{BodyBuffer, ReceivedBody};
 use crate::message_body::MessageBody;
 use crate::pipeline::InFlightGuard;
 
-/// How much is read of a message that is too large, so that its sender hears why it is refused.
+/// How much of a too large body is read and discarded, so that the client gets the error.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
-/// Who sends nothing for so long waits for the answer.
+/// A client that sends nothing for this long is assumed to wait for the response.
 const DISCARD_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What we answer with.
+/// Body of a reply.
 #[derive(Debug)]
 pub(crate) enum ReplyBody {
-    /// A text, or nothing, and the place of its request among those in flight.
+    /// A text, possibly empty, and the in-flight guard of its request.
     Whole(MessageBody, Option<InFlightGuard>),
-    /// Events, as they come. It ends when all senders are gone.
+    /// A stream of events. It ends when all senders are dropped.
     EventStream(mpsc::Receiver<Bytes>),
 }
 
@@ -36,10 +36,10 @@ impl ReplyBody {
         Self::Whole(MessageBody::default(), None)
     }
 
-    /// Keeps a place until the text is taken.
+    /// Holds the in-flight guard until the text is sent.
     pub fn hold_in_flight_guard(&mut self, held: Option<InFlightGuard>) {
-        if let Self::Whole(_, room) = self {
-            *room = held;
+        if let Self::Whole(_, in_flight) = self {
+            *in_flight = held;
         }
     }
 
@@ -54,8 +54,8 @@ impl http_body::Body for ReplyBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            // A large text goes out in pieces, so that it, and its place, is let go when the caller has taken it, but for
-            // what one piece and the connection's buffer hold.
+            // A large text is sent in pieces, so that its memory and its in-flight guard are released soon after the
+            // client has read it, except for one piece and the connection's buffer.
             Self::Whole(text, _) => Pin::new(text).poll_frame(cx),
             Self::EventStream(events) => events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event)))),
         }
@@ -73,10 +73,11 @@ impl http_body::Body for ReplyBody {
     }
 }
 
-/// Reads a caller's body.
+/// Reads a request body.
+///
 ///
 /// # Errors
-/// It is too large, too slow, or broken off; with the status and the words to answer.
+/// The body is too large, too slow or truncated; with the status and message for the client.
 pub(crate) async fn read_request_body(
     mut body: Incoming,
     limit: usize,
@@ -84,13 +85,13 @@ pub(crate) async fn read_request_body(
 ) -> Result<ReceivedBody, (StatusCode, String)> {
     let until = Instant::now() + time;
     match tokio::time::timeout_at(until, collect(&mut body, limit)).await {
-        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, format!("the message did not come within {} s", time.as_secs()))),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, format!("the message did not arrive within {} s", time.as_secs()))),
         Ok(BodyReadOutcome::Complete(taken)) => Ok(taken),
         Ok(BodyReadOutcome::TooLarge) => {
             let _ = tokio::time::timeout_at(until, discard(body)).await;
-            Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the message has more than {limit} bytes")))
+            Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the message is larger than {limit} bytes")))
         }
-        Ok(BodyReadOutcome::Truncated) => Err((StatusCode::BAD_REQUEST, "the message broke off".to_owned())),
+        Ok(BodyReadOutcome::Truncated) => Err((StatusCode::BAD_REQUEST, "the request body ended early".to_owned())),
     }
 }
 
@@ -107,7 +108,7 @@ async fn collect(body: &mut Incoming, limit: usize) -> BodyReadOutcome {
     let mut buffer = BodyBuffer::for_client();
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else { return BodyReadOutcome::Truncated };
-        // Trailers say nothing here.
+        // Trailers are ignored.
         let Ok(piece) = frame.into_data() else { continue };
         let left = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         let expected = left.saturating_add(buffer.len() + piece.len());
@@ -119,7 +120,7 @@ async fn collect(body: &mut Incoming, limit: usize) -> BodyReadOutcome {
     BodyReadOutcome::Complete(buffer.finish())
 }
 
-/// Takes what is not wanted, and keeps nothing of it: many clients read no answer before they have sent everything.
+/// Reads and drops the rest of a body: many clients read no response before they have sent everything.
 async fn discard(mut body: Incoming) {
     let mut left = MAX_DISCARDED_BYTES;
     while let Ok(Some(Ok(frame))) = tokio::time::timeout(DISCARD_IDLE_TIMEOUT, body.frame()).await {

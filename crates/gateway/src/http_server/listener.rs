@@ -1,4 +1,4 @@
-//! Connections: accepted within a bound, served until they end or the gateway stops.
+//! Accepts connections up to a limit, and serves them until they end or the gateway stops.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -28,26 +28,26 @@ use crate::Gateway;
 use crate::deadline_timer::SharedHyperTimer;
 
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
-/// The most that is read of a body at once. Each piece costs, and a connection may keep a buffer so long.
+/// Read buffer limit. Larger reads mean fewer chunks per body, but each connection may keep a buffer of this size.
 pub(crate) const MAX_READ_BYTES: usize = 256 << 10;
 
-/// Which requests a listener takes.
+/// Which requests a listener serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListenerKind {
-    /// Callers.
+    /// MCP clients.
     Mcp,
-    /// People and their monitoring.
+    /// Operators and their monitoring.
     Admin,
 }
 
-/// What the requests of one connection share.
+/// State shared by the requests of one connection.
 pub(super) struct ClientConnection {
     pub client_address: Arc<str>,
     pub token_cache: ConnectionTokenCache,
     pub request_runner: RequestRunnerSlot<InboundMessage>,
 }
 
-/// Serves connections until told to stop, then waits for them to end.
+/// Accepts connections until `stop` is set. Existing connections finish on their own.
 pub(crate) async fn accept_connections(
     gw: Arc<Gateway>,
     listener: TcpListener,
@@ -56,7 +56,7 @@ pub(crate) async fn accept_connections(
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
     let guard = Arc::new(HostOriginGuard::new(address, &gw.settings.hosts, &gw.settings.origins));
-    let room = Arc::new(Semaphore::new(gw.settings.connections));
+    let permits = Arc::new(Semaphore::new(gw.settings.connections));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -65,13 +65,13 @@ pub(crate) async fn accept_connections(
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, or the caller has gone: either passes.
+                // Out of file descriptors, or the client has gone: both are temporary.
                 warn!(%error, "cannot accept a connection: {error}");
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
             gw.metrics.refused_connections.inc();
             drop(stream);
             continue;
@@ -84,7 +84,7 @@ pub(crate) async fn accept_connections(
             });
             continue;
         };
-        // Its events are to be heard by the thread that serves it.
+        // Registers the socket with the runtime of the worker that serves it.
         let Ok(stream) = stream.into_std() else { continue };
         gw.spawn_on(worker, async move {
             if let Ok(stream) = TcpStream::from_std(stream) {
@@ -104,7 +104,7 @@ async fn serve_connection(
     guard: Arc<HostOriginGuard>,
     mut stop: watch::Receiver<bool>,
 ) {
-    // Answers are small and complete; waiting for more to send only delays them.
+    // Replies are small and complete; Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
     let head_time = gw.settings.head_time;
     let (stream, head_bytes) = InspectedStream::new(stream, gw.settings.body_time);
@@ -120,7 +120,7 @@ async fn serve_connection(
         }
         Ok(handle_request(gw, kind, guard, request, shared).await)
     });
-    // It takes no more than 100 headers. Said here, that would cost memory for each request.
+    // hyper's default limit of 100 headers is not set explicitly, because that would allocate per request.
     let connection = http1::Builder::new()
         .timer(SharedHyperTimer::default())
         .header_read_timeout(head_time)
@@ -128,15 +128,16 @@ async fn serve_connection(
         .max_buf_size(MAX_READ_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    // It is asked once, and then when it may have changed: all connections ask it, and that at each of their steps.
-    let (news, mut has_asked) = (stop.clone(), false);
-    // Whatever else the connection has done in its turn: else it might be asked, and not hear.
+    // `stop` is polled once to register, and then only after a change: polling it at each step of each connection is
+    // costly.
+    let (changes, mut was_polled) = (stop.clone(), false);
+    // Not subject to the task's cooperative budget: otherwise a poll could return without having registered.
     let mut stopping = std::pin::pin!(unconstrained(stop.wait_for(|stop| *stop)));
     let ended = poll_fn(|cx| {
         if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
             return Poll::Ready(Some(ended));
         }
-        let may_stop = !std::mem::replace(&mut has_asked, true) || news.has_changed().unwrap_or(true);
+        let may_stop = !std::mem::replace(&mut was_polled, true) || changes.has_changed().unwrap_or(true);
         if may_stop { stopping.as_mut().poll(cx).map(|_| None) } else { Poll::Pending }
     });
     let ended = ended.await;
@@ -175,7 +176,7 @@ async fn handle_request(
     }
 }
 
-/// The address of a caller as logs write it.
+/// Returns the client's address as logs write it.
 fn canonical_ip(address: IpAddr) -> Arc<str> {
     address.to_canonical().to_string().into()
 }

@@ -1,4 +1,4 @@
-//! `/mcp/<server>`, and `/mcp` for all of them: from a request's head and body to the method that handles it. The same road for every revision.
+//! `/mcp/<server>` and `/mcp`: from headers and body of a request to its handler, for all revisions.
 
 use std::sync::Arc;
 
@@ -37,11 +37,10 @@ use crate::request_trace::RequestTrace;
 use crate::session::{ClientInfo, Session, wait_for_cancel};
 use crate::upstream::SendError;
 
-/// What is said to whoever asks for a stream and does not take one, or comes from two places.
 pub(super) const GET_MUST_ACCEPT_EVENTS: &str = "a GET must accept `text/event-stream`";
 pub(super) const DUPLICATE_LAST_EVENT_ID: &str = "the request has more than one `Last-Event-ID` header";
 
-/// Answers one request.
+/// Serves one HTTP request.
 pub(super) async fn serve(
     gw: &Arc<Gateway>,
     connection: &ClientConnection,
@@ -63,30 +62,30 @@ pub(super) async fn serve(
         },
         http::Method::GET => Box::pin(get(gw, ctx, &head.headers)).await,
         http::Method::DELETE => Box::pin(delete(gw, ctx, &head.headers)).await,
-        _ => reply::method_not_allowed_response("POST, GET, DELETE", "this address takes POST, GET and DELETE"),
+        _ => reply::method_not_allowed_response("POST, GET, DELETE", "this URL accepts POST, GET and DELETE"),
     }
 }
 
-/// For whom a request is.
+/// The endpoint of a request: one server or the aggregate endpoint.
 pub(super) enum RequestTarget {
     Server(RequestContext),
     Aggregate(Box<AggregateRequest>),
 }
 
-/// Finds out who asks and for which server.
+/// Finds the grant by the token and the server by the path.
 fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Result<RequestTarget, HeaderRejection> {
     let not_found = |what| Err((StatusCode::NOT_FOUND, what));
     let path = head.uri.path();
     let path = path.strip_suffix('/').unwrap_or(path);
     let Some(name) = path.strip_prefix("/mcp").filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
-        return not_found("there is nothing here; servers are at /mcp/<server>, and together at /mcp");
+        return not_found("not found; servers are at /mcp/<server>, and combined at /mcp");
     };
     let snapshot = gw.config_snapshot();
     let address = Arc::clone(&connection.client_address);
     let token = bearer_token_hash(&head.headers, &head.uri, &connection.token_cache);
     let token = token.inspect_err(|_| gw.auth_failures.record_failure(&address))?;
-    let is_in_force = |grant: &&Arc<ActiveGrant>| grant.config.expires.is_none_or(|end| end > gw.clock.now());
-    let grant = snapshot.find_grant(&token).filter(is_in_force);
+    let is_valid = |grant: &&Arc<ActiveGrant>| grant.config.expires.is_none_or(|end| end > gw.clock.now());
+    let grant = snapshot.find_grant(&token).filter(is_valid);
     let Some(grant) = grant else {
         gw.auth_failures.record_failure(&address);
         return Err((StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
@@ -95,14 +94,14 @@ fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Re
         return Ok(RequestTarget::Aggregate(Box::new(AggregateRequest::new(&snapshot, grant, &address))));
     };
     let found = grant.config.servers.get(name).cloned().zip(snapshot.find_server(name).cloned());
-    // A server of another grant is not told from one that is not there.
-    let Some((door, upstream)) = found else { return not_found("this grant has no server of that name") };
-    let (grant, side, acceptances) = (Arc::clone(grant), ClientProtocol::Stateful(None), upstream.pins_epoch());
+    // A server of another grant looks the same as one that does not exist.
+    let Some((server_access, upstream)) = found else { return not_found("this grant has no server with that name") };
+    let (grant, side, pins_epoch) = (Arc::clone(grant), ClientProtocol::Stateful(None), upstream.pins_epoch());
     Ok(RequestTarget::Server(RequestContext {
         grant,
-        server_access: door,
+        server_access,
         upstream,
-        pins_epoch: acceptances,
+        pins_epoch,
         client_address: address,
         client_protocol: side,
         trace: None,
@@ -140,14 +139,14 @@ async fn post(
     runner_slot.run_request(gw, InboundMessage { target: RequestTarget::Server(ctx), headers, body }, run_message).await
 }
 
-/// A message that was read, and for whom it is.
+/// A message that was received completely, and its endpoint.
 pub(crate) struct InboundMessage {
     pub(super) target: RequestTarget,
     pub(super) headers: HeaderMap,
     pub(super) body: ReceivedBody,
 }
 
-/// Does what a message asks for.
+/// Handles a message.
 pub(super) async fn run_message(
     gw: Arc<Gateway>,
     InboundMessage { target: to, headers, body }: InboundMessage,
@@ -194,7 +193,7 @@ async fn handle_message(
                 ClientMessage::Notification(_) | ClientMessage::Response(_) => None,
             };
             responder.finish_with_status(status, error_response(id, code, &what, data.as_deref()).into()).await;
-            // Clients find out in this way which revision is spoken; nothing was refused that they wanted.
+            // Clients probe this way for supported revisions; this is not recorded as a refusal.
             let is_probe = matches!(&message, ClientMessage::Request(request) if *request.method() == Method::Discover);
             return if is_probe { gw.record_probe(&ctx).await } else { gw.record_rejection(&ctx, code, &what).await };
         }
@@ -217,14 +216,14 @@ async fn handle_message(
             .await;
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
-            // Sent on first: what the client says next must not overtake it.
+            // Forwarded before the response, so that the client's next message cannot overtake it.
             Box::pin(passthrough::forward_one_way(gw, &ctx, &message)).await;
             responder.accept();
         }
     }
 }
 
-/// Answers a request, when its server is greeted where it wants a session of ours. Who cancels does not wait for that.
+/// Handles a request after a pooled session is open, if the server needs one. Cancelling does not wait for that.
 pub(crate) async fn handle_request(gw: &Gateway, mut ctx: RequestContext, request: &Asked<'_>, responder: Responder) {
     if let ClientProtocol::Stateless(side) = &ctx.client_protocol {
         let cancel_signal = responder.cancel_signal();
@@ -245,7 +244,7 @@ pub(crate) async fn handle_request(gw: &Gateway, mut ctx: RequestContext, reques
     dispatch(gw, &ctx, request, responder).await;
 }
 
-/// Ends a request to a server that cannot be greeted.
+/// Ends a request to a server whose handshake failed.
 async fn reply_handshake_failed(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -273,13 +272,13 @@ async fn reply_handshake_failed(
     gw.record_refusal(&mut recorder, &refusal).await;
 }
 
-// A call goes its way here; the rest is in boxes, so that a call need not have its size.
+// Calls are handled inline; the other futures are boxed so that they do not enlarge the future of a call.
 pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked<'_>, mut responder: Responder) {
     let at = gw.clock.now();
     let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id_at(at), at);
     responder.capture_reply(recorder.captured_reply());
     if let Some(session) = ctx.session() {
-        // Each page of a list is asked for under an id of its own.
+        // Each page of a list is requested under an id of its own.
         let call = Some(recorder.call_id()).filter(|_| !is_list_method(request.method()));
         responder.register_cancellable(session.cancellable_requests(), request.id(), call);
     }
@@ -326,7 +325,7 @@ pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked
     }
 }
 
-/// Whether the policy speaks of a method. Sending one of the others takes that it passes under every policy.
+/// Whether the policy decides about a method. The other methods are allowed by every policy.
 fn is_policy_checked(method: &Method<'_>) -> bool {
     !is_always_allowed(method.name())
 }
@@ -341,7 +340,7 @@ fn is_task_method(method: &Method<'_>) -> bool {
     matches!(method, TasksGet | TasksResult | TasksList | TasksCancel | TasksUpdate)
 }
 
-/// Whose session is looked for: a grant's, at a server or at all.
+/// Scope in which a session is looked up: a grant, and a server or all.
 #[derive(Clone, Copy)]
 pub(super) struct SessionScope<'a> {
     pub grant: &'a ActiveGrant,
@@ -354,7 +353,7 @@ impl<'a> SessionScope<'a> {
     }
 }
 
-/// How the client speaks, by this request alone.
+/// Determines the client's protocol from this request alone.
 pub(super) async fn detect_client_protocol(
     gw: &Gateway,
     scope: SessionScope<'_>,
@@ -362,11 +361,11 @@ pub(super) async fn detect_client_protocol(
     message: &ClientMessage<'_>,
     supported: impl Fn(ProtocolGeneration) -> Vec<Revision>,
 ) -> Result<ClientProtocol, ProtocolError> {
-    let is_modern = match message {
+    let is_stateless = match message {
         ClientMessage::Request(request) => http_headers::is_stateless(headers, request),
         ClientMessage::Notification(_) | ClientMessage::Response(_) => says_stateless(headers),
     };
-    if !is_modern {
+    if !is_stateless {
         return detect_stateful_client(gw, scope, headers, message, || supported(ProtocolGeneration::Stateful)).await;
     }
     let supported = supported(ProtocolGeneration::Stateless);
@@ -386,7 +385,7 @@ async fn detect_stateful_client(
         && *request.method() == Method::Initialize
     {
         revision(headers, &supported)?;
-        // A session that comes with a handshake is an old one.
+        // A session id in a handshake request refers to an old session and is ignored.
         return scope.grant.check_handshake_revision(request, supported).map(|()| ClientProtocol::Stateful(None));
     }
     let session = require_session(gw, scope, headers, &supported).await?;
@@ -394,7 +393,7 @@ async fn detect_stateful_client(
     Ok(ClientProtocol::Stateful(Some(session)))
 }
 
-/// The session that the head of a request names, whatever the verb, if it speaks as was agreed.
+/// Returns the session that the headers name, for any HTTP method, if its revision matches.
 pub(super) async fn require_session(
     gw: &Gateway,
     scope: SessionScope<'_>,
@@ -403,9 +402,9 @@ pub(super) async fn require_session(
 ) -> Result<Arc<Session>, ProtocolError> {
     let version = revision(headers, supported)?;
     let session = session_from_headers(gw, scope, headers).await?;
-    // Gemini sends no version after the handshake; what was agreed counts.
+    // Gemini CLI sends no version header after the handshake; the negotiated revision applies.
     if version.is_some_and(|version| version != session.revision()) {
-        let message = format!("the session speaks {}", session.revision());
+        let message = format!("the session uses revision {}", session.revision());
         return Err(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, &message));
     }
     Ok(session)
@@ -422,13 +421,14 @@ async fn session_from_headers(
     if second.is_some() {
         return Err(invalid("the request has more than one `Mcp-Session-Id` header"));
     }
-    let id = first.ok_or_else(|| invalid("begin with `initialize`, and send the `Mcp-Session-Id` it gives"))?;
+    let id =
+        first.ok_or_else(|| invalid("start with `initialize`, and send the `Mcp-Session-Id` from its response"))?;
     let id = id.to_str().map_err(|_| invalid("the `Mcp-Session-Id` header is not plain text"))?;
     gw.find_session(id, scope.grant, scope.server).await?.ok_or_else(|| {
         ProtocolError::new(
             StatusCode::NOT_FOUND,
             code::INVALID_REQUEST,
-            "the session is unknown or over; begin with `initialize`",
+            "the session is unknown or has ended; start with `initialize`",
         )
     })
 }
@@ -470,13 +470,13 @@ fn detect_stateless_client(
 
 async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
-        return reply::method_not_allowed_response("POST", "the stateless revision has no GET");
+        return reply::method_not_allowed_response("POST", "the stateless protocol has no GET");
     }
     let recorder = gw.recorder_for_http_method(&ctx, "GET");
     if !accepts(headers, "text/event-stream") {
         return gw.reject_http(recorder, StatusCode::NOT_ACCEPTABLE, GET_MUST_ACCEPT_EVENTS.to_owned()).await;
     }
-    // A client that names neither a session nor a revision has agreed on nothing yet: it begins with its stream.
+    // Without session and revision this is a client of the HTTP+SSE transport, which starts with its stream.
     if !headers.contains_key(http_headers::SESSION_ID) && !headers.contains_key(http_headers::PROTOCOL_VERSION) {
         if let Err(ProtocolError { code, message, .. }) = ctx.grant.check_stream_allowed() {
             gw.record_rejection(&ctx, code, &message).await;
@@ -506,7 +506,7 @@ async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) ->
 
 async fn delete(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
     if says_stateless(headers) {
-        return reply::method_not_allowed_response("POST", "the stateless revision has no DELETE");
+        return reply::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
     }
     match require_session(gw, SessionScope::of(&ctx), headers, || ctx.supported_revisions(ProtocolGeneration::Stateful))
         .await
@@ -526,21 +526,21 @@ async fn delete(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap)
 }
 
 impl Gateway {
-    /// Writes that a client asked for a revision that is not spoken.
+    /// Records that a client asked for an unsupported revision.
     async fn record_probe(&self, ctx: &RequestContext) {
         let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());
         recorder.set_method(Method::Discover.name());
         self.write_row(recorder.outcome_row(CallOutcome::Error, None)).await;
     }
 
-    /// The trail of what is said by a head alone.
+    /// Starts the record of an HTTP request without a message.
     pub(super) fn recorder_for_http_method(&self, ctx: &RequestContext, verb: &str) -> CallRecorder {
         let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());
         recorder.set_method(verb);
         recorder
     }
 
-    /// Answers that a request is not taken, by its head or its size, and writes that down.
+    /// Rejects a request because of its headers or its size, and records that.
     pub(super) async fn reject_http(
         &self,
         mut recorder: CallRecorder,
@@ -552,7 +552,7 @@ impl Gateway {
         reply::http_error_response(status, &what)
     }
 
-    /// Writes that a message was not taken. The text of it is not kept: it may be anything.
+    /// Records a rejected message. Its text is not stored, because it can be anything.
     pub(crate) async fn record_rejection(&self, ctx: &RequestContext, code: i64, message: &str) {
         self.metrics.count_refusal("rejected");
         let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());

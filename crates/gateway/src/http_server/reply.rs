@@ -1,4 +1,4 @@
-//! What the caller sees: responses, and refusals in the form that each kind of request wants.
+//! Replies to clients: HTTP responses, and refusals in the form that each kind of request needs.
 
 use bytes::Bytes;
 use gatelodge_json::quote_into;
@@ -23,7 +23,6 @@ use crate::upstream::SendError;
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const X_CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
 
-/// A JSON answer.
 pub(crate) fn json_response(status: StatusCode, text: impl Into<MessageBody>) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::from_message(text));
     *response.status_mut() = status;
@@ -32,7 +31,6 @@ pub(crate) fn json_response(status: StatusCode, text: impl Into<MessageBody>) ->
     response
 }
 
-/// A stream of events.
 pub(crate) fn event_stream_response(events: mpsc::Receiver<Bytes>) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::EventStream(events));
     let headers = response.headers_mut();
@@ -43,39 +41,38 @@ pub(crate) fn event_stream_response(events: mpsc::Receiver<Bytes>) -> Response<R
     response
 }
 
-/// An answer without content.
 pub(crate) fn empty_response(status: StatusCode) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::empty());
     *response.status_mut() = status;
     response
 }
 
-/// An error that concerns the HTTP request rather than a message in it.
+/// Error about the HTTP request rather than a message in it.
 pub(crate) fn http_error_response(status: StatusCode, message: &str) -> Response<ReplyBody> {
     json_response(status, error_response(None, code::INVALID_REQUEST, message, None))
 }
 
-/// The answer to a verb that an address does not take.
+/// Reply to an HTTP method that a URL does not support.
 pub(crate) fn method_not_allowed_response(allow: &'static str, what: &str) -> Response<ReplyBody> {
     let mut response = http_error_response(StatusCode::METHOD_NOT_ALLOWED, what);
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
 
-/// The answer to a request whose end cannot be told; what follows on the connection is not read.
+/// Reply to a request whose end is ambiguous. The connection is closed, so nothing after it is read.
 pub(crate) fn ambiguous_length_response() -> Response<ReplyBody> {
-    let what = "the request has both a length and chunks, or was sent before the answer to the one before it";
+    let what = "the request has both a length and chunks, or was sent before the response to the previous request";
     let mut response = http_error_response(StatusCode::BAD_REQUEST, what);
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-/// The answer to a message that cannot be taken.
+/// Reply to a message that cannot be parsed.
 pub(crate) fn wire_error_reply(cause: &MessageError, generation: ProtocolGeneration) -> (StatusCode, String) {
     (fault_status(cause, generation), error_response(cause.id.as_ref(), cause.code, &cause.message, None))
 }
 
-/// The answer to a request that no rule speaks of, and that did not go through.
+/// Reply to a failed request that is not subject to the policy.
 pub(crate) fn internal_error_reply(id: &RequestId<'_>, call: CallId, refusal: &Refusal) -> Bytes {
     if let Refusal::Protocol(protocol_error) = refusal {
         return error_response(Some(id), protocol_error.code, &protocol_error.message, protocol_error.data.as_deref())
@@ -84,7 +81,7 @@ pub(crate) fn internal_error_reply(id: &RequestId<'_>, call: CallId, refusal: &R
     error_response(Some(id), code::INTERNAL_ERROR, &refusal.client_text(call.as_str()), None).into()
 }
 
-/// The answer to a request that was refused.
+/// Reply to a refused request.
 pub(crate) fn refusal_reply(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
@@ -146,7 +143,7 @@ pub(crate) fn refusal_reply(
     (StatusCode::OK, text)
 }
 
-/// What is said of something that is not there for whoever asks, under the name that they know.
+/// Reply about a target that does not exist for this client, under the name that the client used.
 pub(crate) fn not_found_reply(
     generation: ProtocolGeneration,
     subject: &RequestSubject<'_>,
@@ -166,19 +163,19 @@ pub(crate) fn not_found_reply(
             (code::INVALID_PARAMS, format!("Unknown prompt: {}", quote_excerpt(name)))
         }
         RequestSubject::Completion { .. } => {
-            (code::INVALID_PARAMS, "the completion refers to something that is not there".to_owned())
+            (code::INVALID_PARAMS, "the completion refers to an unknown prompt or resource".to_owned())
         }
         RequestSubject::Method { name } => (code::METHOD_NOT_FOUND, format!("unknown method {}", quote_excerpt(name))),
     };
     error_response(Some(id), code, &what, None)
 }
 
-/// The same bytes whether a tool is hidden, not listed or not offered.
+/// The same text whether a tool is hidden, not listed or not offered, so that nothing leaks.
 fn unknown_tool_message(name: &str) -> String {
     format!("Unknown tool: {name} (not available to this grant)")
 }
 
-/// The same bytes whether a task is another grant's, of a tool that the grant does not see, or not there.
+/// The same text whether a task belongs to another grant or a hidden tool, or does not exist.
 pub(crate) fn unknown_task_reply(id: &RequestId<'_>, task: &str) -> String {
     error_response(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", quote_excerpt(task)), None)
 }
@@ -187,10 +184,10 @@ fn is_listed_by_policy(policy: Option<&ActivePolicy>, lists: impl Fn(&ActivePoli
     policy.is_some_and(lists)
 }
 
-/// The facts of a refusal for programs.
+/// Details of a refusal for programs, as JSON.
 fn refusal_details(refusal: &Refusal, call: CallId, policy: Option<&ActivePolicy>) -> String {
     let mut out = format!("{{\"code\":\"{}\",\"call\":\"{call}\"", refusal.code());
-    let mut put = |name: &str, value: Option<&str>| {
+    let mut push_member = |name: &str, value: Option<&str>| {
         if let Some(value) = value {
             out.push_str(",\"");
             out.push_str(name);
@@ -198,9 +195,9 @@ fn refusal_details(refusal: &Refusal, call: CallId, policy: Option<&ActivePolicy
             quote_into(value, &mut out);
         }
     };
-    put("rule", refusal.rule());
-    put("counter", refusal.counter());
-    put("policy", policy.map(|policy| policy.name.as_str()));
+    push_member("rule", refusal.rule());
+    push_member("counter", refusal.counter());
+    push_member("policy", policy.map(|policy| policy.name.as_str()));
     if let Some(policy) = policy {
         out.push_str(&format!(",\"policy_version\":{}", policy.version));
     }

@@ -1,4 +1,4 @@
-//! The spine: carries one judged request from what was asked to what is answered. Every way out is on the trail.
+//! The pipeline of one call: evaluates the policy, reserves, forwards and responds. Every exit writes a record.
 
 mod authorize;
 mod call_rounds;
@@ -20,25 +20,25 @@ use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::pipeline::{
-    Bond, CallRecorder, CallReservation, ForwardContext, Paused, ProgressRelay, Refusal, RequestSubject,
+    CallBinding, CallRecorder, CallReservation, ForwardContext, ProgressRelay, Refusal, RequestSubject, SuspendedCall,
     abandoned_outcome, reserve, upstream_param_headers, wait_or_cancel,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{SendError, UpstreamResponse};
 
-/// What is left to do when the caller has its answer.
+/// Result of a call that was not refused.
 enum CallResult {
-    /// The upstream answered.
+    /// The upstream responded.
     Response { status: StatusCode, text: MessageBody, outcome: CallOutcome, exchange: Box<UpstreamResponse> },
-    /// The answer is ours: the client is asked something, or what it wants is kept here.
+    /// The gateway responds itself: it asks the client for input, or handles the request locally.
     LocalReply { text: String },
-    /// The upstream answered that it wants something of the client first.
+    /// The upstream asks for client input before it responds.
     InputRequired { result: String },
-    /// The caller cancelled after the request was sent.
+    /// The client cancelled after the request was sent.
     Cancelled,
 }
 
-/// Carries a request whose subject the policy speaks of.
+/// Handles a request that is subject to the policy.
 pub(crate) async fn handle_call(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -69,7 +69,7 @@ pub(crate) async fn handle_call(
         Err(stop) => {
             let is_denied = matches!(stop.refusal, Refusal::Denied(_));
             Box::pin(finish_aborted(gw, ctx, request, subject, recorder, responder, stop)).await;
-            // What waits for answers that nobody may give any more, waits in vain.
+            // After a denial nothing can resume the suspended call any more.
             if is_denied && let Ok(Some(suspended)) = take_suspended(gw, ctx, request, subject) {
                 gw.cancel_suspended_call(*suspended);
             }
@@ -101,7 +101,7 @@ async fn finish_aborted(
     }
 }
 
-/// Ends a request to a server that cannot be spoken to at all. What the policy hides is hidden all the same.
+/// Ends a request to a server that cannot be used at all. Tools that the policy hides stay hidden.
 pub(crate) async fn handle_unreachable(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -122,19 +122,19 @@ pub(crate) async fn handle_unreachable(
     finish_aborted(gw, ctx, request, subject, recorder, responder, refusal.into()).await;
 }
 
-/// Why the road ended early.
+/// Why the pipeline ended early.
 struct CallAbort {
     refusal: Refusal,
     unwritten: UnwrittenRow,
 }
 
-/// What is left to be written of a call that got no answer.
+/// Row that is still to be written for a call without a response.
 enum UnwrittenRow {
-    /// That it was refused.
+    /// The refusal row.
     Refusal,
-    /// How it ended; the intent is written.
+    /// The outcome row; the intent row is written.
     Outcome(CallOutcome),
-    /// Nothing; the end was written with what was given back.
+    /// No row is left to write: `Ledger::release` wrote the outcome together with the refund.
     Nothing,
 }
 
@@ -157,8 +157,8 @@ async fn run_pipeline(
     translation_gaps::check_translatable(ctx, request)?;
     let exclusive_ctx = match suspended_ctx {
         None if request_state(ctx, request).is_none() && session_pool::needs_exclusive_session(ctx, request) => {
-            // Nobody gives way, and no process is started, for what the policy refuses. What its own session offers is
-            // judged again below; only that takes from limits.
+            // Denied calls must not evict a session or start a process. The policy is evaluated again below, with the
+            // listing of the exclusive session; only that evaluation takes charges.
             if let Some(reason) = early_denial(ctx, subject, recorder) {
                 return Err(Refusal::Denied(reason).into());
             }
@@ -184,7 +184,7 @@ async fn run_pipeline(
             if mutant!("refused-call-still-sent") {
                 Box::pin(send_refused(gw, ctx, request, subject, recorder, responder)).await;
             }
-            // Nobody can go on with it any more.
+            // Nothing can resume the call any more.
             resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));
             return Err(refusal.into());
         }
@@ -192,7 +192,7 @@ async fn run_pipeline(
     if let Some(text) = resources_subscribe::subscribe_locally(gw, ctx, request, subject).await {
         return Ok(CallResult::LocalReply { text });
     }
-    let journey = CallRounds {
+    let rounds = CallRounds {
         gw,
         ctx,
         request,
@@ -202,16 +202,16 @@ async fn run_pipeline(
         reservation: &reserved,
         deadline_timer: responder.deadline_timer(),
     };
-    match journey.run(resumed, recorder.call_id(), responder).await {
+    match rounds.run(resumed, recorder.call_id(), responder).await {
         Ok(carried) => {
-            record_side_effects(gw, ctx, request, &journey, recorder, &carried).await;
+            record_side_effects(gw, ctx, request, &rounds, recorder, &carried).await;
             Ok(carried)
         }
         Err(SendError::NotSent(why)) => {
             let refusal = Refusal::Upstream(SendError::NotSent(why));
             let mut record = recorder.failure_row(&refusal, CallOutcome::NotSent);
             record.at = gw.clock.now();
-            // Not one byte was written, so what was taken is given back; the row rides with it.
+            // No byte was sent, so the charges are released; the same step writes the outcome row.
             let released = gw.ledger.release(reserved.reservation, &record).await;
             Err(CallAbort {
                 refusal,
@@ -246,7 +246,7 @@ async fn send_refused(
 ) {
     let Ok(reserved) = reserve(gw, ctx, &Terms::default(), recorder).await else { return };
     let (progress, params, alarm) = (None, None, responder.deadline_timer());
-    let journey = CallRounds {
+    let rounds = CallRounds {
         gw,
         ctx,
         request,
@@ -256,10 +256,11 @@ async fn send_refused(
         reservation: &reserved,
         deadline_timer: alarm,
     };
-    let _ = journey.run(None, recorder.call_id(), responder).await;
+    let _ = rounds.run(None, recorder.call_id(), responder).await;
 }
 
-/// The visit by the session in which a call waits with which the request goes on, in that call's place in flight.
+/// Returns a context with the session of the suspended call that the request resumes, and takes over its in-flight
+/// guard.
 fn find_suspended_context(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -267,17 +268,18 @@ fn find_suspended_context(
     subject: &RequestSubject<'_>,
     responder: &mut Responder,
 ) -> Option<RequestContext> {
-    let back = gw.suspended_calls.back(&request_state(ctx, request)?, &Bond::of(ctx, request, subject))?;
-    if let Some(in_flight) = back.room {
+    let resumed =
+        gw.suspended_calls.resume_context(&request_state(ctx, request)?, &CallBinding::of(ctx, request, subject))?;
+    if let Some(in_flight) = resumed.in_flight {
         responder.hold_in_flight_guard(in_flight);
     }
-    Some(ctx.with_upstream_session(back.session, back.turn))
+    Some(ctx.with_upstream_session(resumed.session, resumed.exclusive_session))
 }
 
-/// What is written of a call whose caller did not wait for its turn.
-const CLIENT_LEFT_MESSAGE: &str = "the caller left before it was the call's turn; the call was not sent";
+/// Message in the record of a call whose client left while it waited for an exclusive session.
+const CLIENT_LEFT_MESSAGE: &str = "the client disconnected while the call was queued; the call was not sent";
 
-/// The visit by a session that the call has to itself.
+/// Returns a context with a session that is exclusive to this call.
 async fn with_exclusive_session(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -309,24 +311,25 @@ async fn with_exclusive_session(
     }
 }
 
-/// What a client brings back that was asked in the middle of a call.
+/// Returns the request state that resumes a suspended call.
 fn request_state(ctx: &RequestContext, request: &ClientRequest<'_>) -> Option<String> {
-    // An upstream that takes requests which stand alone gave its own state, and knows it.
+    // The state of a stateless upstream is its own, and is passed on.
     if ctx.translation() != ProtocolTranslation::ToStateful {
         return None;
     }
     Some(request.params()?.get("requestState")?.as_str().unwrap_or_default().into_owned())
 }
 
-/// Takes what a call costs. Who only observes is kept from nothing by a limit, and what goes on was paid for when it began.
+/// Takes the charges of a call. Limits do not stop a grant in observe mode, and a resumed call was charged when it
+/// started.
 async fn reserve_charges(
     gw: &Gateway,
     ctx: &RequestContext,
     terms: Terms,
-    goes_on: bool,
+    is_resumed: bool,
     recorder: &mut CallRecorder,
 ) -> Result<CallReservation, Refusal> {
-    let terms = if goes_on { Terms::default() } else { terms };
+    let terms = if is_resumed { Terms::default() } else { terms };
     match reserve(gw, ctx, &terms, recorder).await {
         Err(refusal) if ctx.server_access.mode == EnforcementMode::Observe && !matches!(refusal, Refusal::Store(_)) => {
             recorder.record_observed_denial(&refusal);
@@ -336,50 +339,50 @@ async fn reserve_charges(
     }
 }
 
-/// Notes what an answer means for later, before the caller knows of it: whose a task is, and what its session listens for.
+/// Stores what a response implies, before the client sees it: task ownership and resource subscriptions.
 async fn record_side_effects(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    journey: &CallRounds<'_>,
+    rounds: &CallRounds<'_>,
     recorder: &CallRecorder,
     carried: &CallResult,
 ) {
     let CallResult::Response { text, outcome, .. } = carried else { return };
-    if let RequestSubject::Tool { name, .. } = journey.subject {
+    if let RequestSubject::Tool { name, .. } = rounds.subject {
         let call = recorder.call_id();
-        let progress = journey.progress.clone().map(|progress| (call.as_str(), progress));
+        let progress = rounds.progress.clone().map(|progress| (call.as_str(), progress));
         task_requests::record_task_owner(gw, ctx, name, text, progress).await;
     }
     if *outcome == CallOutcome::Ok {
-        resources_subscribe::store_subscription(gw, ctx, request, journey.subject).await;
+        resources_subscribe::store_subscription(gw, ctx, request, rounds.subject).await;
     }
 }
 
-/// The call that a request goes on with; none for one that begins.
+/// Removes the suspended call that a request resumes; `None` if the request starts a new call.
 fn take_suspended(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
-) -> Result<Option<Box<Paused>>, Refusal> {
+) -> Result<Option<Box<SuspendedCall>>, Refusal> {
     let Some(state) = request_state(ctx, request) else { return Ok(None) };
-    let suspended = gw.suspended_calls.take(&state, &Bond::of(ctx, request, subject));
+    let suspended = gw.suspended_calls.take(&state, &CallBinding::of(ctx, request, subject));
     suspended.map(|suspended| Some(Box::new(suspended))).ok_or_else(|| {
-        let what = "the request state is not of this request, was used, is too old, or its call made room for another; \
+        let what = "the request state belongs to another request, was already used, has expired, or its call was evicted; \
             send the request without it";
         Refusal::Protocol(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what))
     })
 }
 
-/// The same, if the policy in force lets its client answer. Else nobody goes on with it.
+/// Like [`take_suspended`], but ends the call if the active policy no longer allows the input responses.
 fn recheck_suspended(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     subject: &RequestSubject<'_>,
     recorder: &mut CallRecorder,
-) -> Result<Option<Box<Paused>>, Refusal> {
+) -> Result<Option<Box<SuspendedCall>>, Refusal> {
     let resumed = take_suspended(gw, ctx, request, subject)?;
     if let Err(refusal) = super::client_input::authorize_responses(gw, ctx, request, resumed.as_deref(), recorder) {
         resumed.into_iter().for_each(|suspended| gw.cancel_suspended_call(*suspended));

@@ -1,5 +1,5 @@
-//! What a server gives or asks though its client has not declared that it takes it: it goes no further than here. A
-//! server that goes by what clients declare never meets this.
+//! Stops tasks and input requests that the client has not declared support for. Servers that respect the declared
+//! capabilities are not affected.
 
 use std::sync::LazyLock;
 
@@ -26,7 +26,6 @@ use crate::session::Session;
 use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
 
 impl RequestContext {
-    /// What the client has declared.
     fn client_capabilities(&self) -> ClientCapabilities {
         match &self.client_protocol {
             ClientProtocol::Stateful(session) => {
@@ -37,7 +36,8 @@ impl RequestContext {
     }
 }
 
-/// Whether the client has declared that it can be asked what a server with a session asks.
+/// Checks that the client has declared the capability for a request of a stateful server.
+///
 ///
 /// # Errors
 /// It has not.
@@ -49,14 +49,15 @@ pub(super) fn check_server_request_declared(ctx: &RequestContext, asked: &Server
     lacking.map_or(Ok(()), |required| Err(undeclared_refusal(required)))
 }
 
-/// What is written of a question that goes no further.
+/// Refusal for a server request that is not passed on.
 pub(super) fn undeclared_refusal(required: &str) -> Refusal {
-    let what = format!("the client has not declared that it can be asked so: {required}");
+    let what = format!("the client has not declared the capability for this request: {required}");
     Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::METHOD_NOT_FOUND, &what))
 }
 
-/// Holds that an answer gives no task and asks nothing that the client has not declared. A task that nobody can ask for
-/// is cancelled.
+/// Checks that a response contains no task and no input request that the client has not declared. A task that the
+/// client could not follow is cancelled.
+///
 ///
 /// # Errors
 /// It does.
@@ -67,7 +68,7 @@ pub(super) fn check_response(
     message: &ReceivedBody,
     places: &ServerResponseSpans,
 ) -> Result<(), SendError> {
-    // Most answers do not have the words in them at all.
+    // Shortcut: most responses do not contain the words.
     let has_words = match message {
         ReceivedBody::Whole(text) => {
             places.without_longest_string(text).iter().any(|part| TASK_OR_INPUT_FINDER.can_occur_in(part))
@@ -82,7 +83,7 @@ pub(super) fn check_response(
     };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };
     if let Some((generation, task)) =
-        find_task_in_reply(ctx, request, result).filter(|(era, _)| !accepts_task(ctx, request, *era))
+        find_task_in_reply(ctx, request, result).filter(|(generation, _)| !accepts_task(ctx, request, *generation))
     {
         let is_known_there = (generation == ProtocolGeneration::Stateful) == ctx.upstream_session().is_some();
         if is_known_there {
@@ -92,16 +93,16 @@ pub(super) fn check_response(
             return Err(SendError::InvalidResponse(TASK_NOT_TRANSLATED_MESSAGE.to_owned()));
         }
         return Err(SendError::MissingCapability {
-            action: "gives a task to a client that has not declared it",
+            action: "returned a task to a client that has not declared tasks",
             required_capability: TASKS_CAPABILITY_JSON,
         });
     }
     if ctx.generation() == ProtocolGeneration::Stateful && ctx.translation() == ProtocolTranslation::None {
-        // It asks by requests of its own.
+        // A stateful server sends requests instead.
         return Ok(());
     }
     let document = read(result.as_bytes(), &gw.settings.reply_limits)
-        .map_err(|_| SendError::InvalidResponse("the server's answer cannot be read".to_owned()))?;
+        .map_err(|_| SendError::InvalidResponse("the server's response cannot be read".to_owned()))?;
     match missing_capability(ctx, document.root()) {
         Some(required) => Err(SendError::MissingCapability {
             action: UNDECLARED_SERVER_REQUEST_MESSAGE,
@@ -111,12 +112,12 @@ pub(super) fn check_response(
     }
 }
 
-/// Of a server that gives a task though nobody who could be given one was named to it.
+/// Error for a server that returns a task although the gateway declared no support for tasks.
 const TASK_NOT_TRANSLATED_MESSAGE: &str =
-    "the server gives a task, and tasks are not carried between revisions with sessions and those without";
+    "the server returned a task; tasks are not translated between the stateful and the stateless protocol";
 
-/// The task that a call of a tool has made, and of which era it is. Results of other methods may call anything so, and
-/// so may sessions of before there were tasks.
+/// Returns the task that a tool call created, and its protocol generation. Results of other methods, and of sessions
+/// with a revision that has no tasks, may use the same member names for anything.
 fn find_task_in_reply(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
@@ -126,16 +127,16 @@ fn find_task_in_reply(
         return None;
     }
     let is_before = ctx.upstream_session().is_some_and(|session| session.revision() < Revision::R2025_11_25);
-    let eras = [ProtocolGeneration::Stateful, ProtocolGeneration::Stateless]
+    let generations = [ProtocolGeneration::Stateful, ProtocolGeneration::Stateless]
         .into_iter()
         .filter(|generation| *generation == ProtocolGeneration::Stateless || !is_before);
-    eras.into_iter().find_map(|generation| Some((generation, find_created_task(result, generation)?)))
+    generations.into_iter().find_map(|generation| Some((generation, find_created_task(result, generation)?)))
 }
 
-/// What such a server does, in words.
-pub(super) const UNDECLARED_SERVER_REQUEST_MESSAGE: &str = "asks the client for what it has not declared";
+/// What such a server did, as part of a sentence.
+pub(super) const UNDECLARED_SERVER_REQUEST_MESSAGE: &str = "asked the client for input that it has not declared";
 
-/// What of the client it would take to be asked all that a result, or a task, asks; none if it has declared that.
+/// Returns the capability that the client lacks for the input requests of a result or a task.
 pub(super) fn missing_capability(ctx: &RequestContext, said: JsonValue<'_>) -> Option<&'static str> {
     let wanted = said.get("inputRequests");
     wanted.iter().flat_map(|wanted| wanted.members()).find_map(|(_, question)| {
@@ -144,16 +145,16 @@ pub(super) fn missing_capability(ctx: &RequestContext, said: JsonValue<'_>) -> O
     })
 }
 
-/// What an answer says that gives a task, or asks something.
+/// Words in responses that create a task or ask for input.
 static TASK_OR_INPUT_FINDER: LazyLock<JsonWordFinder> =
     LazyLock::new(|| JsonWordFinder::new(&["taskId", "input_required"]));
-/// What one says that asks something.
+/// Word in responses that ask for input.
 pub(super) static INPUT_FINDER: LazyLock<JsonWordFinder> = LazyLock::new(|| JsonWordFinder::new(&["input_required"]));
 
-/// Words that are looked for in many texts.
+/// Searches texts for words that may contain JSON escapes.
 pub(super) struct JsonWordFinder {
     words: Vec<Finder<'static>>,
-    /// Letters that are not written plainly begin so.
+    /// Start of an escaped ASCII character.
     escape: Finder<'static>,
 }
 
@@ -162,15 +163,15 @@ impl JsonWordFinder {
         Self { words: words.iter().map(|word| Finder::new(*word)).collect(), escape: Finder::new("\\u00") }
     }
 
-    /// Whether a text may have one of the words, in plain letters or written otherwise.
+    /// Whether a text may contain one of the words, plainly or escaped.
     pub fn can_occur_in(&self, text: &[u8]) -> bool {
         let is_letter = |at: usize| text.get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
         self.words.iter().any(|word| word.find(text).is_some()) || self.escape.find_iter(text).any(is_letter)
     }
 }
 
-/// Whether the client takes a task as an era has them: in a session it says so with the call, and tasks of one era are
-/// none in the other.
+/// Whether the client accepts a task of this protocol generation. A stateful client asks for it in the call. Tasks are
+/// not translated between generations.
 fn accepts_task(ctx: &RequestContext, request: &ClientRequest<'_>, generation: ProtocolGeneration) -> bool {
     let has_asked = match generation {
         ProtocolGeneration::Stateful => request.params().and_then(|params| params.get("task")).is_some(),
@@ -182,7 +183,7 @@ fn accepts_task(ctx: &RequestContext, request: &ClientRequest<'_>, generation: P
 }
 
 impl Gateway {
-    /// Tells a server that nobody wants what a task does. Nobody waits until it has heard.
+    /// Cancels a task upstream, in the background.
     fn cancel_task(&self, ctx: &RequestContext, task: &str) {
         let Some(gw) = self.arc_self() else { return };
         let (own, ctx, task) = (std::sync::Arc::clone(&gw), ctx.clone(), task.to_owned());
@@ -190,7 +191,7 @@ impl Gateway {
             let mut recorder = CallRecorder::for_request(&ctx, own.new_call_id(), own.clock.now());
             recorder.set_method(Method::TasksCancel.name());
             recorder.set_subject(&ctx, Some(&task), None);
-            // What is not written down is not sent, though nobody asked for it.
+            // Nothing is sent without an intent row, not even requests of our own.
             let reserved = match reserve(&own, &ctx, &Terms::default(), &mut recorder).await {
                 Ok(reserved) => reserved,
                 Err(refusal) => return own.record_refusal(&mut recorder, &refusal).await,
@@ -213,7 +214,7 @@ impl Gateway {
     }
 }
 
-/// The request that cancels a task, in the words of the server's era. It is ours, so it says what we can do.
+/// Builds `tasks/cancel` in the server's protocol generation. Its metadata are the gateway's own.
 fn cancel_request(ctx: &RequestContext, task: &str, call: gatelodge_store::CallId) -> UpstreamRequest {
     let (method, id) = (Method::TasksCancel.name(), to_json_string(task));
     let is_in_session = ctx.upstream_session().is_some();

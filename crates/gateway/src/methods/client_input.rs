@@ -1,4 +1,5 @@
-//! Questions of an upstream to a client of the other era: asked by the answer to its request, or in the middle of it.
+//! Client input across protocol generations: passes server requests to the client in the response to its request, or
+//! during the call.
 
 use std::sync::Arc;
 
@@ -23,54 +24,55 @@ use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::http_server::responder::Responder;
 use crate::pipeline::{
-    Bond, CallRecorder, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Paused, Permit, Question, Refusal, result_text,
-    rewrite_for_upstream, wait_or_cancel,
+    CallBinding, CallRecorder, ClientInputRequest, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Permit, Refusal,
+    SuspendedCall, result_text, rewrite_for_upstream, wait_or_cancel,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::{ServerRequestOrigin, Session};
 use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
-/// A call in whose middle the upstream asks its client.
+/// Builds the suspended call for an upstream that asks for client input.
 pub(crate) fn build_suspended_call(
     forward_ctx: &ForwardContext<'_>,
     link_epoch: u64,
     asked: &[Bytes],
     exchange: UpstreamResponse,
-    (bond, trail): (Bond, CallRecorder),
-) -> Option<Paused> {
+    (binding, recorder): (CallBinding, CallRecorder),
+) -> Option<SuspendedCall> {
     let ForwardContext { gw, ctx, call, .. } = forward_ctx;
     let mut questions = Vec::new();
     for message in asked {
         let Ok(Said::Request(question)) = read_server_message(message, &gw.settings.reply_limits) else { return None };
-        questions.push(Question::new(&questions, &question, ctx.upstream.secret_redactor()));
+        questions.push(ClientInputRequest::new(&questions, &question, ctx.upstream.secret_redactor()));
     }
-    Some(Paused {
+    Some(SuspendedCall {
         exchange,
         call: *call,
         questions,
         upstream: Arc::clone(&ctx.upstream),
         session: Arc::clone(ctx.upstream_session()?),
-        links: link_epoch,
+        link_epoch,
         _held: ctx.upstream_session()?.mark_in_use(),
-        turn: ctx.exclusive_session().cloned(),
-        room: None,
-        bond,
-        trail,
+        exclusive_session: ctx.exclusive_session().cloned(),
+        in_flight: None,
+        binding,
+        recorder,
     })
 }
 
-/// Keeps it, and gives the result that asks its client.
+/// Stores the call, and returns the result that asks its client for input.
+///
 ///
 /// # Errors
-/// It cannot be kept, and was cancelled.
-pub(crate) fn suspend(gw: &Gateway, suspended: Paused) -> Result<String, SendError> {
-    gw.suspended_calls.keep(suspended, gw.settings.client_answer_time).map_err(|suspended| {
+/// The call cannot be stored and was cancelled.
+pub(crate) fn suspend(gw: &Gateway, suspended: SuspendedCall) -> Result<String, SendError> {
+    gw.suspended_calls.suspend(suspended, gw.settings.client_answer_time).map_err(|suspended| {
         gw.cancel_suspended_call(*suspended);
-        SendError::InvalidResponse("the client cannot be asked".to_owned())
+        SendError::InvalidResponse("the client cannot be asked for input".to_owned())
     })
 }
 
-/// Declines questions that the client was to be asked, had its call not ended before.
+/// Declines server requests that were not passed on because their call has ended.
 pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamLink, asked: &[Bytes]) {
     let ForwardContext { gw, ctx, .. } = forward_ctx;
     let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
@@ -80,29 +82,30 @@ pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamL
     };
     let ids: Vec<RequestId<'static>> = asked.iter().filter_map(id).collect();
     let (task, link, ctx) = (Arc::clone(&gw), link.clone(), (*ctx).clone());
-    // With the visit its turn is kept until then.
+    // The context holds the exclusive session until the task ends.
     gw.spawn(async move { task.decline_server_requests(&ctx.upstream, &session, &link, ids).await });
 }
 
-/// Whether a client answers before it is asked.
+/// Whether the request already contains input responses.
 pub(crate) fn has_input_responses(request: &ClientRequest<'_>) -> bool {
     request.params().and_then(|params| params.get("inputResponses")).is_some_and(|said| said.kind() == JsonKind::Object)
 }
 
-/// Judges what a client answers by the policy in force: it may be another one than when it was asked.
+/// Evaluates the input responses under the active policy, which may have changed since the client was asked.
+///
 ///
 /// # Errors
-/// What it was asked must not be asked any more.
+/// The policy no longer allows what the client was asked for.
 pub(crate) fn authorize_responses(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    suspended: Option<&Paused>,
+    suspended: Option<&SuspendedCall>,
     recorder: &mut CallRecorder,
 ) -> Result<(), Refusal> {
     if let Some(suspended) = suspended {
         if !Arc::ptr_eq(&suspended.upstream, &ctx.upstream) {
-            let what = "the server is another one than when it asked; send the request without its state";
+            let what = "the server was replaced after it asked; send the request without `requestState`";
             return Err(Refusal::Protocol(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
         }
         let mut questions = suspended.questions.iter().filter(|_| !mutant!("resumed-answers-skip-policy"));
@@ -124,24 +127,23 @@ pub(crate) fn authorize_responses(
     methods.try_for_each(|method| may_be_answered(gw, ctx, method, recorder))
 }
 
-/// What a client can be asked, with what tells its answer.
+/// Methods that ask for client input, each with a member that is characteristic of its result.
 const INPUT_METHODS: [(&str, &str); 3] =
     [("elicitation/create", "action"), ("roots/list", "roots"), ("sampling/createMessage", "role")];
 
-/// Whether a method asks the client for input.
 pub(super) fn is_input_method(method: &str) -> bool {
     INPUT_METHODS.iter().any(|(known, _)| *known == method)
 }
 
-/// By which methods a client may have been asked that answers so: answers do not say it. What could be several has to be
-/// allowed by each, and what could be any by all.
+/// Returns the methods that an input response can belong to, since responses do not name it. All of them must be
+/// allowed.
 fn possible_methods(answer: JsonValue<'_>) -> Vec<&'static str> {
     let fits = |(_, mark): &&(&str, &str)| answer.get(mark).is_some();
     let matching: Vec<&str> = INPUT_METHODS.iter().filter(fits).map(|(method, _)| *method).collect();
     if matching.is_empty() { INPUT_METHODS.map(|(method, _)| method).to_vec() } else { matching }
 }
 
-/// Whether an answer of an upstream without sessions asks its client only what the policy lets it ask.
+/// Whether the policy allows all input requests in a stateless upstream's response.
 pub(crate) async fn are_all_server_requests_allowed(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -150,27 +152,27 @@ pub(crate) async fn are_all_server_requests_allowed(
     if ctx.generation() != ProtocolGeneration::Stateless || mutant!("stateless-server-question-skips-policy") {
         return true;
     }
-    // Most answers do not have the word in them at all.
+    // Shortcut: most responses do not contain the word.
     if !INPUT_FINDER.can_occur_in(message.outline()) {
         return true;
     }
     match result_text(&message.to_bytes(), &gw.settings.reply_limits) {
         Ok(Some(result)) => are_input_requests_allowed(gw, ctx, &result).await,
-        // An error asks nothing.
+        // An error response contains no input requests.
         Ok(None) => true,
-        // What we cannot read, the client might.
+        // The client might be able to read what we cannot.
         Err(_) => false,
     }
 }
 
-/// Whether what an upstream says, a result or a task, asks the client only what it can be asked and the policy lets it.
+/// Whether the client supports, and the policy allows, all input requests of a result or a task.
 pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContext, said: &[u8]) -> bool {
     let Ok(document) = read(said, &gw.settings.reply_limits) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
     let lacking = missing_capability(ctx, document.root());
     for (count, (_, wanted)) in wanted.members().enumerate() {
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
-        // A name that is none of these may be anything, our secret, too.
+        // An unknown method name is arbitrary text and may contain a secret.
         let known = INPUT_METHODS.iter().map(|(method, _)| *method).find(|known| *known == method.as_ref());
         let why_not = match known.filter(|_| count < MAX_SERVER_REQUESTS_PER_ROUND) {
             Some(_) if let Some(required) = lacking => undeclared_refusal(required),
@@ -186,18 +188,18 @@ pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContex
     true
 }
 
-/// Tells the upstream what the client says, and gives the exchange to go on with. What the client does not answer, it is
-/// asked again, by the text that is given then.
+/// Sends the client's input responses upstream and returns the exchange to continue with. If responses are missing,
+/// returns the text of the reply that asks for them again.
 pub(crate) async fn deliver_responses(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    mut suspended: Paused,
+    mut suspended: SuspendedCall,
     responder: &mut Responder,
 ) -> Result<Result<UpstreamResponse, String>, SendError> {
     let link = suspended.session.upstream_link();
-    // Another opening has asked nothing, or something else by the same ids.
-    if suspended.session.link_epoch() != suspended.links {
+    // After a reconnect the server has forgotten the requests, or uses their ids for others.
+    if suspended.session.link_epoch() != suspended.link_epoch {
         gw.cancel_suspended_call(suspended);
         return Err(SendError::SessionExpired);
     }
@@ -211,7 +213,7 @@ pub(crate) async fn deliver_responses(
         let mut outgoing = ctx.message_for_upstream(UpstreamRequest::notification(result_response(&question.id, said)));
         outgoing.session_link = link.clone();
         if let Err(error) = send_one_way(gw, ctx, Permit::for_server_request_response(&question.id, outgoing)).await {
-            // Its server waits for what it cannot be told, and nobody can come again.
+            // The server waits for a response that cannot be delivered, and the client cannot retry.
             suspended.questions = open.into_iter().chain([question]).chain(questions).collect();
             gw.cancel_suspended_call(suspended);
             return Err(error);
@@ -221,14 +223,15 @@ pub(crate) async fn deliver_responses(
         return Ok(Ok(suspended.exchange));
     }
     suspended.questions = open;
-    suspended.room = responder.take_in_flight_guard();
+    suspended.in_flight = responder.take_in_flight_guard();
     Ok(Err(result_response(request.id(), &suspend(gw, suspended)?)))
 }
 
-/// What an upstream wants to know before it answers, where the client is asked by us; none for an answer.
+/// Returns the result of a stateless upstream that asks a stateful client for input, or `None` for any other response.
+///
 ///
 /// # Errors
-/// It wants something and does not say what: sending the same again would only repeat the call.
+/// The result names no input and has no state: repeating the request would only repeat the call.
 pub(crate) fn required_input(
     ctx: &RequestContext,
     message: &ReceivedBody,
@@ -246,17 +249,18 @@ pub(crate) fn required_input(
     let asks = root.get("inputRequests").is_some_and(|asked| asked.members().next().is_some());
     let has_state = root.get("requestState").is_some_and(|state| state.kind() == JsonKind::String);
     if !asks && !has_state {
-        let what = "the server wants something of the client and does not say what";
+        let what = "the server asks for client input and does not say which";
         return Err(SendError::InvalidResponse(what.to_owned()));
     }
     Ok(Some(ctx.upstream.secret_redactor().redact_json(document.text().to_owned())))
 }
 
-/// What an upstream with a session says of pages that the user has to visit before the call is repeated, as the result
-/// that asks a client without one; none for any other answer, and where the policy does not let it ask.
+/// Turns a stateful upstream's error "URL elicitation required" into the result that asks a stateless client to visit
+/// the pages. Returns `None` for any other response, and if the policy does not allow it.
+///
 ///
 /// # Errors
-/// The client has not declared that it can be asked so.
+/// The client has not declared the capability for URL elicitation.
 pub(crate) async fn url_elicitation_result(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -279,7 +283,7 @@ pub(crate) async fn url_elicitation_result(
     Ok(may_ask.then(|| ctx.upstream.secret_redactor().redact_json(result)))
 }
 
-/// The pages that an error names, as a result asks for them.
+/// Returns the elicitations of the error, as a result with input requests.
 fn parse_url_elicitations(message: &[u8], limits: &JsonLimits) -> Option<String> {
     let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return None };
     let error = reply.error().filter(|error| error.code == code::URL_ELICITATION_REQUIRED.to_string())?;
@@ -297,18 +301,17 @@ fn parse_url_elicitations(message: &[u8], limits: &JsonLimits) -> Option<String>
     (!pages.is_empty()).then_some(result)
 }
 
-/// What a client answers, as the upstream wants it.
+/// Input responses of a client, as the upstream expects them.
 pub(crate) struct InputResponses {
     responses: String,
     request_state: Option<String>,
 }
 
-/// Asks the client everything that the upstream wants to know, one after the other.
+/// Asks a stateful client for each requested input, one after the other. Returns `None` if the client cancelled.
 ///
-/// None if the client wants no answer any more.
 ///
 /// # Errors
-/// The policy or the client will not have it.
+/// The policy or the client declines.
 pub(crate) async fn ask_client(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -317,13 +320,13 @@ pub(crate) async fn ask_client(
 ) -> Result<Option<InputResponses>, SendError> {
     let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
     let document =
-        read(result.as_bytes(), &gw.settings.reply_limits).map_err(|_| unusable("the answer cannot be read"))?;
+        read(result.as_bytes(), &gw.settings.reply_limits).map_err(|_| unusable("the response cannot be read"))?;
     let state = document.root().get("requestState").map(|state| state.raw().to_owned());
     let forward_ctx = ForwardContext {
         gw,
         ctx,
         call: gw.new_call_id(),
-        // Nothing is heard of the server meanwhile.
+        // The upstream is not connected while the client is asked, so there is no progress to relay.
         progress: None,
         cancels_on_disconnect: false,
         is_client_request: true,
@@ -335,7 +338,7 @@ pub(crate) async fn ask_client(
     for (key, wanted) in document.root().get("inputRequests").iter().flat_map(|wanted| wanted.members()) {
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
         if !is_input_method(&method) || !may_be_asked(gw, ctx, &method).await {
-            return Err(unusable("the server asks what the client is not asked"));
+            return Err(unusable("the server asks for input that the policy or the client does not allow"));
         }
         let Some(said) = send_server_request(&forward_ctx, &method, wanted.get("params"), responder).await? else {
             return Ok(None);
@@ -345,7 +348,7 @@ pub(crate) async fn ask_client(
     Ok(Some(InputResponses { responses: format!("{{{}}}", responses.join(",")), request_state: state }))
 }
 
-/// Asks one thing in the middle of a call, and gives the result as JSON.
+/// Sends one server request to the client during a call, and returns its result as JSON.
 async fn send_server_request(
     forward_ctx: &ForwardContext<'_>,
     method: &str,
@@ -358,7 +361,7 @@ async fn send_server_request(
     let id = session
         .server_requests
         .register(ServerRequestOrigin::Call(waiting))
-        .ok_or_else(|| unusable("the client cannot be asked"))?;
+        .ok_or_else(|| unusable("the client cannot be asked for input"))?;
     let params = params.map(|params| format!(r#","params":{}"#, to_stateful_params(params, &id))).unwrap_or_default();
     responder.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
     let Some(answer) = wait_or_cancel(forward_ctx, responder, std::pin::pin!(answer)).await else { return Ok(None) };
@@ -367,17 +370,17 @@ async fn send_server_request(
     match read {
         Ok(ClientMessage::Response(said)) => match said.payload() {
             ClientResponsePayload::Result(result) => Ok(Some(result.raw().to_owned())),
-            // What a client says that will not be asked.
+            // Elicitation has a result that means "declined"; the other methods do not.
             ClientResponsePayload::Error(_) if method == "elicitation/create" => {
                 Ok(Some(r#"{"action":"cancel"}"#.to_owned()))
             }
-            ClientResponsePayload::Error(_) => Err(unusable("the client will not be asked")),
+            ClientResponsePayload::Error(_) => Err(unusable("the client declined the server's request")),
         },
         _ => Err(unusable("the client's answer cannot be read")),
     }
 }
 
-/// A question as one with a session is asked: there, a page that the user has to visit has an id.
+/// Adapts parameters to the stateful protocol, in which a URL elicitation has an id.
 fn to_stateful_params(params: JsonValue<'_>, id: &str) -> String {
     let is_page = params.get("mode").is_some_and(|mode| mode.is_str("url"));
     if is_page {
@@ -387,7 +390,7 @@ fn to_stateful_params(params: JsonValue<'_>, id: &str) -> String {
     }
 }
 
-/// The request once more, with what the client answers.
+/// Builds the request again, with the client's input responses.
 pub(crate) fn rebuild_with_responses(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
@@ -404,43 +407,43 @@ pub(crate) fn rebuild_with_responses(
 }
 
 impl Gateway {
-    /// Ends the calls whose clients did not come again.
+    /// Ends the suspended calls that were not resumed in time.
     pub(crate) fn expire_suspended_calls(&self) {
-        self.suspended_calls.overdue().into_iter().for_each(|suspended| self.cancel_suspended_call(suspended));
+        self.suspended_calls.take_expired().into_iter().for_each(|suspended| self.cancel_suspended_call(suspended));
     }
 
-    /// Whether one more call of a grant may wait for its client. Where as many wait as may, the one that waits for longest
-    /// gives way, if most likely nobody comes.
+    /// Whether one more call of a grant may be suspended. At the limit, the grant's oldest suspended call is evicted if
+    /// it has passed its protected time.
     pub(crate) fn can_suspend_call(&self, ctx: &RequestContext) -> bool {
-        if !self.suspended_calls.has_room(ctx) {
+        if !self.suspended_calls.has_capacity(ctx) {
             self.evict_suspended_call(|suspended| suspended.is_of(&ctx.grant.config.id));
         }
-        self.suspended_calls.has_room(ctx)
+        self.suspended_calls.has_capacity(ctx)
     }
 
-    /// Ends the call that waits for longest among some, if it has waited long enough. Whether there is one.
-    pub(crate) fn evict_suspended_call(&self, is_one: impl Fn(&Paused) -> bool) -> bool {
-        let suspended = self.suspended_calls.give_way(self.settings.client_answer_time, is_one);
+    /// Ends the oldest of the matching calls if it may be evicted. Returns whether one was ended.
+    pub(crate) fn evict_suspended_call(&self, is_one: impl Fn(&SuspendedCall) -> bool) -> bool {
+        let suspended = self.suspended_calls.take_evictable(self.settings.client_answer_time, is_one);
         suspended.map(|suspended| self.cancel_suspended_call(suspended)).is_some()
     }
 
-    /// Ends a call that nobody goes on with, and writes that down. Nobody waits until its server has heard of it.
-    pub(crate) fn cancel_suspended_call(&self, suspended: Paused) {
+    /// Ends a suspended call and writes its outcome row, in the background.
+    pub(crate) fn cancel_suspended_call(&self, suspended: SuspendedCall) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
-            let Paused {
+            let SuspendedCall {
                 call,
                 upstream,
                 session,
-                links: link_epoch,
+                link_epoch,
                 exchange,
                 questions,
-                turn: exclusive_session,
-                mut trail,
+                exclusive_session,
+                mut recorder,
                 ..
             } = suspended;
-            task.write_row(trail.abandoned_row()).await;
+            task.write_row(recorder.abandoned_row()).await;
             let link = exchange.session_link.clone();
             drop(exchange);
             if session.link_epoch() == link_epoch {
@@ -452,8 +455,8 @@ impl Gateway {
         });
     }
 
-    /// Tells an upstream that nobody answers what it asked, where it asked it. One that does not heed that its call was
-    /// cancelled would wait for ever, and where all share a line, others are asked for in the same place.
+    /// Declines server requests on the connection on which they arrived. A server that ignores the cancellation would
+    /// otherwise wait forever, and on a shared connection it would block later calls.
     async fn decline_server_requests(
         &self,
         upstream: &Upstream,
@@ -465,7 +468,7 @@ impl Gateway {
             return;
         }
         for id in ids {
-            let words = "nobody answers this any more; its call has ended";
+            let words = "the call that this request belongs to has ended";
             let mut outgoing =
                 UpstreamRequest::notification(error_response(Some(&id), code::INTERNAL_ERROR, words, None));
             outgoing.session_link = link.clone();
@@ -475,9 +478,10 @@ impl Gateway {
         }
     }
 
-    /// Tells an upstream with a session that nobody waits for a call any more.
+    /// Sends `notifications/cancelled` for a call to a stateful upstream.
     pub(crate) async fn notify_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
-        // The others hear it when the exchange is dropped; over HTTP that is a bad line.
+        // On other transports, dropping the exchange sends the notification. Over HTTP, dropping it is only a lost
+        // connection.
         if !matches!(session.upstream_link(), UpstreamLink::Http(_) | UpstreamLink::NoSession) {
             return;
         }
@@ -491,22 +495,20 @@ impl Gateway {
     }
 }
 
-/// The client hung up, which is how requests that stand alone are cancelled.
+/// Cancels a call upstream after a stateless client disconnected, which is how stateless clients cancel.
 pub(crate) async fn cancel_after_hang_up(gw: &Gateway, ctx: &RequestContext, call: CallId) {
     if let (ProtocolTranslation::ToStateful, Some(session)) = (ctx.translation(), ctx.upstream_session()) {
         gw.notify_cancelled(&ctx.upstream, session, call).await;
     }
 }
 
-/// Nobody waits any more for what was sent, though the client did not say so. Nor does anybody wait until an upstream with
-/// a session has heard of it.
+/// Cancels a call upstream that is abandoned without a cancellation by the client, for example after a timeout.
 pub(crate) fn cancel_in_background(gw: &Gateway, ctx: &RequestContext, call: CallId) {
     let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
     let (task, upstream) = (Arc::clone(&gw), Arc::clone(&ctx.upstream));
     gw.spawn(async move { task.notify_cancelled(&upstream, &session, call).await });
 }
 
-/// What is said to an upstream that need not go on with a call.
 pub(crate) fn cancelled_notification(call: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"{call}"}}}}"#)
 }

@@ -101,7 +101,7 @@ async fn open_session(
     let (message, exchange) = exchanged?;
     let gone = |what: &str| SendError::InvalidResponse(what.to_owned());
     let (text, outcome) = response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits)
-        .ok_or_else(|| gone("the answer cannot be read"))?;
+        .ok_or_else(|| gone("the response cannot be read"))?;
     let Some(result) = result_text(&message, &gw.settings.reply_limits)? else { return Ok((text, outcome)) };
     let revision = agreed_revision(&result).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
     let revision =

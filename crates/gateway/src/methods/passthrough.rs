@@ -102,7 +102,7 @@ async fn exchange_for_client(
             );
             Ok((status, text, outcome, exchange))
         }
-        None => Err(SendError::InvalidResponse("the answer cannot be read".to_owned())),
+        None => Err(SendError::InvalidResponse("the response cannot be read".to_owned())),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::session::{ClientInfo, Session, SessionParams, has_logging_capability};
 use crate::upstream::{SendError, UpstreamLink};
 
-pub(crate) use self::session_group::Turn;
+pub(crate) use self::session_group::ExclusiveSession;
 
 /// A session that no call has had to itself for so long is ended, but for the one that all share.
 const SPARE_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -150,7 +150,7 @@ pub(crate) async fn acquire_exclusive_session(
     let row = gw.session_pool.group(&words.key);
     let make_room = || {
         gw.evict_suspended_call(|suspended| {
-            suspended.turn.as_ref().is_some_and(|exclusive_session| exclusive_session.is_of(&row))
+            suspended.exclusive_session.as_ref().is_some_and(|exclusive_session| exclusive_session.is_of(&row))
         })
     };
     let exclusive_session = row
@@ -238,7 +238,7 @@ fn initialize_request(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes 
 
 impl RequestContext {
     /// The same visit of a client without a session, by another session of ours.
-    pub fn with_upstream_session(&self, far: Arc<Session>, exclusive_session: Option<Arc<Turn>>) -> Self {
+    pub fn with_upstream_session(&self, far: Arc<Session>, exclusive_session: Option<Arc<ExclusiveSession>>) -> Self {
         let mut ctx = self.clone();
         if let ClientProtocol::Stateless(side) = &mut ctx.client_protocol {
             (side.upstream_session, side.exclusive_session) = (Some(far), exclusive_session);

@@ -62,7 +62,7 @@ async fn reply_unknown_event(gw: &Gateway, ctx: &RequestContext) -> Response<Rep
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
-    reply::http_error_response(StatusCode::BAD_REQUEST, "what followed the event in `Last-Event-ID` is not kept here")
+    reply::http_error_response(StatusCode::BAD_REQUEST, "the events after `Last-Event-ID` are no longer available")
 }
 
 /// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or

@@ -274,7 +274,7 @@ async fn relay_notifications(
         match read_server_message(&message, &gw.settings.reply_limits) {
             Ok(Said::Response(_)) => {
                 let (text, outcome) = response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits)
-                    .ok_or_else(|| SendError::InvalidResponse("the answer cannot be read".to_owned()))?;
+                    .ok_or_else(|| SendError::InvalidResponse("the response cannot be read".to_owned()))?;
                 let status = response_status(
                     ctx.generation(),
                     &message.clone().into(),

@@ -1,4 +1,4 @@
-//! What is written down of a call: an intent before it is sent, an outcome after, or one row that it was refused.
+//! Call records: an intent row before a call is sent and an outcome row after it, or a single row for a refusal.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,24 +20,24 @@ use crate::request_context::{ClientProtocol, RequestContext};
 use crate::telemetry::{CapturedReply, ServerSpan};
 use crate::upstream::SendError;
 
-/// The most characters of a name, a URI or an id, and the most names of arguments, that a row keeps.
+/// Limits on the characters of a name, URI or id, and on the number of argument names, that a row stores.
 const MAX_TEXT_CHARS: usize = 512;
 const MAX_ARGUMENT_KEYS: usize = 64;
 
-/// The record of one call, while it is on its way.
+/// Collects the record of one call while it runs.
 #[derive(Debug)]
 pub(crate) struct CallRecorder {
-    // In a box: it is long, and a trail is handed on often.
+    // Boxed because it is large and the recorder is moved often.
     record: Box<CallRecord>,
     started: Instant,
     timings: CallTimings,
     has_intent: bool,
-    /// Our span towards the caller, if somebody records it. It ends with the trail.
+    /// Span of the client's request, if tracing is on. It ends when the recorder is dropped.
     span: Option<Box<ServerSpan>>,
 }
 
 impl CallRecorder {
-    /// Begins with who asks and for what.
+    /// Starts a record with the client and its request.
     pub fn start(ctx: &RequestContext, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
         let mut recorder = Self::for_request(ctx, call, at);
         recorder.set_request(request);
@@ -45,7 +45,7 @@ impl CallRecorder {
         recorder
     }
 
-    /// Begins with who asks.
+    /// Starts a record with the client and the server, without a request.
     pub fn for_request(ctx: &RequestContext, call: CallId, at: Timestamp) -> Self {
         let mut recorder = Self::for_client(&ctx.grant, &ctx.client_address, &ctx.client_protocol, call, at);
         recorder.record.server = Some(ctx.upstream.name().clone());
@@ -58,7 +58,7 @@ impl CallRecorder {
         recorder
     }
 
-    /// The same for what concerns no single server.
+    /// Starts a record for a request on the aggregate endpoint that is not about a single server.
     pub fn for_aggregate(aggregate: &AggregateRequest, call: CallId, at: Timestamp) -> Self {
         let mut recorder = Self::for_client(&aggregate.grant, &aggregate.address, &aggregate.client_protocol, call, at);
         recorder.record.trace = aggregate.trace.as_ref().map(|trace| trace.context.trace_id().into());
@@ -75,13 +75,12 @@ impl CallRecorder {
         Self { record, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
     }
 
-    /// Which request it is.
     pub fn set_request(&mut self, request: &ClientRequest<'_>) {
         self.record.method = Some(truncate(request.method().name()));
         self.record.request = Some(truncate(request.id().raw()));
     }
 
-    /// What it is about, where no server has it.
+    /// Sets the target of a request that no server handles.
     pub fn set_target(&mut self, target: &str) {
         self.record.target = Some(truncate(target));
     }
@@ -90,7 +89,7 @@ impl CallRecorder {
         self.record.call
     }
 
-    /// Where the answer is to be shown, if somebody records the request.
+    /// Returns the place where the reply is captured for the span, if tracing is on.
     pub fn captured_reply(&self) -> Option<CapturedReply> {
         self.span.as_ref().map(|span| span.captured_reply())
     }
@@ -103,7 +102,7 @@ impl CallRecorder {
         self.record.method = Some(truncate(method));
     }
 
-    /// What the call is about, and with which arguments: their names and a hash, the values only where configured.
+    /// Sets the target and the arguments: their names and a hash, their values only if `log_arguments` is set.
     pub fn set_subject(&mut self, ctx: &RequestContext, target: Option<&str>, arguments: Option<JsonValue<'_>>) {
         self.record.target = target.map(truncate);
         let Some(arguments) = arguments else { return };
@@ -126,13 +125,13 @@ impl CallRecorder {
         self.record.category = Some(category);
     }
 
-    /// By which rule it was let pass.
+    /// Records the rule that allowed the call.
     pub fn record_allowed(&mut self, rule: Option<&Arc<str>>) {
         self.record.rule = rule.cloned();
         self.timings.decide = self.elapsed();
     }
 
-    /// The policy would refuse, but the grant only observes.
+    /// Records a denial that is not enforced because the grant is in observe mode.
     pub fn record_observed_denial(&mut self, refusal: &Refusal) {
         self.record.observed = true;
         self.set_refusal(refusal);
@@ -150,7 +149,7 @@ impl CallRecorder {
         self.record.message = Some(message.into());
     }
 
-    /// The row to be written before anything is sent. The facts stay an intent's: each other row says what it is itself.
+    /// Returns the intent row, which is written before anything is sent. Rows written later set their own kind.
     pub fn intent_row(&mut self) -> &CallRecord {
         if !mutant!("intent-kind-not-set") {
             self.record.kind = RecordKind::Intent;
@@ -158,20 +157,20 @@ impl CallRecorder {
         &self.record
     }
 
-    /// The intent is written.
+    /// Notes that the intent row is durable.
     pub fn mark_reserved(&mut self) {
         self.has_intent = true;
         self.timings.reserve = self.elapsed() - self.timings.decide;
     }
 
-    /// How a call ended that was not to be sent, or for which only one row is written.
+    /// Returns the outcome row, or the only row of a call that has no intent row.
     pub fn outcome_row(&mut self, outcome: CallOutcome, status: Option<u16>) -> CallRecord {
         self.timings.upstream = self.elapsed().saturating_sub(self.timings.decide + self.timings.reserve);
         let mut record = if self.has_intent {
-            // The intent has the facts; the two rows share the call's id.
+            // The intent row has the details; both rows share the call id.
             CallRecord::new(RecordKind::Outcome, self.record.call, self.record.at)
         } else {
-            // An intent that could not be written is none.
+            // The kind is already `Intent` if writing the intent row failed.
             CallRecord { kind: RecordKind::Unchecked, ..CallRecord::clone(&self.record) }
         };
         self.record.outcome = Some(outcome);
@@ -181,12 +180,13 @@ impl CallRecorder {
         record
     }
 
-    /// How a call ended that was sent, and with which nobody went on. Its intent is in rows of another trail.
+    /// Returns the outcome row of a suspended call that was never resumed. Its intent row was written by another
+    /// recorder.
     pub fn abandoned_row(&mut self) -> CallRecord {
         CallRecord { kind: RecordKind::Outcome, ..self.outcome_row(CallOutcome::Cancelled, None) }
     }
 
-    /// Why a call whose intent was written got no answer.
+    /// Returns the outcome row of a sent call that got no usable response.
     pub fn failure_row(&mut self, refusal: &Refusal, outcome: CallOutcome) -> CallRecord {
         let mut record = self.outcome_row(outcome, None);
         record.code = Some(refusal.code().into());
@@ -194,7 +194,7 @@ impl CallRecorder {
         record
     }
 
-    /// The row of a call that was refused.
+    /// Returns the row of a refused call.
     pub fn refusal_row(&mut self, refusal: &Refusal) -> CallRecord {
         self.set_refusal(refusal);
         self.record.kind = RecordKind::Refused;
@@ -203,13 +203,13 @@ impl CallRecorder {
         CallRecord::clone(&self.record)
     }
 
-    /// The row of a call whose caller did not wait until it was sent.
+    /// Returns the row of a call that the client cancelled before it was sent.
     pub fn cancelled_row(&mut self) -> CallRecord {
         self.record.outcome = Some(CallOutcome::Cancelled);
         self.refusal_row(&Refusal::Upstream(SendError::ClientGone))
     }
 
-    /// The row of a message that could not be taken at all.
+    /// Returns the row of a message that is not a valid request.
     pub fn rejection_row(&mut self, code: i64, message: &str) -> CallRecord {
         self.record.kind = RecordKind::Refused;
         self.record.code = Some("rejected".into());
@@ -230,9 +230,9 @@ impl Drop for CallRecorder {
     }
 }
 
-/// A caller's text as far as a row keeps it: what is refused costs the caller nothing, and must not fill the disk.
+/// Truncates a client's text for a row: refused requests cost a client nothing and must not fill the disk.
 fn truncate(text: &str) -> Arc<str> {
-    // Nearly all have not even so many bytes.
+    // Shortcut: almost all texts have fewer bytes than that.
     let is_long = text.len() > MAX_TEXT_CHARS && !mutant!("log-text-length-unlimited");
     let beyond = if is_long { text.char_indices().nth(MAX_TEXT_CHARS) } else { None };
     match beyond {
@@ -242,13 +242,13 @@ fn truncate(text: &str) -> Arc<str> {
 }
 
 impl Gateway {
-    /// Counts and writes that something was refused.
+    /// Counts a refusal and writes its row.
     pub(crate) async fn record_refusal(&self, recorder: &mut CallRecorder, refusal: &Refusal) {
         self.metrics.count_refusal(refusal.code());
         self.write_row(recorder.refusal_row(refusal)).await;
     }
 
-    /// Writes a row. No reply waits for it; where it cannot be written, somebody must hear of it.
+    /// Writes a row. No reply waits for it; a failure is logged and counted.
     pub(crate) async fn write_row(&self, mut record: CallRecord) {
         if record.kind == RecordKind::Outcome {
             record.at = self.clock.now();
@@ -257,7 +257,7 @@ impl Gateway {
         let call = record.call;
         if let Err(error) = self.ledger.write(&record).await {
             self.metrics.lost_rows.inc();
-            error!(call.id = %call, error = %error, "the record of call {call} was not written: {error}");
+            error!(call.id = %call, error = %error, "cannot write the record of call {call}: {error}");
         }
     }
 }
@@ -283,19 +283,19 @@ fn log_row(record: &CallRecord) {
             info!(call.id = %call, server.name = server, grant.label = grant, code, rule.name = rule, "call {call} of `{grant}` to {target} on `{server}` was {why}");
         }
         (RecordKind::Outcome, code) if !code.is_empty() => {
-            warn!(call.id = %call, code, "call {call} ended without an answer: {code}");
+            warn!(call.id = %call, code, "call {call} ended without a response: {code}");
         }
         _ => {}
     }
 }
 
-/// Why a call was not sent. Where nobody said no, the server could not be spoken to; what it said itself is for the record.
+/// Describes a refusal for the log. Upstream failures are not worded as denials; their details are only in the row.
 fn refusal_description(code: &str, rule: Option<&str>) -> String {
     match (code, rule) {
         ("upstream_unreachable", _) => "not sent: the server cannot be reached".to_owned(),
         ("upstream_timeout", _) => "not sent: the server did not answer in time".to_owned(),
-        ("cancelled", _) => "not sent: its caller did not wait".to_owned(),
-        ("upstream_gone", _) => "not sent: the server did not answer in a way that can be used".to_owned(),
+        ("cancelled", _) => "not sent: the client cancelled it".to_owned(),
+        ("upstream_gone", _) => "not sent: the server's response cannot be used".to_owned(),
         (_, Some(rule)) => format!("denied by {rule} ({code})"),
         (_, None) => format!("refused ({code})"),
     }

@@ -1,4 +1,4 @@
-//! Carries messages between an upstream and the caller until the answer is there. Every call ends once.
+//! Forwards a request to an upstream and relays its messages to the client until the response arrives.
 
 use std::pin::{Pin, pin};
 use std::sync::LazyLock;
@@ -30,12 +30,13 @@ use crate::session::wait_for_cancel;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{PreviousResponse, SendError, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
-/// How long to wait for further questions after one: servers that ask several things at once write them in a row.
+/// How long to wait for further server requests after one: servers that ask for several inputs at once send them in a
+/// row.
 const SERVER_REQUEST_BATCH_WINDOW: Duration = Duration::from_millis(50);
-/// Questions that a client is asked at once; the others come in the next round.
+/// Server requests passed to a client at once; the rest follow in the next round.
 pub(crate) const MAX_SERVER_REQUESTS_PER_ROUND: usize = 16;
 
-/// The message that was judged, under our id, with our progress token in place of the caller's.
+/// Builds the upstream request from the evaluated message: our id, and our progress token in place of the client's.
 pub(crate) fn rewrite_for_upstream(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
@@ -44,15 +45,15 @@ pub(crate) fn rewrite_for_upstream(
 ) -> UpstreamRequest {
     let id = RequestId::string(call.as_str());
     let method = request.method().name();
-    let hop = ctx.upstream_span(method, about);
+    let span = ctx.upstream_span(method, about);
     let has_token = request.meta().progress_token().is_some();
     let rewrite = RequestRewrite {
         id: &id,
         target: None,
         progress_token: has_token.then_some(&id),
-        trace: hop.as_ref().map(|hop| &hop.context),
+        trace: span.as_ref().map(|span| &span.context),
     };
-    // INVARIANT: only a token that is there is replaced, so the rewrite cannot fail.
+    // INVARIANT: a progress token is replaced only if there is one, so the rewrite cannot fail.
     let text = match request.source() {
         JsonText::Segmented(folded) if let Ok(Some((before, behind))) = request.rewrite_segmented(&rewrite) => {
             MessageBody::from_segments(before, folded.parts().1, behind)
@@ -63,54 +64,53 @@ pub(crate) fn rewrite_for_upstream(
         }
     };
     let mut outgoing = ctx.request_for_upstream(UpstreamRequest::request(text, call), method, about);
-    outgoing.span = hop.map(Box::new);
+    outgoing.span = span.map(Box::new);
     outgoing.may_send_requests = can_request_input(request.method());
     outgoing
 }
 
-/// Whether the upstream may ask the client something before it answers.
+/// Whether the upstream may ask the client for input before it responds.
 pub(crate) fn can_request_input(method: &Method<'_>) -> bool {
     matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
 }
 
-/// Whether an id is ours for a call.
 fn is_id_of_call(id: &RequestId<'_>, call: CallId) -> bool {
     id.as_str() == Some(call.as_str())
 }
 
-/// How an exchange ended.
+/// Outcome of an exchange with an upstream.
 #[derive(Debug)]
 pub(crate) enum ForwardOutcome {
-    /// With an answer, and where its parts are. One that says what was said before stands under the id of then.
+    /// A response and the positions of its parts. If it equals the previous response, it still has that response's id.
     Response(ReceivedBody, ServerResponseSpans),
-    /// The upstream asks the client something, and the client is asked by the answer to its request.
+    /// The upstream asks for client input, and the client protocol carries such requests in the response.
     ServerRequests(Vec<Bytes>),
-    /// The caller does not want one any more.
+    /// The client no longer wants a response.
     Cancelled,
 }
 
-/// One request on its way, and whose it is.
+/// One request being forwarded.
 #[derive(Debug)]
 pub(crate) struct ForwardContext<'a> {
     pub gw: &'a Gateway,
     pub ctx: &'a RequestContext,
-    /// Our id for it, which is also the progress token towards the upstream.
+    /// Our id of the request, which is also the progress token towards the upstream.
     pub call: CallId,
-    /// What the caller hears of its progress; none if it does not want to.
+    /// Relays progress to the client; `None` if the client did not ask for it.
     pub progress: Option<&'a ProgressRelay>,
-    /// Whether it does nothing at the upstream, so that nobody needs the answer when the caller has gone.
+    /// Whether the request has no side effects upstream, so that it can be dropped when the client disconnects.
     pub cancels_on_disconnect: bool,
-    /// Whether it is the caller's own request, whose answer goes out in the form that the upstream chose.
+    /// Whether this is the client's own request; its response is a stream if the upstream's response is one.
     pub is_client_request: bool,
-    /// Whether it can wait in the middle for what the client says.
+    /// Whether the call can be suspended until the client provides input.
     pub can_suspend: bool,
-    /// What the upstream answered when it was last asked the same.
+    /// The upstream's last response to the same request.
     pub previous_response: Option<&'a PreviousResponse>,
-    /// How it is heard that it takes long; none where that needs timers of its own.
+    /// Timer of the client's connection for long waits; `None` creates separate timers.
     pub deadline_timer: Option<&'a DeadlineTimer>,
 }
 
-/// Sends a request and reads the upstream's messages until the answer.
+/// Sends a request and relays messages until the response.
 pub(crate) async fn forward(
     forward_ctx: &ForwardContext<'_>,
     permit: Permit,
@@ -137,7 +137,7 @@ async fn send_and_relay(
     else {
         return Ok((abandoned_outcome(gw)?, None));
     };
-    // What a refusal says in words of its own is not read; its status counts all the same.
+    // The body of an HTTP error is not read, but its status is used below.
     let status = match &sent {
         Ok(exchange) => exchange.status,
         Err(SendError::Status(status)) => StatusCode::from_u16(*status).unwrap_or_default(),
@@ -149,7 +149,7 @@ async fn send_and_relay(
             Box::pin(reprobe_if_stateless(gw, ctx)).await;
             return Err(SendError::SessionExpired);
         }
-        // Our credential is wrong, not the caller's.
+        // The credential is the gateway's, not the client's, so the client gets no 401 or 403.
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(SendError::Status(status.as_u16())),
         _ => {}
     }
@@ -163,20 +163,21 @@ async fn send_and_relay(
         }
         Err(error) => Err(error),
     };
-    // A refusal in words that are none of the protocol's is one by its status.
+    // An error status whose body is not a JSON-RPC response is reported by its status.
     let ended = match ended {
         Err(SendError::InvalidResponse(_)) if !status.is_success() => Err(SendError::Status(status.as_u16())),
         ended => ended,
     };
-    // It may have run all the same, so it is not sent again.
+    // The call may have run, so it is not sent again.
     if can_mean_lost_session(ctx, status)
         && let Some(at) = at
         && Box::pin(recover_session(gw, ctx, at)).await
     {
         return Err(SendError::SessionExpired);
     }
-    let is_strange = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-    if is_strange {
+    let may_be_other_protocol =
+        matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+    if may_be_other_protocol {
         match protocol_evidence(forward_ctx, &ended) {
             ProtocolEvidence::RequestUnderstood => {}
             ProtocolEvidence::UnsupportedRevision => Box::pin(reprobe(gw, ctx)).await,
@@ -186,11 +187,11 @@ async fn send_and_relay(
     ended
 }
 
-/// What an answer shows of how the upstream was spoken to.
+/// What a response shows about the protocol that the upstream understands.
 enum ProtocolEvidence {
-    /// It has read the request: it names its id.
+    /// The response contains the id of our request, so the server has read it.
     RequestUnderstood,
-    /// The same, and it does not speak so.
+    /// The server has read the request and does not support its revision.
     UnsupportedRevision,
     Inconclusive,
 }
@@ -211,7 +212,7 @@ fn protocol_evidence(
     if is_other { ProtocolEvidence::UnsupportedRevision } else { ProtocolEvidence::RequestUnderstood }
 }
 
-/// Reads the upstream's messages until the answer, from where it was left.
+/// Relays messages of an exchange that was already started, until the response.
 pub(crate) async fn relay_until_response(
     forward_ctx: &ForwardContext<'_>,
     mut exchange: UpstreamResponse,
@@ -222,8 +223,8 @@ pub(crate) async fn relay_until_response(
     Ok((ended, Some(exchange)))
 }
 
-/// Waits for something of the upstream's, shows the caller that we are still there, and stops if it wants no answer
-/// any more.
+/// Waits for `work` and sends keep-alives to the client meanwhile. Returns `None` when the client no longer wants a
+/// response, or on forced shutdown.
 pub(crate) async fn wait_or_cancel<T>(
     forward_ctx: &ForwardContext<'_>,
     responder: &mut Responder,
@@ -234,7 +235,7 @@ pub(crate) async fn wait_or_cancel<T>(
     let cancel_signal = responder.cancel_signal();
     loop {
         tokio::select! {
-            // A call that was cancelled before it was sent is not sent.
+            // Biased: a call that is cancelled before it is sent must not be sent.
             biased;
             () = wait_for_cancel(cancel_signal.as_deref()) => return None,
             done = work.as_mut() => return Some(done),
@@ -242,14 +243,14 @@ pub(crate) async fn wait_or_cancel<T>(
                 responder.keep_alive().await;
                 keep_alive.set(sleep(forward_ctx.deadline_timer, period));
             }
-            // A stateless client cancels by hanging up; a legacy one comes back for what a call has done.
+            // A stateless client cancels by disconnecting; a stateful one may reconnect to fetch the result of a call.
             () = responder.wait_for_disconnect(), if forward_ctx.cancels_on_disconnect || matches!(forward_ctx.ctx.client_protocol, ClientProtocol::Stateless(_)) => return None,
             () = forward_ctx.gw.wait_for_forced_shutdown() => return None,
         }
     }
 }
 
-/// How it ends that we did not wait for the upstream.
+/// Returns the outcome of a request whose response is no longer awaited.
 pub(crate) fn abandoned_outcome(gw: &Gateway) -> Result<ForwardOutcome, SendError> {
     if gw.is_forced_shutdown() {
         Err(SendError::InvalidResponse("the gateway was stopped".to_owned()))
@@ -258,7 +259,7 @@ pub(crate) fn abandoned_outcome(gw: &Gateway) -> Result<ForwardOutcome, SendErro
     }
 }
 
-/// Passes on what belongs to this call and drops what belongs to nobody, until the answer.
+/// Relays messages that belong to this call and drops all others, until the response.
 async fn relay(
     forward_ctx: &ForwardContext<'_>,
     exchange: &mut UpstreamResponse,
@@ -287,7 +288,7 @@ async fn relay(
         };
         let ended = match message {
             Ok(Some(message)) => Ok(message),
-            Ok(None) => Err(SendError::InvalidResponse("the answer ended without a reply".to_owned())),
+            Ok(None) => Err(SendError::InvalidResponse("the stream ended without a response".to_owned())),
             Err(error @ SendError::ConnectionLost(_)) => Err(error),
             Err(error) => return Err(error),
         };
@@ -314,15 +315,15 @@ async fn relay(
         }
         match read_server_message(&message, &gw.settings.reply_limits) {
             Err(_) if is_stream => gw.metrics.count_dropped_message(),
-            Err(error) => return Err(SendError::InvalidResponse(format!("the answer cannot be read: {error}"))),
+            Err(error) => return Err(SendError::InvalidResponse(format!("the response cannot be read: {error}"))),
             Ok(Said::Response(reply)) => {
-                // One without an id is an error, and on this answer nobody else waits: see `MessageDemux`.
+                // A response without an id is an error. No other request can wait for it here: see `MessageDemux`.
                 if reply.id().is_none_or(|id| is_id_of_call(id, forward_ctx.call)) {
                     return Ok(ForwardOutcome::Response(ReceivedBody::Whole(message.clone()), reply.spans()));
                 }
                 gw.metrics.count_dropped_message();
                 if !is_stream {
-                    return Err(SendError::InvalidResponse("the answer is to another request".to_owned()));
+                    return Err(SendError::InvalidResponse("the response is for another request".to_owned()));
                 }
             }
             Ok(Said::Notification(notification)) => {
@@ -351,11 +352,11 @@ async fn relay(
     }
 }
 
-/// Questions that may be asked, until the client is. Whoever leaves before that declines them: the server may wait for
-/// an answer, and the next call comes to the same place.
+/// Server requests that may be passed on but were not yet. Dropping them declines them: the server may wait for a
+/// response, and on a shared connection it would block the next call.
 struct UnsentServerRequests<'a> {
     forward_ctx: &'a ForwardContext<'a>,
-    /// Where they were asked.
+    /// Connection on which the requests arrived.
     link: UpstreamLink,
     questions: Vec<Bytes>,
 }
@@ -368,7 +369,7 @@ impl Drop for UnsentServerRequests<'_> {
     }
 }
 
-/// The next message. None where questions wait for the client, and no more come with them.
+/// Returns the next message, or `None` when the batch of server requests is full or its time window has passed.
 async fn next_message_in_batch(
     asked: &[Bytes],
     exchange: &mut UpstreamResponse,
@@ -384,7 +385,7 @@ fn redact_secrets(ctx: &RequestContext, text: String) -> String {
     ctx.upstream.secret_redactor().redact_json(text)
 }
 
-/// An answer as the caller gets it, and what the log says of it.
+/// Returns a response in the client's form, and its outcome for the call log.
 pub(crate) fn response_for_client(
     ctx: &RequestContext,
     message: &Bytes,
@@ -396,7 +397,7 @@ pub(crate) fn response_for_client(
     Some((text.into_bytes(), outcome))
 }
 
-/// The same of an answer that was read, and whose parts are known. A long one is not gone through once more.
+/// Like [`response_for_client`], for a response that was already parsed. A large one is not scanned again.
 pub(crate) fn parsed_response_for_client(
     ctx: &RequestContext,
     message: &ReceivedBody,
@@ -413,11 +414,11 @@ pub(crate) fn parsed_response_for_client(
     Some((MessageBody::from_segments(before, folded.parts().1, behind), outcome))
 }
 
-/// Where the parts stand of an answer that goes on as it came, with its middle apart. None for any other answer.
+/// Returns the positions of the parts of a segmented response that can be passed on unchanged; `None` otherwise.
 fn segmented_reply_spans(forward_ctx: &ForwardContext<'_>, message: &ReceivedBody) -> Option<ServerResponseSpans> {
     let ReceivedBody::Segmented(folded, _) = message else { return None };
     let ctx = forward_ctx.ctx;
-    // A secret may begin in one piece and end in the next, and what crosses the eras is written anew.
+    // A secret may span two segments, and a translated response is rewritten as a whole.
     let is_changed = ctx.translation() != ProtocolTranslation::None || !ctx.upstream.secret_redactor().is_empty();
     let (id, places) = read_segmented_result(folded, &forward_ctx.gw.settings.reply_limits)?;
     (!is_changed && forward_ctx.previous_response.is_none() && is_id_of_call(&id, forward_ctx.call)).then_some(places)
@@ -429,11 +430,11 @@ fn contiguous_response_for_client(
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
 ) -> Option<(MessageBody, CallOutcome)> {
-    let may_say_error = places.without_longest_string(message).iter().any(|part| IS_ERROR_FINDER.find(part).is_some());
+    let may_be_error = places.without_longest_string(message).iter().any(|part| IS_ERROR_FINDER.find(part).is_some());
     let outcome = match places.result() {
         None => CallOutcome::Error,
         Some(result) => {
-            let is_error = may_say_error && is_tool_error(str::from_utf8(message.get(result)?).ok()?);
+            let is_error = may_be_error && is_tool_error(str::from_utf8(message.get(result)?).ok()?);
             if is_error { CallOutcome::ToolError } else { CallOutcome::Ok }
         }
     };
@@ -449,7 +450,7 @@ fn contiguous_response_for_client(
             MessageBody::from_head_and_tail(head, message.slice(rest..))
         }
     };
-    // No secret begins in the id and ends behind it: what it would go over is the envelope.
+    // Redacting the two pieces separately is safe: a secret cannot span the id and the rest of the envelope.
     let redacted = |piece: Bytes| match piece.len() {
         1000.. if mutant!("long-answer-not-redacted") => piece,
         _ => ctx.upstream.secret_redactor().redact(piece),
@@ -457,7 +458,7 @@ fn contiguous_response_for_client(
     Some((text.map_segments(redacted), outcome))
 }
 
-/// An answer of a session as one to a request that stands alone.
+/// Turns the response of a stateful upstream into one for a stateless client.
 fn to_stateless_response(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> String {
     match reply.payload() {
         ServerResponsePayload::Result(result) if is_resource_read_result(result) => {
@@ -466,7 +467,7 @@ fn to_stateless_response(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> Stri
         }
         ServerResponsePayload::Result(result) => reply.with_payload(id, &with_members(result, &[RESULT_TYPE_COMPLETE])),
         ServerResponsePayload::Error(_) => match reply.error() {
-            // The code for a resource that is not there is another one.
+            // The stateless protocol uses another code for an unknown resource.
             Some(error) if error.code == code::RESOURCE_NOT_FOUND.to_string() => {
                 reply.with_code(id, code::INVALID_PARAMS)
             }
@@ -475,7 +476,7 @@ fn to_stateless_response(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> Stri
     }
 }
 
-/// An answer to a request that stands alone as one of a session.
+/// Turns the response of a stateless upstream into one for a stateful client.
 fn to_stateful_response(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> String {
     match reply.payload() {
         ServerResponsePayload::Result(result) if let Some(plain) = without_result_type(result) => {
@@ -485,8 +486,8 @@ fn to_stateful_response(reply: &ServerResponse<'_>, id: &RequestId<'_>) -> Strin
     }
 }
 
-/// A result without the word that it is one, which sessions do not have; none if it does not say it. Any other word says
-/// something that is known nowhere else.
+/// Removes `"resultType":"complete"`, which the stateful protocol does not have. Returns `None` if the result does not
+/// contain it. Other values of `resultType` carry information of their own and stay.
 pub(crate) fn without_result_type(result: &str) -> Option<String> {
     memmem::find(result.as_bytes(), b"resultType")?;
     let limits = JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY };
@@ -494,26 +495,25 @@ pub(crate) fn without_result_type(result: &str) -> Option<String> {
     let own = parts.iter().find(|part| part.key == "resultType" && part.value == "\"complete\"")?;
     let (before, after) = (result.get(..own.start)?, result.get(own.start + own.value.len()..)?);
     let before = before.get(..before.rfind('"').and_then(|end| before.get(..end)?.rfind('"'))?)?;
-    // With the comma that parts it from the next member, or, for the last, from the one before.
+    // Remove the comma after the member or, for the last member, the one in front of it.
     Some(match after.trim_start().strip_prefix(',') {
         Some(after) => format!("{before}{after}"),
         None => format!("{}{after}", before.trim_end().trim_end_matches(',')),
     })
 }
 
-/// What every result says in the stateless revision.
+/// Member that every complete result has in the stateless protocol.
 pub(crate) const RESULT_TYPE_COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
 
-/// Whether a result is that of reading a resource, which says how long it holds.
+/// Whether this is the result of `resources/read`, which has caching members in the stateless protocol.
 fn is_resource_read_result(result: &str) -> bool {
     let parts = split_object_str(result, &JsonLimits::REPLY).unwrap_or_default();
     parts.iter().any(|part| part.key == "contents")
 }
 
-/// The member by which a tool's result says that it is an error.
 static IS_ERROR_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
 
-/// Whether a tool's result says that it is an error. Most do not have the word in them at all.
+/// Whether a tool result is marked as an error. Most results do not contain the word, so a search comes first.
 pub(crate) fn is_tool_error(result: &str) -> bool {
     if IS_ERROR_FINDER.find(result.as_bytes()).is_none() {
         return false;
@@ -522,7 +522,7 @@ pub(crate) fn is_tool_error(result: &str) -> bool {
     parts.iter().any(|part| part.key == "isError" && part.value == "true")
 }
 
-/// The answer to a request of our own; what is said before it belongs to nobody.
+/// Waits for the response to one of our own requests and drops all messages in front of it.
 pub(crate) async fn await_own_response(
     gw: &Gateway,
     exchange: &mut UpstreamResponse,
@@ -541,12 +541,12 @@ pub(crate) async fn await_own_response(
     Ok(None)
 }
 
-/// The result of an answer, read whole; none if the answer is an error.
+/// Returns the result of a response after a complete syntax check, or `None` if the response is an error.
 ///
 /// # Errors
-/// It cannot be read: nobody can say what is in it, so it goes nowhere.
+/// The response cannot be read. It is not passed on, because its content could not be checked.
 pub(crate) fn result_text(message: &Bytes, limits: &JsonLimits) -> Result<Option<Bytes>, SendError> {
-    let unreadable = || SendError::InvalidResponse("the server's answer cannot be read".to_owned());
+    let unreadable = || SendError::InvalidResponse("the server's response cannot be read".to_owned());
     let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return Err(unreadable()) };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(None) };
     read(result.as_bytes(), limits).map_err(|_| unreadable())?;

@@ -1,5 +1,5 @@
-//! Room among what is under way. One runaway agent must not take the gateway from the others, and one server that
-//! hangs must not hold all the rest.
+//! In-flight limits per grant and per server, so that one runaway agent cannot exhaust the gateway and one hanging
+//! server cannot block the others.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::config_snapshot::ActiveGrant;
 use crate::in_flight_limit::{InFlightLimit, InFlightPermit};
 use crate::request_context::RequestContext;
 
-/// Room that was taken; given back when dropped.
+/// Holds a place within the in-flight limits; dropping it releases the place.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
     _grant_permit: Option<InFlightPermit>,
@@ -19,7 +19,7 @@ pub(crate) struct InFlightGuard {
 }
 
 impl InFlightGuard {
-    /// For one request. A stream may stay open for days, so streams are counted apart.
+    /// Acquires a place for one request. Listen requests stay open for days, so they count as streams.
     pub fn for_request(ctx: &RequestContext, method: &Method<'_>) -> Result<Self, Refusal> {
         if *method == Method::Listen {
             return Self::for_stream(&ctx.grant);
@@ -30,24 +30,24 @@ impl InFlightGuard {
         Ok(Self { _grant_permit: is_counted.then_some(of_grant), _upstream_permit: Some(of_upstream) })
     }
 
-    /// For one stream of what belongs to no request.
+    /// Acquires a place for a stream that belongs to no request.
     pub fn for_stream(grant: &ActiveGrant) -> Result<Self, Refusal> {
         let of_grant = acquire(&grant.streams, "open streams of this grant")?;
         Ok(Self { _grant_permit: Some(of_grant), _upstream_permit: None })
     }
 
-    /// For one request that many servers are asked for.
+    /// Acquires a place of the grant for a request on the aggregate endpoint.
     pub fn for_aggregate(grant: &ActiveGrant) -> Result<Self, Refusal> {
         let of_grant = acquire(&grant.in_flight, "requests of this grant")?;
         Ok(Self { _grant_permit: Some(of_grant), _upstream_permit: None })
     }
 
-    /// For a stream to one of them: the one that the client has, has the place.
+    /// Guard for one upstream stream of a merged stream: the client's stream already holds the place.
     pub fn unlimited() -> Self {
         Self { _grant_permit: None, _upstream_permit: None }
     }
 
-    /// For what one of them is asked.
+    /// Acquires a place of the server for one request of a fan-out.
     pub fn for_fan_out_leg(ctx: &RequestContext) -> Result<Self, Refusal> {
         let of_upstream = acquire(&ctx.upstream.in_flight, "requests to this server")?;
         Ok(Self { _grant_permit: None, _upstream_permit: Some(of_upstream) })

@@ -1,4 +1,4 @@
-//! Leave to send one message upstream. Sending takes one and uses it up.
+//! Permission to send one message upstream. Sending consumes it.
 
 use gatelodge_mcp::{Method, RequestId, code, error_response};
 use gatelodge_policy::is_always_allowed;
@@ -12,27 +12,27 @@ use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;
 use crate::upstream::{ResumeTarget, UpstreamLink, UpstreamRequest, UpstreamRequestKind};
 
-/// Leave to send one message. There is no other way to an upstream.
+/// Permission to send one message. Nothing can be sent upstream without it.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    // In a box: it is handed on often before it is sent.
+    // Boxed because a permit is moved often before it is sent.
     outgoing: Box<UpstreamRequest>,
 }
 
 impl Permit {
-    /// For a call whose charges are taken and whose intent is written. The reservation is spent when it is sent, so
-    /// it stays with whoever may have to give it back.
+    /// For a call whose charges are taken and whose intent row is written. The reservation is only borrowed, because
+    /// the caller must be able to release it if the call is not sent.
     pub fn for_reserved_call(_: &CallReservation, outgoing: UpstreamRequest) -> Self {
         Self::new(outgoing)
     }
 
-    /// For a message whose method passes under every policy: handshakes, lists, notifications. None for any other.
+    /// For a method that every policy allows: handshakes, lists, notifications. Returns `None` for other methods.
     pub fn for_always_allowed(method: &str, outgoing: UpstreamRequest) -> Option<Self> {
         is_always_allowed(method).then(|| Self::new(outgoing))
     }
 
-    /// For asking for one of the lists, each of which is filtered. That of tasks is no list of what there is to use, so
-    /// the policy does not name it; of what is in it the grant gets its own.
+    /// For a list request; all lists are filtered. `tasks/list` is not part of the policy language, because it lists no
+    /// capabilities; its result is reduced to the grant's own tasks.
     pub fn for_list(method: &Method<'_>, outgoing: UpstreamRequest) -> Option<Self> {
         match method {
             Method::TasksList => Some(Self::new(outgoing)),
@@ -40,44 +40,44 @@ impl Permit {
         }
     }
 
-    /// For subscribing to a resource, or ending that, of which the policy lets the grant hear.
-    pub fn for_subscription(_heard: &AllowedResource, outgoing: UpstreamRequest) -> Self {
+    /// For subscribing to, or unsubscribing from, a resource that the policy allows.
+    pub fn for_subscription(_resource: &AllowedResource, outgoing: UpstreamRequest) -> Self {
         Self::new(outgoing)
     }
 
-    /// For the client's answer to what the upstream asked under `_asked`, which the policy allowed when it was asked.
+    /// For the client's response to the server request `_asked`, which was checked by the policy when it arrived.
     pub fn for_server_request_response(_asked: &RequestId<'_>, outgoing: UpstreamRequest) -> Self {
         Self::new(outgoing)
     }
 
-    /// For telling an upstream that the client is not asked.
+    /// For declining a server request that is not passed on to the client.
     pub fn for_declined_server_request(ctx: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Self {
-        let (code, words) = match why {
-            // It would take the request, but not now, or not so.
-            Refusal::CapacityReached(words) => (code::INTERNAL_ERROR, *words),
-            _ => (code::METHOD_NOT_FOUND, "the client does not take this request"),
+        let (code, message) = match why {
+            // The client supports the request, but cannot take it at the moment.
+            Refusal::CapacityReached(message) => (code::INTERNAL_ERROR, *message),
+            _ => (code::METHOD_NOT_FOUND, "the client does not support this request"),
         };
-        let answer = error_response(Some(asked), code, words, None);
+        let answer = error_response(Some(asked), code, message, None);
         Self::new(ctx.message_for_upstream(UpstreamRequest::notification(answer)))
     }
 
-    /// For hearing what belongs to no request of the session, from where it was left.
-    pub fn for_event_stream(visit: &RequestContext, last_event: Option<HeaderValue>) -> Self {
+    /// For the standalone stream of a session, optionally resumed after `last_event`.
+    pub fn for_event_stream(ctx: &RequestContext, last_event: Option<HeaderValue>) -> Self {
         Self::new(UpstreamRequest {
             last_event_id: last_event,
-            ..visit.message_for_upstream(UpstreamRequest::empty(UpstreamRequestKind::OpenStream))
+            ..ctx.message_for_upstream(UpstreamRequest::empty(UpstreamRequestKind::OpenStream))
         })
     }
 
-    /// The way back to a stream that answers what this sends; none for requests that stand alone.
+    /// Returns the target for resuming the response stream of this request; `None` for stateless requests.
     pub fn resume_target(&self) -> Option<ResumeTarget> {
         let UpstreamRequest { session_link: link, revision, stateless_headers: stateless, .. } = &*self.outgoing;
         stateless.is_none().then(|| ResumeTarget { session_link: link.clone(), revision: *revision })
     }
 
-    /// For hearing the rest of a stream that answers what was permitted before.
-    pub fn for_stream_resumption(way_back: &ResumeTarget, last_event: HeaderValue) -> Self {
-        let ResumeTarget { session_link: link, revision } = way_back;
+    /// For resuming a response stream after `last_event`. The request itself was permitted before.
+    pub fn for_stream_resumption(target: &ResumeTarget, last_event: HeaderValue) -> Self {
+        let ResumeTarget { session_link: link, revision } = target;
         let (link, last_event) = (link.clone(), Some(last_event));
         Self::new(UpstreamRequest {
             session_link: link,
@@ -87,7 +87,7 @@ impl Permit {
         })
     }
 
-    /// For ending the upstream's own session.
+    /// For ending an upstream session.
     pub fn for_session_end(link: UpstreamLink) -> Self {
         Self::new(UpstreamRequest { session_link: link, ..UpstreamRequest::empty(UpstreamRequestKind::EndSession) })
     }
@@ -96,7 +96,7 @@ impl Permit {
         Self { outgoing: Box::new(outgoing) }
     }
 
-    /// The span it is sent in.
+    /// Returns the span that the message is sent in.
     pub fn span_context(&self) -> Option<&UpstreamSpanContext> {
         self.outgoing.span.as_deref()
     }

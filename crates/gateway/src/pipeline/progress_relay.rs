@@ -1,11 +1,12 @@
-//! What a caller hears of the progress of its request: under its own token, and never less than before.
+//! Relays progress notifications to the client under its own token, with strictly increasing values.
 
 use std::sync::{Mutex, PoisonError};
 
 use gatelodge_json::Decimal;
 use gatelodge_mcp::{ClientRequest, RequestId, ServerNotification};
 
-/// The caller's token, and what was told under it. Of one request we may make several.
+/// The client's progress token and the last value sent under it. One client request can cause several upstream
+/// requests.
 #[derive(Debug)]
 pub(crate) struct ProgressRelay {
     token: RequestId<'static>,
@@ -13,14 +14,14 @@ pub(crate) struct ProgressRelay {
 }
 
 impl ProgressRelay {
-    /// None for a caller that does not want to hear of it.
+    /// Returns `None` if the client did not ask for progress.
     pub fn of(request: &ClientRequest<'_>) -> Option<Self> {
         let token = request.meta().progress_token()?.into_owned();
         Some(Self { token, last_reported: Mutex::default() })
     }
 
-    /// A notification as the caller gets it; none if it does not tell of more than the one before. One that names no
-    /// number passes: there is nothing to compare.
+    /// Returns the notification under the client's token, or `None` if its value is not higher than the last one. A
+    /// notification without a number is passed on, because there is nothing to compare.
     pub fn rewrite_if_advanced(&self, said: &ServerNotification<'_>) -> Option<String> {
         if let Some((value, number)) = said.progress().and_then(|value| Some((value, Decimal::new(value)?))) {
             let mut last_reported = self.last_reported.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Why a call did not go through, in words for the caller and in words for the log.
+//! Refusals: why a call did not go through, with one text for the client and one for the log.
 
 use std::time::Duration;
 
@@ -6,42 +6,42 @@ use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_policy::{ApprovalRequirement, Charge, Code, Reason};
 use gatelodge_store::StoreError;
 
+use super::format_seconds;
 use crate::upstream::SendError;
 
 /// Why a call did not go through.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The policy said no.
+    /// Denied by the policy.
     Denied(Reason),
-    /// A counter is full.
+    /// A counter has reached its limit.
     Exhausted { charge: Box<Charge>, retry_after: Option<Duration> },
-    /// A person would have to agree, and nobody can be asked.
+    /// The call needs approval by a person, and there is no way to ask for it.
     ApprovalUnavailable(ApprovalRequirement),
-    /// Too much is in flight.
+    /// An in-flight limit is reached. The text names what is limited.
     Busy(&'static str),
-    /// The same in words that say what to do.
+    /// A limit is reached. The text is the whole message, including what to do.
     CapacityReached(&'static str),
-    /// Something has more bytes than are taken.
+    /// A part of the request is larger than the limit in bytes.
     TooLarge(&'static str, usize),
-    /// Head and body do not say the same.
+    /// Headers and body contradict each other.
     Protocol(ProtocolError),
-    /// It refers to nothing that is under way.
+    /// The message refers to no request in flight.
     UnknownReference,
-    /// The store did not answer: without a record nothing is sent.
+    /// The store failed: without a record nothing is sent.
     Store(StoreError),
-    /// The upstream could not be asked what it offers.
+    /// The tool list of the server could not be read.
     ToolListUnavailable(SendError),
-    /// The handshake with the upstream failed, so what the caller wants was not sent.
+    /// The handshake with the server failed, so the client's request was not sent.
     Handshake(SendError),
-    /// What does nothing at the upstream got no answer, or none that can be passed on.
+    /// A request without side effects got no usable response.
     NoResponse(SendError),
-    /// A call got no answer, or none that can be passed on. Where it was sent, it may have run. One whose caller left
-    /// was not.
+    /// A call got no usable response. If it was sent, it may have run. A call whose client disconnected was not sent.
     Upstream(SendError),
 }
 
 impl Refusal {
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Denied(reason) => reason.code.as_str(),
@@ -64,7 +64,7 @@ impl Refusal {
         }
     }
 
-    /// The rule that refused.
+    /// Returns the rule that refused the call.
     pub fn rule(&self) -> Option<&str> {
         match self {
             Self::Denied(reason) => reason.rule.as_deref(),
@@ -80,7 +80,7 @@ impl Refusal {
         }
     }
 
-    /// The counter that was full or could not be charged.
+    /// Returns the counter that is exhausted or could not be charged.
     pub fn counter(&self) -> Option<&str> {
         match self {
             Self::Denied(reason) => reason.counter.as_deref(),
@@ -89,17 +89,17 @@ impl Refusal {
         }
     }
 
-    /// Whole seconds until there is room, rounded up.
+    /// Returns the seconds until the counter has capacity again, rounded up.
     pub fn retry_after_seconds(&self) -> Option<u64> {
         match self {
-            Self::Exhausted { retry_after: room_in, .. } => {
-                room_in.map(|wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
+            Self::Exhausted { retry_after: wait, .. } => {
+                wait.map(|wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
             }
             _ => None,
         }
     }
 
-    /// Whether the caller must not learn that there is such a thing.
+    /// Whether the client must not learn that the target exists.
     pub fn is_invisible(&self) -> bool {
         match self {
             Self::Denied(reason) => matches!(reason.code, Code::Hidden | Code::NotListed | Code::NotOffered),
@@ -107,7 +107,7 @@ impl Refusal {
         }
     }
 
-    /// What is said to the caller, with whom it comes from in front.
+    /// Returns the message for the client, prefixed with its origin.
     pub fn client_text(&self, call: &str) -> String {
         let who = match self {
             Self::Denied(_) | Self::Exhausted { .. } | Self::ApprovalUnavailable(_) => "POLICY DENIED",
@@ -123,7 +123,7 @@ impl Refusal {
         format!("[{who}] {}{call}", self.message())
     }
 
-    /// What is said to the caller: short, true, without internals.
+    /// Returns the message for the client: short, true, without internals.
     pub fn message(&self) -> String {
         match self {
             Self::Denied(reason) => reason.message.to_string(),
@@ -133,16 +133,18 @@ impl Refusal {
             },
             Self::ApprovalUnavailable(question) => {
                 let why = question.message.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
-                format!("a person has to agree to this call{why}, and this gateway has no approvals; nothing was sent")
+                format!(
+                    "this call needs approval by a person{why}, and this gateway has no approvals; nothing was sent"
+                )
             }
-            Self::Busy(what) => format!("too many {what}; try again when some have ended"),
+            Self::Busy(what) => format!("too many {what}; try again when some have finished"),
             Self::CapacityReached(words) => (*words).to_owned(),
-            Self::TooLarge(what, max) => format!("{what} has more than {max} bytes"),
-            Self::Protocol(misfit) => misfit.message.clone(),
-            Self::UnknownReference => "the message refers to nothing that is under way".to_owned(),
-            Self::Store(_) => "the record of calls cannot be written, so nothing was sent; try again later".to_owned(),
+            Self::TooLarge(what, max) => format!("{what} is larger than {max} bytes"),
+            Self::Protocol(error) => error.message.clone(),
+            Self::UnknownReference => "the message refers to no request in flight".to_owned(),
+            Self::Store(_) => "the call log cannot be written, so nothing was sent; try again later".to_owned(),
             Self::ToolListUnavailable(_) => {
-                "the server does not say which tools it has; the call was not sent".to_owned()
+                "the tool list of the server is not available; the call was not sent".to_owned()
             }
             Self::Handshake(error @ SendError::NotSent(_)) | Self::NoResponse(error @ SendError::NotSent(_)) => {
                 format!("{}; nothing was sent", describe_send_error(error))
@@ -161,7 +163,7 @@ impl Refusal {
         }
     }
 
-    /// The same for a request that could not be sent because the server could not be greeted.
+    /// Turns an upstream error into a handshake error, for requests that were not sent because the handshake failed.
     pub fn as_handshake_failure(self) -> Self {
         match self {
             Self::Upstream(error) if error != SendError::ClientGone => Self::Handshake(error),
@@ -171,13 +173,13 @@ impl Refusal {
 
     fn limit_message(&self, charge: &Charge) -> String {
         let wait = match self.retry_after_seconds() {
-            Some(seconds) => format!(", room again in {seconds} s"),
+            Some(seconds) => format!(", resets in {}", format_seconds(seconds)),
             None => String::new(),
         };
         format!("limit `{}`: {} per {}{wait}", charge.counter(), charge.max(), charge.window())
     }
 
-    /// What only the log says.
+    /// Returns the details that only the log contains.
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Store(error) => Some(error.to_string()),
@@ -190,19 +192,19 @@ impl Refusal {
     }
 }
 
-/// What went wrong at a server, without what that means for a call.
+/// Describes an upstream error, without its consequence for the call.
 fn describe_send_error(error: &SendError) -> String {
     match error {
         SendError::NotSent(_) => "the server cannot be reached".to_owned(),
         SendError::Timeout => "the server did not answer in time".to_owned(),
-        SendError::ConnectionLost(_) => "the server's answer did not come whole".to_owned(),
+        SendError::ConnectionLost(_) => "the server's response is incomplete".to_owned(),
         SendError::InvalidResponse(why) => why.clone(),
         SendError::HandshakeTimeout(_)
         | SendError::SessionExpired
         | SendError::ClientGone
         | SendError::MissingCapability { .. } => error.to_string(),
         SendError::Status(status @ (401 | 403)) => {
-            format!("the server does not take the credential that it was sent (HTTP status {status})")
+            format!("the server rejected the gateway's credential (HTTP status {status})")
         }
         SendError::Status(status) => format!("the server answered with HTTP status {status}"),
     }

@@ -1,4 +1,4 @@
-//! What a decision may look at: the request, the grant, and the tool as the server offers it.
+//! Subject of a request: the tool, resource or prompt that the policy is evaluated for.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,27 +11,41 @@ use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, Comp
 use crate::request_context::RequestContext;
 use crate::upstream::ToolListing;
 
-/// What a request is about.
+/// Subject of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum RequestSubject<'r> {
-    /// A call of a tool.
-    Tool { name: Cow<'r, str>, arguments: Option<JsonValue<'r>> },
-    /// Asking about a task that a call of a tool has made.
-    Task { id: Cow<'r, str>, tool: String },
-    /// Reading or watching a resource.
-    Resource { uri: Cow<'r, str> },
-    /// Getting a prompt.
-    Prompt { name: Cow<'r, str>, arguments: Option<JsonValue<'r>> },
-    /// Completing an argument.
-    Completion { reference: WireReference<'r> },
-    /// Any other method.
-    Method { name: &'r str },
+    /// A tool call.
+    Tool {
+        name: Cow<'r, str>,
+        arguments: Option<JsonValue<'r>>,
+    },
+    /// A request about a task that a tool call created.
+    Task {
+        id: Cow<'r, str>,
+        tool: String,
+    },
+    /// Reading a resource or subscribing to it.
+    Resource {
+        uri: Cow<'r, str>,
+    },
+    Prompt {
+        name: Cow<'r, str>,
+        arguments: Option<JsonValue<'r>>,
+    },
+    /// Completing an argument of a prompt or resource template.
+    Completion {
+        reference: WireReference<'r>,
+    },
+    Method {
+        name: &'r str,
+    },
 }
 
-/// Finds what a request is about.
+/// Reads the subject from a request.
+///
 ///
 /// # Errors
-/// The parameters do not say, or say it in the wrong type.
+/// The parameters are missing or have the wrong type.
 pub(crate) fn parse_subject<'r>(request: &'r ClientRequest<'_>) -> Result<RequestSubject<'r>, MessageError> {
     Ok(match request.method() {
         Method::ToolsCall => {
@@ -54,7 +68,7 @@ pub(crate) fn parse_subject<'r>(request: &'r ClientRequest<'_>) -> Result<Reques
 }
 
 impl<'r> RequestSubject<'r> {
-    /// What the log calls it.
+    /// Returns the target as the call log names it.
     pub fn target(&self) -> Option<&str> {
         match self {
             Self::Tool { name, .. } | Self::Prompt { name, .. } => Some(name),
@@ -66,7 +80,7 @@ impl<'r> RequestSubject<'r> {
         }
     }
 
-    /// The same under the names that a client of many servers knows.
+    /// Returns the subject under its name on the aggregate endpoint.
     pub fn with_server_prefix(&self, server: &str) -> Self {
         match self {
             Self::Tool { name, arguments } => {
@@ -77,7 +91,7 @@ impl<'r> RequestSubject<'r> {
             Self::Prompt { name, arguments } => {
                 Self::Prompt { name: prefix_name(server, name).into(), arguments: *arguments }
             }
-            // What is said of these names nothing of a server.
+            // Error messages about these do not name anything of a server.
             Self::Completion { .. } | Self::Method { .. } => self.clone(),
         }
     }
@@ -89,7 +103,6 @@ impl<'r> RequestSubject<'r> {
         }
     }
 
-    /// The tool that it is about.
     pub fn tool(&self) -> Option<&str> {
         match self {
             Self::Tool { name, .. } => Some(name),
@@ -98,7 +111,7 @@ impl<'r> RequestSubject<'r> {
         }
     }
 
-    /// What a stateless upstream wants in the head of a request.
+    /// Returns the `Mcp-Name` header that a stateless server expects.
     pub fn mcp_name_header(&self, method: &Method<'_>) -> Option<&str> {
         match (self, method) {
             (Self::Task { id, .. }, _) => Some(id),
@@ -107,13 +120,13 @@ impl<'r> RequestSubject<'r> {
         }
     }
 
-    /// The tool's fingerprint, and the category of what was accepted under its name.
+    /// Returns the fingerprint of the listed tool, and the category of its pinned definition.
     pub fn definition(&self, listing: Option<&ToolListing>) -> (Option<Arc<str>>, Category) {
         let Some((name, listing)) = self.tool().zip(listing) else { return (None, Category::Unknown) };
         (listing.find_tool(name).map(|tool| Arc::clone(&tool.fingerprint)), listing.category(name))
     }
 
-    /// Everything together.
+    /// Builds the input for evaluating the policy.
     pub fn to_policy_call<'c>(&'c self, ctx: &'c RequestContext, listing: Option<&'c ToolListing>) -> Call<'c> {
         let subject = match self {
             Self::Tool { name, .. } => CallTarget::Tool(policy_tool(ctx, name, listing)),

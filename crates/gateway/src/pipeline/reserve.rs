@@ -1,4 +1,4 @@
-//! Takes what a call costs and writes that it is about to be sent: one step in the store, or a refusal.
+//! Takes the charges of a call and writes its intent row, in one step of the ledger.
 
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Scope, Terms};
@@ -8,10 +8,10 @@ use super::{CallRecorder, Refusal};
 use crate::Gateway;
 use crate::request_context::RequestContext;
 
-/// A call that is paid for and written down.
+/// Proof that the charges of a call are taken and its intent row is written.
 #[derive(Debug)]
 pub(crate) struct CallReservation {
-    /// What to give back if not one byte of the call is sent.
+    /// Charges to release if no byte of the call is sent.
     pub reservation: Reservation,
 }
 
@@ -25,12 +25,12 @@ pub(crate) async fn reserve(
     if let Some(question) = &terms.approval {
         return Err(Refusal::ApprovalUnavailable(question.clone()));
     }
-    // The id itself is on no disk.
+    // Only a hash of the session id is stored.
     let is_by_session = terms.charges.iter().any(|charge| charge.scope() == Scope::Session);
     let session = ctx.session().filter(|_| is_by_session).map(|session| {
         if mutant!("session-limit-counted-per-server") { session.id_hash() } else { session.limit_key() }.to_string()
     });
-    // INVARIANT: charges come from a policy, so there is one.
+    // INVARIANT: charges come from a policy, so a call with charges has one.
     let claims = match &ctx.server_access.policy {
         Some(policy) => {
             let holder = CounterOwner {
@@ -43,7 +43,7 @@ pub(crate) async fn reserve(
         }
         None => Vec::new(),
     };
-    // It answers within two seconds: that is a duty of every ledger.
+    // Every ledger implementation responds within two seconds.
     match gw.ledger.reserve(claims, recorder.intent_row()).await.map_err(Refusal::Store)? {
         ReserveOutcome::Taken(reservation) => {
             recorder.mark_reserved();

@@ -1,5 +1,5 @@
-//! The HTTP status of an answer. A stateless client tells by it whether the request or the server is at fault, so what
-//! the upstream said in its head is said again.
+//! HTTP status of a response. A stateless client uses it to tell its own errors from those of the server, so the
+//! upstream's status is passed on.
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{ProtocolGeneration, RequestId, ServerMessage as Said, code, read_server_message};
@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use crate::body_buffer::ReceivedBody;
 
-/// The status for an upstream's answer under our id of the call; `said` is the upstream's own.
+/// Returns the status for an upstream response; `said` is the upstream's own status.
 pub(crate) fn response_status(
     generation: ProtocolGeneration,
     message: &ReceivedBody,
@@ -22,7 +22,7 @@ pub(crate) fn response_status(
     let Ok(Said::Response(reply)) = read_server_message(message.outline(), limits) else { return StatusCode::OK };
     let Some(error) = reply.error() else { return StatusCode::OK };
     let is_own = reply.id().is_some_and(|id| *id == RequestId::string(call.as_str()));
-    // Which credential the upstream wants is between it and us.
+    // Authentication between gateway and upstream does not concern the client.
     let is_about_credentials =
         matches!(said, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
     match error.code.parse() {

@@ -1,5 +1,5 @@
-//! Takes up an upstream's stream again that ended before the answer: from 2025-11-25 on a server may hang up and let
-//! itself be polled. The request itself is never repeated.
+//! Resumes an upstream's response stream that ended before the response: from 2025-11-25 on, a server may close the
+//! stream and let the client poll. The request itself is never sent again.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use super::{ForwardContext, Permit};
 use crate::http_server::responder::Responder;
 use crate::upstream::{SendError, UpstreamLink, UpstreamResponse};
 
-/// How often it is tried without one event more.
+/// Attempts without receiving a new event.
 const MAX_RESUME_ATTEMPTS: usize = 10;
-/// When the server does not say how long it wants to be left alone.
+/// Delay if the server does not send `retry`.
 const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// What is heeded of what it says.
+/// Range that the server's `retry` value is limited to.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Where a stream ended, and how often it was asked for again.
+/// Position of an interrupted stream, and the attempts to resume it.
 #[derive(Debug, Default)]
 pub(crate) struct StreamResumption {
     last_event_id: Option<HeaderValue>,
@@ -27,10 +27,11 @@ pub(crate) struct StreamResumption {
 }
 
 impl StreamResumption {
-    /// The stream again, behind the last event that came of it; none if nobody waits for it any more.
+    /// Reopens the stream after the last received event. Returns `None` if the client no longer waits.
+    ///
     ///
     /// # Errors
-    /// What ended it, if it cannot be had again.
+    /// The error that ended the stream, if it cannot be resumed.
     pub async fn reconnect(
         &mut self,
         forward_ctx: &ForwardContext<'_>,
@@ -68,7 +69,7 @@ impl StreamResumption {
                     exchange.resume_target = Some(back);
                     return Ok(Some(exchange));
                 }
-                // A bad moment.
+                // A temporary failure: try again.
                 Some(Err(SendError::NotSent(_) | SendError::ConnectionLost(_) | SendError::Status(500..))) => {}
                 Some(_) => return Err(error),
             }

@@ -1,8 +1,9 @@
-//! Calls that wait for their client: an upstream with a session asks in the middle of a call, and a client whose
-//! requests stand alone is asked by the answer to its request, and comes again with what it says.
+//! Calls that are suspended until their client provides input. A stateful upstream asks during the call; a stateless
+//! client is asked in the response to its request and repeats the request with the input.
 //!
-//! What it brings back is no authority: it is bound to the grant, the server and the very request, is good once, and
-//! not for long.
+//!
+//! The state that the client sends back grants nothing: it is bound to grant, server and request, is valid once, and
+//! expires.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,211 +17,214 @@ use gatelodge_store::{CallId, GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
 use super::{CallRecorder, InFlightGuard, RequestSubject};
-use crate::methods::session_pool::Turn;
+use crate::methods::session_pool::ExclusiveSession;
 use crate::request_context::RequestContext;
 use crate::session::{Session, SessionUseGuard};
 use crate::upstream::{SecretRedactor, Upstream, UpstreamResponse};
 
-/// Calls that wait, of all and of one grant.
+/// Limits on suspended calls of all grants and of one grant.
 const MAX_SUSPENDED_CALLS: usize = 1_024;
 const MAX_SUSPENDED_CALLS_PER_GRANT: usize = 32;
-/// What a server is told that asks beyond that.
-pub(crate) const TOO_MANY_SUSPENDED_CALLS_MESSAGE: &str = "32 calls of this grant wait for what their clients answer, or 1,024 of all grants, \
-    and no more may; ask again when one of them has ended";
-/// What part of its time a call that waits has to itself. Behind that it gives way to others: most likely nobody comes.
-const OWN_SHARE: u32 = 10;
-/// What a client's state begins with; one of an upstream never comes here.
-const PREFIX: &str = "gl-";
-/// Where a server with sessions may say in `_meta` how a question is called where requests stand alone.
-const INPUT_KEY: &str = "gatelodge/inputKey";
-/// The longest of such names.
-const MAX_KEY: usize = 64;
+/// Error for a server that asks for input when the limit is reached.
+pub(crate) const TOO_MANY_SUSPENDED_CALLS_MESSAGE: &str = "too many calls wait for client input (at most 32 of a \
+    grant and 1,024 of all grants); ask again when one of them has ended";
+/// A suspended call is protected from eviction for this fraction (1/10) of its lifetime. After that its client most
+/// likely does not come back.
+const PROTECTED_FRACTION: u32 = 10;
+/// Prefix of the request state that clients get. The state of a stateless upstream never passes through here.
+const REQUEST_STATE_PREFIX: &str = "gl-";
+/// `_meta` key in which a stateful server may name the key of an input request for stateless clients.
+const INPUT_KEY_META_KEY: &str = "gatelodge/inputKey";
+/// Maximum length of such a key.
+const MAX_INPUT_KEY_BYTES: usize = 64;
 
-/// A call that waits.
+/// A call that waits for client input.
 #[derive(Debug)]
-pub(crate) struct Paused {
+pub(crate) struct SuspendedCall {
     pub exchange: UpstreamResponse,
-    /// Our id of it at the upstream.
+    /// Our id of the call at the upstream.
     pub call: CallId,
-    /// What the client has not answered yet.
-    pub questions: Vec<Question>,
+    /// Requests that the client has not responded to yet.
+    pub questions: Vec<ClientInputRequest>,
     pub upstream: Arc<Upstream>,
     pub session: Arc<Session>,
-    /// How often that had been opened anew when the call was sent: another opening may use the same ids for what it asks.
-    pub links: u64,
-    /// It is in use while the client thinks.
+    /// Link epoch of the session when the call was sent. After a reconnect the server may reuse the same request ids.
+    pub link_epoch: u64,
+    /// Keeps the session from being closed as idle.
     pub _held: SessionUseGuard,
-    /// Nobody else is asked something in that session meanwhile.
-    pub turn: Option<Arc<Turn>>,
-    /// Its place among the requests in flight, until its client comes again.
-    pub room: Option<InFlightGuard>,
-    pub bond: Bond,
-    /// What is written of it if nobody goes on with it.
-    pub trail: CallRecorder,
+    /// Keeps other calls out of the session, so that server requests can be attributed to this call.
+    pub exclusive_session: Option<Arc<ExclusiveSession>>,
+    /// In-flight guard of the call, until its client comes back.
+    pub in_flight: Option<InFlightGuard>,
+    pub binding: CallBinding,
+    /// Recorder for the outcome row if the call is never resumed.
+    pub recorder: CallRecorder,
 }
 
-/// What an upstream asks in the middle of a call.
+/// A server request that is passed to the client as an input request.
 #[derive(Debug)]
-pub(crate) struct Question {
-    /// Under what it stands among the requests for input: in a session a question has no name, so it is one of ours,
-    /// unless the server says one.
+pub(crate) struct ClientInputRequest {
+    /// Key candidates `inputRequests`. The stateful protocol has no such keys, so we generate one unless the server names
+    /// it.
     key: String,
-    /// The upstream's id of it.
+    /// Id that the upstream gave the request.
     pub id: RequestId<'static>,
-    /// By which method it asks.
     pub method: String,
     /// Method and parameters, as JSON.
     asked: String,
 }
 
-impl Question {
-    /// One that is asked together with `others`.
+impl ClientInputRequest {
+    /// Creates an input request; its key differs from those of `others`.
     pub fn new(others: &[Self], asked: &ServerRequest<'_>, secrets: &SecretRedactor) -> Self {
         let is_free = |key: &String| others.iter().all(|other| other.key != *key) && secrets.redact_text(key) == *key;
-        let key = said_key(asked).filter(is_free).unwrap_or_else(|| match others.len() {
+        let key = server_input_key(asked).filter(is_free).unwrap_or_else(|| match others.len() {
             0 => "ask".to_owned(),
             before => format!("ask-{}", before + 1),
         });
         let method = asked.method().name().to_owned();
-        Self { key, id: asked.id().clone().into_owned(), method, asked: secrets.redact_json(as_input(asked)) }
+        Self { key, id: asked.id().clone().into_owned(), method, asked: secrets.redact_json(input_request_json(asked)) }
     }
 
-    /// The client's answer among those that it brings, as JSON. What is no object is none.
+    /// Returns the client's response to this request, as JSON. Anything but an object is ignored.
     pub fn answer<'r>(&self, request: &'r ClientRequest<'_>) -> Option<&'r str> {
         let answer = request.params()?.get("inputResponses")?.get(&self.key)?;
         (answer.kind() == JsonKind::Object).then(|| answer.raw())
     }
 }
 
-/// Whose call it is, and which.
+/// Identifies the request that may resume a suspended call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Bond {
+pub(crate) struct CallBinding {
     grant: GrantId,
     server: ServerName,
     request: [u8; 32],
 }
 
-impl Bond {
-    /// The same for a request that is sent again, whatever its id and what it answers.
-    pub fn of(visit: &RequestContext, request: &ClientRequest<'_>, facts: &RequestSubject<'_>) -> Self {
+impl CallBinding {
+    /// The id and the input responses are left out, so a repeated request has the same binding.
+    pub fn of(ctx: &RequestContext, request: &ClientRequest<'_>, subject: &RequestSubject<'_>) -> Self {
         let mut hash = Sha256::new();
-        let arguments = facts.arguments().map(|arguments| arguments.raw()).unwrap_or_default();
-        for part in [request.method().name(), facts.target().unwrap_or_default(), arguments] {
+        let arguments = subject.arguments().map(|arguments| arguments.raw()).unwrap_or_default();
+        for part in [request.method().name(), subject.target().unwrap_or_default(), arguments] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
-        let grant = visit.grant.config.id.clone();
-        Self { grant, server: visit.upstream.name().clone(), request: hash.finalize().into() }
+        let grant = ctx.grant.config.id.clone();
+        Self { grant, server: ctx.upstream.name().clone(), request: hash.finalize().into() }
     }
 }
 
-/// All calls that wait.
+/// All suspended calls, by request state.
 #[derive(Debug, Default)]
-pub(crate) struct PausedCalls {
-    calls: Mutex<HashMap<String, (Paused, Instant)>>,
+pub(crate) struct SuspendedCalls {
+    calls: Mutex<HashMap<String, (SuspendedCall, Instant)>>,
 }
 
-impl Paused {
+impl SuspendedCall {
     pub fn is_of(&self, grant: &GrantId) -> bool {
-        self.bond.grant == *grant
+        self.binding.grant == *grant
     }
 }
 
-/// What a request that comes again goes on with.
+/// Resources of a suspended call that the resuming request takes over.
 #[derive(Debug)]
-pub(crate) struct Back {
+pub(crate) struct ResumeContext {
     pub session: Arc<Session>,
-    pub turn: Option<Arc<Turn>>,
-    pub room: Option<InFlightGuard>,
+    pub exclusive_session: Option<Arc<ExclusiveSession>>,
+    pub in_flight: Option<InFlightGuard>,
 }
 
-impl PausedCalls {
-    /// What the call that a state stands for has: its client has come again. Its place in flight is taken from it.
-    pub fn back(&self, state: &str, bond: &Bond) -> Option<Back> {
+impl SuspendedCalls {
+    /// Returns the resources of the call with this request state, including its in-flight guard, which moves to the
+    /// caller.
+    pub fn resume_context(&self, state: &str, binding: &CallBinding) -> Option<ResumeContext> {
         let mut calls = self.lock();
-        let (paused, _) = calls.get_mut(state).filter(|(paused, _)| paused.bond == *bond)?;
-        let (session, turn) = (Arc::clone(&paused.session), paused.turn.clone());
-        Some(Back { session, turn, room: paused.room.take() })
+        let (suspended, _) = calls.get_mut(state).filter(|(suspended, _)| suspended.binding == *binding)?;
+        let (session, exclusive_session) = (Arc::clone(&suspended.session), suspended.exclusive_session.clone());
+        Some(ResumeContext { session, exclusive_session, in_flight: suspended.in_flight.take() })
     }
 
-    /// Takes the call that waits for longest among some, if it has waited for so long that it gives way. `time` is what
-    /// calls have in all.
-    pub fn give_way(&self, time: Duration, is_one: impl Fn(&Paused) -> bool) -> Option<Paused> {
+    /// Removes the oldest of the calls that match `is_one`, if it has passed its protected time. `time` is the lifetime
+    /// of suspended calls.
+    pub fn take_evictable(&self, time: Duration, is_one: impl Fn(&SuspendedCall) -> bool) -> Option<SuspendedCall> {
         let mut calls = self.lock();
-        let ripe = Instant::now() + (time - time / OWN_SHARE);
-        let among = calls.iter().filter(|(_, (paused, until))| *until < ripe && is_one(paused));
-        let oldest = among.min_by_key(|(_, (_, until))| *until).map(|(state, _)| state.clone())?;
-        calls.remove(&oldest).map(|(paused, _)| paused)
+        let evict_before = Instant::now() + (time - time / PROTECTED_FRACTION);
+        let candidates = calls.iter().filter(|(_, (suspended, until))| *until < evict_before && is_one(suspended));
+        let oldest = candidates.min_by_key(|(_, (_, until))| *until).map(|(state, _)| state.clone())?;
+        calls.remove(&oldest).map(|(suspended, _)| suspended)
     }
 
-    /// Whether one more of this grant may wait.
-    pub fn has_room(&self, visit: &RequestContext) -> bool {
-        has_room(&self.lock(), &visit.grant.config.id)
+    /// Whether one more call of this grant may be suspended.
+    pub fn has_capacity(&self, ctx: &RequestContext) -> bool {
+        has_capacity(&self.lock(), &ctx.grant.config.id)
     }
 
-    /// Keeps a call for so long, and gives the result that asks its client.
+    /// Stores a call for `time`, and returns the result that asks its client for input.
+    ///
     ///
     /// # Errors
-    /// There is no randomness, or others were quicker and there is no room; the call comes back.
-    pub fn keep(&self, paused: Paused, time: Duration) -> Result<String, Box<Paused>> {
+    /// No random bytes are available, or concurrent calls reached the limit first. The call is returned.
+    pub fn suspend(&self, suspended: SuspendedCall, time: Duration) -> Result<String, Box<SuspendedCall>> {
         let mut random = [0; 32];
         if getrandom::fill(&mut random).is_err() {
-            return Err(Box::new(paused));
+            return Err(Box::new(suspended));
         }
-        let state = format!("{PREFIX}{}", HEXLOWER.encode(&random));
-        let asked = paused.questions.iter().map(|question| format!(r#""{}":{}"#, question.key, question.asked));
+        let state = format!("{REQUEST_STATE_PREFIX}{}", HEXLOWER.encode(&random));
+        let asked = suspended.questions.iter().map(|question| format!(r#""{}":{}"#, question.key, question.asked));
         let asked: Vec<String> = asked.collect();
         let result = format!(
             r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":"{state}"}}"#,
             asked.join(",")
         );
         let mut calls = self.lock();
-        if !has_room(&calls, &paused.bond.grant) {
-            return Err(Box::new(paused));
+        if !has_capacity(&calls, &suspended.binding.grant) {
+            return Err(Box::new(suspended));
         }
-        calls.insert(state, (paused, Instant::now() + time));
+        calls.insert(state, (suspended, Instant::now() + time));
         Ok(result)
     }
 
-    /// Takes the call that a state stands for; none if there is none, or it is not of this request.
-    pub fn take(&self, state: &str, bond: &Bond) -> Option<Paused> {
+    /// Removes the call with this request state; `None` if there is no such call, it has expired, or the binding
+    /// differs.
+    pub fn take(&self, state: &str, binding: &CallBinding) -> Option<SuspendedCall> {
         let mut calls = self.lock();
-        let (paused, until) = calls.get(state)?;
-        if paused.bond != *bond || *until < Instant::now() {
+        let (suspended, until) = calls.get(state)?;
+        if suspended.binding != *binding || *until < Instant::now() {
             return None;
         }
-        calls.remove(state).map(|(paused, _)| paused)
+        calls.remove(state).map(|(suspended, _)| suspended)
     }
 
-    /// Takes the calls whose time is over.
-    pub fn overdue(&self) -> Vec<Paused> {
+    /// Removes the calls that have expired.
+    pub fn take_expired(&self) -> Vec<SuspendedCall> {
         let now = Instant::now();
-        self.lock().extract_if(|_, (_, until)| *until < now).map(|(_, (paused, _))| paused).collect()
+        self.lock().extract_if(|_, (_, until)| *until < now).map(|(_, (suspended, _))| suspended).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Paused, Instant)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (SuspendedCall, Instant)>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn has_room(calls: &HashMap<String, (Paused, Instant)>, grant: &GrantId) -> bool {
-    let own = calls.values().filter(|(paused, _)| paused.is_of(grant)).count();
+fn has_capacity(calls: &HashMap<String, (SuspendedCall, Instant)>, grant: &GrantId) -> bool {
+    let own = calls.values().filter(|(suspended, _)| suspended.is_of(grant)).count();
     calls.len() < MAX_SUSPENDED_CALLS && own < MAX_SUSPENDED_CALLS_PER_GRANT
 }
 
-/// How the server calls a question. What would have to be escaped is no name.
-fn said_key(asked: &ServerRequest<'_>) -> Option<String> {
+/// Returns the key that the server names, if it needs no escaping in JSON.
+fn server_input_key(asked: &ServerRequest<'_>) -> Option<String> {
     let params = read(asked.params()?.as_bytes(), &JsonLimits::REPLY).ok()?;
-    let key = params.root().get("_meta")?.get(INPUT_KEY)?.as_str()?.into_owned();
+    let key = params.root().get("_meta")?.get(INPUT_KEY_META_KEY)?.as_str()?.into_owned();
     let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
-    // Ours are told from theirs, so that no two are the same.
-    ((1..=MAX_KEY).contains(&key.len()) && is_plain && !key.starts_with("ask")).then_some(key)
+    // Generated keys start with "ask", so a server's key must not.
+    ((1..=MAX_INPUT_KEY_BYTES).contains(&key.len()) && is_plain && !key.starts_with("ask")).then_some(key)
 }
 
-/// What a client is asked, as JSON.
-fn as_input(asked: &ServerRequest<'_>) -> String {
+/// Returns a server request as an element of `inputRequests`.
+fn input_request_json(asked: &ServerRequest<'_>) -> String {
     let method = to_json_string(asked.method().name());
-    // A page has an id only in a session.
+    // Only the stateful protocol gives a URL elicitation an id.
     let page = asked.params().filter(|_| *asked.method() == Method::Elicit);
     let page = page.and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
     let page = page.as_ref().filter(|page| page.root().get("elicitationId").is_some());

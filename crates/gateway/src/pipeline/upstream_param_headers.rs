@@ -1,5 +1,5 @@
-//! The arguments of a call that its server wants in the head as well: what the client says there is held against the
-//! body that was judged, and what the server gets is made from that body.
+//! `Mcp-Param-*` headers, which repeat arguments of a call. Headers of the client are compared with the evaluated body;
+//! headers for the server are derived from that body.
 
 use gatelodge_mcp::http_headers::ParamHeaderMapping;
 use http::HeaderMap;
@@ -8,8 +8,8 @@ use super::{Refusal, RequestSubject};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::upstream::ToolListing;
 
-/// The `Mcp-Param-*` headers for the upstream. Those of the client that mirror nothing go with them: whoever is behind
-/// us may know them.
+/// Returns the `Mcp-Param-*` headers for the upstream request. Client headers that repeat no argument are passed on,
+/// because the server may know them.
 pub(crate) fn upstream_param_headers(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
@@ -28,7 +28,7 @@ pub(crate) fn upstream_param_headers(
         mirror.check(said, *arguments).map_err(Refusal::Protocol)?;
     }
     Ok(match ctx.translation() {
-        // A session has no such headers.
+        // The stateful protocol has no such headers.
         ProtocolTranslation::ToStateful => None,
         ProtocolTranslation::None | ProtocolTranslation::ToStateless => {
             Some(Box::new(mirror.apply_to(said.cloned().unwrap_or_default(), *arguments)))

@@ -177,7 +177,7 @@ impl Gateway {
             return Ok(None);
         }
         let permit = self.acquire_session_permit(grant).await;
-        let permit = permit.ok_or_else(|| retry_later("too many sessions; try again when some have ended"))?;
+        let permit = permit.ok_or_else(|| retry_later("too many sessions; try again when some have finished"))?;
         let restored = Session::restore(id, row, permit).and_then(|session| self.sessions.insert(session));
         if self.session_persistence.is_missing(&hash) {
             // The session was ended during the look-up.

@@ -56,7 +56,7 @@ async fn the_third_payment_of_the_minute_is_refused_and_not_sent() {
     }
     let answer = gw.call("pay", pay.clone()).await;
 
-    assert_eq!(answer.text(), "[POLICY DENIED] limit `payments`: 2 per minute, room again in 60 s");
+    assert_eq!(answer.text(), "[POLICY DENIED] limit `payments`: 2 per minute, resets in 1 min");
     let meta = &answer.message()["result"]["_meta"]["gatelodge/refusal"];
     assert_eq!(meta["code"], "limit");
     assert_eq!(meta["rule"], "/tools/pay/limits/0");
@@ -80,7 +80,7 @@ async fn refusals_say_which_rule_and_nothing_is_sent() {
             "send_mail",
             json!({}),
             "approval_unavailable",
-            "[POLICY DENIED] a person has to agree to this call, and this gateway has no approvals; nothing was sent",
+            "[POLICY DENIED] this call needs approval by a person, and this gateway has no approvals; nothing was sent",
         ),
     ];
     for (tool, arguments, code, text) in cases {

@@ -249,7 +249,7 @@ async fn a_name_that_clients_may_have_no_room_for_is_warned_of_once() {
     let log = log.text();
     let warned: Vec<&str> = log.lines().filter(|line| line.contains("WARN") && line.contains("characters")).collect();
     assert_eq!(warned.len(), 1, "{log}");
-    let said = format!("the name `desk__{}` has 49 characters, and some clients have room for 48", names[1]);
+    let said = format!("the tool name `desk__{}` has 49 characters, but some clients allow only 48", names[1]);
     assert!(warned[0].contains(&said) && warned[0].contains("/mcp/desk"), "{}", warned[0]);
 }
 

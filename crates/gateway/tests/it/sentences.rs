@@ -59,7 +59,7 @@ async fn what_does_nothing_at_a_server_is_not_said_to_have_run() {
         let gw = TestGateway::with_policy(ALL, &upstream).await;
         let answer = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method})).await;
         let said = said(&answer.message());
-        assert!(said.starts_with("[UPSTREAM] the server's answer did not come whole; quote call "), "{method}: {said}");
+        assert!(said.starts_with("[UPSTREAM] the server's response is incomplete; quote call "), "{method}: {said}");
     }
 }
 
@@ -108,6 +108,6 @@ async fn of_a_list_whose_second_page_cannot_be_asked_for_nobody_says_that_nothin
     };
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let said = said(&tokio::join!(gw.send(&list), closing).0.message());
-    assert!(said.starts_with("[UPSTREAM] the server's answer did not come whole; quote call "), "{said}");
+    assert!(said.starts_with("[UPSTREAM] the server's response is incomplete; quote call "), "{said}");
     assert_eq!(count(&upstream, "tools/list"), 1);
 }

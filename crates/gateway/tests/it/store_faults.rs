@@ -49,7 +49,7 @@ impl Desk {
             assert!(since.elapsed() < Duration::from_millis(2_300), "{fault}: {:?}", since.elapsed());
             let meta = &answer.message()["result"]["_meta"]["gatelodge/refusal"];
             assert_eq!(meta["code"], "store_unavailable", "{fault}: {}", answer.body);
-            assert!(answer.text().starts_with("[GATEWAY] the record of calls cannot be written"), "{}", answer.text());
+            assert!(answer.text().starts_with("[GATEWAY] the call log cannot be written"), "{}", answer.text());
         }
         assert_eq!(self.upstream.calls().len(), before, "{fault}");
     }

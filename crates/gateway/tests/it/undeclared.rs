@@ -110,7 +110,7 @@ async fn a_server_without_sessions_that_asks_for_too_much_is_answered_for_its_cl
         assert_eq!(refusals(&gw).await.len(), 2, "and it is written");
         gw.initialize_with(json!({})).await;
         let text = gw.call("ask", json!({})).await.text();
-        assert!(text.contains("asks the client for what it has not declared"), "{EVERYTHING}: {text}");
+        assert!(text.contains("asked the client for input that it has not declared"), "{EVERYTHING}: {text}");
     }
 }
 
@@ -146,7 +146,7 @@ async fn a_task_that_a_client_did_not_ask_for_is_refused_and_cancelled() {
         gw.initialize().await;
         let text = gw.call("slow", json!({})).await.text();
         let across = "tasks are not carried between revisions";
-        let what = if is_modern { across } else { "gives a task to a client that has not declared it" };
+        let what = if is_modern { across } else { "returned a task to a client that has not declared tasks" };
         assert!(text.contains(what), "{is_modern}: {text}");
         until("the server is told", || cancelled(&upstream) == 1).await;
         let refused = Caller::of(&gw).ask_as("tools/call", call(), &json!({})).await;

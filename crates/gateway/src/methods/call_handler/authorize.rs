@@ -1,4 +1,4 @@
-//! What the policy says of a call, by what its server offers.
+//! Evaluates the policy for a call, with the tool listing of its server.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::pipeline::{CallRecorder, Refusal, RequestSubject};
 use crate::request_context::RequestContext;
 use crate::upstream::{SendError, ToolListing};
 
-/// Why the policy does not show a tool, whatever its server says of it.
+/// Returns the reason why the policy hides a tool, if that does not depend on the server's listing.
 pub(super) fn hidden_reason(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
@@ -29,7 +29,7 @@ pub(super) fn hidden_reason(
     }
 }
 
-/// Why a call is refused, as far as that can be said without asking its server. Nothing is taken for it.
+/// Returns the reason for a denial that is certain without asking the server. Takes no charges.
 pub(super) fn early_denial(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
@@ -37,7 +37,7 @@ pub(super) fn early_denial(
 ) -> Option<Reason> {
     let listing = subject.tool().and_then(|name| find_fresh_listing(ctx, name));
     let decision = match (subject.tool(), &listing) {
-        // The policy does not go by definitions of resources and prompts.
+        // The policy does not depend on the definitions of resources and prompts.
         (None, _) | (_, Some(_)) => evaluate_policy(ctx, subject, listing.as_deref(), recorder),
         (Some(_), None) => evaluate_as_pinned(ctx, subject, recorder)?,
     };
@@ -47,7 +47,7 @@ pub(super) fn early_denial(
     }
 }
 
-/// What the policy says of a tool as if it were the one that was accepted; none where it goes by more than that.
+/// Evaluates a tool as if its definition were pinned. Returns `None` if the decision depends on the listing.
 fn evaluate_as_pinned(ctx: &RequestContext, subject: &RequestSubject<'_>, recorder: &CallRecorder) -> Option<Decision> {
     let Some(policy) = &ctx.server_access.policy else { return Some(Decision::Deny(Reason::no_policy())) };
     let mut call = subject.to_policy_call(ctx, None);
@@ -61,8 +61,8 @@ fn evaluate_as_pinned(ctx: &RequestContext, subject: &RequestSubject<'_>, record
     }
 }
 
-/// What the server offers, for tools. A tool that the policy does not show, whatever it can do, is refused without
-/// asking the server.
+/// Returns the tool listing for a tool call. A tool that the policy hides in any case is refused without asking the
+/// server.
 pub(super) async fn load_tool_listing(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -81,7 +81,7 @@ pub(super) async fn load_tool_listing(
     listing_for_tool(gw, ctx, name, responder).await.map(Some).map_err(as_unsent_refusal)
 }
 
-/// What went wrong before the call was sent.
+/// Classifies an error from before the call was sent.
 pub(super) fn as_unsent_refusal(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::Upstream(fault @ (SendError::NotSent(_) | SendError::ClientGone)) => Refusal::Upstream(fault),
@@ -90,7 +90,7 @@ pub(super) fn as_unsent_refusal(refusal: Refusal) -> Refusal {
     }
 }
 
-/// The terms of the policy, or its reason to refuse.
+/// Returns the terms of the policy, or its denial.
 pub(super) fn authorize(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,

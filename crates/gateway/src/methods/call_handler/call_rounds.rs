@@ -1,4 +1,4 @@
-//! A request on its way to the upstream, as often as that asks something back before it answers.
+//! Sends a call upstream, and repeats it with client input as often as the upstream asks for some.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,43 +15,42 @@ use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http_server::responder::Responder;
 use crate::methods::{capability_check, client_input};
 use crate::pipeline::{
-    Bond, CallRecorder, CallReservation, ForwardContext, ForwardOutcome, Paused, Permit, ProgressRelay, RequestSubject,
-    can_request_input, forward, parsed_response_for_client, relay_until_response, response_status,
+    CallBinding, CallRecorder, CallReservation, ForwardContext, ForwardOutcome, Permit, ProgressRelay, RequestSubject,
+    SuspendedCall, can_request_input, forward, parsed_response_for_client, relay_until_response, response_status,
     rewrite_for_upstream,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
-/// How often an upstream may ask the client before it answers.
+/// How often an upstream may ask for client input before it responds.
 const MAX_INPUT_ROUNDS: usize = 16;
 
-/// A request that was judged and paid for.
+/// A call that was authorized and charged.
 pub(super) struct CallRounds<'a> {
     pub gw: &'a Gateway,
     pub ctx: &'a RequestContext,
     pub request: &'a ClientRequest<'a>,
     pub subject: &'a RequestSubject<'a>,
     pub progress: Option<Arc<ProgressRelay>>,
-    /// What of its arguments stands in the head as well.
+    /// `Mcp-Param-*` headers for the upstream.
     pub param_headers: Option<Box<HeaderMap>>,
     pub reservation: &'a CallReservation,
     pub deadline_timer: Option<Arc<DeadlineTimer>>,
 }
 
-/// How a request gets to the upstream.
+/// One round of a call.
 enum CallRound {
-    /// It is sent, under this id.
+    /// Sends the request under this id.
     Send(CallId, Permit),
-    /// It was sent, and goes on with what the client says.
-    Resume(Box<Paused>),
+    /// Continues a request that was sent before, with the client's input.
+    Resume(Box<SuspendedCall>),
 }
 
 impl CallRounds<'_> {
-    /// Sends it, or goes on with what was sent, and asks the client what the upstream wants to know, until there is an
-    /// answer.
+    /// Sends or resumes the call, and asks the client for input until the upstream responds.
     pub async fn run(
         &self,
-        resumed: Option<Box<Paused>>,
+        resumed: Option<Box<SuspendedCall>>,
         call: CallId,
         responder: &mut Responder,
     ) -> Result<CallResult, SendError> {
@@ -73,7 +72,7 @@ impl CallRounds<'_> {
                 None => return Ok(CallResult::Cancelled),
             };
         }
-        Err(SendError::InvalidResponse("the server asks the client again and again".to_owned()))
+        Err(SendError::InvalidResponse("the server asked for client input too many times".to_owned()))
     }
 
     fn build_send_round(&self, call: CallId, mut outgoing: UpstreamRequest) -> CallRound {
@@ -81,8 +80,7 @@ impl CallRounds<'_> {
         CallRound::Send(call, Permit::for_reserved_call(self.reservation, outgoing))
     }
 
-    /// Asks the client what the upstream wants to know, and gives the request to be sent with its answers; none if the
-    /// client wants no answer any more.
+    /// Asks the client for input and returns the next round, or `None` if the client cancelled.
     async fn ask_client(&self, result: &str, responder: &mut Responder) -> Result<Option<CallRound>, SendError> {
         let Self { gw, ctx, .. } = self;
         let asking = client_input::ask_client(gw, ctx, result, responder);
@@ -90,7 +88,7 @@ impl CallRounds<'_> {
             || Err(SendError::InvalidResponse("the client did not answer what the server asked".to_owned()));
         let answers =
             tokio::time::timeout(gw.settings.client_answer_time, asking).await.unwrap_or_else(|_| unanswered());
-        // The client may think for minutes. What was judged before holds only if nothing has changed.
+        // The client may take minutes; the authorization holds only if the configuration has not changed.
         if !gw.is_policy_current(ctx) && !mutant!("configuration-change-while-asking-ignored") {
             let what = "the grant, its policy or the server changed while the client was asked";
             return Err(SendError::InvalidResponse(what.to_owned()));
@@ -101,7 +99,7 @@ impl CallRounds<'_> {
         Ok(outgoing.map(|outgoing| self.build_send_round(call, outgoing)))
     }
 
-    /// Takes one step, within the time that a call may take.
+    /// Runs one round within the time limit of a call.
     async fn run_round(&self, step: CallRound, responder: &mut Responder) -> Result<CallResult, SendError> {
         let call = match &step {
             CallRound::Send(call, _) => *call,
@@ -109,7 +107,7 @@ impl CallRounds<'_> {
         };
         let link_epoch = match &step {
             CallRound::Send(..) => self.ctx.upstream_session().map_or(0, |session| session.link_epoch()),
-            CallRound::Resume(suspended) => suspended.links,
+            CallRound::Resume(suspended) => suspended.link_epoch,
         };
         let forward_ctx = ForwardContext {
             gw: self.gw,
@@ -140,7 +138,7 @@ impl CallRounds<'_> {
         taken
     }
 
-    /// How it ended at the upstream; or the text by which the client is asked what it has left out.
+    /// Returns the outcome at the upstream, or the text of a reply that asks the client for missing input.
     async fn exchange(
         &self,
         forward_ctx: &ForwardContext<'_>,
@@ -159,7 +157,7 @@ impl CallRounds<'_> {
                 }
             }
         };
-        // What the client says before it is asked holds for the first questions, and not for those behind them.
+        // Input responses that the client sends unasked apply to the first batch of server requests only.
         match ended {
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) if brings_answers => {
                 let suspended = self.suspend(forward_ctx, link_epoch, &asked, exchange)?;
@@ -179,17 +177,17 @@ impl CallRounds<'_> {
         link_epoch: u64,
         asked: &[Bytes],
         exchange: UpstreamResponse,
-    ) -> Result<Paused, SendError> {
+    ) -> Result<SuspendedCall, SendError> {
         let Self { gw, ctx, request, subject, .. } = self;
         let mut recorder = CallRecorder::for_request(ctx, forward_ctx.call, gw.clock.now());
         recorder.set_request(request);
         recorder.set_subject(ctx, subject.target(), subject.arguments());
-        let binding = Bond::of(ctx, request, subject);
+        let binding = CallBinding::of(ctx, request, subject);
         client_input::build_suspended_call(forward_ctx, link_epoch, asked, exchange, (binding, recorder))
             .ok_or_else(cannot_ask_error)
     }
 
-    /// What is left to do when it has ended so.
+    /// Turns the outcome of forwarding into the result of the call.
     async fn handle_forward_outcome(
         &self,
         forward_ctx: &ForwardContext<'_>,
@@ -203,12 +201,12 @@ impl CallRounds<'_> {
             (ForwardOutcome::Response(message, places), Some(exchange)) => (message, places, exchange),
             (ForwardOutcome::ServerRequests(asked), Some(exchange)) => {
                 let mut suspended = self.suspend(forward_ctx, link_epoch, &asked, exchange)?;
-                suspended.room = responder.take_in_flight_guard();
+                suspended.in_flight = responder.take_in_flight_guard();
                 let text = client_input::suspend(gw, suspended)?;
                 return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
             }
             (_, exchange) => {
-                // A client with a session tells a server that has one in its own words.
+                // A stateful client sends `notifications/cancelled` itself; it is passed on to a stateful upstream.
                 let tells = ctx.session().is_some() && ctx.translation() == ProtocolTranslation::None;
                 if let Some(mut exchange) = exchange.filter(|_| tells) {
                     exchange.abandon();
@@ -222,7 +220,9 @@ impl CallRounds<'_> {
             return Ok(CallResult::InputRequired { result });
         }
         if !client_input::are_all_server_requests_allowed(gw, ctx, &message).await {
-            return Err(SendError::InvalidResponse("the server asks what the client is not asked".to_owned()));
+            return Err(SendError::InvalidResponse(
+                "the server asks for input that the policy or the client does not allow".to_owned(),
+            ));
         }
         if can_request_input(request.method())
             && let Some(text) = client_input::url_elicitation_result(gw, ctx, &message).await?
@@ -230,7 +230,7 @@ impl CallRounds<'_> {
             return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
         }
         let (text, outcome) = parsed_response_for_client(ctx, &message, &places, request.id())
-            .ok_or_else(|| SendError::InvalidResponse("the answer cannot be read".to_owned()))?;
+            .ok_or_else(|| SendError::InvalidResponse("the response cannot be read".to_owned()))?;
         let status = match places.result() {
             Some(_) => StatusCode::OK,
             None => response_status(
@@ -246,5 +246,5 @@ impl CallRounds<'_> {
 }
 
 fn cannot_ask_error() -> SendError {
-    SendError::InvalidResponse("the client cannot be asked".to_owned())
+    SendError::InvalidResponse("the client cannot be asked for input".to_owned())
 }

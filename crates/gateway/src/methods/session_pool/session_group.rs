@@ -52,12 +52,12 @@ impl Row {
 
     /// Waits for a session to itself, and opens the way to one more where none is soon free. Beyond the bound, one call
     /// that should give way is told so by `make_room`, as soon as there is one. None if it takes too long.
-    pub async fn turn(self: &Arc<Self>, patience: Duration, make_room: impl Fn() -> bool) -> Option<Turn> {
+    pub async fn turn(self: &Arc<Self>, patience: Duration, make_room: impl Fn() -> bool) -> Option<ExclusiveSession> {
         if let Ok(turn) = tokio::time::timeout(SOON, self.free()).await {
             return turn;
         }
         if let Some(slot) = self.one_more() {
-            return Some(Turn { row: Arc::clone(self), slot });
+            return Some(ExclusiveSession { row: Arc::clone(self), slot });
         }
         let waiting = async {
             let mut free = std::pin::pin!(self.free());
@@ -75,10 +75,10 @@ impl Row {
         tokio::time::timeout(patience, waiting).await.ok()?
     }
 
-    async fn free(self: &Arc<Self>) -> Option<Turn> {
+    async fn free(self: &Arc<Self>) -> Option<ExclusiveSession> {
         self.turns.acquire().await.ok()?.forget();
         let slot = self.places().free.pop()?;
-        Some(Turn { row: Arc::clone(self), slot })
+        Some(ExclusiveSession { row: Arc::clone(self), slot })
     }
 
     fn one_more(&self) -> Option<Slot> {
@@ -121,12 +121,12 @@ impl Row {
 
 /// A session that one call has to itself, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct ExclusiveSession {
     row: Arc<Row>,
     slot: Slot,
 }
 
-impl Turn {
+impl ExclusiveSession {
     pub fn slot(&self) -> &Slot {
         &self.slot
     }
@@ -141,7 +141,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ExclusiveSession {
     fn drop(&mut self) {
         let mut places = self.row.places();
         // The first is taken first, so that the others come out of use.
@@ -194,7 +194,7 @@ mod tests {
             gives_way.notified().await;
             // It takes its time.
             tokio::time::sleep(LOOK * 3).await;
-            drop(Turn { row: Arc::clone(&row), slot: Slot::default() });
+            drop(ExclusiveSession { row: Arc::clone(&row), slot: Slot::default() });
         };
         assert!(tokio::join!(waiting, giving_way).0.is_some());
         assert_eq!(looks.into_inner(), 3, "the third call that was looked at gave way, and no other");
