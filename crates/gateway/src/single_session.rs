@@ -158,7 +158,7 @@ impl SingleSessionClient {
         message: &ClientMessage<'_>,
     ) -> Result<ClientProtocol, ProtocolError> {
         let no_session =
-            || ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "begin with `initialize`");
+            || ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "start with `initialize`");
         let session = || {
             let session = self.session(gw, ctx).ok_or_else(no_session)?;
             ctx.grant

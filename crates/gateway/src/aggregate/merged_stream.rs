@@ -32,7 +32,7 @@ const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Resumes a stream that the client lost: a response stream or the standalone stream.
 pub(crate) async fn resume_stream(gw: &Arc<Gateway>, aggregate: AggregateRequest, last: &str) -> Response<ReplyBody> {
     let Some(session) = aggregate.client_protocol.session() else {
-        return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
+        return reply::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
     };
     let event_id = session.replay_buffers().parse_event_id(last);
     if let Some(last_event) = event_id.filter(|place| place.stream == STANDALONE_STREAM) {

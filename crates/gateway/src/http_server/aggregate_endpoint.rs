@@ -1,4 +1,4 @@
-//! `/mcp`: the HTTP rules of `/mcp/<server>`, for aggregate servers of a grant at once.
+//! `/mcp`: the HTTP rules of `/mcp/<server>`, for all servers of a grant at once.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! Who does the work of one connection, request after request, where its caller waits. If the caller goes before it is
-//! done, it goes on by itself: nobody who hangs up skips the record or strands a reservation.
+//! Runs each request inside its connection's task. If the client disconnects, the request is detached and finishes on
+//! its own, so its record and reservation are always completed.
 //!
-//! The work of a request is a large thing, and most of it says nothing at first. A clerk is made once for a connection,
-//! so none of it is made, moved and given back for each request.
+//!
+//! The future of a request is large and mostly uninitialised at first. A runner is created once per connection and
+//! reused, so that it is not allocated, moved and freed for each request.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,24 +22,25 @@ use crate::deadline_timer::DeadlineTimer;
 
 type RequestFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Where the clerk of a connection is while nobody asks. It is empty before the first request, and during each.
+/// Holds the runner of a connection while it is idle. The slot is empty before the first request, and while a request
+/// runs.
 pub(super) struct RequestRunnerSlot<J>(Mutex<Option<RequestRunner<J>>>);
 
 struct RequestRunner<J> {
     future: RequestFuture,
     job_slot: Arc<JobSlot<J>>,
-    /// Of all its work, which is one task.
+    /// One timer for all requests, since the runner is one task.
     deadline_timer: Arc<DeadlineTimer>,
 }
 
-/// What is handed to a clerk. Whoever puts something in lets the clerk go on; so nobody has to call it.
+/// Passes requests to a runner. The submitting side polls the runner itself, so no wake-up is needed.
 struct JobSlot<J>(Mutex<JobSlotState<J>>);
 
 struct JobSlotState<J> {
     job: Option<(J, Responder)>,
-    /// Whether the clerk has done all that it was given.
+    /// Whether the runner has finished all submitted requests.
     is_idle: bool,
-    /// Whether nothing more comes.
+    /// Whether no more requests will be submitted.
     is_closed: bool,
 }
 
@@ -49,12 +51,12 @@ impl<J> Default for RequestRunnerSlot<J> {
 }
 
 impl<J: Send + 'static> RequestRunnerSlot<J> {
-    /// Has one request done, and gives its answer. What is left to do then is done without the caller.
+    /// Runs one request and returns its response. Work that remains after the response does not need the client.
     pub async fn run_request<W>(
         &self,
         gw: &Arc<Gateway>,
         job: J,
-        does: impl Fn(Arc<Gateway>, J, Responder) -> W + Send + 'static,
+        handler: impl Fn(Arc<Gateway>, J, Responder) -> W + Send + 'static,
     ) -> Response<ReplyBody>
     where
         W: Future<Output = ()> + Send + 'static,
@@ -62,7 +64,7 @@ impl<J: Send + 'static> RequestRunnerSlot<J> {
         let runner = lock(&self.0).take();
         let runner = runner.unwrap_or_else(|| {
             let gw = Arc::clone(gw);
-            RequestRunner::new(move |job, line| does(Arc::clone(&gw), job, line))
+            RequestRunner::new(move |job, responder| handler(Arc::clone(&gw), job, responder))
         });
         let (responder, answer) = Responder::new(Arc::clone(&runner.deadline_timer));
         runner.job_slot.submit(job, responder);
@@ -70,13 +72,13 @@ impl<J: Send + 'static> RequestRunnerSlot<J> {
             DetachOnDrop { runner: Some(runner), response: answer, runner_slot: self, detach: |work| gw.spawn(work) }
                 .await;
         answer.unwrap_or_else(|_| {
-            reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not answer")
+            reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not handle the request")
         })
     }
 }
 
 impl<J: Send + 'static> RequestRunner<J> {
-    fn new<W>(does: impl Fn(J, Responder) -> W + Send + 'static) -> Self
+    fn new<W>(handler: impl Fn(J, Responder) -> W + Send + 'static) -> Self
     where
         W: Future<Output = ()> + Send + 'static,
     {
@@ -84,7 +86,7 @@ impl<J: Send + 'static> RequestRunner<J> {
         let own = Arc::clone(&job_slot);
         let future = Box::pin(async move {
             while let Some((job, responder)) = own.next_job().await {
-                does(job, responder).await;
+                handler(job, responder).await;
             }
         });
         Self { future, job_slot, deadline_timer: Arc::default() }
@@ -97,7 +99,7 @@ impl<J> JobSlot<J> {
         (slot_state.job, slot_state.is_idle) = (Some((job, responder)), false);
     }
 
-    /// The next job; none if there will be no more.
+    /// Returns the next request, or `None` once the slot is closed.
     async fn next_job(&self) -> Option<(J, Responder)> {
         poll_fn(|_| {
             let mut slot_state = lock(&self.0);
@@ -123,16 +125,16 @@ impl<J> JobSlot<J> {
 }
 
 fn lock<T>(own: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while holding it leaves it whole: each change is one step.
+    // The state is valid even after a panic, because each change is a single assignment.
     own.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Work under way, and the answer that it gives before it is done or with it.
+/// Drives a running request until its response is there; detaches the rest when dropped.
 struct DetachOnDrop<'d, J, A, L: Fn(RequestFuture)> {
     runner: Option<RequestRunner<J>>,
     response: oneshot::Receiver<A>,
     runner_slot: &'d RequestRunnerSlot<J>,
-    /// Takes work that nobody waits for any more.
+    /// Spawns work whose client is gone.
     detach: L,
 }
 
@@ -141,7 +143,7 @@ impl<J, A, L: Fn(RequestFuture) + Unpin> Future for DetachOnDrop<'_, J, A, L> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let own = self.get_mut();
-        // Taken out, so that work that panics is gone, and nobody asks for it again.
+        // Taken out, so that a future that panicked is dropped and never polled again.
         if let Some(mut runner) = own.runner.take() {
             let polled = catch_unwind(AssertUnwindSafe(|| runner.future.as_mut().poll(cx)));
             match polled {
@@ -170,13 +172,14 @@ mod tests {
 
     use super::*;
 
-    /// A clerk of jobs that are futures, and the desk it comes back to.
-    fn tended<'d>(
+    /// Submits a job that is a future, and returns the sender of its response.
+    fn submit<'d>(
         runner_slot: &'d RequestRunnerSlot<RequestFuture>,
         job: RequestFuture,
     ) -> (oneshot::Sender<u8>, DetachOnDrop<'d, RequestFuture, u8, impl Fn(RequestFuture) + Unpin>) {
         let (sender, answer) = oneshot::channel();
-        let runner = lock(&runner_slot.0).take().unwrap_or_else(|| RequestRunner::new(|job: RequestFuture, _line| job));
+        let runner =
+            lock(&runner_slot.0).take().unwrap_or_else(|| RequestRunner::new(|job: RequestFuture, _responder| job));
         runner.job_slot.submit(job, Responder::new(Arc::default()).0);
         (
             sender,
@@ -190,38 +193,38 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_whose_caller_has_gone_is_done_all_the_same() {
+    async fn request_of_a_disconnected_client_still_finishes() {
         let (done, is_done) = oneshot::channel();
         let (go_on, may_go_on) = oneshot::channel::<()>();
         let runner_slot = RequestRunnerSlot::default();
-        let (_answer, tended) = tended(
+        let (_answer, running) = submit(
             &runner_slot,
             Box::pin(async move {
                 let _ = may_go_on.await;
                 let _ = done.send(());
             }),
         );
-        let mut tended = Box::pin(tended);
-        assert!(polled(tended.as_mut()).is_pending());
-        drop(tended);
-        go_on.send(()).expect("somebody waits");
+        let mut running = Box::pin(running);
+        assert!(polled(running.as_mut()).is_pending());
+        drop(running);
+        go_on.send(()).expect("the job waits");
         is_done.await.expect("it was done");
-        assert!(lock(&runner_slot.0).is_none(), "whoever went on by itself does not come back");
+        assert!(lock(&runner_slot.0).is_none(), "a detached runner handler not return to the slot");
     }
 
     #[tokio::test]
-    async fn work_that_panics_leaves_its_caller_without_an_answer_and_not_waiting() {
+    async fn panicking_request_gives_no_response_and_does_not_hang() {
         let runner_slot = RequestRunnerSlot::default();
-        let (answer, tended) = tended(&runner_slot, Box::pin(async { panic!("as planned") }));
-        let mut tended = Box::pin(tended);
-        assert!(polled(tended.as_mut()).is_pending(), "the panic went no further");
+        let (answer, running) = submit(&runner_slot, Box::pin(async { panic!("as planned") }));
+        let mut running = Box::pin(running);
+        assert!(polled(running.as_mut()).is_pending(), "the panic was caught");
         drop(answer);
-        assert!(tended.await.is_err());
-        assert!(lock(&runner_slot.0).is_none(), "nobody works on with what panicked");
+        assert!(running.await.is_err());
+        assert!(lock(&runner_slot.0).is_none(), "a runner that panicked is not used again");
     }
 
     #[tokio::test]
-    async fn one_clerk_does_one_request_after_another() {
+    async fn runner_is_reused_for_consecutive_requests() {
         let (runner_slot, made) = (RequestRunnerSlot::default(), Arc::new(AtomicUsize::new(0)));
         for round in 0..3 {
             let count = Arc::clone(&made);
@@ -234,14 +237,14 @@ mod tests {
                 count.fetch_add(1, Ordering::Relaxed);
                 Poll::Ready(())
             }));
-            let (answer, mut tended) = tended(&runner_slot, job);
+            let (answer, mut running) = submit(&runner_slot, job);
             while lock(&runner_slot.0).is_none() {
-                assert!(polled(Pin::new(&mut tended)).is_pending());
+                assert!(polled(Pin::new(&mut running)).is_pending());
             }
-            answer.send(7).expect("somebody waits");
-            assert_eq!(tended.await, Ok(7));
+            answer.send(7).expect("the future waits");
+            assert_eq!(running.await, Ok(7));
             assert_eq!(made.load(Ordering::Relaxed), round + 1);
-            assert!(lock(&runner_slot.0).is_some(), "it is there for the next");
+            assert!(lock(&runner_slot.0).is_some(), "the runner is back in its slot");
         }
     }
 

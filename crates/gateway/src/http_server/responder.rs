@@ -1,4 +1,4 @@
-//! The line to one caller: one answer, or a stream that ends with it. It answers once.
+//! Sends the response of one request to the client, or a stream that ends with it. Finishing consumes the responder.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,28 +22,28 @@ use crate::request_context::RequestContext;
 use crate::session::{CancellableRequests, InFlightRequest, RequestRegistration, Session};
 use crate::telemetry::CapturedReply;
 
-/// Events that wait for a slow caller; beyond that the upstream waits.
+/// Events queued for a slow client; after that the upstream has to wait.
 const EVENT_QUEUE_LENGTH: usize = 32;
 
-/// Where the answer to one request goes.
+/// Destination of the response to one request.
 #[derive(Debug)]
 pub(crate) struct Responder {
     sink: ResponseSink,
-    /// The request's place among those in flight. It is given back when the caller has taken the answer.
+    /// In-flight guard of the request, released when the client has received the response.
     in_flight_guard: Option<InFlightGuard>,
-    /// Where the answer is shown to whoever records the request.
+    /// Receives a copy of the reply for tracing.
     captured_reply: Option<CapturedReply>,
-    /// Whose words they are, where the client speaks to many servers as one.
+    /// Prefixes names on the aggregate endpoint.
     name_prefixer: Option<Box<NamePrefixer>>,
-    /// Where the client finds the request to cancel it, mostly one place, and what is told then.
+    /// Registrations under which the client can cancel the request, usually one, and the signal that fires then.
     registration: Option<RequestRegistration>,
     other_registrations: Vec<RequestRegistration>,
     cancel_signal: Option<Arc<Notify>>,
-    /// How whoever carries the request hears that it takes too long.
+    /// Timer of the client's connection.
     deadline_timer: Option<Arc<DeadlineTimer>>,
 }
 
-/// One of many servers, and what it was asked.
+/// Adds the server's prefix to names in replies and messages.
 #[derive(Debug)]
 struct NamePrefixer {
     server: ServerName,
@@ -54,38 +54,38 @@ struct NamePrefixer {
 #[derive(Debug)]
 enum ResponseSink {
     Http(HttpResponseSink),
-    /// Texts, one to a line, and where the client's session is kept.
+    /// Messages to a client with a single connection (stdio, HTTP+SSE), and the slot of its session.
     MessageQueue(mpsc::Sender<Bytes>, SessionSlot),
 }
 
-/// The session of a client that has but one.
+/// Session of a client that has only one.
 pub(crate) type SessionSlot = Arc<Mutex<Option<Arc<Session>>>>;
 
 #[derive(Debug)]
 struct HttpResponseSink {
-    /// Taken by the answer's head. The connection's task holds the other end; closed means that the caller hung up.
+    /// Taken when the response headers are sent. The connection's task holds the receiver; closed means that the client
+    /// disconnected.
     response_sender: Option<oneshot::Sender<Response<ReplyBody>>>,
     events: ResponseEventSink,
     session_header: Option<HeaderValue>,
-    /// The session whose client may come back for what it missed.
+    /// Session whose client may reconnect to fetch missed events.
     resumable_session: Option<Arc<Session>>,
-    /// Whether the answer goes out as a stream though nothing comes before it.
+    /// Whether the response is sent as a stream even if no message precedes it.
     is_streamed: bool,
 }
 
-/// Where the events of a stream go.
+/// Destination of stream events.
 #[derive(Debug)]
 enum ResponseEventSink {
-    /// It has not begun.
     NotStarted,
-    /// To a client that does not come back.
+    /// A stream that cannot be resumed.
     Plain(mpsc::Sender<Bytes>),
-    /// To one that may.
+    /// A stream that the client may resume.
     Resumable(ResumableStream),
 }
 
 impl Responder {
-    /// To one request over HTTP.
+    /// Creates a responder for an HTTP request.
     pub fn new(timer: Arc<DeadlineTimer>) -> (Self, oneshot::Receiver<Response<ReplyBody>>) {
         let (head, receiver) = oneshot::channel();
         let http_sink = HttpResponseSink {
@@ -112,14 +112,15 @@ impl Responder {
         }
     }
 
-    /// The client has a session, and may come back to a stream of it.
+    /// Makes the response stream resumable within a session.
     pub fn set_resumable_session(&mut self, session: &Arc<Session>) {
         if let ResponseSink::Http(http_sink) = &mut self.sink {
             http_sink.resumable_session = Some(Arc::clone(session));
         }
     }
 
-    /// The upstream answers as a stream, so we do. A client that may come back gets its place in it at once.
+    /// Sends the response as a stream, because the upstream does. A resumable stream starts at once, so that the client
+    /// gets an event id.
     pub fn start_stream(&mut self) {
         if let ResponseSink::Http(http_sink) = &mut self.sink {
             http_sink.is_streamed = true;
@@ -129,7 +130,7 @@ impl Responder {
         }
     }
 
-    /// The upstream hung up to be polled, so we do.
+    /// Closes the connection of a resumable stream, because the upstream asked to be polled.
     pub fn close_for_polling(&self) {
         if let ResponseSink::Http(HttpResponseSink { events: ResponseEventSink::Resumable(resumable), .. }) = &self.sink
         {
@@ -137,13 +138,13 @@ impl Responder {
         }
     }
 
-    /// To a client that reads texts.
+    /// Creates a responder that writes to a message queue.
     pub fn to_message_queue(texts: mpsc::Sender<Bytes>, slot: SessionSlot) -> Self {
         Self::with_sink(ResponseSink::MessageQueue(texts, slot))
     }
 
-    /// Enters the request among those that its client can cancel, until it is answered. `call` is what the server knows
-    /// it by, if it does. It may be entered in several places, and is cancelled in whichever.
+    /// Registers the request so that its client can cancel it until it is finished. `call` is the id that the server
+    /// knows, if any. A request can be registered in several sessions.
     pub fn register_cancellable(&mut self, calls: &Arc<CancellableRequests>, id: &RequestId<'_>, call: Option<CallId>) {
         let cancelled = self.cancel_signal.clone().unwrap_or_default();
         if let Some(entry) = calls.register(id, InFlightRequest { call, cancel_signal: Arc::clone(&cancelled) }) {
@@ -152,34 +153,33 @@ impl Responder {
         }
     }
 
-    /// The client finds it no more.
     fn unregister(&mut self) {
         self.registration = None;
         self.other_registrations.clear();
     }
 
-    /// What is told when the client cancels the request; none where the client cannot.
+    /// Returns the signal that fires when the client cancels; `None` if it cannot cancel.
     pub fn cancel_signal(&self) -> Option<Arc<Notify>> {
         self.cancel_signal.clone()
     }
 
-    /// How whoever carries the request hears that it takes too long; none where that needs a timer of its own.
+    /// Returns the timer of the client's connection; `None` if separate timers are needed.
     pub fn deadline_timer(&self) -> Option<Arc<DeadlineTimer>> {
         self.deadline_timer.clone()
     }
 
-    /// What is said from now on is said by one of many servers: the client gets it under the names that it knows.
+    /// Prefixes all following messages and the response with the server's name.
     pub fn prefix_names_of(&mut self, server: &ServerName, method: &Method<'_>, limits: JsonLimits) {
         let method = Method::of(method.name().to_owned().into());
         self.name_prefixer = Some(Box::new(NamePrefixer { server: server.clone(), method, limits }));
     }
 
-    /// Whether one of many servers speaks.
+    /// Whether the request came through the aggregate endpoint.
     pub fn is_aggregate(&self) -> bool {
         self.name_prefixer.is_some()
     }
 
-    /// What a request is about, under the names that the client knows.
+    /// Returns the subject under the names that the client uses.
     pub fn with_client_names<'f>(&self, subject: &RequestSubject<'f>) -> RequestSubject<'f> {
         match &self.name_prefixer {
             Some(prefixer) => subject.with_server_prefix(prefixer.server.as_str()),
@@ -187,20 +187,21 @@ impl Responder {
         }
     }
 
-    /// Keeps the request's place until its answer is taken.
-    pub fn hold_in_flight_guard(&mut self, room: InFlightGuard) {
-        self.in_flight_guard = Some(room);
+    /// Holds the in-flight guard until the client has received the response.
+    pub fn hold_in_flight_guard(&mut self, guard: InFlightGuard) {
+        self.in_flight_guard = Some(guard);
     }
 
-    /// Gives the request's place to somebody else.
+    /// Moves the in-flight guard out of the responder.
     pub fn take_in_flight_guard(&mut self) -> Option<InFlightGuard> {
         self.in_flight_guard.take()
     }
 
-    /// Takes a place among the requests in flight, unless the request has one.
+    /// Acquires a place within the in-flight limits, unless the request already has one.
+    ///
     ///
     /// # Errors
-    /// There is none.
+    /// A limit is reached.
     pub fn acquire_in_flight(&mut self, ctx: &RequestContext, method: &Method<'_>) -> Result<(), Refusal> {
         if self.in_flight_guard.is_none() {
             self.in_flight_guard = Some(InFlightGuard::for_request(ctx, method)?);
@@ -208,13 +209,13 @@ impl Responder {
         Ok(())
     }
 
-    /// Shows the answer to somebody else, too.
+    /// Stores a copy of the reply in `captured`.
     pub fn capture_reply(&mut self, captured: Option<CapturedReply>) {
         self.captured_reply = captured;
     }
 
-    /// Tells the client which session it has, with an answer that has not begun. Gives whether the client can come
-    /// back to it over another connection.
+    /// Announces the client's session with a response that has not started. Returns whether the client can use the
+    /// session over another connection.
     pub fn set_session(&mut self, session: &Arc<Session>) -> bool {
         match &mut self.sink {
             ResponseSink::Http(http_sink) => {
@@ -228,40 +229,39 @@ impl Responder {
         }
     }
 
-    /// Sends a message before the answer.
+    /// Sends a message that precedes the response.
     pub async fn send(&mut self, text: &str) {
         let renamed = self
             .name_prefixer
             .as_ref()
             .map(|prefixer| prefix_message(prefixer.server.as_str(), text, &prefixer.limits));
         let text = renamed.as_deref().unwrap_or(text);
-        // A caller that hung up misses what it no longer waits for.
+        // Sending fails if the client has disconnected; the message is dropped.
         match &mut self.sink {
             ResponseSink::Http(http_sink) => http_sink.send(text).await,
             ResponseSink::MessageQueue(texts, _) => drop(texts.send(Bytes::copy_from_slice(text.as_bytes())).await),
         }
     }
 
-    /// Shows that we are still there.
     pub async fn keep_alive(&mut self) {
         if let ResponseSink::Http(http_sink) = &mut self.sink {
             http_sink.keep_alive().await;
         }
     }
 
-    /// Ends with the answer.
+    /// Finishes with a response.
     pub async fn finish(self, text: Bytes) {
         self.finish_with_status(StatusCode::OK, text).await;
     }
 
-    /// Ends with an answer that has a status of its own, if the status can still be chosen.
+    /// Finishes with a response and a status, which is ignored if a stream has started.
     pub async fn finish_with_status(self, status: StatusCode, text: Bytes) {
         self.finish_with_body(status, text.into()).await;
     }
 
-    /// The same with a text that may be in pieces.
+    /// Like [`finish_with_status`](Self::finish_with_status), for a text that may consist of segments.
     pub async fn finish_with_body(mut self, status: StatusCode, text: MessageBody) {
-        // Whoever has the answer may use the id again.
+        // The client may reuse the id as soon as it has the response.
         self.unregister();
         if let Some(captured) = &self.captured_reply {
             let _ = captured.set(text.clone().into_bytes());
@@ -276,14 +276,14 @@ impl Responder {
         }
     }
 
-    /// Ends by saying that a message was taken which wants no answer.
+    /// Finishes a notification or response with 202.
     pub fn accept(self) {
         if let ResponseSink::Http(HttpResponseSink { response_sender: Some(head), .. }) = self.sink {
             let _ = head.send(reply::empty_response(StatusCode::ACCEPTED));
         }
     }
 
-    /// Ends with why a message is not taken. One that is only unknown, and wants no answer, gets none.
+    /// Finishes with the error of a rejected message. Unknown notifications are accepted and ignored.
     pub async fn reject(self, error: &MessageError, generation: ProtocolGeneration) {
         match reply::wire_error_reply(error, generation) {
             (StatusCode::ACCEPTED, _) => self.accept(),
@@ -291,7 +291,7 @@ impl Responder {
         }
     }
 
-    /// Ends without an answer: the caller does not want one any more.
+    /// Finishes without a response, because the client no longer wants one.
     pub fn hang_up(mut self) {
         self.unregister();
         if let ResponseSink::Http(HttpResponseSink { response_sender: Some(head), .. }) = self.sink {
@@ -299,16 +299,16 @@ impl Responder {
         }
     }
 
-    /// Ends a stream of notifications. Over HTTP its end says all; where many share a line, nothing ends but by a word.
-    pub async fn close_stream(self, last_word: String) {
+    /// Ends a notification stream. Over HTTP, closing it is enough; on a shared connection the final response ends it.
+    pub async fn close_stream(self, final_response: String) {
         match &self.sink {
             ResponseSink::Http(_) => self.hang_up(),
-            ResponseSink::MessageQueue(..) if mutant!("stdio-listener-closed-without-reply") => drop(last_word),
-            ResponseSink::MessageQueue(..) => self.finish(last_word.into()).await,
+            ResponseSink::MessageQueue(..) if mutant!("stdio-listener-closed-without-reply") => drop(final_response),
+            ResponseSink::MessageQueue(..) => self.finish(final_response.into()).await,
         }
     }
 
-    /// Waits until the caller hangs up.
+    /// Waits until the client disconnects.
     pub async fn wait_for_disconnect(&mut self) {
         match &mut self.sink {
             ResponseSink::MessageQueue(texts, _) => texts.closed().await,
@@ -323,7 +323,7 @@ impl Responder {
 
 impl NamePrefixer {
     fn prefix_reply(&self, text: &Bytes) -> Bytes {
-        // INVARIANT: answers are UTF-8; they were read or written as text.
+        // INVARIANT: responses are UTF-8, because they were parsed or written as text.
         let text = str::from_utf8(text).unwrap_or_default();
         prefix_response(self.server.as_str(), &self.method, text, &self.limits).into()
     }
@@ -358,26 +358,28 @@ impl HttpResponseSink {
         let _ = head.send(self.with_session(reply::event_stream_response(receiver)));
     }
 
-    async fn finish(mut self, status: StatusCode, text: MessageBody, room: Option<InFlightGuard>) {
+    async fn finish(mut self, status: StatusCode, text: MessageBody, guard: Option<InFlightGuard>) {
         if self.is_streamed && status == StatusCode::OK {
             self.start_stream();
         }
         match self.response_sender.take() {
             Some(head) => {
                 let mut response = self.with_session(reply::json_response(status, text));
-                response.body_mut().hold_in_flight_guard(room.filter(|_| !mutant!("gateway-answer-frees-slot-unread")));
+                response
+                    .body_mut()
+                    .hold_in_flight_guard(guard.filter(|_| !mutant!("gateway-answer-frees-slot-unread")));
                 let _ = head.send(response);
             }
             None => {
                 let text = text.into_bytes();
-                // INVARIANT: answers are UTF-8; they were read or written as text.
+                // INVARIANT: responses are UTF-8, because they were parsed or written as text.
                 let text = str::from_utf8(&text).unwrap_or_default();
                 match self.events {
                     ResponseEventSink::NotStarted => {}
                     ResponseEventSink::Plain(events) => {
-                        drop(events.send(bytes_with_guard(sse_event(text).into(), room)).await)
+                        drop(events.send(bytes_with_guard(sse_event(text).into(), guard)).await)
                     }
-                    ResponseEventSink::Resumable(resumable) => resumable.finish(text, room).await,
+                    ResponseEventSink::Resumable(resumable) => resumable.finish(text, guard).await,
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! The stream that answers one request of a session. The client may lose its connection and come back; the call goes
-//! on, and so does the stream.
+//! Response stream of a request within a session. If the client loses its connection, call and stream continue, and the
+//! client can resume.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::pipeline::InFlightGuard;
 use crate::session::Session;
 
-/// A stream that can be come back to. It is over when this is dropped.
+/// A resumable stream. Dropping it ends the stream.
 #[derive(Debug)]
 pub(super) struct ResumableStream {
     session: Arc<Session>,
@@ -18,37 +18,36 @@ pub(super) struct ResumableStream {
 }
 
 impl ResumableStream {
-    /// Begins one to a connection whose queue is empty.
+    /// Starts a stream on a connection whose queue is empty.
     pub fn begin(session: &Arc<Session>, events: mpsc::Sender<Bytes>) -> Self {
         let stream = session.replay_buffers().begin_stream(events.clone());
-        // Older clients take an event without data for a broken message.
+        // Older clients treat an event without data as a broken message.
         if session.revision() >= Revision::R2025_11_25 {
             let _ = events.try_send(session.replay_buffers().priming_event(stream));
         }
         Self { session: Arc::clone(session), stream }
     }
 
-    /// Sends a message. A client that is away finds it when it comes back.
+    /// Sends a message. A disconnected client gets it when it resumes.
     pub async fn send(&self, text: &str) {
         let (event, to) = self.session.replay_buffers().append_event_for_connection(self.stream, text);
         send_if_connected(to, event).await;
     }
 
-    /// Sends the last message; the request's place is given back when it is taken.
-    pub async fn finish(self, text: &str, room: Option<InFlightGuard>) {
+    /// Sends the last message. The in-flight guard is released once it is written.
+    pub async fn finish(self, text: &str, guard: Option<InFlightGuard>) {
         let (event, to) = self.session.replay_buffers().append_event_for_connection(self.stream, text);
-        send_if_connected(to, bytes_with_guard(event, room)).await;
+        send_if_connected(to, bytes_with_guard(event, guard)).await;
     }
 
-    /// Ends the connection, so that the client comes back for the rest; one that was given no place to come back to
-    /// keeps it.
+    /// Closes the connection, so that the client polls for the rest. A client that got no priming event keeps its
+    /// connection.
     pub fn close_for_polling(&self) {
         if self.session.revision() >= Revision::R2025_11_25 {
             self.session.replay_buffers().disconnect(self.stream);
         }
     }
 
-    /// Shows that we are still there.
     pub async fn keep_alive(&self) {
         send_if_connected(
             self.session.replay_buffers().find_connection(self.stream),
@@ -70,16 +69,16 @@ impl Drop for ResumableStream {
     }
 }
 
-/// Bytes that keep a place until they are written.
-pub(super) fn bytes_with_guard(event: Bytes, room: Option<InFlightGuard>) -> Bytes {
+/// Attaches an in-flight guard to bytes, to be released once they are written.
+pub(super) fn bytes_with_guard(event: Bytes, guard: Option<InFlightGuard>) -> Bytes {
     struct BytesWithGuard(Bytes, #[expect(dead_code, reason = "it is there to be dropped")] InFlightGuard);
     impl AsRef<[u8]> for BytesWithGuard {
         fn as_ref(&self) -> &[u8] {
             &self.0
         }
     }
-    match room {
-        Some(room) => Bytes::from_owner(BytesWithGuard(event, room)),
+    match guard {
+        Some(guard) => Bytes::from_owner(BytesWithGuard(event, guard)),
         None => event,
     }
 }

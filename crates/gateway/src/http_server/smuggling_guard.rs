@@ -1,7 +1,9 @@
-//! Looks at the bytes of a connection on their way in.
+//! Inspects the incoming bytes of a connection to prevent request smuggling.
 //!
-//! A request that says both how long it is and that it comes in chunks is read in two ways by two servers. The HTTP
-//! library reads it in the right one and hides that it said the other; here it can be seen, and is refused.
+//!
+//! A request with both `Content-Length` and chunked encoding is read differently by different servers. hyper reads it
+//! correctly but removes the length header, so the conflict is only visible in the raw bytes. Such requests are
+//! refused.
 
 use std::io;
 use std::pin::Pin;
@@ -17,51 +19,51 @@ use tokio::time::Sleep;
 
 use crate::coalescing_stream::CoalescingStream;
 
-/// The most of a head that is looked at; the library takes no longer one.
+/// Maximum number of header bytes to inspect; hyper accepts no more.
 const MAX_INSPECTED_BYTES: usize = super::listener::MAX_HEAD_BYTES;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// What is kept ready for the next head. Connections may be many, and idle for long.
+/// Capacity kept for the next request, because there can be many idle connections.
 const TYPICAL_HEAD_BYTES: usize = 1 << 10;
 
-/// A connection whose bytes since our last answer can be looked at.
+/// A connection that records the bytes received since the last write.
 #[derive(Debug)]
 pub(crate) struct InspectedStream {
     stream: CoalescingStream,
     head_bytes: RequestHeadBytes,
-    /// How long the caller may take for the next piece of an answer, and the end of that time while we wait. One that
-    /// does not read holds its answer in our memory.
+    /// Time limit for the client to accept more data, and its deadline while a write is pending. A client that does not
+    /// read keeps its response in memory.
     write_timeout: Duration,
     write_deadline: Option<Pin<Box<Sleep>>>,
 }
 
-/// What came since our last answer: the head of the request under way, and perhaps more.
+/// Bytes received since the last write: the headers of the current request, and perhaps more.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestHeadBytes(Arc<Mutex<Vec<u8>>>);
 
 impl InspectedStream {
-    pub fn new(stream: TcpStream, patience: Duration) -> (Self, RequestHeadBytes) {
+    pub fn new(stream: TcpStream, timeout: Duration) -> (Self, RequestHeadBytes) {
         let head_bytes = RequestHeadBytes::default();
         (
             Self {
                 stream: CoalescingStream(stream),
                 head_bytes: head_bytes.clone(),
-                write_timeout: patience,
+                write_timeout: timeout,
                 write_deadline: None,
             },
             head_bytes,
         )
     }
 
-    /// Ends waiting for a caller that takes nothing.
+    /// Fails a write that is pending for too long.
     fn check_write_timeout<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
             self.write_deadline = None;
             return polled;
         }
-        let patience = self.write_timeout;
-        let deadline = self.write_deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        let timeout = self.write_timeout;
+        let deadline = self.write_deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         match deadline.as_mut().poll(cx) {
             Poll::Ready(()) if !mutant!("slow-reader-never-dropped") => {
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -72,19 +74,19 @@ impl InspectedStream {
 }
 
 impl RequestHeadBytes {
-    /// Whether the request in chunks also gave a length, or its head cannot be found in what came.
+    /// Whether a chunked request also has a length, or its headers cannot be found in the recorded bytes.
     pub fn has_content_length(&self) -> bool {
         let head_bytes = self.lock();
         let Some(end) = memmem::find(&head_bytes, HEAD_END) else { return true };
         let head = String::from_utf8_lossy(head_bytes.get(..end).unwrap_or_default()).to_ascii_lowercase();
-        // Something before the head means that requests were sent without waiting for answers.
+        // Bytes in front of the request line mean that the client pipelines requests.
         !head.starts_with("post ") || head.lines().any(|line| line.starts_with("content-length"))
     }
 
     fn record(&self, received: &[u8]) {
         let mut head_bytes = self.lock();
         let room = MAX_INSPECTED_BYTES.saturating_sub(head_bytes.len());
-        // Nothing behind a head is looked at, and a long body need not be copied.
+        // Only headers are inspected, so a long body is not copied.
         let received =
             if received.len() > TYPICAL_HEAD_BYTES { up_to_head_end(&head_bytes, received) } else { received };
         head_bytes.extend_from_slice(received.get(..room).unwrap_or(received));
@@ -101,7 +103,7 @@ impl RequestHeadBytes {
     }
 }
 
-/// What came, as far as it belongs to the head that was begun.
+/// Returns the part of the received bytes that belongs to the headers.
 fn up_to_head_end<'c>(head_bytes: &[u8], received: &'c [u8]) -> &'c [u8] {
     if memmem::find(head_bytes, HEAD_END).is_some() {
         return &[];
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_body_nothing_is_kept_but_its_head_and_that_is_read_as_before() {
+    fn only_headers_of_a_long_request_are_kept_and_the_result_is_the_same() {
         let long = "\r\n\r\ncontent-length: 5\r\n\r\n".repeat(1_000);
         for (head, has_length) in [
             ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked", false),

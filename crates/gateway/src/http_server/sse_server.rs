@@ -1,5 +1,5 @@
-//! HTTP+SSE, the transport of 2024-11-05: a GET opens a stream of events, the first of which names the address that
-//! takes the client's messages. The connection is the session: what ends the one ends the other.
+//! HTTP+SSE, the transport of 2024-11-05: a GET opens an event stream, whose first event contains the URL for the
+//! client's messages. The connection is the session: each ends with the other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,32 +25,32 @@ use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
 use crate::single_session::{SingleSessionClient, end_session, stop_event_forwarder};
 
-/// The name that the SDKs give the id in the address.
+/// Query parameter that the SDKs use for the connection id.
 const SESSION_ID_PARAM: &str = "sessionId";
-/// Texts that wait for a client that does not read; beyond that the upstream waits.
+/// Messages queued for a slow client; after that the upstream has to wait.
 const MESSAGE_QUEUE_LENGTH: usize = 64;
-/// Messages of one client that wait to be taken; beyond that they are refused.
+/// Unprocessed messages of one client; further ones are refused.
 const MAX_QUEUED_POSTS: usize = 64;
-/// How long the last texts may take when calls have had their time to end.
+/// Time limit for the last messages after the drain period.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// All connections that are open, by their ids.
+/// All open connections, by id.
 #[derive(Debug, Default)]
 pub(crate) struct SseClientConnections(Mutex<HashMap<Box<str>, Arc<SseClientConnection>>>);
 
-/// A connection: the client's seat, and whose it is.
+/// A connection with its grant, its server and the session of its client.
 #[derive(Debug)]
 struct SseClientConnection {
     grant: GrantId,
     server: ServerName,
     client: SingleSessionClient,
-    /// Held by the message that is taken: one follows the other, and what follows a handshake belongs to its session.
+    /// Serializes messages: a message that follows a handshake belongs to the new session.
     order_lock: Arc<tokio::sync::Mutex<()>>,
     post_slots: Arc<Semaphore>,
 }
 
 impl SseClientConnections {
-    /// Notes a connection, and gives its id; none without randomness.
+    /// Adds a connection and returns its id; `None` if no random bytes are available.
     fn insert(&self, connection: SseClientConnection) -> Option<Box<str>> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).ok()?;
@@ -59,7 +59,7 @@ impl SseClientConnections {
         Some(id)
     }
 
-    /// Finds a connection of a grant to a server. One of another grant is not there.
+    /// Finds a connection by id, only within the same grant and server.
     fn find(&self, id: &str, ctx: &RequestContext) -> Option<Arc<SseClientConnection>> {
         let found = self.lock().get(id).cloned()?;
         let is_of_grant = found.grant == ctx.grant.config.id || mutant!("sse-connection-open-to-any-grant");
@@ -76,17 +76,17 @@ impl SseClientConnections {
     }
 }
 
-/// The connection that an address names.
+/// Returns the connection id in a URL.
 pub(crate) fn connection_id(uri: &Uri) -> Option<&str> {
     let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
     pairs.filter(|(name, _)| *name == SESSION_ID_PARAM).map(|(_, id)| id).next()
 }
 
-/// Opens a connection. It lives until the client hangs up, until its grant or its server is no longer in force, or
-/// until the gateway stops.
+/// Opens a connection. It ends when the client disconnects, when its grant or server is removed, or when the gateway
+/// stops.
 pub(crate) async fn open_connection(gw: &Arc<Gateway>, ctx: RequestContext) -> Response<ReplyBody> {
-    let room = match standalone_stream::acquire_stream_slot(gw, &ctx).await {
-        Ok(room) => room,
+    let guard = match standalone_stream::acquire_stream_slot(gw, &ctx).await {
+        Ok(guard) => guard,
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (texts, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
@@ -94,19 +94,22 @@ pub(crate) async fn open_connection(gw: &Arc<Gateway>, ctx: RequestContext) -> R
     let connection = SseClientConnection {
         grant: ctx.grant.config.id.clone(),
         server: ctx.upstream.name().clone(),
-        // The stateless revision knows no such streams: its clients begin with the handshake here.
+        // The stateless protocol has no such streams, so only the stateful one is accepted.
         client: SingleSessionClient::new(texts, Arc::clone(&slot), &[ProtocolGeneration::Stateful]),
         order_lock: Arc::default(),
         post_slots: Arc::new(Semaphore::new(MAX_QUEUED_POSTS)),
     };
     let Some(id) = gw.sse_connections.insert(connection) else {
-        return reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "there is no randomness for an id");
+        return reply::http_error_response(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "no random bytes available for a connection id",
+        );
     };
     let (events, receiver) = mpsc::channel(1);
     let task = Arc::clone(gw);
     gw.spawn(async move {
         serve_connection(&task, &ctx, &id, &slot, events, queue).await;
-        drop(room);
+        drop(guard);
     });
     reply::event_stream_response(receiver)
 }
@@ -122,7 +125,7 @@ async fn serve_connection(
     let address = format!("/mcp/{}?{SESSION_ID_PARAM}={id}", ctx.upstream.name());
     let _ = events.send(sse_endpoint_event(&address).into()).await;
     relay_messages(gw, ctx, slot, &events, &mut queue).await;
-    // Nothing more is taken. What is under way gets its time to end, as when the gateway stops.
+    // No more messages are accepted. Requests in flight get the drain period to finish.
     gw.sse_connections.remove(id);
     stop_event_forwarder(slot);
     let rest = async {
@@ -131,12 +134,12 @@ async fn serve_connection(
         }
     };
     let _ = tokio::time::timeout(gw.settings.drain_time + FINAL_WRITE_TIMEOUT, rest).await;
-    // Whoever still runs sees by this that nobody reads any more.
+    // Requests that still run notice by this that the client is gone.
     drop(queue);
     end_session(gw, ctx, slot).await;
 }
 
-/// Passes texts on as events until the connection has to end.
+/// Relays messages as events until the connection has to end.
 async fn relay_messages(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -152,10 +155,10 @@ async fn relay_messages(
             Some(text) = queue.recv() => to_event(&text),
             _ = keep_alive.tick() => Bytes::from_static(SSE_KEEP_ALIVE.as_bytes()),
             _ = recheck.tick() => {
-                // What was agreed on in the handshake may be too old by now.
+                // The grant may no longer allow the negotiated revision.
                 let session = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let inside = session.map_or_else(|| ctx.clone(), |session| ctx.with_session(session));
-                match gw.revalidate(&inside) {
+                let session_ctx = session.map_or_else(|| ctx.clone(), |session| ctx.with_session(session));
+                match gw.revalidate(&session_ctx) {
                     Revalidation::Revoked => return,
                     Revalidation::Unchanged | Revalidation::Replaced(_) => continue,
                 }
@@ -170,11 +173,11 @@ async fn relay_messages(
 }
 
 fn to_event(text: &Bytes) -> Bytes {
-    // INVARIANT: texts are UTF-8; they were read or written as such.
+    // INVARIANT: messages are UTF-8, because they were parsed or written as text.
     sse_event(str::from_utf8(text).unwrap_or_default()).into()
 }
 
-/// Takes a client's message. What comes of it comes as an event: clients give up a connection whose POST fails.
+/// Accepts a client's message. Its result is sent as an event, because clients drop a connection whose POST fails.
 pub(crate) async fn handle_post(
     gw: &Arc<Gateway>,
     ctx: RequestContext,
@@ -187,14 +190,17 @@ pub(crate) async fn handle_post(
         return reject(status, what.to_owned()).await;
     }
     let Some(connection) = gw.sse_connections.find(id, &ctx) else {
-        let what = "the connection is unknown or over; open one with a GET";
+        let what = "the connection is unknown or has ended; open one with a GET";
         return reject(StatusCode::NOT_FOUND, what.to_owned()).await;
     };
     if let Err(what) = check_header_revision(gw, &ctx, &connection, headers) {
         return reject(StatusCode::BAD_REQUEST, what).await;
     }
     let Ok(place) = Arc::clone(&connection.post_slots).try_acquire_owned() else {
-        return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, "too many messages of this connection wait");
+        return reply::http_error_response(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many unprocessed messages on this connection",
+        );
     };
     let text =
         match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time)
@@ -205,14 +211,14 @@ pub(crate) async fn handle_post(
         };
     let (done, taken) = oneshot::channel();
     let task = Arc::clone(gw);
-    // In a task of its own: a caller that hangs up must not skip the record or strand a reservation.
+    // In a task of its own: a client that disconnects must not skip the record or leak a reservation.
     gw.spawn(async move {
         let turn = connection.order_lock.lock().await;
         let handshake = connection.client.handle_message(&task, ctx.clone(), text).await;
         let _ = done.send(());
         if let Some(over) = handshake {
             let _ = over.await;
-            // A session that was opened for nobody.
+            // The client disconnected during the handshake.
             if connection.client.is_disconnected() {
                 connection.client.end_session(&task, &ctx).await;
             }
@@ -222,12 +228,12 @@ pub(crate) async fn handle_post(
     match taken.await {
         Ok(()) => reply::empty_response(StatusCode::ACCEPTED),
         Err(_) => {
-            reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not take the message")
+            reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not handle the message")
         }
     }
 }
 
-/// Whether the head names the revision that was agreed, if it names one.
+/// Checks that the version header, if present, matches the negotiated revision.
 fn check_header_revision(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -238,7 +244,7 @@ fn check_header_revision(
         .map_err(|protocol_error| protocol_error.message)?;
     let session = connection.client.session(gw, ctx);
     match session.map(|session| session.revision()).zip(named) {
-        Some((agreed, named)) if agreed != named => Err(format!("the session speaks {agreed}")),
+        Some((agreed, named)) if agreed != named => Err(format!("the session uses revision {agreed}")),
         _ => Ok(()),
     }
 }

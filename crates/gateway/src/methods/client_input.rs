@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use super::capability_check::{
     INPUT_FINDER, UNDECLARED_SERVER_REQUEST_MESSAGE, missing_capability, undeclared_refusal,
 };
-use super::unsolicited_messages::{may_be_answered, may_be_asked, send_one_way};
+use super::unsolicited_messages::{check_response_allowed, is_server_request_allowed, send_one_way};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::http_server::responder::Responder;
@@ -109,7 +109,7 @@ pub(crate) fn authorize_responses(
             return Err(Refusal::Protocol(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
         }
         let mut questions = suspended.questions.iter().filter(|_| !mutant!("resumed-answers-skip-policy"));
-        return questions.try_for_each(|own| may_be_answered(gw, ctx, &own.method, recorder));
+        return questions.try_for_each(|own| check_response_allowed(gw, ctx, &own.method, recorder));
     }
     let brings_answers = matches!(
         request.method(),
@@ -124,7 +124,7 @@ pub(crate) fn authorize_responses(
     let answers = request.params().and_then(|params| params.get("inputResponses"));
     let mut methods =
         answers.iter().flat_map(|answers| answers.members()).flat_map(|(_, answer)| possible_methods(answer));
-    methods.try_for_each(|method| may_be_answered(gw, ctx, method, recorder))
+    methods.try_for_each(|method| check_response_allowed(gw, ctx, method, recorder))
 }
 
 /// Methods that ask for client input, each with a member that is characteristic of its result.
@@ -176,7 +176,7 @@ pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContex
         let known = INPUT_METHODS.iter().map(|(method, _)| *method).find(|known| *known == method.as_ref());
         let why_not = match known.filter(|_| count < MAX_SERVER_REQUESTS_PER_ROUND) {
             Some(_) if let Some(required) = lacking => undeclared_refusal(required),
-            Some(known) if may_be_asked(gw, ctx, known).await => continue,
+            Some(known) if is_server_request_allowed(gw, ctx, known).await => continue,
             Some(_) => return false,
             None => Refusal::UnknownReference,
         };
@@ -279,7 +279,7 @@ pub(crate) async fn url_elicitation_result(
             required_capability: required,
         });
     }
-    let may_ask = may_be_asked(gw, ctx, Method::Elicit.name()).await;
+    let may_ask = is_server_request_allowed(gw, ctx, Method::Elicit.name()).await;
     Ok(may_ask.then(|| ctx.upstream.secret_redactor().redact_json(result)))
 }
 
@@ -337,7 +337,7 @@ pub(crate) async fn ask_client(
     let mut responses = Vec::new();
     for (key, wanted) in document.root().get("inputRequests").iter().flat_map(|wanted| wanted.members()) {
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
-        if !is_input_method(&method) || !may_be_asked(gw, ctx, &method).await {
+        if !is_input_method(&method) || !is_server_request_allowed(gw, ctx, &method).await {
             return Err(unusable("the server asks for input that the policy or the client does not allow"));
         }
         let Some(said) = send_server_request(&forward_ctx, &method, wanted.get("params"), responder).await? else {

@@ -1,4 +1,4 @@
-//! The handshake of a legacy client: the upstream's own handshake, and a session of ours around it.
+//! Handshake of a stateful client: performs the upstream's handshake and opens a session around it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Session, SessionParams, protocol_version_header};
 use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
-/// The most bytes of a handshake; real ones have some hundreds.
+/// Maximum size of a handshake; real ones have some hundred bytes.
 pub(crate) const MAX_HANDSHAKE_BYTES: usize = 64 << 10;
-/// How long a process may take to start and to answer the handshake; clients give up after 30 s.
+/// Time limit for a process to start and respond to the handshake; clients give up after 30 s.
 const PROCESS_START_TIMEOUT: Duration = Duration::from_secs(25);
 const INITIALIZED_NOTIFICATION: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// Opens a session.
+/// Handles `initialize`.
 pub(crate) async fn handle_initialize(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -63,13 +63,13 @@ pub(crate) async fn handle_initialize(
     }
 }
 
-/// A place for one more session of the grant, and for its process.
+/// Acquires a place for one more session of the grant, and makes room for its process.
 pub(crate) async fn reserve_session_slot(
     gw: &Gateway,
     ctx: &RequestContext,
     handshake: usize,
 ) -> Result<OwnedSemaphorePermit, Refusal> {
-    // It is kept for as long as the session lives.
+    // The handshake is kept for the lifetime of the session.
     if handshake > MAX_HANDSHAKE_BYTES {
         return Err(Refusal::TooLarge("the handshake", MAX_HANDSHAKE_BYTES));
     }
@@ -90,7 +90,7 @@ async fn open_session(
         other => other,
     });
     let is_refused = is_handshake_rejected(&exchanged, gw);
-    // It may have learned to take requests that stand alone since it was asked.
+    // The server may have been upgraded to the stateless protocol since it was probed.
     if is_refused && ctx.upstream.supports_stateless() == Some(false) {
         ctx.upstream.forget_stateless_support();
     }
@@ -104,8 +104,7 @@ async fn open_session(
         .ok_or_else(|| gone("the response cannot be read"))?;
     let Some(result) = result_text(&message, &gw.settings.reply_limits)? else { return Ok((text, outcome)) };
     let revision = agreed_revision(&result).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
-    let revision =
-        revision.ok_or_else(|| gone("the server agrees on a revision that has no handshake, or is not known"))?;
+    let revision = revision.ok_or_else(|| gone("the server chose a revision that has no handshake or is unknown"))?;
     if let Err(protocol_error) = ctx.check_revision(revision) {
         end_upstream_session(gw, &ctx.upstream, exchange.session_link.clone()).await;
         return Err(Refusal::Protocol(protocol_error));
@@ -126,7 +125,7 @@ async fn open_session(
     };
     let Some(session) = Session::new(opening).and_then(|session| gw.sessions.insert(session)) else {
         end_upstream_session(gw, &ctx.upstream, exchange.session_link.clone()).await;
-        return Err(gone("there is no room for another session").into());
+        return Err(gone("there are too many sessions").into());
     };
     session.note_list_changed(&result);
     if has_tasks(&result) {
@@ -138,7 +137,7 @@ async fn open_session(
     Ok((text, outcome))
 }
 
-/// Whether the upstream does not know the handshake.
+/// Whether the upstream does not support the handshake.
 fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), SendError>, gw: &Gateway) -> bool {
     match exchanged {
         Err(SendError::Status(400 | 404 | 405)) => true,
@@ -147,7 +146,7 @@ fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), SendError
     }
 }
 
-/// Opens a session of ours for an upstream that knows of none.
+/// Opens a session in the gateway for a stateless upstream.
 async fn open_local_session(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -176,14 +175,14 @@ async fn open_local_session(
         accepts_log_messages: true,
     };
     let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
-    let session = session.ok_or_else(|| SendError::NotSent("there is no room for another session".to_owned()))?;
+    let session = session.ok_or_else(|| SendError::NotSent("there are too many sessions".to_owned()))?;
     if responder.set_session(&session) {
         gw.persist_session(&session).await;
     }
     Ok((gatelodge_mcp::result_response(request.id(), &text).into(), CallOutcome::Ok))
 }
 
-/// What `server/discover` said, as a handshake says it.
+/// Translates the result of `server/discover` into one of `initialize`.
 fn to_initialize_result(ctx: &RequestContext, server_info: &[u8], revision: Revision) -> String {
     let document = read(server_info, &gatelodge_json::JsonLimits::REPLY).ok();
     let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
@@ -209,14 +208,14 @@ pub(crate) fn has_tasks(result: &[u8]) -> bool {
     str::from_utf8(result).is_ok_and(|result| gatelodge_mcp::has_task_capability(result, ProtocolGeneration::Stateful))
 }
 
-/// Does the handshake again with an upstream that has forgotten the session, if it was opened just `openings` times
-/// when the message was sent that shows it: of many calls one does it. Nothing of a call is repeated. Where the
-/// upstream will not have the session as it was, the client has to begin anew.
+/// Repeats the handshake with an upstream that has lost the session. Concurrent calls share one attempt: it is made
+/// only if the number of attempts is still the one from when the failed message was sent. Calls are not repeated. If
+/// the upstream negotiates another revision, the session ends and the client has to start again.
 pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, handshake_attempts: Option<u64>) {
     let Some(session) = ctx.upstream_session() else { return };
     let opening = async {
         let _one_at_a_time = session.reopen_lock.lock().await;
-        // Those who waited share what came of it, be it nothing.
+        // Concurrent callers share the result of one attempt, even if it failed.
         if Some(session.handshake_attempts()) == handshake_attempts || mutant!("lost-session-reopened-by-every-call") {
             redo_handshake(gw, ctx, session).await;
         }
@@ -226,12 +225,12 @@ pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, handshake
     }
 }
 
-/// How long the upstream may take to open a session that the client does not wait for by name.
+/// Time limit for opening a session in the background of another request.
 pub(crate) fn start_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
     if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_time * 2 }
 }
 
-/// How long all of it may take until a client has a session, whatever has to be asked and waited for.
+/// Time limit for a client's whole handshake, including probes and waiting for a place.
 pub(crate) fn handshake_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
     if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_time * 4 }
 }
@@ -250,20 +249,20 @@ async fn redo_handshake(gw: &Gateway, ctx: &RequestContext, session: &Session) {
                 resources_subscribe::resubscribe(gw, ctx);
             }
         }
-        // It speaks otherwise now; what was agreed with the client does not hold any more.
+        // The server now uses another revision, so the client's session is no longer valid.
         Ok(_) => gw.delete_session(session).await,
-        // A bad moment; the next call tries again.
+        // A temporary failure: the next call tries again.
         Err(_) => session.note_handshake_attempt(),
     }
 }
 
-/// Opens a session anew that comes from another life of the gateway, or whose process or connection has ended or is of
-/// another configuration than the one in force.
+/// Reopens a session that was restored after a restart, whose process or connection has ended, or that belongs to a
+/// previous configuration.
 pub(crate) async fn reopen_if_closed(gw: &Gateway, ctx: &RequestContext) {
     let Some(session) = ctx.upstream_session() else { return };
     let handshake_attempts = session.handshake_attempts();
     let link = session.upstream_link();
-    // Who has it to itself must not be asked what was meant for another.
+    // Server requests left over from an earlier call must not reach the exclusive user of the session.
     if ctx.exclusive_session().is_some() {
         link.close_if_abandoned();
     }
@@ -272,9 +271,8 @@ pub(crate) async fn reopen_if_closed(gw: &Gateway, ctx: &RequestContext) {
     }
 }
 
-/// Opens a session anew that comes from another life of the gateway, or is at another address than the server is now.
-/// A process that has ended is let rest until a request needs it, or at once where it was to tell of resources or
-/// somebody listens to what it says.
+/// Reopens a session that was restored after a restart, or whose server has a new address. A process that has ended is
+/// restarted only if the session has resource subscriptions or listeners; otherwise the next request restarts it.
 pub(crate) async fn reopen_if_stale(gw: &Gateway, ctx: &RequestContext) {
     let is_missed = |session: &Session| {
         let link = session.upstream_link();
@@ -286,7 +284,7 @@ pub(crate) async fn reopen_if_stale(gw: &Gateway, ctx: &RequestContext) {
     }
 }
 
-/// Where as many processes run as may, ends the one that was not used for longest.
+/// Stops the least recently used process if all process slots are taken.
 async fn evict_process_if_full(gw: &Gateway, ctx: &RequestContext) {
     let is_full = ctx.upstream.is_process() && !ctx.upstream.has_free_process_slot();
     if is_full && gw.sessions.stop_least_recently_used_process(ctx.upstream.name()) {
@@ -294,20 +292,20 @@ async fn evict_process_if_full(gw: &Gateway, ctx: &RequestContext) {
     }
 }
 
-/// What came of a handshake of ours.
+/// Result of a handshake.
 pub(crate) struct HandshakeResult {
     pub link: UpstreamLink,
     pub revision: Revision,
-    /// The result, in which the upstream speaks of itself.
+    /// The result of `initialize`, with the server's capabilities and information.
     pub server_info: Bytes,
 }
 
 impl HandshakeResult {
-    /// Says what is said first in a session: that the handshake is done, and which log messages are wanted. It is said
-    /// before anybody has the link, so that whoever is stopped in the middle leaves no session that was not introduced.
-    /// A server that does not hear it says so at the next call.
+    /// Sends the first messages of a session: `notifications/initialized` and the log level. They are sent before the
+    /// link is shared, so that cancellation leaves no half-initialised session. If they are lost, the server reports it
+    /// at the next call.
     pub async fn send_initialized(&self, gw: &Gateway, ctx: &RequestContext, level: Option<&str>) {
-        let introducing = async {
+        let sending = async {
             let said = self.address(UpstreamRequest::notification(INITIALIZED_NOTIFICATION));
             if let Some(permit) = Permit::for_always_allowed(Method::Initialized.name(), said) {
                 let _ = send_one_way(gw, ctx, permit).await;
@@ -316,7 +314,7 @@ impl HandshakeResult {
                 request_log_level(gw, ctx, level, |asking| self.address(asking)).await;
             }
         };
-        let _ = tokio::time::timeout(gw.settings.connect_time, introducing).await;
+        let _ = tokio::time::timeout(gw.settings.connect_time, sending).await;
     }
 
     fn address(&self, outgoing: UpstreamRequest) -> UpstreamRequest {
@@ -328,16 +326,16 @@ impl HandshakeResult {
     }
 }
 
-/// Asks for log messages. A server that will not have it says none.
+/// Requests log messages. Errors are ignored; the server then sends none.
 pub(crate) async fn request_log_level(
     gw: &Gateway,
     ctx: &RequestContext,
     level: &str,
-    addressed: impl FnOnce(UpstreamRequest) -> UpstreamRequest,
+    with_address: impl FnOnce(UpstreamRequest) -> UpstreamRequest,
 ) {
     let (call, method, level) = (gw.new_call_id(), Method::SetLevel.name(), to_json_string(level));
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"level":{level}}}}}"#);
-    let Some(permit) = Permit::for_always_allowed(method, addressed(UpstreamRequest::request(text, call))) else {
+    let Some(permit) = Permit::for_always_allowed(method, with_address(UpstreamRequest::request(text, call))) else {
         return;
     };
     if let Ok(mut exchange) = gw.upstream_client.send(&ctx.upstream, permit).await {
@@ -345,7 +343,7 @@ pub(crate) async fn request_log_level(
     }
 }
 
-/// Does a handshake with the upstream.
+/// Performs a handshake with the upstream.
 pub(crate) async fn handshake_upstream(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -358,19 +356,19 @@ pub(crate) async fn handshake_upstream(
     let call = gw.new_call_id();
     let text = request.page_request(&RequestId::string(call.as_str()), None, None);
     let permit = Permit::for_always_allowed(Method::Initialize.name(), UpstreamRequest::request(text, call))
-        .ok_or_else(|| unusable("the handshake has to be judged"))?;
+        .ok_or_else(|| unusable("the handshake is subject to the policy"))?;
     let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await?;
     let answer = await_own_response(gw, &mut exchange, call).await?;
     let server_info = answer.map(|answer| result_text(&answer, &gw.settings.reply_limits)).transpose()?.flatten();
-    let server_info = server_info.ok_or_else(|| unusable("the server refuses the handshake"))?;
+    let server_info = server_info.ok_or_else(|| unusable("the server rejected the handshake"))?;
     let revision =
         agreed_revision(&server_info).filter(|revision| revision.generation() == ProtocolGeneration::Stateful);
-    let revision = revision.ok_or_else(|| unusable("the server speaks a revision that is not known here"))?;
+    let revision = revision.ok_or_else(|| unusable("the server chose an unknown revision"))?;
     let link = exchange.session_link.clone().after_handshake(&ctx.upstream);
     Ok(HandshakeResult { link, revision, server_info: Bytes::copy_from_slice(&server_info) })
 }
 
-/// Ends a session at both sides.
+/// Ends a session here and at the upstream.
 pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext) {
     let Some(session) = ctx.session() else { return };
     gw.delete_session(session).await;
@@ -381,7 +379,7 @@ pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext) {
     gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
 }
 
-/// Ends the upstream's own session. One that does not hear of it forgets by itself.
+/// Ends an upstream session. Failures are ignored, because upstreams expire sessions themselves.
 async fn end_upstream_session(gw: &Gateway, upstream: &Upstream, link: UpstreamLink) {
     if matches!(link, UpstreamLink::NoSession | UpstreamLink::NotOpened) || link.has_no_session_id() {
         return;
@@ -394,7 +392,7 @@ async fn end_upstream_session(gw: &Gateway, upstream: &Upstream, link: UpstreamL
 }
 
 impl Gateway {
-    /// A place for one more session of a grant. Where there is none, sessions that nobody uses go first.
+    /// Acquires a place for one more session of a grant. At the limit, idle sessions are ended first.
     pub(crate) async fn acquire_session_permit(&self, grant: &ActiveGrant) -> Option<OwnedSemaphorePermit> {
         let take = || Arc::clone(&grant.sessions).try_acquire_owned().ok().filter(|_| self.sessions.has_capacity());
         if let Some(session_permit) = take() {
@@ -404,7 +402,7 @@ impl Gateway {
         take()
     }
 
-    /// Forgets sessions that nobody uses, at both sides.
+    /// Ends idle and expired sessions, here and at the upstream.
     pub(crate) async fn end_idle_sessions(&self) {
         let (snapshot, now) = (self.config_snapshot(), self.clock.now());
         let grants: HashSet<_> =

@@ -1,4 +1,5 @@
-//! The four lists: followed through all pages, and given on without what the grant could not use.
+//! The list requests for tools, resources, resource templates and prompts: fetches all pages, and removes entries that
+//! the grant cannot use.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -29,31 +30,31 @@ use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::tool_categories::ServerToolCategories;
 use crate::upstream::{CachedToolList, PreviousResponse, SendError, ToolListing, UpstreamRequest, UpstreamResponse};
 
-/// Servers have a few pages; one with more than this has no end.
+/// Servers have a few pages; one with more than this is assumed to be endless.
 const MAX_PAGES: usize = 200;
-/// How long all pages of a list may take.
+/// Time limit for all pages of a list.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What came of asking for a list.
+/// Result of fetching a list.
 #[derive(Debug)]
 pub(crate) enum ListPages {
-    /// The results of all pages, and the first answer, under an id of ours.
+    /// The results of all pages, and the first response, under an id of ours.
     Whole(Vec<Bytes>, PreviousResponse),
-    /// The upstream's error, under our id, and the status for whoever asked.
+    /// The upstream's error under our id, and the status for the client.
     Error(Bytes, StatusCode),
 }
 
-/// Which list, and under which token the caller wants to hear of it.
+/// A list request to the upstream.
 #[derive(Debug)]
 pub(crate) struct ListRequest<'a> {
     pub method: &'a Method<'a>,
     pub member: &'a str,
     pub progress: Option<&'a ProgressRelay>,
-    /// Whether the caller asked for it.
+    /// Whether the client sent the request.
     pub is_client_request: bool,
 }
 
-/// Where a list's entries stand, and which member names them.
+/// Returns the member that contains a list's entries, and the member that names an entry.
 pub(crate) fn list_member_names(method: &Method<'_>) -> (&'static str, &'static str) {
     match method {
         Method::TasksList => ("tasks", "taskId"),
@@ -64,7 +65,7 @@ pub(crate) fn list_member_names(method: &Method<'_>) -> (&'static str, &'static 
     }
 }
 
-/// Answers a list.
+/// Handles a list request.
 pub(crate) async fn handle_list(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -99,11 +100,11 @@ pub(crate) async fn handle_list(
     }
 }
 
-/// What is said to whoever brings a cursor.
-pub(crate) const FOREIGN_CURSOR_MESSAGE: &str =
-    "`params.cursor` is not one of this gateway, which gives lists whole; ask again without it";
+/// Error for a client that sends a cursor.
+pub(crate) const UNKNOWN_CURSOR_MESSAGE: &str =
+    "unknown `params.cursor`: this gateway returns lists as a whole; send the request without it";
 
-/// Refuses a cursor: lists come whole, so nobody has one of ours. Gives the line back where there is none.
+/// Rejects a cursor: lists are returned whole, so the gateway issues none. Returns the responder if there is no cursor.
 pub(crate) async fn reject_cursor(
     gw: &Gateway,
     request: &ClientRequest<'_>,
@@ -114,7 +115,7 @@ pub(crate) async fn reject_cursor(
     let (status, text, code, what) = match request.cursor() {
         Ok(None) => return Some(responder),
         Ok(Some(_)) => {
-            let what = if mutant!("cursor-refusal-unexplained") { "unknown cursor" } else { FOREIGN_CURSOR_MESSAGE }
+            let what = if mutant!("cursor-refusal-unexplained") { "unknown cursor" } else { UNKNOWN_CURSOR_MESSAGE }
                 .to_owned();
             let text = error_response(Some(request.id()), code::INVALID_PARAMS, &what, None);
             (StatusCode::OK, text, code::INVALID_PARAMS, what)
@@ -129,7 +130,7 @@ pub(crate) async fn reject_cursor(
     None
 }
 
-/// What the caller gets of the pages.
+/// Builds the response from the pages.
 async fn build_response(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -145,9 +146,9 @@ async fn build_response(
                 _ => None,
             };
             let secrets = ctx.upstream.secret_redactor();
-            let make = || {
+            let build_list = || {
                 let list = filter_entries(gw, ctx, request.method(), pages, listing.as_deref())?;
-                // What the server says around the list is passed on as well.
+                // Members that the server adds to the response are kept.
                 let (before, behind) = if mutant!("list-envelope-rewritten") {
                     (r#"{"jsonrpc":"2.0","id":"#.to_owned(), format!(r#","result":{list}}}"#))
                 } else {
@@ -157,9 +158,9 @@ async fn build_response(
             };
             let listed = match &listing {
                 Some(listing) if listing.starts_with_response(&first.text) => {
-                    listing.list_cache.get_or_build(ctx, make)
+                    listing.list_cache.get_or_build(ctx, build_list)
                 }
-                _ => make(),
+                _ => build_list(),
             };
             Ok((StatusCode::OK, listed.ok_or_else(unreadable)?.with_id(request.id(), secrets), CallOutcome::Ok))
         }
@@ -171,9 +172,9 @@ async fn build_response(
     }
 }
 
-/// The tools that a server offered when it last did, as far as they were accepted and the grant may see them.
+/// Returns the pinned tools from the server's last listing that the grant may see.
 pub(crate) async fn pinned_tools(gw: &Gateway, ctx: &RequestContext) -> Vec<String> {
-    // What cannot be looked up is not shown.
+    // Tools that cannot be looked up are not shown.
     let Ok(Some(known)) = gw.tool_pins.server_tools(ctx.upstream.name()).await else { return Vec::new() };
     let texts: Vec<&str> = known.offered.iter().map(|tool| tool.text.as_str()).collect();
     let page = Bytes::from(format!(r#"{{"tools":[{}]}}"#, texts.join(",")));
@@ -186,31 +187,31 @@ pub(crate) async fn pinned_tools(gw: &Gateway, ctx: &RequestContext) -> Vec<Stri
     listed.map(|tool| tool.text.clone()).collect()
 }
 
-/// Fetches all pages of a list. `make` writes the request for the page that a cursor begins.
+/// Fetches all pages of a list. `build_page_request` builds the request for the page at a cursor.
 pub(crate) async fn fetch_list(
     gw: &Gateway,
     ctx: &RequestContext,
     wanted: &ListRequest<'_>,
     responder: &mut Responder,
-    make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
+    build_page_request: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<ListPages, SendError> {
-    fetch_list_within(LIST_TIMEOUT.min(gw.settings.call_time), gw, ctx, wanted, responder, make).await
+    fetch_list_within(LIST_TIMEOUT.min(gw.settings.call_time), gw, ctx, wanted, responder, build_page_request).await
 }
 
-/// The same within a time. A list does nothing at the server, so one that meets a session which was forgotten is asked
-/// for once more, from its beginning.
+/// Like [`fetch_list`], with a time limit. Listing has no side effects, so it is retried once from the first page if
+/// the session has expired.
 pub(crate) async fn fetch_list_within(
     time: Duration,
     gw: &Gateway,
     ctx: &RequestContext,
     wanted: &ListRequest<'_>,
     responder: &mut Responder,
-    make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
+    build_page_request: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<ListPages, SendError> {
     let fetching = async {
-        match fetch_pages(gw, ctx, wanted, responder, &make).await {
+        match fetch_pages(gw, ctx, wanted, responder, &build_page_request).await {
             Err(SendError::SessionExpired) if !mutant!("list-not-retried-after-lost-session") => {
-                fetch_pages(gw, ctx, wanted, responder, &make).await.map_err(SendError::after_call_sent)
+                fetch_pages(gw, ctx, wanted, responder, &build_page_request).await.map_err(SendError::after_call_sent)
             }
             fetched => fetched,
         }
@@ -218,7 +219,7 @@ pub(crate) async fn fetch_list_within(
     tokio::time::timeout(time, fetching).await.unwrap_or(Err(SendError::Timeout))
 }
 
-/// What of a list was seen: a server that says the same again would be asked for ever.
+/// Detects servers whose pages repeat, which would otherwise be followed forever.
 #[derive(Default)]
 struct PageLoopDetector {
     cursors: HashSet<String>,
@@ -226,11 +227,12 @@ struct PageLoopDetector {
 }
 
 impl PageLoopDetector {
-    /// The cursor of the page behind this one, as it is written; none where the list ends: with the last page, or with a
-    /// cursor that was given before.
+    /// Returns the cursor of the next page as JSON, or `None` at the end of the list: no cursor, or one that was seen
+    /// before.
+    ///
     ///
     /// # Errors
-    /// Its cursors are ever others, but the page brings nothing new.
+    /// The cursor is new, but the page contains nothing new.
     fn next_cursor(&mut self, page: JsonValue<'_>, method: &Method<'_>) -> Result<Option<String>, SendError> {
         let (member, key) = list_member_names(method);
         let names = page.get(member).into_iter().flat_map(|list| list.elements());
@@ -246,7 +248,7 @@ impl PageLoopDetector {
         if has_new || is_empty {
             return Ok(Some(next.raw().to_owned()));
         }
-        Err(SendError::InvalidResponse("the list does not end: a further page has nothing new".to_owned()))
+        Err(SendError::InvalidResponse("the list does not end: a page contains nothing new".to_owned()))
     }
 }
 
@@ -255,7 +257,7 @@ async fn fetch_pages(
     ctx: &RequestContext,
     wanted: &ListRequest<'_>,
     responder: &mut Responder,
-    make: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
+    build_page_request: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<ListPages, SendError> {
     let member = wanted.member;
     let mut pages = Vec::new();
@@ -268,17 +270,21 @@ async fn fetch_pages(
     while pages.len() < MAX_PAGES && total < max_bytes {
         let call = gw.new_call_id();
         let method = wanted.method.name();
-        let hop = ctx.upstream_span(method, None);
-        let text = make(&RequestId::string(call.as_str()), cursor.as_deref(), hop.as_ref().map(|hop| &hop.context));
-        let outgoing = ctx.request_for_upstream(UpstreamRequest::request(text, call), method, None).with_span(hop);
+        let span = ctx.upstream_span(method, None);
+        let text = build_page_request(
+            &RequestId::string(call.as_str()),
+            cursor.as_deref(),
+            span.as_ref().map(|span| &span.context),
+        );
+        let outgoing = ctx.request_for_upstream(UpstreamRequest::request(text, call), method, None).with_span(span);
         let permit = Permit::for_list(wanted.method, outgoing)
-            .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
+            .ok_or_else(|| SendError::NotSent("the method is subject to the policy".to_owned()))?;
         let forward_ctx = ForwardContext {
             gw,
             ctx,
             call,
             progress: wanted.progress,
-            // What is asked for before a call is no less the call's: it goes on where that would.
+            // A listing that is fetched for a call continues when the client disconnects, as the call would.
             cancels_on_disconnect: wanted.is_client_request,
             is_client_request: wanted.is_client_request,
             can_suspend: false,
@@ -289,7 +295,7 @@ async fn fetch_pages(
             deadline_timer: None,
         };
         let sent = forward(&forward_ctx, permit, responder).await;
-        // Of a list whose first page came, nobody says that nothing was sent.
+        // After the first page, an error must not claim that nothing was sent.
         let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::after_call_sent) };
         let (ForwardOutcome::Response(message, places), exchange) = sent? else {
             if let Some(session) = ctx.upstream_session() {
@@ -330,8 +336,8 @@ async fn fetch_pages(
     Err(SendError::InvalidResponse(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
 }
 
-/// The only page of a list of tools, if it is to the letter the one that the server's offer was read from: it is not read
-/// again.
+/// Returns the only page of a tool list if it is byte for byte the one that the current listing was read from, so that
+/// it need not be parsed again.
 fn unchanged_page(listing: &ToolListing, message: &Bytes, places: &ServerResponseSpans) -> Option<Bytes> {
     let page = message.slice(places.result()?);
     listing.is_from_pages(std::slice::from_ref(&page)).then_some(page)
@@ -343,7 +349,7 @@ async fn drain(gw: &Gateway, exchange: Option<UpstreamResponse>) {
     }
 }
 
-/// The first page with the entries of all that the grant may see, each as it is written.
+/// Builds the first page with all entries that the grant may see, each unchanged.
 fn filter_entries(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -359,7 +365,7 @@ fn filter_entries(
     for document in &documents {
         for entry in document.root().get(member)?.elements() {
             let Some(name) = entry.get(key).and_then(|name| name.as_str()) else { continue };
-            // Of two with one name only one can be meant; which, nobody could say.
+            // Of entries with the same name only the first is kept; which one a call would reach is ambiguous.
             let is_listed = is_listed(ctx, method, &name, listing) || mutant!("list-not-filtered-by-policy");
             if is_listed && names.insert(name.into_owned()) {
                 entries.push(entry.raw());
@@ -380,7 +386,8 @@ fn filter_entries(
 
 fn is_listed(ctx: &RequestContext, method: &Method<'_>, name: &str, listing: Option<&ToolListing>) -> bool {
     let tool = ctx.find_tool(listing, name);
-    // No rule says so: whoever has to mirror its arguments could not call it.
+    // Tools with invalid parameter headers are hidden: stateless clients have to send these headers and could not call
+    // them.
     if *method == Method::ToolsList && tool.is_none() {
         return false;
     }

@@ -1,5 +1,5 @@
-//! What no rule speaks of by name: pings, levels, notifications and the client's answers. There is a list of what may
-//! pass; everything else is judged like a call.
+//! Forwards requests that no rule of a policy names: pings, log levels, notifications and client responses. Only
+//! methods on a fixed list are forwarded this way; all others are evaluated like a call.
 
 use bytes::Bytes;
 use gatelodge_mcp::{
@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::client_input::is_input_method;
 use super::initialize::reopen_if_stale;
-use super::unsolicited_messages::{may_be_answered, send_one_way};
+use super::unsolicited_messages::{check_response_allowed, send_one_way};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -23,7 +23,7 @@ use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::ServerRequestOrigin;
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
-/// Sends a request on that passes under every policy, and gives the answer back.
+/// Forwards a request that every policy allows, and its response.
 pub(crate) async fn forward_request(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -44,7 +44,7 @@ pub(crate) async fn forward_request(
     }
 }
 
-/// Notes which log messages the client wants, for a server that forgets the session.
+/// Stores the client's log level, to restore it after the server has lost the session.
 async fn store_log_level(gw: &Gateway, ctx: &RequestContext, request: &ClientRequest<'_>) {
     let level = request.params().filter(|_| *request.method() == Method::SetLevel);
     let level = level.and_then(|params| params.get("level")?.as_str());
@@ -53,7 +53,7 @@ async fn store_log_level(gw: &Gateway, ctx: &RequestContext, request: &ClientReq
     }
 }
 
-/// Ends a request that is not judged, and to which the upstream gave no answer.
+/// Ends a request that is not subject to the policy and got no response.
 pub(crate) async fn reply_failure(
     gw: &Gateway,
     id: &RequestId<'_>,
@@ -65,7 +65,7 @@ pub(crate) async fn reply_failure(
     reply_refusal(gw, id, recorder, (Refusal::NoResponse(error), outcome), responder).await;
 }
 
-/// The same with the reason as it is to be said.
+/// Like [`reply_failure`], with a given refusal and outcome.
 pub(super) async fn reply_refusal(
     gw: &Gateway,
     id: &RequestId<'_>,
@@ -106,7 +106,7 @@ async fn exchange_for_client(
     }
 }
 
-/// Sends a request under our id and waits for its answer, which is given as the upstream wrote it.
+/// Sends a request under our id, and returns the response as the upstream wrote it.
 pub(crate) async fn exchange_with_upstream(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -117,7 +117,7 @@ pub(crate) async fn exchange_with_upstream(
     let progress = ProgressRelay::of(request);
     let outgoing = rewrite_for_upstream(ctx, request, recorder.call_id(), None);
     let permit = Permit::for_always_allowed(request.method().name(), outgoing)
-        .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
+        .ok_or_else(|| SendError::NotSent("the method is subject to the policy".to_owned()))?;
     let forward_ctx = ForwardContext {
         gw,
         ctx,
@@ -138,7 +138,7 @@ pub(crate) async fn exchange_with_upstream(
     tokio::time::timeout(gw.settings.call_time, sending).await.unwrap_or(Err(SendError::Timeout))
 }
 
-/// Sends a message on that wants no answer, with ids of ours turned into those of the other side.
+/// Forwards a notification or response, with our ids replaced by those of the upstream.
 pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
     if ctx.translation() == ProtocolTranslation::ToStateless {
         return handle_locally(gw, ctx, message).await;
@@ -161,7 +161,7 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
                 Err(refused) => {
                     let (refusal, permit) = *refused;
                     gw.record_refusal(&mut recorder, &refusal).await;
-                    // It waits; one that cannot be told will have to find out by itself.
+                    // Best effort: the server waits for a response, but may not receive this one.
                     let _ = send_one_way(gw, ctx, permit).await;
                     return;
                 }
@@ -175,7 +175,7 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
     };
     let is_progress = matches!(message, ClientMessage::Notification(said) if *said.method() == Method::Progress);
     match send_one_way(gw, ctx, permit).await {
-        // There may be thousands of these, and they decide nothing.
+        // Successful progress notifications are not recorded: there may be thousands, and they decide nothing.
         Ok(_) if is_progress => {}
         Ok(status) => gw.write_row(recorder.outcome_row(CallOutcome::Ok, Some(status))).await,
         Err(error) => {
@@ -185,8 +185,8 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
     }
 }
 
-/// What the upstream has no ear for: a cancelled request hangs up, an answer goes with the next request, and the rest
-/// is of no use there.
+/// Handles messages for a stateless upstream, which cannot receive them: a cancellation ends the request, a response is
+/// passed to the waiting call, and everything else is dropped.
 async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
     let Some(session) = ctx.session() else { return };
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
@@ -204,7 +204,7 @@ async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMess
                 Some(ServerRequestOrigin::Upstream(..)) | None => false,
             }
         }
-        // They decide nothing, and nobody hears of them.
+        // These have no effect at a stateless upstream.
         ClientMessage::Notification(_) | ClientMessage::Request(_) => return,
     };
     if is_taken {
@@ -214,32 +214,34 @@ async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMess
     gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
 }
 
-/// Cancels a request that the server knows by ids of which the client cannot speak: whoever carries it tells the server.
+/// Signals a request that the server knows under ids of its own (such as pages of a list); its handler cancels it
+/// there.
 fn cancel_locally(ctx: &RequestContext, message: &ClientMessage<'_>) -> bool {
     let ClientMessage::Notification(said) = message else { return false };
     let named = said.reference().ok().flatten().filter(|_| *said.method() == Method::Cancelled);
-    let under_way = ctx.session().zip(named).and_then(|(session, id)| session.find_request(&id));
-    under_way.filter(|own| own.call.is_none()).inspect(|own| own.cancel_signal.notify_one()).is_some()
+    let in_flight = ctx.session().zip(named).and_then(|(session, id)| session.find_request(&id));
+    in_flight.filter(|own| own.call.is_none()).inspect(|own| own.cancel_signal.notify_one()).is_some()
 }
 
 fn notification_permit(ctx: &RequestContext, said: &ClientNotification<'_>) -> Option<Permit> {
     let session = ctx.session()?;
     let text = match said.method() {
         Method::Cancelled => {
-            let under_way = session.find_request(&said.reference().ok()??)?;
-            under_way.cancel_signal.notify_one();
-            said.with_reference(&RequestId::string(under_way.call?.as_str())).ok()?
+            let in_flight = session.find_request(&said.reference().ok()??)?;
+            in_flight.cancel_signal.notify_one();
+            said.with_reference(&RequestId::string(in_flight.call?.as_str())).ok()?
         }
-        // The client tells of progress on what the upstream asked it; the token is the upstream's own.
+        // Progress of the client on a server request; the token is the upstream's own.
         _ => said.text().to_owned(),
     };
     Permit::for_always_allowed(said.method().name(), ctx.message_for_upstream(UpstreamRequest::notification(text)))
 }
 
-/// What a client answers, to who asked; none if nobody did.
+/// Returns the permit for a client's response to a server request, or `None` if there is no such request.
+///
 ///
 /// # Errors
-/// The policy in force does not let the server ask any more, and this tells it so.
+/// The active policy no longer allows the server request; the permit declines it.
 fn response_permit(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -250,7 +252,7 @@ fn response_permit(
     match asked {
         Some((session, ServerRequestOrigin::Upstream(asked, method))) => {
             if is_input_method(&method)
-                && let Err(refusal) = may_be_answered(gw, ctx, &method, recorder)
+                && let Err(refusal) = check_response_allowed(gw, ctx, &method, recorder)
             {
                 let permit = Permit::for_declined_server_request(ctx, &asked, &refusal);
                 return Err(Box::new((refusal, permit)));

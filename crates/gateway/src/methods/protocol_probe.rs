@@ -1,4 +1,4 @@
-//! Which era an upstream speaks: asked once, by us, when a stateless client first comes.
+//! Probes whether an upstream supports the stateless protocol, once, when the first stateless client arrives.
 
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
@@ -11,7 +11,7 @@ use crate::pipeline::{Permit, await_own_response, result_text};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
 
-/// What we say of ourselves in requests of our own.
+/// Metadata of the gateway's own requests.
 pub(crate) const GATEWAY_META: &str = concat!(
     r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"#,
     r#""io.modelcontextprotocol/clientInfo":{"name":"gatelodge","version":""#,
@@ -19,7 +19,7 @@ pub(crate) const GATEWAY_META: &str = concat!(
     r#""}}"#
 );
 
-/// The same where it is about a task.
+/// Like [`GATEWAY_META`], for requests about tasks.
 pub(crate) const GATEWAY_META_WITH_TASKS: &str = concat!(
     r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":"#,
     r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}},"#,
@@ -28,7 +28,7 @@ pub(crate) const GATEWAY_META_WITH_TASKS: &str = concat!(
     r#""}}"#
 );
 
-/// Whether the upstream takes stateless requests.
+/// Whether the upstream supports the stateless protocol.
 pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Result<bool, SendError> {
     if let Some(known) = ctx.upstream.supports_stateless() {
         return Ok(known);
@@ -40,8 +40,8 @@ pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Re
     Ok(!matches!(probe(gw, ctx).await?, DiscoverResult::NotStateless))
 }
 
-/// What the upstream says of itself, if it takes stateless requests. One of which that is not known is asked once for
-/// both.
+/// Returns the upstream's information if it supports the stateless protocol. If that is not known, the same request
+/// probes it.
 pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, SendError> {
     let known = |said: DiscoverResult| match said {
         DiscoverResult::ServerInfo(server_info) => Some(server_info),
@@ -59,36 +59,36 @@ pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Res
     }
 }
 
-/// Asks how the upstream speaks, and notes that.
+/// Probes the upstream and stores the result.
 async fn probe(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
     let said = match request_discover(gw, ctx).await {
-        // What a server says that does not know such requests.
+        // Typical responses of servers without the stateless protocol.
         Err(SendError::Status(400 | 404 | 405)) => DiscoverResult::NotStateless,
-        // A bad moment is no verdict; the next client asks again.
+        // A temporary failure is not stored; the next client probes again.
         Err(SendError::Status(_) | SendError::ConnectionLost(_)) => return Ok(DiscoverResult::NotStateless),
-        // One that leaves what it does not know unanswered, or is slow to start: asking again would cost every client as
-        // much. Where it opens no session either, that is forgotten.
+        // The server ignores unknown requests or is slow to start. This is stored, because probing again would delay
+        // every client; it is reset if the server does not open a session either.
         Err(SendError::HandshakeTimeout(_)) => DiscoverResult::NotStateless,
         Err(error) => return Err(error),
         Ok(said) => said,
     };
-    let speaks_modern = !matches!(said, DiscoverResult::NotStateless);
-    ctx.upstream.set_supports_stateless(speaks_modern);
-    if !speaks_modern {
+    let is_stateless = !matches!(said, DiscoverResult::NotStateless);
+    ctx.upstream.set_supports_stateless(is_stateless);
+    if !is_stateless {
         ctx.upstream.stop_shared_process();
     }
     Ok(said)
 }
 
-/// The upstream answers like one that does not know how it is spoken to. So it is asked anew, and a session that rests on
-/// what does not hold any more is over.
+/// Probes again if the upstream no longer seems to understand the protocol in use, and ends a session that depends on
+/// the old result.
 pub(crate) async fn reprobe_if_stateless(gw: &Gateway, ctx: &RequestContext) {
     if ctx.generation() == ProtocolGeneration::Stateless || ctx.translation() != ProtocolTranslation::None {
         reprobe(gw, ctx).await;
     }
 }
 
-/// The same where it says itself that it speaks other revisions.
+/// Probes again after the upstream reported other revisions.
 pub(crate) async fn reprobe(gw: &Gateway, ctx: &RequestContext) {
     ctx.upstream.forget_stateless_support();
     let session = match (ctx.translation(), probe_is_stateless(gw, ctx).await) {
@@ -101,19 +101,18 @@ pub(crate) async fn reprobe(gw: &Gateway, ctx: &RequestContext) {
     }
 }
 
-/// What the upstream says of itself to a client whose requests stand alone.
+/// Result of `server/discover`.
 #[derive(Debug)]
 pub(crate) enum DiscoverResult {
-    /// Who it is, and what it has.
+    /// The server's information.
     ServerInfo(Bytes),
-    /// That it will not have this request, as only a server says it that takes such requests.
+    /// An error that only stateless servers send.
     Rejected,
-    /// Nothing that such a server says.
+    /// Not a response of a stateless server.
     NotStateless,
 }
 
-/// Asks the upstream what it says of itself. One that names other revisions than ours is asked once more, if it names
-/// one that we speak, too.
+/// Sends `server/discover`. If the server reports an unsupported revision but lists ours, it is asked once more.
 pub(crate) async fn request_discover(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
     let timeout = gw.settings.connect_time * 2;
     let asking = tokio::time::timeout(timeout, request_discover_untimed(gw, ctx));
@@ -142,7 +141,7 @@ async fn send_discover(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Byte
     outgoing.revision = Some(Revision::R2026_07_28);
     outgoing.stateless_headers = Some(StatelessHeaders { method: method.to_owned(), name: None });
     let permit = Permit::for_always_allowed(method, outgoing)
-        .ok_or_else(|| SendError::NotSent("the method has to be judged".to_owned()))?;
+        .ok_or_else(|| SendError::NotSent("the method is subject to the policy".to_owned()))?;
     let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await?;
     if exchange.status.is_server_error() {
         return Err(SendError::Status(exchange.status.as_u16()));
@@ -150,8 +149,7 @@ async fn send_discover(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Byte
     await_own_response(gw, &mut exchange, call).await
 }
 
-/// Whether an answer is an error that only the stateless revision has; then the revisions that it names, if it is
-/// about those.
+/// Whether a response is an error that only the stateless protocol has; if so, the revisions that it lists, if any.
 fn stateless_rejection(message: &Bytes, limits: &JsonLimits) -> Option<Option<Vec<Revision>>> {
     let Ok(ServerMessage::Response(reply)) = read_server_message(message, limits) else { return None };
     let error = reply.error()?;
@@ -180,16 +178,16 @@ fn parse_discover_result(gw: &Gateway, ctx: &RequestContext, message: Option<Byt
         ctx.upstream.note_tasks();
     }
     let supported = parse_revisions(document.root().get("supportedVersions"));
-    let speaks_modern = supported.contains(&Revision::R2026_07_28);
+    let is_stateless = supported.contains(&Revision::R2026_07_28);
     ctx.upstream.set_supported_revisions(supported);
-    if speaks_modern {
+    if is_stateless {
         DiscoverResult::ServerInfo(Bytes::copy_from_slice(&result))
     } else {
         DiscoverResult::NotStateless
     }
 }
 
-/// Those of a list that are known here.
+/// Returns the revisions of a list that the gateway knows.
 fn parse_revisions(list: Option<JsonValue<'_>>) -> Vec<Revision> {
     let list = list.filter(|list| list.kind() == JsonKind::Array);
     list.iter().flat_map(|list| list.elements()).filter_map(|own| own.as_str()?.parse().ok()).collect()

@@ -1,4 +1,4 @@
-//! Methods that the client's era has taken away: unknown, whatever their parameters say.
+//! Methods that do not exist in the client's protocol generation: unknown, regardless of their parameters.
 
 use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, code, error_response, quote_excerpt};
 use gatelodge_mutants::mutant;
@@ -8,7 +8,8 @@ use crate::Gateway;
 use crate::http_server::responder::Responder;
 use crate::pipeline::CallRecorder;
 
-/// Answers that there is no such method. In a session the status 404 would say that the session is over.
+/// Replies that the method is unknown. For stateful clients the status is 200, because 404 would mean that the session
+/// has ended.
 pub(crate) async fn reply_method_not_found(
     gw: &Gateway,
     generation: ProtocolGeneration,

@@ -1,5 +1,5 @@
-//! `resources/subscribe` of a client with a session. What it listens for is kept with the session, and asked for anew
-//! wherever the server has forgotten it.
+//! `resources/subscribe` of stateful clients. Subscriptions are stored with the session and restored when the server
+//! has lost them.
 
 use std::sync::Arc;
 
@@ -16,10 +16,11 @@ use crate::request_context::RequestContext;
 use crate::session::Session;
 use crate::upstream::UpstreamRequest;
 
-/// Holds that a session listens for no more than it keeps.
+/// Checks the limit on subscriptions of a session.
+///
 ///
 /// # Errors
-/// It would be more.
+/// The limit is reached.
 pub(super) fn check_subscription_limit(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
@@ -29,11 +30,11 @@ pub(super) fn check_subscription_limit(
     if *request.method() != Method::ResourcesSubscribe || session.subscriptions.has_room_for(uri) {
         return Ok(());
     }
-    let what = "the session listens for too many resources";
+    let what = "the session has too many resource subscriptions";
     Err(Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::INVALID_PARAMS, what)))
 }
 
-/// Answers what an upstream without sessions cannot keep.
+/// Handles subscriptions for a stateless upstream, which cannot store them.
 pub(super) async fn subscribe_locally(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -48,7 +49,7 @@ pub(super) async fn subscribe_locally(
     Some(gatelodge_mcp::result_response(request.id(), "{}"))
 }
 
-/// Notes what a session listens for, now that the server has taken it.
+/// Stores a subscription after the server has accepted it.
 pub(super) async fn store_subscription(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -61,7 +62,7 @@ pub(super) async fn store_subscription(
     }
 }
 
-/// Notes what a session does not want to hear of any more, whatever becomes of the request.
+/// Removes a subscription, whether or not the request succeeds.
 pub(super) async fn remove_subscription(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -69,49 +70,50 @@ pub(super) async fn remove_subscription(
     subject: &RequestSubject<'_>,
 ) {
     let Some((session, uri)) = ctx.session().zip(subject.target()) else { return };
-    // Where its server cannot be spoken to, a session for all servers has no part there.
-    let part = session.server().is_none().then(|| session.subscriptions.for_server(ctx.upstream.name()));
-    let watched = part.as_ref().unwrap_or(&session.subscriptions);
-    if *request.method() == Method::ResourcesUnsubscribe && watched.remove(uri) {
-        gw.persist_subscriptions(watched).await;
+    // If the server is down, an aggregate session has no server session for it.
+    let server_part = session.server().is_none().then(|| session.subscriptions.for_server(ctx.upstream.name()));
+    let subscriptions = server_part.as_ref().unwrap_or(&session.subscriptions);
+    if *request.method() == Method::ResourcesUnsubscribe && subscriptions.remove(uri) {
+        gw.persist_subscriptions(subscriptions).await;
     }
 }
 
-/// Subscribes anew to what a session listens for, at a server that has opened it anew, if nobody has or not to all of
-/// it. No call waits for that.
+/// Restores the session's subscriptions after the server has opened it again, in the background. Does nothing if that
+/// is already done or in progress.
 pub(crate) fn resubscribe(gw: &Gateway, ctx: &RequestContext) {
     let Some(session) = ctx.session().filter(|session| !session.is_upstream_stateless()) else { return };
     if session.upstream_link().is_ended() {
         return;
     }
-    let opening = session.handshake_attempts();
-    if !session.subscriptions.try_begin_subscribing(opening) || !session.subscriptions.has_any() {
+    let attempt = session.handshake_attempts();
+    if !session.subscriptions.try_begin_subscribing(attempt) || !session.subscriptions.has_any() {
         return;
     }
     let Some(gw) = gw.arc_self() else { return };
     let (own, ctx, session) = (Arc::clone(&gw), ctx.clone(), Arc::clone(session));
     gw.spawn(async move {
-        let mut is_answered = true;
+        let mut all_answered = true;
         for uri in session.subscriptions.uris() {
-            if session.handshake_attempts() != opening || session.upstream_link().is_ended() {
-                is_answered = false;
+            if session.handshake_attempts() != attempt || session.upstream_link().is_ended() {
+                all_answered = false;
                 break;
             }
-            // The client may have done with it meanwhile.
+            // The client may have unsubscribed meanwhile.
             let allowed = authorize_subscription(&own, &ctx, &session, &uri)
                 .await
                 .filter(|_| session.subscriptions.contains(&uri));
             if let Some(allowed) = allowed {
-                is_answered &= send_subscription(&own, &ctx, &Method::ResourcesSubscribe, &allowed).await.is_some();
+                all_answered &= send_subscription(&own, &ctx, &Method::ResourcesSubscribe, &allowed).await.is_some();
             }
         }
-        if !is_answered && !mutant!("failed-subscription-not-retried") {
-            session.subscriptions.request_resubscribe(opening);
+        if !all_answered && !mutant!("failed-subscription-not-retried") {
+            session.subscriptions.request_resubscribe(attempt);
         }
     });
 }
 
-/// Whether a session may still hear of what it listens for. That it may not is written once, until it may again.
+/// Returns the resource if the policy still allows the subscription. A denial is recorded once, until it is allowed
+/// again.
 pub(super) async fn authorize_subscription(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -134,7 +136,7 @@ pub(super) async fn authorize_subscription(
     None
 }
 
-/// Subscribes at the upstream, or ends that, and gives whether it will have it. None if it does not answer.
+/// Subscribes or unsubscribes upstream. Returns whether the server accepted it, or `None` if it did not respond.
 pub(super) async fn send_subscription(
     gw: &Gateway,
     ctx: &RequestContext,

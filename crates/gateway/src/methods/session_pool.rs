@@ -1,6 +1,6 @@
-//! Sessions of ours at upstreams that want one, for clients whose requests stand alone: one for each grant and for what
-//! its clients can do, so that an upstream asks no client for more than it has declared; and some more where that alone
-//! tells to which call a question belongs.
+//! Pool of sessions with stateful upstreams, for stateless clients. There is one shared session per grant and declared
+//! client capabilities, so that a server asks no client for more than it declared. Additional exclusive sessions are
+//! opened where a server request could not be attributed to a call otherwise.
 
 mod session_group;
 
@@ -15,7 +15,7 @@ use gatelodge_mcp::{ClientCapabilities, ClientRequest, Revision};
 use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
-use self::session_group::{NO_EXCLUSIVE_SESSION_MESSAGE, Row, Slot};
+use self::session_group::{NO_EXCLUSIVE_SESSION_MESSAGE, PooledSessionSlot, SessionGroup};
 use super::initialize::{HandshakeResult, handshake_timeout, handshake_upstream, reserve_session_slot, start_timeout};
 use super::protocol_probe::probe_is_stateless;
 use crate::Gateway;
@@ -26,19 +26,19 @@ use crate::upstream::{SendError, UpstreamLink};
 
 pub(crate) use self::session_group::ExclusiveSession;
 
-/// A session that no call has had to itself for so long is ended, but for the one that all share.
+/// Exclusive sessions that are idle for this long are ended; the shared one is kept.
 const SPARE_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Who shares a session.
+/// Clients with the same key share sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct SessionPoolKey {
     grant: GrantId,
     server: ServerName,
-    /// Of what the clients can do, and of the log messages they want.
+    /// Hash of the client's capabilities and log level.
     capabilities_hash: [u8; 32],
 }
 
-/// What a client says of itself with a request, by which it shares sessions.
+/// What a client declares in a request; determines the session that it shares.
 struct PooledClientProfile<'r> {
     key: SessionPoolKey,
     capabilities: String,
@@ -61,39 +61,40 @@ impl<'r> PooledClientProfile<'r> {
     }
 }
 
-/// The sessions that are shared.
+/// The session groups, by key.
 #[derive(Debug, Default)]
 pub(crate) struct SessionPool {
-    groups: Mutex<HashMap<SessionPoolKey, Arc<Row>>>,
+    groups: Mutex<HashMap<SessionPoolKey, Arc<SessionGroup>>>,
 }
 
 impl SessionPool {
-    fn group(&self, key: &SessionPoolKey) -> Arc<Row> {
+    fn group(&self, key: &SessionPoolKey) -> Arc<SessionGroup> {
         Arc::clone(self.lock().entry(key.clone()).or_default())
     }
 
-    /// Forgets places whose session is over.
+    /// Removes groups whose session has ended.
     fn remove_closed(&self, is_open: impl Fn(&str, &GrantId, &ServerName) -> bool) {
-        self.lock().retain(|key, row| match row.first().try_lock() {
-            Ok(id) => row.is_more_than_first() || id.as_ref().is_some_and(|id| is_open(id, &key.grant, &key.server)),
-            // Somebody is opening it.
+        self.lock().retain(|key, group| match group.shared_slot().try_lock() {
+            Ok(id) => {
+                group.is_in_use_or_expanded() || id.as_ref().is_some_and(|id| is_open(id, &key.grant, &key.server))
+            }
+            // The session is being opened.
             Err(_) => true,
         });
     }
 
-    /// Gives up sessions that calls had to themselves, and that nobody uses; gives their ids.
+    /// Removes unused exclusive sessions and returns their ids.
     fn take_unused(&self, is_unused: impl Fn(&str) -> bool) -> Vec<Box<str>> {
-        self.lock().values().flat_map(|row| row.give_up(&is_unused)).collect()
+        self.lock().values().flat_map(|group| group.take_unused(&is_unused)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionPoolKey, Arc<Row>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionPoolKey, Arc<SessionGroup>>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Gateway {
-    /// Ends sessions that calls had to themselves, and that nobody uses any more: each is a process or a connection. Places
-    /// whose session is over are forgotten.
+    /// Ends unused exclusive sessions, since each is a process or a connection, and removes empty groups.
     pub(crate) fn end_spare_sessions(&self) {
         let ids = self.session_pool.take_unused(|id| self.sessions.is_unused(id, SPARE_SESSION_IDLE_TIMEOUT));
         ids.iter().for_each(|id| self.sessions.remove(id));
@@ -101,76 +102,80 @@ impl Gateway {
     }
 }
 
-/// The client's side with a session of ours, where the upstream wants one.
+/// Adds a pooled session to the client's protocol state if the upstream is stateful.
+///
 ///
 /// # Errors
-/// The upstream does not say how it speaks, or opens no session.
+/// The upstream cannot be probed, or opens no session.
 pub(crate) async fn with_pooled_session(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    side: Box<StatelessClient>,
+    client: Box<StatelessClient>,
 ) -> Result<Box<StatelessClient>, Refusal> {
-    let joining = async {
+    let opening = async {
         if probe_is_stateless(gw, ctx).await? {
-            return Ok(side);
+            return Ok(client);
         }
-        let words = PooledClientProfile::of(ctx, request);
-        let row = gw.session_pool.group(&words.key);
-        let far = ensure_session(gw, ctx, row.first(), &words, None).await?;
-        Ok(Box::new(StatelessClient { upstream_session: Some(far), ..*side }))
+        let profile = PooledClientProfile::of(ctx, request);
+        let group = gw.session_pool.group(&profile.key);
+        let upstream_session = ensure_session(gw, ctx, group.shared_slot(), &profile, None).await?;
+        Ok(Box::new(StatelessClient { upstream_session: Some(upstream_session), ..*client }))
     };
-    // Many may wait for one that asks a server which hangs; none of them for all that were before it.
+    // The time limit covers waiting for the lock, so waiters do not add up their timeouts.
     let timeout = handshake_timeout(gw, ctx);
-    let joined = tokio::time::timeout(timeout, joining).await;
-    joined.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(timeout))))
+    let opened = tokio::time::timeout(timeout, opening).await;
+    opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(timeout))))
 }
 
-/// Whether a call needs a session to itself: the upstream may ask something in its middle, and nothing else would tell
-/// that it asks for this one. Over HTTP each call has a stream of its own.
+/// Whether a call needs an exclusive session: the upstream may ask for input, and on a shared connection the request
+/// could not be attributed to the call. Over HTTP each call has a stream of its own.
 pub(crate) fn needs_exclusive_session(ctx: &RequestContext, request: &ClientRequest<'_>) -> bool {
-    let ClientProtocol::Stateless(side) = &ctx.client_protocol else { return false };
-    let is_one_stream =
-        |far: &Arc<Session>| matches!(far.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_));
+    let ClientProtocol::Stateless(client) = &ctx.client_protocol else { return false };
+    let is_one_stream = |upstream_session: &Arc<Session>| {
+        matches!(upstream_session.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_))
+    };
     can_request_input(request.method())
-        && side.client_capabilities.can_answer_server_requests()
-        && side.upstream_session.as_ref().is_some_and(is_one_stream)
+        && client.client_capabilities.can_answer_server_requests()
+        && client.upstream_session.as_ref().is_some_and(is_one_stream)
 }
 
-/// The same visit by a session that the call has to itself.
+/// Returns a context with a session that is exclusive to the call.
+///
 ///
 /// # Errors
-/// As many as may have one.
+/// The limit on exclusive sessions is reached.
 pub(crate) async fn acquire_exclusive_session(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> Result<RequestContext, Refusal> {
-    let words = PooledClientProfile::of(ctx, request);
-    let row = gw.session_pool.group(&words.key);
-    let make_room = || {
+    let profile = PooledClientProfile::of(ctx, request);
+    let group = gw.session_pool.group(&profile.key);
+    let evict = || {
         gw.evict_suspended_call(|suspended| {
-            suspended.exclusive_session.as_ref().is_some_and(|exclusive_session| exclusive_session.is_of(&row))
+            suspended.exclusive_session.as_ref().is_some_and(|exclusive_session| exclusive_session.is_of(&group))
         })
     };
-    let exclusive_session = row
-        .turn(gw.settings.call_time, make_room)
+    let exclusive_session = group
+        .acquire_exclusive(gw.settings.call_time, evict)
         .await
         .ok_or(Refusal::CapacityReached(NO_EXCLUSIVE_SESSION_MESSAGE))?;
     let shared = ctx.upstream_session().map(|shared| &**shared);
-    let sibling = shared.filter(|_| !exclusive_session.is_first());
-    let far = ensure_session(gw, ctx, exclusive_session.slot(), &words, sibling)
+    let sibling = shared.filter(|_| !exclusive_session.is_shared());
+    let upstream_session = ensure_session(gw, ctx, exclusive_session.slot(), &profile, sibling)
         .await
         .map_err(Refusal::as_handshake_failure)?;
-    Ok(ctx.with_upstream_session(far, Some(Arc::new(exclusive_session))))
+    Ok(ctx.with_upstream_session(upstream_session, Some(Arc::new(exclusive_session))))
 }
 
-/// The session of a place, which is opened if there is none; beside the one that is shared, if it is not that.
+/// Returns the session in `slot`, opening one if the slot is empty. Sessions other than the shared one use its
+/// notification hub.
 async fn ensure_session(
     gw: &Gateway,
     ctx: &RequestContext,
-    slot: &Slot,
-    words: &PooledClientProfile<'_>,
+    slot: &PooledSessionSlot,
+    profile: &PooledClientProfile<'_>,
     shared: Option<&Session>,
 ) -> Result<Arc<Session>, Refusal> {
     let (grant, server) = (&ctx.grant.config.id, ctx.upstream.name());
@@ -179,8 +184,8 @@ async fn ensure_session(
         return Ok(session);
     }
     let session =
-        open_session(gw, ctx, words, shared).await.inspect_err(|_| ctx.upstream.forget_stateless_support())?;
-    // With no wait in between: a session that is open and in no place would be left behind.
+        open_session(gw, ctx, profile, shared).await.inspect_err(|_| ctx.upstream.forget_stateless_support())?;
+    // No await in between: otherwise cancellation could leak an open session.
     *open = Some(session.id().into());
     Ok(session)
 }
@@ -188,32 +193,32 @@ async fn ensure_session(
 async fn open_session(
     gw: &Gateway,
     ctx: &RequestContext,
-    words: &PooledClientProfile<'_>,
+    profile: &PooledClientProfile<'_>,
     shared: Option<&Session>,
 ) -> Result<Arc<Session>, Refusal> {
-    let handshake = initialize_request(&words.capabilities, words.client_info);
-    let greeting = async {
+    let handshake = initialize_request(&profile.capabilities, profile.client_info);
+    let opening = async {
         let session_permit = reserve_session_slot(gw, ctx, handshake.len()).await?;
         Ok::<_, Refusal>((session_permit, handshake_upstream(gw, ctx, &handshake).await?))
     };
     let timeout = start_timeout(gw, ctx);
-    let greeted = tokio::time::timeout(timeout, greeting).await;
+    let opened = tokio::time::timeout(timeout, opening).await;
     let (session_permit, handshake_result) =
-        greeted.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(timeout))))?;
-    let level = words.log_level.as_deref().filter(|_| has_logging_capability(&handshake_result.server_info));
+        opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(timeout))))?;
+    let level = profile.log_level.as_deref().filter(|_| has_logging_capability(&handshake_result.server_info));
     handshake_result.send_initialized(gw, ctx, level).await;
-    let HandshakeResult { link, revision, server_info: welcome } = handshake_result;
+    let HandshakeResult { link, revision, server_info } = handshake_result;
     let opening = SessionParams {
         grant: ctx.grant.config.id.clone(),
         server: Some(ctx.upstream.name().clone()),
         revision,
-        client_info: ClientInfo::of(words.client_info),
+        client_info: ClientInfo::of(profile.client_info),
         handshake,
-        server_info: welcome,
+        server_info,
         upstream_link: link,
         session_permit,
         is_upstream_stateless: false,
-        accepts_log_messages: words.log_level.is_some(),
+        accepts_log_messages: profile.log_level.is_some(),
     };
     let session = Session::new(opening).map(|session| match shared {
         Some(shared) => session.sharing_hub_with(shared),
@@ -237,18 +242,22 @@ fn initialize_request(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes 
 }
 
 impl RequestContext {
-    /// The same visit of a client without a session, by another session of ours.
-    pub fn with_upstream_session(&self, far: Arc<Session>, exclusive_session: Option<Arc<ExclusiveSession>>) -> Self {
+    /// Returns a context of a stateless client with another upstream session.
+    pub fn with_upstream_session(
+        &self,
+        upstream_session: Arc<Session>,
+        exclusive_session: Option<Arc<ExclusiveSession>>,
+    ) -> Self {
         let mut ctx = self.clone();
-        if let ClientProtocol::Stateless(side) = &mut ctx.client_protocol {
-            (side.upstream_session, side.exclusive_session) = (Some(far), exclusive_session);
+        if let ClientProtocol::Stateless(client) = &mut ctx.client_protocol {
+            (client.upstream_session, client.exclusive_session) = (Some(upstream_session), exclusive_session);
         }
         ctx
     }
 
-    /// The same visit, to go through a session of ours.
+    /// Returns a context for work on behalf of a pooled session, independent of any client request.
     pub fn on_behalf_of_session(&self, session: Arc<Session>) -> Self {
-        let side = StatelessClient {
+        let client = StatelessClient {
             revision: Revision::R2026_07_28,
             client: ClientInfo::default(),
             client_capabilities: ClientCapabilities::default(),
@@ -263,8 +272,8 @@ impl RequestContext {
             upstream: Arc::clone(&self.upstream),
             pins_epoch: self.pins_epoch,
             client_address: Arc::clone(&self.client_address),
-            client_protocol: ClientProtocol::Stateless(Box::new(side)),
-            // What is sent so belongs to no request of the caller's.
+            client_protocol: ClientProtocol::Stateless(Box::new(client)),
+            // Such messages belong to no client request.
             trace: None,
             request_body: Bytes::new(),
             streaming_digest: None,

@@ -1,5 +1,5 @@
-//! Sessions of which an upstream says by other words than 404 that it may not know them. Many say 400, and some that they
-//! are not there, as after a restart.
+//! Detects expired upstream sessions that are signalled by something other than 404. Many servers respond with 400, and
+//! some with a server error after a restart.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::pipeline::{Permit, await_own_response};
 use crate::request_context::RequestContext;
 use crate::upstream::{SendError, UpstreamLink, UpstreamRequest};
 
-/// Whether an answer with this status leaves open whether the session is still known.
+/// Whether a response with this status may mean that the session has expired.
 pub(crate) fn can_mean_lost_session(ctx: &RequestContext, status: StatusCode) -> bool {
     let is_named = |link: UpstreamLink| matches!(link, UpstreamLink::Http(_)) && !link.has_no_session_id();
     is_ambiguous_status(status) && ctx.upstream_session().is_some_and(|session| is_named(session.upstream_link()))
@@ -22,12 +22,12 @@ fn is_ambiguous_status(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::GONE) || status.is_server_error()
 }
 
-/// Whether the upstream may have forgotten the session. One that gave it no id over HTTP knows of none.
+/// Whether the session can expire upstream. Without a session id over HTTP, the server has no session.
 pub(crate) fn has_expirable_session(ctx: &RequestContext) -> bool {
     ctx.upstream_session().is_some_and(|session| !session.upstream_link().has_no_session_id())
 }
 
-/// When something was sent in a session: how often that had been opened, and how often it was tried.
+/// State of a session when a message was sent: how often it was opened, and how often that was attempted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionEpoch {
     link_epoch: u64,
@@ -41,8 +41,7 @@ impl SessionEpoch {
     }
 }
 
-/// Looks whether a session is lost, and opens it again then. Gives whether it is another one than when something was
-/// `sent`.
+/// Checks whether the session has expired, and reopens it then. Returns whether it was replaced after `sent`.
 pub(crate) async fn recover_session(gw: &Gateway, ctx: &RequestContext, sent: SessionEpoch) -> bool {
     let Some(session) = ctx.upstream_session() else { return false };
     if session.handshake_attempts() == sent.handshake_attempts && is_session_lost(gw, ctx).await != Some(true) {
@@ -52,8 +51,7 @@ pub(crate) async fn recover_session(gw: &Gateway, ctx: &RequestContext, sent: Se
     session.link_epoch() != sent.link_epoch
 }
 
-/// Whether the upstream does not know the session, by what it says to a request that does nothing. None if it says
-/// nothing.
+/// Whether the session has expired, according to a ping. Returns `None` if the server does not respond.
 pub(crate) async fn is_session_lost(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
     let timeout: Duration = gw.settings.connect_time;
     tokio::time::timeout(timeout, probe_session(gw, ctx)).await.ok()?
@@ -63,11 +61,11 @@ async fn probe_session(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
     let (call, method) = (gw.new_call_id(), Method::Ping.name());
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}"}}"#);
     let permit = Permit::for_always_allowed(method, ctx.message_for_upstream(UpstreamRequest::request(text, call)))?;
-    let is_no = |status: StatusCode| is_ambiguous_status(status) || status == StatusCode::NOT_FOUND;
+    let is_failure = |status: StatusCode| is_ambiguous_status(status) || status == StatusCode::NOT_FOUND;
     match gw.upstream_client.send(&ctx.upstream, permit).await {
-        Ok(mut exchange) if is_no(exchange.status) => {
+        Ok(mut exchange) if is_failure(exchange.status) => {
             let answer = await_own_response(gw, &mut exchange, call).await.ok().flatten();
-            // One that does not know the request has not looked at the session.
+            // "method not found" is returned before the session is looked up, so it proves nothing.
             Some(!answer.is_some_and(|answer| {
                 let Ok(Said::Response(reply)) = read_server_message(&answer, &gw.settings.reply_limits) else {
                     return false;
@@ -75,7 +73,7 @@ async fn probe_session(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
                 reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())
             }))
         }
-        Err(SendError::Status(status)) => Some(StatusCode::from_u16(status).is_ok_and(is_no)),
+        Err(SendError::Status(status)) => Some(StatusCode::from_u16(status).is_ok_and(is_failure)),
         Ok(_) => Some(false),
         Err(_) => None,
     }

@@ -1,4 +1,4 @@
-//! The stream that a legacy client holds open for what belongs to no request of its own.
+//! Standalone stream of a stateful client: messages that belong to no request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,37 +27,38 @@ use crate::session::{STANDALONE_STREAM, Session, SseEventId, UpstreamStreamState
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
 pub(crate) const MAX_QUEUED_EVENTS: usize = 64;
-/// After the upstream ends its stream, we wait so long before asking for it again.
+/// Delay before the upstream's stream is opened again after it ended.
 pub(crate) const MIN_RECONNECT_DELAY: Duration = Duration::from_secs(1);
 pub(crate) const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(60);
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// How long one that takes an earlier stream's place waits for it to end.
+/// How long a new stream waits for the previous one of the session to end.
 pub(crate) const STREAM_HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often it looks whether the grant is still what it was.
+/// Interval for checking the grant and the configuration.
 pub(crate) const REVALIDATION_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Goes on with a stream that the client lost: the one that answers a request, or the one that belongs to none.
+/// Resumes a stream that the client lost: a response stream or the standalone stream.
 pub(crate) async fn resume_stream(gw: &Arc<Gateway>, ctx: RequestContext, last: &str) -> Response<ReplyBody> {
     let Some(session) = ctx.session() else {
-        return reply::http_error_response(StatusCode::BAD_REQUEST, "begin with `initialize`");
+        return reply::http_error_response(StatusCode::BAD_REQUEST, "start with `initialize`");
     };
-    let place_in = session.replay_buffers().parse_event_id(last);
-    if let Some(behind) = place_in.filter(|place| place.stream == STANDALONE_STREAM) {
-        return open_stream(gw, ctx, Some(behind)).await;
+    let event_id = session.replay_buffers().parse_event_id(last);
+    if let Some(last_event) = event_id.filter(|place| place.stream == STANDALONE_STREAM) {
+        return open_stream(gw, ctx, Some(last_event)).await;
     }
-    let Some(behind) = place_in.filter(|place| session.replay_buffers().find_missed_events(*place).is_some()) else {
+    let Some(last_event) = event_id.filter(|place| session.replay_buffers().find_missed_events(*place).is_some())
+    else {
         return reply_unknown_event(gw, &ctx).await;
     };
     match acquire_stream_slot(gw, &ctx).await {
         Err(refusal) => reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
-        Ok(in_flight) => match session.replay_buffers().resume_stream(behind, in_flight) {
+        Ok(in_flight) => match session.replay_buffers().resume_stream(last_event, in_flight) {
             Some(events) => reply::event_stream_response(events),
             None => reply_unknown_event(gw, &ctx).await,
         },
     }
 }
 
-/// Answers that nobody knows what a client missed.
+/// Replies that the missed events are not available.
 async fn reply_unknown_event(gw: &Gateway, ctx: &RequestContext) -> Response<ReplyBody> {
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
@@ -65,12 +66,13 @@ async fn reply_unknown_event(gw: &Gateway, ctx: &RequestContext) -> Response<Rep
     reply::http_error_response(StatusCode::BAD_REQUEST, "the events after `Last-Event-ID` are no longer available")
 }
 
-/// Opens the stream, behind an event that the client has of it. It lives until the client hangs up, opens another or
-/// ends the session, until the grant has no way to the server any more, or until the gateway stops.
+/// Opens the standalone stream, optionally after an event that the client already has. It ends when the client
+/// disconnects, opens another one or ends the session, when the grant loses access to the server, or when the gateway
+/// stops.
 pub(crate) async fn open_stream(
     gw: &Arc<Gateway>,
     ctx: RequestContext,
-    behind: Option<SseEventId>,
+    last_event: Option<SseEventId>,
 ) -> Response<ReplyBody> {
     let in_flight = match acquire_stream_slot(gw, &ctx).await {
         Ok(in_flight) => in_flight,
@@ -79,13 +81,13 @@ pub(crate) async fn open_stream(
     let (events, receiver) = mpsc::channel(MAX_QUEUED_EVENTS);
     let task = Arc::clone(gw);
     gw.spawn(async move {
-        serve_stream(task, ctx, behind, events).await;
+        serve_stream(task, ctx, last_event, events).await;
         drop(in_flight);
     });
     reply::event_stream_response(receiver)
 }
 
-/// A place for one more stream of the grant; what comes of it is written down.
+/// Acquires a place for one more stream of the grant, and writes the record of the request.
 pub(crate) async fn acquire_stream_slot(gw: &Gateway, ctx: &RequestContext) -> Result<InFlightGuard, Refusal> {
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
@@ -101,27 +103,32 @@ pub(crate) async fn acquire_stream_slot(gw: &Gateway, ctx: &RequestContext) -> R
     }
 }
 
-async fn serve_stream(gw: Arc<Gateway>, ctx: RequestContext, behind: Option<SseEventId>, events: mpsc::Sender<Bytes>) {
+async fn serve_stream(
+    gw: Arc<Gateway>,
+    ctx: RequestContext,
+    last_event: Option<SseEventId>,
+    events: mpsc::Sender<Bytes>,
+) {
     let Some(session) = ctx.session() else { return };
     let handle = session.open_stream();
-    // The head goes out with the first bytes; clients wait for it.
+    // The response headers are sent with the first bytes, and clients wait for them.
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.stream_lock.lock()).await;
-    let missed = behind.and_then(|place| session.replay_buffers().find_missed_events(place));
+    let missed = last_event.and_then(|place| session.replay_buffers().find_missed_events(place));
     let last_event_id = missed.as_ref().and_then(|_| session.last_event_id());
     send_backlog(session, missed, &events).await;
-    let (mut own, mut heard, mut is_due) = (ctx.clone(), last_event_id, false);
-    while let Some(next) = serve_until_change(&gw, &own, heard, &mut is_due, &events, &handle).await {
+    let (mut own, mut last_heard, mut is_due) = (ctx.clone(), last_event_id, false);
+    while let Some(next) = serve_until_change(&gw, &own, last_heard, &mut is_due, &events, &handle).await {
         is_due = true;
-        // Another server knows nothing of the events of this one.
-        heard = session.last_event_id().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
+        // A replaced server does not know the events of the previous one.
+        last_heard = session.last_event_id().filter(|_| Arc::ptr_eq(&own.upstream, &next.upstream));
         own = next;
     }
     session.close_stream(&handle);
 }
 
-/// Serves the stream by what is in force, and says that it is another one if that is due. Gives the visit to go on by
-/// when it is another one again; none at the end.
+/// Serves the stream under one configuration, after sending `list_changed` if `is_due`. Returns the context to continue
+/// with after a configuration change, or `None` at the end.
 async fn serve_until_change(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -132,20 +139,20 @@ async fn serve_until_change(
 ) -> Option<RequestContext> {
     let session = ctx.session()?;
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
-    let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
-    let written = |text: &str| session.replay_buffers().append_event(STANDALONE_STREAM, text);
-    let mut upstream = std::pin::pin!(follow_upstream_stream(gw, ctx, last_event_id, events, written));
-    let mut telling = std::pin::pin!(notify_list_changes(gw, ctx, events, written));
+    let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
+    let encode = |text: &str| session.replay_buffers().append_event(STANDALONE_STREAM, text);
+    let mut upstream = std::pin::pin!(follow_upstream_stream(gw, ctx, last_event_id, events, encode));
+    let mut notifying = std::pin::pin!(notify_list_changes(gw, ctx, events, encode));
     loop {
         tokio::select! {
             () = &mut upstream => return None,
-            () = &mut telling, if *is_due => *is_due = false,
+            () = &mut notifying, if *is_due => *is_due = false,
             _ = keep_alive.tick() => {
                 if events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await.is_err() {
                     return None;
                 }
             }
-            _ = look.tick() => match gw.revalidate(ctx) {
+            _ = revalidation.tick() => match gw.revalidate(ctx) {
                 Revalidation::Unchanged => {}
                 Revalidation::Replaced(next) => return Some(*next),
                 Revalidation::Revoked => return None,
@@ -157,8 +164,8 @@ async fn serve_until_change(
     }
 }
 
-/// Gives the client what it missed since the place that it comes from. Where that is not known any more, as after a
-/// restart, the stream begins anew, with a place to come back to: what belongs to no request is nobody's answer.
+/// Sends the events that the client missed. If they are not available, as after a restart, the stream starts again with
+/// a priming event; no response is lost by that.
 pub(crate) async fn send_backlog(session: &Session, missed: Option<Vec<Bytes>>, events: &mpsc::Sender<Bytes>) {
     let first = match missed {
         Some(missed) => missed,
@@ -174,96 +181,96 @@ pub(crate) async fn send_backlog(session: &Session, missed: Option<Vec<Bytes>>, 
     }
 }
 
-/// Tells a client with a session that its lists are others now, as soon as it is known of which it was promised to hear.
+/// Sends `list_changed` for every list the server advertised, once the advertised set is known.
 pub(crate) async fn notify_list_changes(
     gw: &Gateway,
     ctx: &RequestContext,
     events: &mpsc::Sender<Bytes>,
-    written: impl Fn(&str) -> Bytes,
+    encode: impl Fn(&str) -> Bytes,
 ) {
     let Some(session) = ctx.session() else { return };
     for method in gw.advertised_list_changes(ctx, session).await.methods() {
         let Ok(place) = events.reserve().await else { return };
-        place.send(written(&changed_list(&method)));
+        place.send(encode(&changed_list(&method)));
     }
 }
 
-/// Follows the upstream's own stream from where it was left, and passes on what is in it as `written` says. Where it
-/// has none, this waits for ever: the client's stays open all the same.
+/// Follows the upstream's standalone stream from the last event, and relays its messages as encoded by `encode`. If
+/// the upstream has no stream, waits forever, so that the client's stream stays open.
 pub(crate) async fn follow_upstream_stream(
     gw: &Gateway,
     ctx: &RequestContext,
     last: Option<HeaderValue>,
     events: &mpsc::Sender<Bytes>,
-    written: impl Fn(&str) -> Bytes + Copy,
+    encode: impl Fn(&str) -> Bytes + Copy,
 ) {
-    let mut pause = MIN_RECONNECT_DELAY;
-    // Which opening of the session was made because the upstream had forgotten it.
+    let mut delay = MIN_RECONNECT_DELAY;
+    // Handshake attempt that was made because the upstream had lost the session.
     let mut reopened = None;
-    // How long a process that has ended is let rest: one that always ends soon is not started again and again.
-    let mut rest = MIN_RECONNECT_DELAY;
-    // Kept with the session, which forgets it when it is opened anew.
+    // Delay before restarting a process that ended; it grows for processes that end soon after their start.
+    let mut restart_delay = MIN_RECONNECT_DELAY;
+    // Stored with the session, which resets it when it is reopened.
     set_last_event_id(ctx, last, handshake_attempts(ctx));
     loop {
         reopen_if_stale(gw, ctx).await;
-        // Whoever opens it now asks by themselves.
+        // A concurrent reopening restores the subscriptions itself.
         if ctx.session().is_some_and(|session| session.reopen_lock.try_lock().is_ok()) {
             resources_subscribe::resubscribe(gw, ctx);
         }
-        let (opening, began) = (handshake_attempts(ctx), Instant::now());
+        let (attempt, started_at) = (handshake_attempts(ctx), Instant::now());
         let last = ctx.upstream_session().and_then(|session| session.last_event_id());
-        let is_behind = last.is_some();
+        let is_resumed = last.is_some();
         let Some(permit) = stream_permit(gw, ctx, last).await else { return std::future::pending().await };
         match gw.upstream_client.send(&ctx.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 reopened = None;
                 let _open = StreamStateGuard::open(ctx);
                 tokio::select! {
-                    () = relay_events(gw, ctx, &mut exchange, opening, events, written) => {}
-                    // What is heard of has changed, so the stream is opened anew, at once.
+                    () = relay_events(gw, ctx, &mut exchange, attempt, events, encode) => {}
+                    // The subscriptions changed, so the stream is opened again immediately.
                     () = wait_for_subscription_change(ctx) => continue,
                 }
-                // Its last message may not have been sent: whoever comes back hears it.
+                // The last message may not have been sent; it is sent again when the client resumes.
                 if events.is_closed() {
                     return;
                 }
                 let (id, retry) = exchange.last_event();
-                if began.elapsed() > MAX_RECONNECT_DELAY || !ctx.upstream.is_process() {
-                    rest = MIN_RECONNECT_DELAY;
+                if started_at.elapsed() > MAX_RECONNECT_DELAY || !ctx.upstream.is_process() {
+                    restart_delay = MIN_RECONNECT_DELAY;
                 }
-                pause = retry.unwrap_or(rest).clamp(MIN_RETRY_DELAY, MAX_RECONNECT_DELAY);
-                rest = (rest * 2).min(MAX_RECONNECT_DELAY);
-                set_last_event_id(ctx, id, opening);
+                delay = retry.unwrap_or(restart_delay).clamp(MIN_RETRY_DELAY, MAX_RECONNECT_DELAY);
+                restart_delay = (restart_delay * 2).min(MAX_RECONNECT_DELAY);
+                set_last_event_id(ctx, id, attempt);
             }
             Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return wait_without_stream(ctx).await,
             Err(SendError::Status(405)) => return wait_without_stream(ctx).await,
-            // Not there now, it has forgotten the session or the event, or has no stream and says so by 404.
+            // The server is down, has lost the session or the event, or has no stream and says so with 404.
             answer => {
-                pause = (pause * 2).min(MAX_RECONNECT_DELAY);
+                delay = (delay * 2).min(MAX_RECONNECT_DELAY);
                 let status = refusal_status(&answer);
                 match is_session_forgotten(gw, ctx, status).await {
-                    Some(true) if reopened != opening => {
+                    Some(true) if reopened != attempt => {
                         reopened = reopen_forgotten_session(gw, ctx).await;
-                        pause = MIN_RECONNECT_DELAY;
+                        delay = MIN_RECONNECT_DELAY;
                     }
-                    Some(false) if status == StatusCode::NOT_FOUND && !is_behind => {
+                    Some(false) if status == StatusCode::NOT_FOUND && !is_resumed => {
                         set_stream_state(ctx, UpstreamStreamState::Unsupported)
                     }
                     Some(_) | None => {}
                 }
                 if !matches!(answer, Err(SendError::NotSent(_) | SendError::ConnectionLost(_))) {
-                    set_last_event_id(ctx, None, opening);
+                    set_last_event_id(ctx, None, attempt);
                 }
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(delay) => {}
             () = wait_for_listener(ctx) => {}
         }
     }
 }
 
-/// The upstream's stream is open for as long as this is there.
+/// Marks the upstream's stream as open until dropped.
 struct StreamStateGuard<'v>(&'v RequestContext);
 
 impl<'v> StreamStateGuard<'v> {
@@ -279,19 +286,19 @@ impl Drop for StreamStateGuard<'_> {
     }
 }
 
-fn set_stream_state(ctx: &RequestContext, standing: UpstreamStreamState) {
+fn set_stream_state(ctx: &RequestContext, state: UpstreamStreamState) {
     if let Some(session) = ctx.upstream_session() {
-        session.notification_hub.set_stream_state(standing);
+        session.notification_hub.set_stream_state(state);
     }
 }
 
-/// Waits for ever, where the upstream has no stream.
+/// Waits forever, because the upstream has no stream.
 async fn wait_without_stream(ctx: &RequestContext) {
     set_stream_state(ctx, UpstreamStreamState::Unsupported);
     std::future::pending().await
 }
 
-/// Waits until somebody waits for the upstream's stream.
+/// Waits until a listener needs the upstream's stream.
 async fn wait_for_listener(ctx: &RequestContext) {
     match ctx.upstream_session() {
         Some(session) => session.notification_hub.wait_until_wanted().await,
@@ -307,8 +314,7 @@ fn refusal_status(answer: &Result<UpstreamResponse, SendError>) -> StatusCode {
     }
 }
 
-/// Whether the upstream has forgotten the session: how it refuses its stream may say so, and a request that does nothing
-/// tells. None where neither says anything.
+/// Whether the upstream has lost the session, judged by the status and a ping. Returns `None` if neither is conclusive.
 async fn is_session_forgotten(gw: &Gateway, ctx: &RequestContext, status: StatusCode) -> Option<bool> {
     ctx.upstream_session()?;
     match status == StatusCode::NOT_FOUND || can_mean_lost_session(ctx, status) {
@@ -317,28 +323,28 @@ async fn is_session_forgotten(gw: &Gateway, ctx: &RequestContext, status: Status
     }
 }
 
-/// Opens the session again that the upstream has forgotten: who only listens makes no call that would. Gives which
-/// opening it is then.
+/// Reopens a session that the upstream has lost, since a client that only listens makes no call that would. Returns the
+/// handshake attempt.
 async fn reopen_forgotten_session(gw: &Gateway, ctx: &RequestContext) -> Option<u64> {
     let session = ctx.upstream_session()?;
     reopen_session(gw, ctx, Some(session.handshake_attempts())).await;
     Some(session.handshake_attempts())
 }
 
-/// Which opening of the session it is; none where the upstream has none.
+/// Returns the number of handshake attempts; `None` without an upstream session.
 fn handshake_attempts(ctx: &RequestContext) -> Option<u64> {
     ctx.upstream_session().map(|session| session.handshake_attempts())
 }
 
-/// Notes the last event that was heard of the upstream's stream, in which opening of the session.
-fn set_last_event_id(ctx: &RequestContext, last: Option<HeaderValue>, opening: Option<u64>) {
-    if let Some((session, opening)) = ctx.upstream_session().zip(opening) {
-        session.set_last_event_id(last, opening);
+/// Stores the last received event of the upstream's stream, for one handshake attempt.
+fn set_last_event_id(ctx: &RequestContext, last: Option<HeaderValue>, attempt: Option<u64>) {
+    if let Some((session, attempt)) = ctx.upstream_session().zip(attempt) {
+        session.set_last_event_id(last, attempt);
     }
 }
 
-/// Leave to hear: the stream of a session, or a request that stands alone for all that the session wants to hear of.
-/// What the policy denies by now is left out, and that is written once.
+/// Permit for opening the stream: a GET for a stateful upstream, `subscriptions/listen` for a stateless one. Resources
+/// that the policy denies are left out, and that is recorded once.
 async fn stream_permit(gw: &Gateway, ctx: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
     let Some(session) = ctx.session().filter(|session| session.is_upstream_stateless()) else {
         return Some(Permit::for_event_stream(ctx, last));
@@ -370,11 +376,11 @@ async fn relay_events(
     gw: &Gateway,
     ctx: &RequestContext,
     exchange: &mut UpstreamResponse,
-    opening: Option<u64>,
+    attempt: Option<u64>,
     events: &mpsc::Sender<Bytes>,
-    written: impl Fn(&str) -> Bytes,
+    encode: impl Fn(&str) -> Bytes,
 ) {
-    // In a session of its own a server tells what it likes.
+    // A stateful server decides itself what it sends.
     let session = ctx.session().filter(|session| session.is_upstream_stateless());
     let mut asked = session.map(|session| {
         NotificationFilter::of(ListChangedSet::ALL, session.subscriptions.uris(), session.wants_log_messages())
@@ -382,7 +388,7 @@ async fn relay_events(
     let mut filter = asked.is_some().then(NotificationFilter::default);
     while let Ok(Some(message)) = exchange.next_message().await {
         if mutant!("event-acknowledged-before-delivery") {
-            set_last_event_id(ctx, exchange.last_event().0, opening);
+            set_last_event_id(ctx, exchange.last_event().0, attempt);
         }
         let text = match read_server_message(&message, &gw.settings.reply_limits) {
             Ok(Said::Notification(said)) => match &mut filter {
@@ -402,11 +408,12 @@ async fn relay_events(
         };
         if let Some(text) = text {
             let text = ctx.upstream.secret_redactor().redact_json(text);
-            // In one step: whoever is stopped before it hears the message again, and whoever is stopped behind it has
-            // sent it. What is written is kept for those who come back, so it must not be written for a second time.
+            // Reserving first makes append and send one step: cancelled before it, the message is received again; after
+            // it, the message is sent. An appended event is replayed to resuming clients, so it must not be appended
+            // twice.
             let Ok(place) = events.reserve().await else { return };
-            place.send(written(&text));
+            place.send(encode(&text));
         }
-        set_last_event_id(ctx, exchange.last_event().0, opening);
+        set_last_event_id(ctx, exchange.last_event().0, attempt);
     }
 }

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: a stateless client's stream of notifications, filtered by what it may see.
+//! `subscriptions/listen`: notification stream of a stateless client, filtered by the policy.
 
 pub(crate) mod notification_filter;
 mod stateful_upstream_listen;
@@ -33,20 +33,21 @@ use crate::session::wait_for_cancel;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
-/// Resources that one request may name, as many as a session may. Each that is denied is written in a row of its own.
+/// Maximum number of resources in a request, the same as for a session. Each denied one is recorded in a row of its
+/// own.
 const MAX_NAMED_RESOURCES: usize = 256;
 
 /// How a stream ends.
 enum ListenEnd {
-    /// With the server's answer, as the caller gets it.
+    /// With the server's response, in the client's form.
     Response(StatusCode, Bytes, CallOutcome),
-    /// The client wants to hear nothing more.
+    /// The client disconnected or cancelled.
     ClientLeft,
-    /// The server has no more to say, or we do not pass it on any more.
+    /// The server ended the stream, or the gateway no longer relays it.
     Closed,
 }
 
-/// Holds the stream open until either side ends it.
+/// Serves the stream until either side ends it.
 pub(crate) async fn handle_listen(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -59,7 +60,7 @@ pub(crate) async fn handle_listen(
     }
     let resources = check_resources(gw, ctx, request);
     record_denied(gw, ctx, request, &resources).await;
-    // Read anew: what was judged is what is sent.
+    // Parsed again after the rewrite, so that the evaluated text is the text that is sent.
     let text = resources.restrict_request(request);
     let allowed = resources.allowed;
     let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
@@ -67,7 +68,7 @@ pub(crate) async fn handle_listen(
             gw,
             request.id(),
             &mut recorder,
-            SendError::NotSent("it cannot be read".to_owned()),
+            SendError::NotSent("the rewritten request cannot be read".to_owned()),
             responder,
         )
         .await;
@@ -78,24 +79,27 @@ pub(crate) async fn handle_listen(
             Err(error) => reply_failure(gw, request.id(), &mut recorder, error, responder).await,
         };
     }
-    let unheard = match find_hidden_task(gw, ctx, request, &mut responder).await {
-        Ok(unheard) => unheard,
+    let hidden_task = match find_hidden_task(gw, ctx, request, &mut responder).await {
+        Ok(hidden_task) => hidden_task,
         Err(error) => {
             return task_requests::reply_refusal(gw, request, recorder, responder, &Refusal::Store(error)).await;
         }
     };
-    if let Some(task) = unheard {
+    if let Some(task) = hidden_task {
         recorder.set_subject(ctx, Some(&task), None);
         let subject = responder.with_client_names(&RequestSubject::Task { id: task.into(), tool: String::new() });
         responder.finish(reply::not_found_reply(ctx.generation(), &subject, request.id()).into()).await;
         return gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
     }
     let method = request.method().name();
-    let hop = ctx.upstream_span(method, None);
-    let text =
-        own.page_request(&RequestId::string(recorder.call_id().as_str()), None, hop.as_ref().map(|hop| &hop.context));
+    let span = ctx.upstream_span(method, None);
+    let text = own.page_request(
+        &RequestId::string(recorder.call_id().as_str()),
+        None,
+        span.as_ref().map(|span| &span.context),
+    );
     let outgoing =
-        ctx.request_for_upstream(UpstreamRequest::request(text, recorder.call_id()), method, None).with_span(hop);
+        ctx.request_for_upstream(UpstreamRequest::request(text, recorder.call_id()), method, None).with_span(span);
     let end = match Permit::for_always_allowed(method, outgoing) {
         Some(permit) => {
             let span = ClientSpan::begin(ctx, permit.span_context(), recorder.call_id(), &*gw.clock);
@@ -105,7 +109,7 @@ pub(crate) async fn handle_listen(
             }
             end
         }
-        None => Err(SendError::NotSent("the method has to be judged".to_owned())),
+        None => Err(SendError::NotSent("the method is subject to the policy".to_owned())),
     };
     match end {
         Ok(end) => finish_stream(gw, ctx, request, recorder, responder, end).await,
@@ -138,11 +142,11 @@ async fn finish_stream(
     gw.write_row(recorder.outcome_row(outcome, None)).await;
 }
 
-/// What a client is told that has to listen anew, or may not.
+/// Final message for a client that has to subscribe again, or has lost access.
 fn closing_message(gw: &Gateway, ctx: &RequestContext, id: &RequestId<'_>) -> String {
     match gw.revalidate(ctx) {
         Revalidation::Revoked => {
-            let what = "the grant, or its way to the server, is not in force any more";
+            let what = "the grant has expired or no longer includes this server";
             error_response(Some(id), code::INVALID_REQUEST, what, None)
         }
         Revalidation::Unchanged | Revalidation::Replaced(_) => {
@@ -151,7 +155,7 @@ fn closing_message(gw: &Gateway, ctx: &RequestContext, id: &RequestId<'_>) -> St
     }
 }
 
-/// Waits until the client wants to hear nothing more: it hangs up, or cancels the request where it can name it.
+/// Waits until the client disconnects or cancels the request.
 async fn wait_for_client_end(responder: &mut Responder) {
     let cancel_signal = responder.cancel_signal();
     tokio::select! {
@@ -160,28 +164,28 @@ async fn wait_for_client_end(responder: &mut Responder) {
     }
 }
 
-/// The resources that a request names: those of which the grant may hear, and the others with the reason.
+/// Resources of a request: those that the grant may watch, and the others with the reason.
 pub(crate) struct CheckedResources {
     pub allowed: Vec<AllowedResource>,
     denied: Vec<(String, Reason)>,
 }
 
 impl CheckedResources {
-    /// The request, with just those of the resources that may be heard of.
+    /// Returns the request with the allowed resources only.
     pub fn restrict_request(&self, request: &ClientRequest<'_>) -> String {
         request.with_allowed_resources(|uri| self.allowed.iter().any(|allowed| allowed.uri() == uri))
     }
 }
 
-/// The URIs of what may be heard of.
 pub(crate) fn resource_uris(allowed: &[AllowedResource]) -> Vec<String> {
     allowed.iter().map(|allowed| allowed.uri().to_owned()).collect()
 }
 
-/// Holds that a request names no more resources than one listens for.
+/// Checks the number of resources in a request.
+///
 ///
 /// # Errors
-/// It names more.
+/// There are too many.
 pub(crate) fn check_resource_count(request: &ClientRequest<'_>) -> Result<(), Refusal> {
     if named_resources(request).iter().flat_map(|named| named.elements()).count() <= MAX_NAMED_RESOURCES
         || mutant!("subscription-count-unlimited")
@@ -196,22 +200,22 @@ fn named_resources<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> 
     request.params()?.get("notifications")?.get("resourceSubscriptions")
 }
 
-/// What of the resources that a request names the grant may hear of. Of the others the server does not learn.
+/// Evaluates the policy for each resource of a request. The server does not learn of denied ones.
 pub(crate) fn check_resources(gw: &Gateway, ctx: &RequestContext, request: &ClientRequest<'_>) -> CheckedResources {
-    let (mut heard, mut denied) = (Vec::new(), Vec::new());
+    let (mut allowed, mut denied) = (Vec::new(), Vec::new());
     for uri in named_resources(request).iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
         match authorize_resource(gw, ctx, &uri) {
-            Ok(own) => heard.push(own),
+            Ok(own) => allowed.push(own),
             Err(reason) => denied.push((uri.into_owned(), reason)),
         }
     }
     if mutant!("one-denied-resource-denies-all") && !denied.is_empty() {
-        heard.clear();
+        allowed.clear();
     }
-    CheckedResources { allowed: heard, denied }
+    CheckedResources { allowed, denied }
 }
 
-/// Writes of what a client is not told though it asked.
+/// Records the resources that were requested and denied.
 pub(crate) async fn record_denied(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -242,16 +246,16 @@ async fn relay_notifications(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    (call, heard): (CallId, &[AllowedResource]),
+    (call, allowed): (CallId, &[AllowedResource]),
     exchange: &mut UpstreamResponse,
     responder: &mut Responder,
 ) -> Result<ListenEnd, SendError> {
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-    let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
-    let mut listener = SubscriptionListener::new(ctx, resource_uris(heard), None);
+    let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
+    let mut listener = SubscriptionListener::new(ctx, resource_uris(allowed), None);
     let (mut asked, mut filter) =
-        (Some(NotificationFilter::from_request(request, heard)), NotificationFilter::default());
+        (Some(NotificationFilter::from_request(request, allowed)), NotificationFilter::default());
     loop {
         let message = {
             let mut next = std::pin::pin!(exchange.next_message());
@@ -259,7 +263,7 @@ async fn relay_notifications(
                 tokio::select! {
                     message = &mut next => break message?,
                     _ = keep_alive.tick() => responder.keep_alive().await,
-                    _ = look.tick() => {
+                    _ = revalidation.tick() => {
                         if !listener.revalidate(gw, request, responder).await {
                             return Ok(ListenEnd::Closed);
                         }
@@ -295,7 +299,7 @@ async fn relay_notifications(
                 listener.advertised_lists = Some(filter.lists);
                 listener.notify_list_changes(request, responder).await;
             }
-            // What was not asked for, nobody is told, whatever the server says.
+            // Notifications that were not requested are dropped, whatever the server sends.
             Ok(Said::Notification(said)) => {
                 let passed = filter.filter_notification(gw, ctx, &said).await;
                 let forced = || mutant!("unrequested-notification-forwarded").then(|| said.text().to_owned());
@@ -308,7 +312,7 @@ async fn relay_notifications(
     }
 }
 
-/// Passes on what a server says, under the client's own id.
+/// Forwards a server's notification under the client's subscription id.
 async fn forward_notification(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
@@ -319,14 +323,14 @@ async fn forward_notification(
     responder.send(&ctx.upstream.secret_redactor().redact_json(text)).await;
 }
 
-/// By what is in force somebody listens, and of what they hear.
+/// State of one listener: its configuration, and what it is notified of.
 struct SubscriptionListener {
     ctx: RequestContext,
-    /// The resources that were named and of which they may hear.
+    /// Requested resources that the grant may watch.
     uris: Vec<String>,
-    /// None until they were told of which.
+    /// `None` until the acknowledgement is sent.
     advertised_lists: Option<ListChangedSet>,
-    /// Whether the lists are others by now, and nobody has said so.
+    /// Whether the lists changed and the client was not notified yet.
     has_pending_list_change: bool,
 }
 
@@ -335,14 +339,14 @@ impl SubscriptionListener {
         Self { ctx: ctx.clone(), uris, advertised_lists, has_pending_list_change: false }
     }
 
-    /// Looks whether something else is in force, tells the client, and goes on by that. False where the stream has to
-    /// end: where the server is another one, or the grant may hear of other things that the client named than before, the
-    /// client listens anew, and is told.
+    /// Adopts a changed configuration and notifies the client. Returns `false` if the stream has to end: if the server
+    /// was replaced, or other requested resources are allowed now, the client has to subscribe again to get a new
+    /// acknowledgement.
     async fn revalidate(&mut self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
         let next = match gw.revalidate(&self.ctx) {
             Revalidation::Unchanged => return true,
             Revalidation::Revoked => return false,
-            // Whoever listens to all servers is told once for all of them.
+            // The aggregate stream notifies once for all servers.
             Revalidation::Replaced(_) if responder.is_aggregate() => return false,
             Revalidation::Replaced(next) => *next,
         };
@@ -354,25 +358,26 @@ impl SubscriptionListener {
             && self.can_see_tasks(gw, request, responder).await
     }
 
-    /// Whether the client may hear of all tasks that it named. With what is in force, what the server offers is to be
-    /// asked for anew, and without that nothing is said of a task.
+    /// Whether the client may still watch all tasks that it named. The tool listing may have to be fetched again for
+    /// that; without it, the tasks count as hidden.
     async fn can_see_tasks(&self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
         self.ctx.translation() != ProtocolTranslation::None
             || matches!(find_hidden_task(gw, &self.ctx, request, responder).await, Ok(None))
     }
 
-    /// Tells the client that its lists are others now, if that is to be said.
+    /// Sends pending `list_changed` notifications.
     async fn notify_list_changes(&mut self, request: &ClientRequest<'_>, responder: &mut Responder) {
-        let Some(promised) = self.advertised_lists.filter(|_| std::mem::take(&mut self.has_pending_list_change)) else {
+        let Some(advertised) = self.advertised_lists.filter(|_| std::mem::take(&mut self.has_pending_list_change))
+        else {
             return;
         };
-        for method in promised.methods() {
+        for method in advertised.methods() {
             responder.send(&list_changed_notification_for(&method, request.id())).await;
         }
     }
 }
 
-/// A notification, or the answer, tagged with the caller's own id of the request; the upstream's tag is our id.
+/// Replaces the subscription id in a notification or response by the client's; the upstream's is our own id.
 fn with_subscription_id(text: &str, id: &RequestId<'_>, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let said = document.root().get("params").or_else(|| document.root().get("result"))?;

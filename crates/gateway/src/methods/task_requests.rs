@@ -1,6 +1,5 @@
-//! Tasks: work that goes on after the answer. Knowing an id is no authority: a task is there for the grant whose call
-//! made it, under the rule of the tool that was called, as the policy stands now. Anybody else's is like one that is
-//! not there.
+//! Task requests. Knowing a task's id is not enough: a task is visible only to the grant whose call created it, under
+//! the rule of the called tool in the active policy. Other tasks look as if they did not exist.
 
 mod task_ownership;
 mod tasks_list;
@@ -20,7 +19,7 @@ use crate::http_server::responder::Responder;
 use crate::pipeline::{CallRecorder, Refusal, RequestSubject};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 
-/// Answers a request about tasks.
+/// Handles a request about tasks.
 pub(crate) async fn handle_task_request(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -36,7 +35,8 @@ pub(crate) async fn handle_task_request(
     if !is_method_available(ctx, request.method()) {
         return call_handler::handle_call(gw, ctx, request, &method, recorder, responder).await;
     }
-    if matches!(&ctx.client_protocol, ClientProtocol::Stateless(modern) if !modern.client_capabilities.has_tasks()) {
+    if matches!(&ctx.client_protocol, ClientProtocol::Stateless(stateless) if !stateless.client_capabilities.has_tasks())
+    {
         let what = "the client has not declared the extension for tasks";
         let data = format!(r#"{{"requiredCapabilities":{TASKS_CAPABILITY_JSON}}}"#);
         let text = error_response(Some(request.id()), code::MISSING_CLIENT_CAPABILITY, what, Some(&data));
@@ -51,7 +51,7 @@ pub(crate) async fn handle_task_request(
         Err(error) => return reject(gw, ctx, recorder, responder, &error).await,
     };
     let own = match gw.owned_task_tool(ctx, &id).await {
-        Ok(None) => is_unowned_and_observed(gw, ctx, &id).await.map(|is_passed| is_passed.then_some(None)),
+        Ok(None) => is_unowned_and_observed(gw, ctx, &id).await.map(|is_shown| is_shown.then_some(None)),
         own => own.map(|tool| tool.map(Some)),
     };
     match own {
@@ -69,9 +69,9 @@ pub(crate) async fn handle_task_request(
     }
 }
 
-/// Whether there is such a method at all in the client's revision and at the server.
+/// Whether the client's revision and the server have the method.
 fn is_method_available(ctx: &RequestContext, method: &Method<'_>) -> bool {
-    // The tasks of one era are not those of the other.
+    // Tasks are not translated between the protocol generations.
     if ctx.translation() != ProtocolTranslation::None {
         return false;
     }

@@ -1,5 +1,5 @@
-//! What a server offers, fetched through the caller's own session when nobody has asked yet, and set against what was
-//! accepted.
+//! Fetches a server's tool listing through the client's own session when it is not known, and compares it with the
+//! pinned definitions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::request_context::RequestContext;
 use crate::tool_categories::ServerToolCategories;
 use crate::upstream::{PreviousResponse, SendError, ToolListing, Upstream};
 
-/// A name that is not in the offer is asked for again only when the offer is older than this.
+/// Minimum age of a listing before it is fetched again for an unknown tool name.
 const UNKNOWN_TOOL_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a call waits until its server has said what it offers, unless the server is busy with another one.
+/// Time limit for fetching the listing for a call, unless the server is busy with another call.
 const TOOL_LISTING_TIMEOUT: Duration = Duration::from_secs(5);
-/// Who accepts what nobody was asked about.
+/// Actor in the admin log for automatically pinned tools.
 const GATEWAY_ACTOR: &str = "gateway";
 
-/// The tools that the server offers now, as far as `name` is concerned.
+/// Returns a current listing that can be used to decide about the tool `name`.
 pub(crate) async fn listing_for_tool(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -37,10 +37,10 @@ pub(crate) async fn listing_for_tool(
     if let Some(listing) = find_usable_listing(ctx, name) {
         return Ok(listing);
     }
-    // Many servers do one thing after the other, and one that runs on a line of its own is asked behind what it does.
+    // Many servers process one request at a time, so on a shared connection the listing waits for the running call.
     let timeout = if ctx.has_pending_call() { gw.settings.call_time } else { TOOL_LISTING_TIMEOUT };
-    let asking = async {
-        let offers = ctx.tool_registry();
+    let fetching = async {
+        let registry = ctx.tool_registry();
         let forward_ctx = ForwardContext {
             gw,
             ctx,
@@ -52,31 +52,31 @@ pub(crate) async fn listing_for_tool(
             previous_response: None,
             deadline_timer: None,
         };
-        let waiting = wait_or_cancel(&forward_ctx, responder, std::pin::pin!(offers.refresh_lock.lock())).await;
+        let waiting = wait_or_cancel(&forward_ctx, responder, std::pin::pin!(registry.refresh_lock.lock())).await;
         let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::ClientGone)) };
         match find_usable_listing(ctx, name) {
             Some(listing) => Ok(listing),
             None => refresh_listing(gw, ctx, timeout, responder).await,
         }
     };
-    tokio::time::timeout(timeout, Box::pin(asking)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
+    tokio::time::timeout(timeout, Box::pin(fetching)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
 }
 
-/// The offer that we have, if it is new enough and has a tool of that name.
+/// Returns the current listing if it is fresh and contains the tool.
 pub(super) fn find_fresh_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
     let is_fresh =
         |listing: &Arc<ToolListing>| listing.listed_at.elapsed() < ctx.upstream.config().pinning.check_definitions;
     ctx.current_tool_listing().filter(|listing| is_fresh(listing) && listing.find_tool(name).is_some())
 }
 
-/// The offer that we have, if it is new enough to say something of a name.
+/// Returns the current listing if it is fresh enough to decide about the tool, even if it does not contain it.
 fn find_usable_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
     let listing = ctx.tool_registry().current()?;
     let age = listing.listed_at.elapsed();
     let fresh = ctx.upstream.config().pinning.check_definitions;
-    let is_good =
+    let is_usable =
         if listing.find_tool(name).is_some() { age < fresh } else { age < UNKNOWN_TOOL_REFRESH_INTERVAL.min(fresh) };
-    is_good.then_some(listing)
+    is_usable.then_some(listing)
 }
 
 async fn refresh_listing(
@@ -87,12 +87,12 @@ async fn refresh_listing(
 ) -> Result<Arc<ToolListing>, Refusal> {
     let changes = ctx.tool_registry().change_count();
     let wanted = ListRequest { method: &Method::ToolsList, member: "tools", progress: None, is_client_request: false };
-    let asking =
+    let fetching =
         fetch_list_within(timeout, gw, ctx, &wanted, responder, |id, cursor, _| tools_list_request(ctx, id, cursor));
-    let (pages, first) = match asking.await? {
+    let (pages, first) = match fetching.await? {
         ListPages::Whole(pages, first) => (pages, Some(first)),
-        // A server without tools says that it does not know the method. Any other error says nothing of its tools,
-        // and what is kept here is for all grants.
+        // A server without tools does not know the method. Any other error says nothing about its tools, and the
+        // listing is shared by all grants.
         ListPages::Error(message, _) if is_method_not_found(&message) || mutant!("tool-list-error-read-as-empty") => {
             (Vec::new(), None)
         }
@@ -103,8 +103,8 @@ async fn refresh_listing(
     apply_listing(gw, ctx, &pages, first.as_ref(), changes).await
 }
 
-/// What the pages of a list offer, set against what was accepted. `first` is the answer that the first of them came in;
-/// `changes` is as it was when they were asked for.
+/// Compares a fetched listing with the pinned definitions and stores it. `first` is the response with the first page;
+/// `changes` is the change count from before the request.
 pub(crate) async fn apply_listing(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -112,8 +112,8 @@ pub(crate) async fn apply_listing(
     first: Option<&PreviousResponse>,
     changes: u64,
 ) -> Result<Arc<ToolListing>, Refusal> {
-    let (upstream, offers) = (&ctx.upstream, ctx.tool_registry());
-    let current = offers.current().filter(|listing| listing.is_from_pages(pages));
+    let (upstream, registry) = (&ctx.upstream, ctx.tool_registry());
+    let current = registry.current().filter(|listing| listing.is_from_pages(pages));
     let is_known = current.is_some();
     if let Some(listing) =
         current.filter(|listing| listing.listed_at.elapsed() < upstream.config().pinning.check_definitions)
@@ -134,7 +134,7 @@ pub(crate) async fn apply_listing(
     upstream.tool_categories.store(Some(Arc::clone(&categories)));
     listing.compare_with_pins(&known, categories);
     let listing = Arc::new(listing);
-    offers.store(Arc::clone(&listing), changes);
+    registry.store(Arc::clone(&listing), changes);
     if !is_known {
         warn_of_unlisted_policy_tools(ctx, &listing);
         warn_of_unusual_names(upstream, &listing);
@@ -142,18 +142,18 @@ pub(crate) async fn apply_listing(
     Ok(listing)
 }
 
-/// Warns of names that some clients do not take.
+/// Warns of names that some clients do not accept.
 fn warn_of_unusual_names(upstream: &Upstream, listing: &ToolListing) {
     for tool in listing.unconventional_names() {
-        // A name may be anything, our secret, too.
+        // A name can be any text and may contain a secret.
         let (server, tool) =
             (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secret_redactor().redact_text(tool)));
-        warn!(server.name = %server, "the tool {tool} of `{server}` is listed, but its name is not of 1 to 128 letters, digits, `_`, `-` and `.`, and some clients do not take it");
+        warn!(server.name = %server, "the tool {tool} of `{server}` is listed, but some clients reject its name: use 1 to 128 letters, digits, `_`, `-` and `.`");
     }
 }
 
 impl Gateway {
-    /// Looks what was accepted and said of servers: those who listen are told when it is something else than before.
+    /// Loads the pins of all servers in the background; a change notifies listeners.
     pub(crate) fn reload_pins(&self) {
         let is_watched = |server: &&Arc<Upstream>| {
             !mutant!("pin-change-ignored-before-first-list") || server.tool_registry.current().is_some()
@@ -168,7 +168,7 @@ impl Gateway {
                     Ok(None) => server.note_no_pins(),
                     Err(error) => {
                         let name = server.name();
-                        warn!(server.name = %name, error = %error, "what is accepted of `{name}` cannot be read: {error}");
+                        warn!(server.name = %name, error = %error, "cannot read the pinned tools of `{name}`: {error}");
                     }
                 }
             }
@@ -176,28 +176,28 @@ impl Gateway {
     }
 }
 
-/// Warns of tools that the policy names and the server does not offer: most often a name was mistaken.
+/// Warns of tools that the policy names and the server does not list, most often misspelled names.
 fn warn_of_unlisted_policy_tools(ctx: &RequestContext, listing: &ToolListing) {
     let Some(policy) = &ctx.server_access.policy else { return };
     for name in policy.policy.named_tools().into_iter().filter(|name| listing.find_tool(name).is_none()) {
         let (policy, server, tool) = (&policy.name, ctx.upstream.name(), gatelodge_mcp::quote_excerpt(name));
-        warn!(policy.name = %policy, server.name = %server, "`{policy}` names the tool {tool}, which `{server}` does not offer");
+        warn!(policy.name = %policy, server.name = %server, "policy `{policy}` names the tool {tool}, which `{server}` does not list");
     }
 }
 
-/// Keeps what is offered, accepts what may be accepted without asking, and gives what is known then; and whether nothing
-/// was known before.
+/// Stores the listed definitions and pins those that are pinned automatically. Returns the stored tools, and whether
+/// the server was unknown before.
 async fn store_and_pin(
     gw: &Gateway,
     upstream: &Upstream,
     offered: Vec<ToolDefinition>,
 ) -> Result<(ServerTools, bool), StoreError> {
     let name = upstream.name();
-    let accepting = upstream.config().pinning;
+    let pinning = upstream.config().pinning;
     let plain = without_confusables(upstream, &offered);
     let before = gw.tool_pins.server_tools(name).await?;
     if before.as_ref().is_none_or(|known| known.offered != offered) {
-        let first = if accepting.review { Vec::new() } else { plain.iter().map(|tool| tool.name.clone()).collect() };
+        let first = if pinning.review { Vec::new() } else { plain.iter().map(|tool| tool.name.clone()).collect() };
         let entry = admin_log_entry(gw, name, first.len());
         gw.tool_pins.record_offered(name, offered.clone(), first, entry).await?;
     }
@@ -208,12 +208,13 @@ async fn store_and_pin(
     let is_new = |tool: &&&ToolDefinition| !known.pinned.iter().any(|pin| pin.definition.name == tool.name);
     let new: Vec<(String, String)> =
         plain.iter().filter(is_new).map(|tool| (tool.name.clone(), tool.fingerprint.clone())).collect();
-    if new.is_empty() || !(accepting.accept_new || mutant!("new-tool-always-pinned")) {
+    if new.is_empty() || !(pinning.accept_new || mutant!("new-tool-always-pinned")) {
         return Ok((known, false));
     }
     let entry = admin_log_entry(gw, name, new.len());
     match gw.tool_pins.accept(name, new, entry).await {
-        // Somebody else has asked meanwhile and was told otherwise; what is withheld now is looked at again.
+        // Another gateway process changed the pins concurrently; tools that are still withheld are checked at the next
+        // refresh.
         Ok(()) | Err(StoreError::Conflict(_)) => {
             Ok((gw.tool_pins.server_tools(name).await?.unwrap_or_default(), false))
         }
@@ -221,17 +222,17 @@ async fn store_and_pin(
     }
 }
 
-/// Those tools whose names nobody would take for another's.
+/// Returns the tools without confusable names.
 fn without_confusables<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -> Vec<&'o ToolDefinition> {
-    let odd = confusable_names(offered.iter().map(|tool| tool.name.as_str()));
-    if let Some(tool) = odd.first() {
-        // A name may be anything, our secret, too.
+    let confusable = confusable_names(offered.iter().map(|tool| tool.name.as_str()));
+    if let Some(tool) = confusable.first() {
+        // A name can be any text and may contain a secret.
         let (server, tool) =
             (upstream.name(), gatelodge_mcp::quote_excerpt(&upstream.secret_redactor().redact_text(tool)));
-        warn!(server.name = %server, "`{server}` has tools whose names look alike, which are not accepted: {tool} is one");
+        warn!(server.name = %server, "tools of `{server}` with confusable names are not pinned, among them {tool}");
     }
     let is_plain =
-        |tool: &&ToolDefinition| !odd.contains(tool.name.as_str()) || mutant!("confusable-tool-names-accepted");
+        |tool: &&ToolDefinition| !confusable.contains(tool.name.as_str()) || mutant!("confusable-tool-names-accepted");
     offered.iter().filter(is_plain).collect()
 }
 

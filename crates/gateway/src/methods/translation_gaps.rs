@@ -1,4 +1,4 @@
-//! What is answered here because the upstream speaks the other era, and has no such method.
+//! Requests that are handled here because the upstream's protocol generation has no such method.
 
 use gatelodge_json::{JsonKind, JsonLimits, read};
 use gatelodge_mcp::http_headers::ProtocolError;
@@ -13,7 +13,8 @@ use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::Session;
 
-/// Answers what the upstream's era does not have. Gives everything back where it has it.
+/// Replies to methods that the upstream's protocol generation lacks. Returns recorder and responder for all other
+/// methods.
 pub(crate) async fn reply_if_untranslatable(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -35,24 +36,25 @@ pub(crate) async fn reply_if_untranslatable(
     None
 }
 
-/// Refuses what neither era can say to the other: the tasks of one are not those of the other.
+/// Rejects requests that cannot be translated: tasks differ between the protocol generations.
+///
 ///
 /// # Errors
-/// The request is one of those.
+/// The request is about tasks.
 pub(crate) fn check_translatable(ctx: &RequestContext, request: &ClientRequest<'_>) -> Result<(), Refusal> {
-    let is_of_tasks = matches!(
+    let is_task_request = matches!(
         request.method(),
         Method::TasksGet | Method::TasksResult | Method::TasksList | Method::TasksCancel | Method::TasksUpdate
     );
-    if !is_of_tasks || ctx.translation() == ProtocolTranslation::None {
+    if !is_task_request || ctx.translation() == ProtocolTranslation::None {
         return Ok(());
     }
-    let what = "tasks are not carried between revisions with sessions and those without; the server has no such task";
+    let what = "tasks are not translated between the stateful and the stateless protocol; the server has no such task";
     let status = if ctx.generation() == ProtocolGeneration::Stateless { StatusCode::NOT_FOUND } else { StatusCode::OK };
     Err(Refusal::Protocol(ProtocolError::new(status, code::METHOD_NOT_FOUND, what)))
 }
 
-/// What a session's server said of itself, as `server/discover` says it.
+/// Translates the result of `initialize` into one of `server/discover`.
 fn discover_result(ctx: &RequestContext, session: &Session) -> String {
     let server_info = read(&session.server_info, &JsonLimits::REPLY).ok();
     let member = |name: &str| server_info.as_ref().and_then(|server_info| server_info.root().get(name));

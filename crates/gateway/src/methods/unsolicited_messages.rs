@@ -1,4 +1,4 @@
-//! What upstreams say beside answers: notifications, and questions to the client.
+//! Notifications and requests of servers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext
 use crate::session::ServerRequestOrigin;
 use crate::upstream::{SendError, UpstreamRequest};
 
-/// What of a notification goes to the caller; none if it is not for them.
+/// Returns the part of a notification that the client of a call gets; `None` if it is not for this client.
 pub(crate) async fn filter_call_notification(
     forward_ctx: &ForwardContext<'_>,
     said: &ServerNotification<'_>,
@@ -38,7 +38,7 @@ pub(crate) async fn filter_call_notification(
     }
     let text = filter_standalone_notification(forward_ctx.gw, forward_ctx.ctx, said).await?;
     if forward_ctx.ctx.translation() == ProtocolTranslation::ToStateful && is_subscription_notification(said.method()) {
-        // Whose requests stand alone hears of changes where it listens for them.
+        // Stateless clients receive changes only through `subscriptions/listen`.
         let text = forward_ctx.ctx.upstream.secret_redactor().redact_json(text);
         forward_ctx.ctx.upstream_session()?.notification_hub.broadcast(text.into());
         return None;
@@ -53,19 +53,19 @@ fn is_subscription_notification(method: &Method<'_>) -> bool {
     )
 }
 
-/// Whether it does not belong where a request that stands alone is answered: whoever wants to hear of changes and tasks
-/// listens for them, and whoever wants log messages says so with the request.
+/// Whether a notification does not belong into the response stream of a stateless request: changes and tasks need a
+/// subscription, and log messages need a log level in the request.
 fn is_misplaced(ctx: &RequestContext, method: &Method<'_>) -> bool {
     let ClientProtocol::Stateless(stateless) = &ctx.client_protocol else { return false };
-    let is_astray = match method {
+    let is_misplaced_here = match method {
         Method::TaskStatus | Method::TaskChanged | Method::SubscriptionsAcknowledged => true,
         Method::LogMessage => !stateless.wants_log_messages,
         method => is_subscription_notification(method) && !mutant!("list-change-sent-on-call-stream"),
     };
-    is_astray && ctx.translation() == ProtocolTranslation::None
+    is_misplaced_here && ctx.translation() == ProtocolTranslation::None
 }
 
-/// The same for what comes outside of a call.
+/// Like [`filter_call_notification`], for notifications outside of a call.
 pub(crate) async fn filter_standalone_notification(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -78,7 +78,7 @@ pub(crate) async fn filter_standalone_notification(
     Some(without_subscription_id(&text, &gw.settings.reply_limits).unwrap_or(text))
 }
 
-/// The notification without the id that a server without sessions puts to it: the request to listen was ours.
+/// Removes the subscription id of a stateless server, because the listen request was the gateway's own.
 fn without_subscription_id(text: &str, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let meta = document.root().get("params")?.get("_meta")?;
@@ -89,27 +89,27 @@ fn without_subscription_id(text: &str, limits: &JsonLimits) -> Option<String> {
 
 async fn authorize_notification(gw: &Gateway, ctx: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {
     match said.method() {
-        // Of what the client's era does not have.
+        // The client's protocol generation does not have these.
         Method::ElicitationComplete | Method::TaskStatus if ctx.translation() == ProtocolTranslation::ToStateful => {
             None
         }
         Method::TaskChanged if ctx.translation() == ProtocolTranslation::ToStateless => None,
-        // Of a call that has made a task one hears until that is done.
+        // Progress of a call that created a task continues until the task is done.
         Method::Progress => ctx.session()?.tasks.find_progress(&said.reference()?)?.rewrite_if_advanced(said),
         Method::TaskStatus | Method::TaskChanged => {
             let params = said.params()?;
-            // A task that waits for the client says what it asks.
+            // A task that waits for client input contains the input requests.
             let may_pass = task_requests::is_notification_visible(gw, ctx, params).await
                 && are_input_requests_allowed(gw, ctx, params.as_bytes()).await;
             may_pass.then(|| said.text().to_owned())
         }
         Method::Cancelled => {
-            // The upstream takes back what it asked.
+            // The upstream withdraws a server request.
             let asked = ctx.session()?.server_requests.withdraw(&said.reference()?)?;
             said.with_reference(&RequestId::string(&asked))
         }
         Method::LogMessage if ctx.upstream_session().is_some_and(|session| !session.accepts_log_messages) => None,
-        // It answers what we asked, not the client.
+        // It acknowledges the gateway's own request.
         Method::SubscriptionsAcknowledged if ctx.translation() == ProtocolTranslation::ToStateless => None,
         Method::ToolsListChanged => {
             ctx.tool_registry().invalidate();
@@ -124,7 +124,7 @@ async fn authorize_notification(gw: &Gateway, ctx: &RequestContext, said: &Serve
     }
 }
 
-/// Whether the grant may hear that a resource changed: whoever may not read it, may not.
+/// Checks that the grant may be notified of changes to a resource, which requires permission to read it.
 pub(crate) fn authorize_resource(gw: &Gateway, ctx: &RequestContext, uri: &str) -> Result<AllowedResource, Reason> {
     if ctx.server_access.mode == EnforcementMode::Enforce && !mutant!("resource-update-skips-policy") {
         evaluate_policy(gw, ctx, &RequestSubject::Resource { uri: uri.into() })?;
@@ -132,7 +132,7 @@ pub(crate) fn authorize_resource(gw: &Gateway, ctx: &RequestContext, uri: &str) 
     Ok(AllowedResource { uri: uri.to_owned() })
 }
 
-/// A resource of which the policy lets the grant hear. Made only by [`authorize_resource`].
+/// A resource that the policy lets the grant watch. Created only by [`authorize_resource`].
 #[derive(Debug)]
 pub(crate) struct AllowedResource {
     uri: String,
@@ -144,85 +144,85 @@ impl AllowedResource {
     }
 }
 
-/// Judges what an upstream asks of the client. What may pass comes back as the text for the client; anything else is
-/// answered here.
+/// Evaluates a server request. Returns its text for the client if it is allowed; otherwise declines it.
 pub(crate) async fn relay_server_request(
     gw: &Gateway,
     ctx: &RequestContext,
     asked: &ServerRequest<'_>,
 ) -> Option<String> {
-    if is_ours(gw, ctx, asked).await {
+    if respond_to_ping(gw, ctx, asked).await {
         return None;
     }
     let id = admit_server_request(gw, ctx, asked, || register_server_request(ctx, asked)).await?;
     Some(asked.with_id(&RequestId::string(&id)))
 }
 
-/// What a server is told that asks a client without a session where it cannot be asked.
+/// Error for a server request that a stateless client cannot be asked at the moment.
 pub(crate) const CLIENT_NOT_WAITING_MESSAGE: &str =
-    "the client is asked only while it waits for a tool, a prompt or a resource; this is none of those requests";
-/// The same where nobody can say whom.
-pub(crate) const AMBIGUOUS_CALL_MESSAGE: &str = "several calls are open in this session, and nothing says which of them this is for; \
-    ask again when one call is open";
+    "the client can be asked for input only during `tools/call`, `prompts/get` and `resources/read`";
+/// Error for a server request that cannot be attributed to a call.
+pub(crate) const AMBIGUOUS_CALL_MESSAGE: &str = "several calls are running in this session, and the request cannot be attributed to one of them; \
+    ask again when only one call is running";
 
-/// The same where the client is asked by the answer to its request, unless something speaks against it.
-pub(crate) async fn input(
+/// Like [`relay_server_request`], for requests that are passed to the client in the response to its own. Returns
+/// whether the request is accepted; `why_not` declines it.
+pub(crate) async fn accept_as_client_input(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     asked: &ServerRequest<'_>,
     why_not: Option<&'static str>,
 ) -> bool {
-    if is_ours(gw, visit, asked).await {
+    if respond_to_ping(gw, ctx, asked).await {
         return false;
     }
     let is_input = matches!(asked.method(), Method::Elicit | Method::CreateMessage | Method::RootsList);
     let can_wait = || match why_not {
         _ if !is_input => Err(Refusal::UnknownReference),
         Some(why_not) => Err(Refusal::CapacityReached(why_not)),
-        None if gw.can_suspend_call(visit) => Ok(()),
+        None if gw.can_suspend_call(ctx) => Ok(()),
         None => Err(Refusal::CapacityReached(TOO_MANY_SUSPENDED_CALLS_MESSAGE)),
     };
-    admit_server_request(gw, visit, asked, can_wait).await.is_some()
+    admit_server_request(gw, ctx, asked, can_wait).await.is_some()
 }
 
-/// Answers for a client without a session whether anybody is there: the session is ours, and so are we.
-async fn is_ours(gw: &Gateway, visit: &RequestContext, asked: &ServerRequest<'_>) -> bool {
-    let is_ours = *asked.method() == Method::Ping && visit.translation() == ProtocolTranslation::ToStateful;
-    if is_ours {
-        let answer = visit.message_for_upstream(UpstreamRequest::notification(result_response(asked.id(), "{}")));
-        let _ = send_one_way(gw, visit, Permit::for_server_request_response(asked.id(), answer)).await;
+/// Responds to a ping of a session that the gateway itself has opened. Returns whether the request was one.
+async fn respond_to_ping(gw: &Gateway, ctx: &RequestContext, asked: &ServerRequest<'_>) -> bool {
+    let is_own_ping = *asked.method() == Method::Ping && ctx.translation() == ProtocolTranslation::ToStateful;
+    if is_own_ping {
+        let answer = ctx.message_for_upstream(UpstreamRequest::notification(result_response(asked.id(), "{}")));
+        let _ = send_one_way(gw, ctx, Permit::for_server_request_response(asked.id(), answer)).await;
     }
-    is_ours
+    is_own_ping
 }
 
-pub(super) async fn may_be_asked(gw: &Gateway, visit: &RequestContext, name: &str) -> bool {
-    let mut trail = CallRecorder::for_request(visit, gw.new_call_id(), gw.clock.now());
-    trail.set_method(name);
-    match authorize_server_request(gw, visit, name, &mut trail) {
+pub(super) async fn is_server_request_allowed(gw: &Gateway, ctx: &RequestContext, name: &str) -> bool {
+    let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
+    recorder.set_method(name);
+    match authorize_server_request(gw, ctx, name, &mut recorder) {
         Ok(()) => {
-            gw.write_row(trail.outcome_row(CallOutcome::Ok, None)).await;
+            gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
             true
         }
         Err(refusal) => {
-            gw.record_refusal(&mut trail, &refusal).await;
+            gw.record_refusal(&mut recorder, &refusal).await;
             false
         }
     }
 }
 
-/// Whether the policy in force lets an upstream have the answer to what it asked before.
-pub(super) fn may_be_answered(
+/// Checks that the active policy still allows the response to an earlier server request.
+pub(super) fn check_response_allowed(
     gw: &Gateway,
-    visit: &RequestContext,
+    ctx: &RequestContext,
     name: &str,
-    trail: &mut CallRecorder,
+    recorder: &mut CallRecorder,
 ) -> Result<(), Refusal> {
-    let Err(reason) = evaluate_policy(gw, visit, &RequestSubject::Method { name }) else { return Ok(()) };
-    // The call itself may be made: that is no secret, as it is of what is not listed.
-    let message = format!("the policy does not let the server ask `{name}`; what you answer was not sent").into();
+    let Err(reason) = evaluate_policy(gw, ctx, &RequestSubject::Method { name }) else { return Ok(()) };
+    // The client knows of the call, so the denial need not be disguised as "not found".
+    let message = format!("the policy does not let the server ask `{name}`; your response was not sent").into();
     let refusal = Refusal::Denied(Reason { code: Code::Denied, message, ..reason });
-    if visit.server_access.mode == EnforcementMode::Observe {
-        trail.record_observed_denial(&refusal);
+    if ctx.server_access.mode == EnforcementMode::Observe {
+        recorder.record_observed_denial(&refusal);
         return Ok(());
     }
     Err(refusal)
@@ -232,11 +232,11 @@ async fn admit_server_request<T>(
     gw: &Gateway,
     ctx: &RequestContext,
     asked: &ServerRequest<'_>,
-    place: impl FnOnce() -> Result<T, Refusal>,
+    register: impl FnOnce() -> Result<T, Refusal>,
 ) -> Option<T> {
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     let name = asked.method().name();
-    // What a server calls its question may be anything, our secret, too.
+    // A method name can be any text and may contain a secret.
     recorder.set_method(&ctx.upstream.secret_redactor().redact_text(name));
     let may_ask = capability_check::check_server_request_declared(ctx, asked).and_then(|()| {
         match task_requests::client_task_method(gw, ctx, asked) {
@@ -244,28 +244,28 @@ async fn admit_server_request<T>(
             None => authorize_server_request(gw, ctx, name, &mut recorder),
         }
     });
-    match may_ask.and_then(|()| place()) {
-        Ok(placed) => {
+    match may_ask.and_then(|()| register()) {
+        Ok(registered) => {
             gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
-            Some(placed)
+            Some(registered)
         }
         Err(refusal) => {
             gw.record_refusal(&mut recorder, &refusal).await;
-            // It waits for an answer; one that cannot be told will have to find out by itself.
+            // Best effort: the server waits for a response, but may not receive this one.
             let _ = send_one_way(gw, ctx, Permit::for_declined_server_request(ctx, asked.id(), &refusal)).await;
             None
         }
     }
 }
 
-/// A place among what the client is asked, and the id to ask it under.
+/// Registers a server request and returns the id under which the client gets it.
 fn register_server_request(ctx: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
     let to = ServerRequestOrigin::Upstream(asked.id().clone().into_owned(), asked.method().name().to_owned());
-    let asked_as = ctx.session().and_then(|session| session.server_requests.register(to));
-    asked_as.ok_or(Refusal::UnknownReference)
+    let id = ctx.session().and_then(|session| session.server_requests.register(to));
+    id.ok_or(Refusal::UnknownReference)
 }
 
-/// Whether the policy lets an upstream ask this.
+/// Checks that the policy allows a server request.
 fn authorize_server_request(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -282,7 +282,7 @@ fn authorize_server_request(
     Ok(())
 }
 
-/// What the policy says of something that no caller asks for; the rule that lets it pass.
+/// Evaluates the policy for something that no client requested; returns the rule that allows it.
 fn evaluate_policy(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -295,13 +295,13 @@ fn evaluate_policy(
     }
 }
 
-/// Sends a message that wants no answer; gives the status that it was taken with.
+/// Sends a notification or response, and returns the HTTP status.
 pub(crate) async fn send_one_way(gw: &Gateway, ctx: &RequestContext, permit: Permit) -> Result<u16, SendError> {
     let sending = gw.upstream_client.send(&ctx.upstream, permit);
     let sent = tokio::time::timeout(gw.settings.connect_time * 2, sending).await;
     let mut exchange = sent.unwrap_or(Err(SendError::Timeout))?;
     let status = exchange.status;
-    // The end of the answer makes the connection free for the next.
+    // Reading the response to its end frees the connection.
     let _ = tokio::time::timeout(gw.settings.connect_time, exchange.next_message()).await;
     if status.is_success() { Ok(status.as_u16()) } else { Err(SendError::Status(status.as_u16())) }
 }

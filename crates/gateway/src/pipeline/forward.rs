@@ -338,7 +338,7 @@ async fn relay(
                     true => (!exchange.is_only_call()).then_some(unsolicited_messages::AMBIGUOUS_CALL_MESSAGE),
                     false => Some(unsolicited_messages::CLIENT_NOT_WAITING_MESSAGE),
                 };
-                if Box::pin(unsolicited_messages::input(gw, ctx, &question, why_not)).await {
+                if Box::pin(unsolicited_messages::accept_as_client_input(gw, ctx, &question, why_not)).await {
                     accepted.link = exchange.session_link.clone();
                     accepted.questions.push(message.clone());
                 }

@@ -64,7 +64,7 @@ pub(crate) struct SuspendedCall {
 /// A server request that is passed to the client as an input request.
 #[derive(Debug)]
 pub(crate) struct ClientInputRequest {
-    /// Key candidates `inputRequests`. The stateful protocol has no such keys, so we generate one unless the server names
+    /// Key among `inputRequests`. The stateful protocol has no such keys, so we generate one unless the server names
     /// it.
     key: String,
     /// Id that the upstream gave the request.

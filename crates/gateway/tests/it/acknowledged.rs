@@ -109,7 +109,7 @@ async fn a_server_whose_stream_does_not_open_is_not_acknowledged_and_that_is_sai
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!(refused.code(), -32603, "{}", refused.body);
     let said = refused.message()["error"]["message"].as_str().unwrap_or_default().to_owned();
-    assert!(said.starts_with("[UPSTREAM] the server's stream does not open; quote call "), "{said}");
+    assert!(said.starts_with("[UPSTREAM] the server's event stream does not open; quote call "), "{said}");
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ async fn a_list_whose_next_page_has_nothing_new_is_given_up_at_once() {
     assert_eq!(count(&upstream, "tools/list"), 2);
     let answer = listed(&gw).await;
     let said = answer["error"]["message"].as_str().unwrap_or_default();
-    assert!(said.starts_with("[UPSTREAM] the list does not end: a further page has nothing new"), "{answer}");
+    assert!(said.starts_with("[UPSTREAM] the list does not end: a page contains nothing new"), "{answer}");
     assert_eq!(count(&upstream, "tools/list"), 4);
     assert!(upstream.calls().is_empty());
 }

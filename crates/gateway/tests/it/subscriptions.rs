@@ -432,7 +432,7 @@ async fn a_session_listens_for_so_many_resources_and_no_more() {
         assert_eq!(say(&gw, "subscribe", &format!("note://{number}")).await.message()["result"], json!({}));
     }
     let answer: Value = say(&gw, "subscribe", "note://more").await.message();
-    assert_eq!(answer["error"]["message"], "the session listens for too many resources");
+    assert_eq!(answer["error"]["message"], "the session has too many resource subscriptions");
     assert_eq!(count(&upstream, "resources/subscribe"), 256, "it is not sent");
     let row = ("resources/subscribe".to_owned(), "note://more".to_owned());
     assert_eq!(refused(&gw).await, [row]);

@@ -85,7 +85,7 @@ impl CallRounds<'_> {
         let Self { gw, ctx, .. } = self;
         let asking = client_input::ask_client(gw, ctx, result, responder);
         let unanswered =
-            || Err(SendError::InvalidResponse("the client did not answer what the server asked".to_owned()));
+            || Err(SendError::InvalidResponse("the client did not respond to the server's request in time".to_owned()));
         let answers =
             tokio::time::timeout(gw.settings.client_answer_time, asking).await.unwrap_or_else(|_| unanswered());
         // The client may take minutes; the authorization holds only if the configuration has not changed.

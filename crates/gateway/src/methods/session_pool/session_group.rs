@@ -1,155 +1,159 @@
-//! Whose turn it is at the sessions of one kind. Where all messages share a connection, a question does not say to which
-//! call it belongs, so a call that may be asked something has a session to itself while it is open.
+//! Sessions that share a pool key. Where all messages share a connection, a server request does not say which call it
+//! belongs to; so a call that may be asked for input has a session to itself while it runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-/// Sessions of one kind that are open at once.
+/// Maximum number of open sessions of a group.
 const MAX_SESSIONS_PER_GROUP: usize = 8;
-/// What is said to a call beyond that.
-pub(super) const NO_EXCLUSIVE_SESSION_MESSAGE: &str = "8 calls are open in which this server may ask you something, and no more may be; \
-    answer what it asks, or try again when one of them has ended; the call was not sent";
-/// How long a call waits for a session that is open before it opens another: most calls are soon done, a session takes
-/// time to open, and a server may keep something from one call to the next.
-const SOON: Duration = Duration::from_secs(1);
-/// How often it is looked for calls that should give way.
-const LOOK: Duration = Duration::from_millis(500);
+/// Error for a call beyond that limit.
+pub(super) const NO_EXCLUSIVE_SESSION_MESSAGE: &str = "8 calls are running in which this server may ask you for input, which is the limit; \
+    respond to its requests, or try again when one of them has ended; the call was not sent";
+/// How long a call waits for an open session before another one is opened: most calls are short, opening takes time,
+/// and a server may keep state between calls.
+const REUSE_WAIT: Duration = Duration::from_secs(1);
+/// Interval for trying to evict a suspended call.
+const EVICTION_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A place for one session: the id of the one that is open. Whoever holds it opens it.
-pub(super) type Slot = Arc<tokio::sync::Mutex<Option<Box<str>>>>;
+/// Slot of one session: the id of the open session. The lock is held while the session is opened.
+pub(super) type PooledSessionSlot = Arc<tokio::sync::Mutex<Option<Box<str>>>>;
 
-/// The places for sessions of one kind.
+/// The session slots of a group.
 #[derive(Debug)]
-pub(crate) struct Row {
-    /// Where nobody is asked, all share this one.
-    first: Slot,
-    places: Mutex<Places>,
-    /// As many as there are free places. Who takes one takes a place, and puts it back with the place.
-    turns: Semaphore,
+pub(crate) struct SessionGroup {
+    /// Slot of the session that is shared by calls without client input.
+    shared: PooledSessionSlot,
+    slots: Mutex<GroupSlots>,
+    /// Number of free slots. A permit is forgotten when a slot is taken, and added when it is returned.
+    permits: Semaphore,
 }
 
 #[derive(Debug)]
-struct Places {
-    /// The last is taken first.
-    free: Vec<Slot>,
+struct GroupSlots {
+    /// The last one is taken first.
+    free: Vec<PooledSessionSlot>,
     count: usize,
 }
 
-impl Default for Row {
+impl Default for SessionGroup {
     fn default() -> Self {
-        let first = Slot::default();
-        let places = Mutex::new(Places { free: vec![Arc::clone(&first)], count: 1 });
-        Self { first, places, turns: Semaphore::new(1) }
+        let shared = PooledSessionSlot::default();
+        let slots = Mutex::new(GroupSlots { free: vec![Arc::clone(&shared)], count: 1 });
+        Self { shared, slots, permits: Semaphore::new(1) }
     }
 }
 
-impl Row {
-    pub fn first(&self) -> &Slot {
-        &self.first
+impl SessionGroup {
+    pub fn shared_slot(&self) -> &PooledSessionSlot {
+        &self.shared
     }
 
-    /// Waits for a session to itself, and opens the way to one more where none is soon free. Beyond the bound, one call
-    /// that should give way is told so by `make_room`, as soon as there is one. None if it takes too long.
-    pub async fn turn(self: &Arc<Self>, patience: Duration, make_room: impl Fn() -> bool) -> Option<ExclusiveSession> {
-        if let Ok(turn) = tokio::time::timeout(SOON, self.free()).await {
-            return turn;
+    /// Waits for a slot, and adds one if none becomes free soon. At the limit, calls `evict` at intervals until it has
+    /// evicted a suspended call. Returns `None` after `timeout`.
+    pub async fn acquire_exclusive(
+        self: &Arc<Self>,
+        timeout: Duration,
+        evict: impl Fn() -> bool,
+    ) -> Option<ExclusiveSession> {
+        if let Ok(exclusive) = tokio::time::timeout(REUSE_WAIT, self.acquire_free()).await {
+            return exclusive;
         }
-        if let Some(slot) = self.one_more() {
-            return Some(ExclusiveSession { row: Arc::clone(self), slot });
+        if let Some(slot) = self.add_slot() {
+            return Some(ExclusiveSession { group: Arc::clone(self), slot });
         }
         let waiting = async {
-            let mut free = std::pin::pin!(self.free());
-            let mut look = tokio::time::interval(LOOK);
-            // Its server is told first, which may take longer than until the next look.
-            let mut gives_way = false;
+            let mut free = std::pin::pin!(self.acquire_free());
+            let mut attempts = tokio::time::interval(EVICTION_INTERVAL);
+            // Evict only one call: its server is notified first, which may take longer than the interval.
+            let mut evicted = false;
             loop {
                 tokio::select! {
                     biased;
-                    turn = &mut free => return turn,
-                    _ = look.tick(), if !gives_way => gives_way = make_room(),
+                    exclusive = &mut free => return exclusive,
+                    _ = attempts.tick(), if !evicted => evicted = evict(),
                 }
             }
         };
-        tokio::time::timeout(patience, waiting).await.ok()?
+        tokio::time::timeout(timeout, waiting).await.ok()?
     }
 
-    async fn free(self: &Arc<Self>) -> Option<ExclusiveSession> {
-        self.turns.acquire().await.ok()?.forget();
-        let slot = self.places().free.pop()?;
-        Some(ExclusiveSession { row: Arc::clone(self), slot })
+    async fn acquire_free(self: &Arc<Self>) -> Option<ExclusiveSession> {
+        self.permits.acquire().await.ok()?.forget();
+        let slot = self.slots().free.pop()?;
+        Some(ExclusiveSession { group: Arc::clone(self), slot })
     }
 
-    fn one_more(&self) -> Option<Slot> {
-        let mut places = self.places();
-        (places.count < MAX_SESSIONS_PER_GROUP).then(|| {
-            places.count += 1;
-            Slot::default()
+    fn add_slot(&self) -> Option<PooledSessionSlot> {
+        let mut slots = self.slots();
+        (slots.count < MAX_SESSIONS_PER_GROUP).then(|| {
+            slots.count += 1;
+            PooledSessionSlot::default()
         })
     }
 
-    /// Gives up places beside the first whose session nobody uses, and gives the ids of those sessions.
-    pub fn give_up(&self, is_unused: impl Fn(&str) -> bool) -> Vec<Box<str>> {
-        let mut places = self.places();
-        let (before, mut ids) = (places.free.len(), Vec::new());
-        places.free.retain(|slot| {
-            let Some(mut id) = slot.try_lock().ok().filter(|_| !Arc::ptr_eq(slot, &self.first)) else { return true };
+    /// Removes unused slots except the shared one, and returns the ids of their sessions.
+    pub fn take_unused(&self, is_unused: impl Fn(&str) -> bool) -> Vec<Box<str>> {
+        let mut slots = self.slots();
+        let (before, mut ids) = (slots.free.len(), Vec::new());
+        slots.free.retain(|slot| {
+            let Some(mut id) = slot.try_lock().ok().filter(|_| !Arc::ptr_eq(slot, &self.shared)) else { return true };
             if !id.as_deref().is_none_or(&is_unused) {
                 return true;
             }
-            // Whoever has a turn already has yet to take a place.
-            let Ok(turn) = self.turns.try_acquire() else { return true };
-            turn.forget();
+            // A task that holds a permit has yet to take its slot.
+            let Ok(permit) = self.permits.try_acquire() else { return true };
+            permit.forget();
             ids.extend(id.take());
             false
         });
-        places.count -= before - places.free.len();
+        slots.count -= before - slots.free.len();
         ids
     }
 
-    /// Whether somebody has a turn, or there are sessions beside the first.
-    pub fn is_more_than_first(&self) -> bool {
-        let places = self.places();
-        places.free.len() < places.count || places.count > 1
+    /// Whether a slot is in use, or there are slots besides the shared one.
+    pub fn is_in_use_or_expanded(&self) -> bool {
+        let slots = self.slots();
+        slots.free.len() < slots.count || slots.count > 1
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slots(&self) -> MutexGuard<'_, GroupSlots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A session that one call has to itself, until this is dropped.
+/// A session that is exclusive to one call until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ExclusiveSession {
-    row: Arc<Row>,
-    slot: Slot,
+    group: Arc<SessionGroup>,
+    slot: PooledSessionSlot,
 }
 
 impl ExclusiveSession {
-    pub fn slot(&self) -> &Slot {
+    pub fn slot(&self) -> &PooledSessionSlot {
         &self.slot
     }
 
-    pub fn is_of(&self, row: &Arc<Row>) -> bool {
-        Arc::ptr_eq(&self.row, row)
+    pub fn is_of(&self, group: &Arc<SessionGroup>) -> bool {
+        Arc::ptr_eq(&self.group, group)
     }
 
-    /// Whether it is the session that others share for what asks nobody.
-    pub fn is_first(&self) -> bool {
-        Arc::ptr_eq(&self.slot, &self.row.first)
+    /// Whether this is the shared session of the group.
+    pub fn is_shared(&self) -> bool {
+        Arc::ptr_eq(&self.slot, &self.group.shared)
     }
 }
 
 impl Drop for ExclusiveSession {
     fn drop(&mut self) {
-        let mut places = self.row.places();
-        // The first is taken first, so that the others come out of use.
-        let has_first = places.free.last().is_some_and(|last| Arc::ptr_eq(last, &self.row.first));
-        let at = places.free.len() - usize::from(has_first);
-        places.free.insert(at, Arc::clone(&self.slot));
-        drop(places);
-        self.row.turns.add_permits(1);
+        let mut slots = self.group.slots();
+        // The shared slot is taken first, so that the others become unused.
+        let has_shared = slots.free.last().is_some_and(|last| Arc::ptr_eq(last, &self.group.shared));
+        let at = slots.free.len() - usize::from(has_shared);
+        slots.free.insert(at, Arc::clone(&self.slot));
+        drop(slots);
+        self.group.permits.add_permits(1);
     }
 }
 
@@ -162,41 +166,41 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_first_place_is_taken_first_and_others_are_given_up_when_nobody_uses_them() {
-        let row = Arc::new(Row::default());
-        let turn = async || row.turn(Duration::from_secs(9), || false).await;
-        let first = turn().await.expect("a turn");
-        let second = turn().await.expect("a turn");
-        assert!(first.is_first() && !second.is_first() && row.is_more_than_first());
-        drop(first);
+    async fn shared_slot_is_taken_first_and_unused_slots_are_removed() {
+        let group = Arc::new(SessionGroup::default());
+        let acquire = async || group.acquire_exclusive(Duration::from_secs(9), || false).await;
+        let shared = acquire().await.expect("a session");
+        let second = acquire().await.expect("a session");
+        assert!(shared.is_shared() && !second.is_shared() && group.is_in_use_or_expanded());
+        drop(shared);
         drop(second);
-        let again = turn().await.expect("a turn");
-        assert!(again.is_first());
-        assert!(row.give_up(|_| true).is_empty(), "it had no session yet");
-        assert_eq!(row.places().count, 1);
+        let again = acquire().await.expect("a session");
+        assert!(again.is_shared());
+        assert!(group.take_unused(|_| true).is_empty(), "it had no session yet");
+        assert_eq!(group.slots().count, 1);
         drop(again);
-        assert!(!row.is_more_than_first() && turn().await.expect("a turn").is_first());
+        assert!(!group.is_in_use_or_expanded() && acquire().await.expect("a session").is_shared());
     }
 
     #[tokio::test]
-    async fn for_one_that_waits_one_gives_way_and_it_is_looked_for_it_until_there_is_one() {
-        let places = Mutex::new(Places { free: Vec::new(), count: MAX_SESSIONS_PER_GROUP });
-        let row = Arc::new(Row { first: Slot::default(), places, turns: Semaphore::new(0) });
-        let (looks, gives_way) = (AtomicUsize::new(0), Notify::new());
-        let waiting = row.turn(Duration::from_secs(9), || {
-            let is_third = looks.fetch_add(1, Ordering::Relaxed) == 2;
+    async fn waiting_call_evicts_exactly_one_suspended_call() {
+        let slots = Mutex::new(GroupSlots { free: Vec::new(), count: MAX_SESSIONS_PER_GROUP });
+        let group = Arc::new(SessionGroup { shared: PooledSessionSlot::default(), slots, permits: Semaphore::new(0) });
+        let (evict_calls, evicted) = (AtomicUsize::new(0), Notify::new());
+        let waiting = group.acquire_exclusive(Duration::from_secs(9), || {
+            let is_third = evict_calls.fetch_add(1, Ordering::Relaxed) == 2;
             if is_third {
-                gives_way.notify_one();
+                evicted.notify_one();
             }
             is_third
         });
-        let giving_way = async {
-            gives_way.notified().await;
-            // It takes its time.
-            tokio::time::sleep(LOOK * 3).await;
-            drop(ExclusiveSession { row: Arc::clone(&row), slot: Slot::default() });
+        let eviction = async {
+            evicted.notified().await;
+            // Eviction takes longer than the interval.
+            tokio::time::sleep(EVICTION_INTERVAL * 3).await;
+            drop(ExclusiveSession { group: Arc::clone(&group), slot: PooledSessionSlot::default() });
         };
-        assert!(tokio::join!(waiting, giving_way).0.is_some());
-        assert_eq!(looks.into_inner(), 3, "the third call that was looked at gave way, and no other");
+        assert!(tokio::join!(waiting, eviction).0.is_some());
+        assert_eq!(evict_calls.into_inner(), 3, "the third attempt evicted a call, and there was no further attempt");
     }
 }

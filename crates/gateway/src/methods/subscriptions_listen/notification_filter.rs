@@ -1,4 +1,4 @@
-//! What a listener hears of: what it asked for, the policy lets it hear, and the server says it tells of.
+//! Filter of a listener: what it requested, the policy allows and the server acknowledged.
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::translate::to_json_string;
@@ -9,35 +9,35 @@ use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::methods::unsolicited_messages::{AllowedResource, filter_standalone_notification};
 use crate::request_context::RequestContext;
 
-/// What a request to listen names that we know.
+/// Known members of a listen request.
 const KNOWN_NOTIFICATION_KEYS: [&str; 5] =
     ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
 
-/// What a listener gets. Everything else is nobody's.
+/// Selects the notifications of a listener; all others are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct NotificationFilter {
     pub lists: ListChangedSet,
     pub uris: Vec<String>,
     tasks: Vec<String>,
-    /// By names that nobody here knows, of extensions. What is told of them has names of their own.
+    /// Members of extensions, which are unknown here. Their notifications have method names of their own.
     extension_keys: Vec<String>,
     wants_log: bool,
 }
 
 impl NotificationFilter {
-    /// Of lists and resources alone, and of log messages where they are wanted.
+    /// Creates a filter for lists and resources, and optionally log messages.
     pub fn of(lists: ListChangedSet, uris: Vec<String>, wants_log: bool) -> Self {
         Self { lists, uris, wants_log, ..Self::default() }
     }
 
-    /// What a client asks for, as far as the grant may hear of it.
+    /// Creates a filter from a listen request and the resources that the grant may watch.
     pub fn from_request(request: &ClientRequest<'_>, allowed: &[AllowedResource]) -> Self {
         let named = request.params().and_then(|params| params.get("notifications"));
         let uris = allowed.iter().map(|allowed| allowed.uri().to_owned()).collect();
         Self { uris, wants_log: request.meta().log_level().is_some(), ..Self::from_notifications(named) }
     }
 
-    /// What a request, or the answer to it, names.
+    /// Reads the notifications of a listen request or an acknowledgement.
     fn from_notifications(named: Option<JsonValue<'_>>) -> Self {
         let members = named.iter().flat_map(|named| named.members());
         let others =
@@ -51,7 +51,7 @@ impl NotificationFilter {
         }
     }
 
-    /// Of that, what a server says that it tells of.
+    /// Restricts the filter to what the server acknowledged.
     pub fn restrict_to_acknowledged(self, params: &str) -> Self {
         let document = read(params.as_bytes(), &JsonLimits::REPLY).ok();
         let said =
@@ -82,8 +82,8 @@ impl NotificationFilter {
         }
     }
 
-    /// What of a notification goes to this listener. It is judged first, whoever asked for it: what changed at the server
-    /// is noted then, too.
+    /// Returns the part of a notification that this listener gets. It is processed first in any case, because it may
+    /// invalidate the tool listing.
     pub async fn filter_notification(
         &self,
         gw: &Gateway,
@@ -97,7 +97,7 @@ impl NotificationFilter {
         text
     }
 
-    /// As the client is told what it will hear of.
+    /// Builds the acknowledgement for the client.
     pub fn acknowledgement(&self, id: &RequestId<'_>) -> String {
         let mut members = self.lists.to_json_members();
         if !self.uris.is_empty() {
@@ -111,7 +111,7 @@ impl NotificationFilter {
         )
     }
 
-    /// What a server says that it tells of, without what was not asked for. None if it cannot be read.
+    /// Removes from a server's acknowledgement what was not requested. Returns `None` if it cannot be read.
     pub fn restrict_acknowledgement(&self, text: &str) -> Option<String> {
         let document = read(text.as_bytes(), &JsonLimits::REPLY).ok()?;
         let named = document.root().get("params")?.get("notifications").filter(|own| own.kind() == JsonKind::Object)?;
@@ -138,14 +138,14 @@ fn string_list(named: Option<JsonValue<'_>>, member: &str) -> Vec<String> {
     list.iter().flat_map(|list| list.elements()).filter_map(|own| Some(own.as_str()?.into_owned())).collect()
 }
 
-/// The elements of a list that were asked for, as they are written.
+/// Returns the requested elements of a list, unchanged.
 fn requested_elements(list: JsonValue<'_>, asked: &[String]) -> String {
     let is_asked = |own: &JsonValue<'_>| own.as_str().is_some_and(|own| asked.iter().any(|asked| *asked == own));
     let own: Vec<&str> = list.elements().filter(is_asked).map(|own| own.raw()).collect();
     format!("[{}]", own.join(","))
 }
 
-/// Whether a resource is the one that was asked for, or in it: a server may tell of what is in a resource.
+/// Whether a resource is the requested one or is contained in it: a server may notify of sub-resources.
 fn is_within(uri: &str, asked: &str) -> bool {
     let rest = uri.strip_prefix(asked);
     rest.is_some_and(|rest| rest.is_empty() || asked.ends_with('/') || rest.starts_with(['/', '?', '#']))
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_a_resource_is_told_from_what_only_begins_alike() {
+    fn contained_resources_are_distinguished_from_those_with_a_common_prefix() {
         for (uri, is_in) in [
             ("file:///a", true),
             ("file:///a/b", true),

@@ -1,5 +1,5 @@
-//! `subscriptions/listen` for an upstream that has a session with us: its own stream, shared by all who listen, and a
-//! subscription for each resource.
+//! `subscriptions/listen` for a stateful upstream: all listeners share its standalone stream, and each resource has one
+//! upstream subscription.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,23 +23,23 @@ use crate::request_context::RequestContext;
 use crate::session::Session;
 use crate::upstream::SendError;
 
-/// How long a server may take to be told of which resources somebody listens for.
+/// Time limit for all subscribe requests of a listener.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Of what is asked for, what the server has and the grant may hear of.
-fn build_filter(request: &ClientRequest<'_>, session: &Session, heard: &[AllowedResource]) -> NotificationFilter {
+/// Creates a filter of what is requested, the server supports and the grant may watch.
+fn build_filter(request: &ClientRequest<'_>, session: &Session, resources: &[AllowedResource]) -> NotificationFilter {
     let server_info = read(&session.server_info, &JsonLimits::REPLY).ok();
-    let resources =
+    let capability =
         server_info.as_ref().and_then(|server_info| server_info.root().get("capabilities")?.get("resources"));
-    let subscribe = resources.and_then(|own| own.get("subscribe"));
+    let subscribe = capability.and_then(|own| own.get("subscribe"));
     let tells_of_one = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
-    let asked = NotificationFilter::from_request(request, if tells_of_one { heard } else { &[] });
+    let asked = NotificationFilter::from_request(request, if tells_of_one { resources } else { &[] });
     let lists = asked.lists.intersection(ListChangedSet::advertised(&session.server_info));
-    // Nothing else is told to all who listen.
+    // The hub broadcasts nothing else.
     NotificationFilter::of(lists, asked.uris, false)
 }
 
-/// A notification as a listener gets it; none if it is not for them.
+/// Returns a notification in the listener's form; `None` if it is not for this listener.
 fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &RequestId<'_>) -> Option<String> {
     let Ok(Said::Notification(said)) = read_server_message(message, &JsonLimits::REPLY) else { return None };
     if !filter.matches(&said) {
@@ -57,7 +57,7 @@ fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &Reques
     Some(said.with_params(&format!("{{{}}}", members.join(","))))
 }
 
-/// Holds the stream open until either side ends it.
+/// Serves the stream until either side ends it.
 pub(super) async fn listen_stateful(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -68,33 +68,33 @@ pub(super) async fn listen_stateful(
     let Some(session) = ctx.upstream_session() else { return Ok(ListenEnd::Closed) };
     let filter = build_filter(request, session, &named);
     let mut messages = session.notification_hub.subscribe();
-    // Its process is not taken for one that nobody uses.
+    // Keeps the session's process from being stopped as idle.
     let _held = session.mark_in_use();
     gw.ensure_hub_follower(ctx, session);
-    // What is acknowledged before it can be heard could be missed.
+    // Acknowledged only after the upstream's stream is open; otherwise a notification could be missed.
     tokio::select! {
-        stands = tokio::time::timeout(gw.settings.connect_time, session.notification_hub.wait_for_stream()) => {
-            stands.map_err(|_| SendError::InvalidResponse("the server's stream does not open".to_owned()))?;
+        opened = tokio::time::timeout(gw.settings.connect_time, session.notification_hub.wait_for_stream()) => {
+            opened.map_err(|_| SendError::InvalidResponse("the server's event stream does not open".to_owned()))?;
         }
         () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
         () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
     }
     let mut handshake_attempts = session.handshake_attempts();
-    let is_told = |heard: &AllowedResource| filter.uris.iter().any(|uri| uri == heard.uri());
+    let is_accepted_resource = |resource: &AllowedResource| filter.uris.iter().any(|uri| uri == resource.uri());
     let uris = resource_uris(&named);
-    let heard: Arc<[AllowedResource]> = named.into_iter().filter(is_told).collect();
-    let _watching = ResourceWatchGuard::begin(gw, ctx, session, &heard);
-    let taken = tokio::select! {
-        taken = sync_subscriptions(gw, ctx, session, &heard) => taken,
+    let resources: Arc<[AllowedResource]> = named.into_iter().filter(is_accepted_resource).collect();
+    let _watching = ResourceWatchGuard::begin(gw, ctx, session, &resources);
+    let accepted = tokio::select! {
+        accepted = sync_subscriptions(gw, ctx, session, &resources) => accepted,
         () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
         () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
     };
-    // What the server will not tell of is not promised.
-    let filter = NotificationFilter::of(filter.lists, taken, false);
+    // Resources that the server did not accept are not acknowledged.
+    let filter = NotificationFilter::of(filter.lists, accepted, false);
     responder.send(&filter.acknowledgement(request.id())).await;
     let period = gw.settings.keep_alive;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-    let mut look = tokio::time::interval(REVALIDATION_INTERVAL);
+    let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
     let mut listener = SubscriptionListener::new(ctx, uris, Some(filter.lists));
     loop {
         tokio::select! {
@@ -104,21 +104,21 @@ pub(super) async fn listen_stateful(
                         responder.send(&text).await;
                     }
                 }
-                // It reads too slowly; what it missed, the next list tells.
+                // The client reads too slowly; the missed changes show in the next list.
                 Err(RecvError::Lagged(_)) => gw.metrics.count_dropped_message(),
                 Err(RecvError::Closed) => return Ok(ListenEnd::Closed),
             },
             _ = keep_alive.tick() => responder.keep_alive().await,
-            _ = look.tick() => {
+            _ = revalidation.tick() => {
                 if !listener.revalidate(gw, request, responder).await {
                     return Ok(ListenEnd::Closed);
                 }
                 gw.ensure_hub_follower(&listener.ctx, session);
-                // A server that had forgotten the session has forgotten what was to be heard of, too.
+                // A server that lost the session has also lost its subscriptions.
                 if std::mem::replace(&mut handshake_attempts, session.handshake_attempts()) != handshake_attempts
                     && !mutant!("listener-subscriptions-not-restored")
                 {
-                    gw.sync_subscriptions_in_background(&listener.ctx, session, &heard);
+                    gw.sync_subscriptions_in_background(&listener.ctx, session, &resources);
                 }
             }
             () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
@@ -127,7 +127,7 @@ pub(super) async fn listen_stateful(
     }
 }
 
-/// One who listens for some resources, until this is dropped.
+/// Registers a listener for resources until dropped.
 struct ResourceWatchGuard<'a> {
     gw: &'a Gateway,
     ctx: &'a RequestContext,
@@ -142,84 +142,87 @@ impl<'a> ResourceWatchGuard<'a> {
         session: &'a Arc<Session>,
         resources: &'a Arc<[AllowedResource]>,
     ) -> Self {
-        resources.iter().for_each(|heard| session.notification_hub.watch(heard.uri()));
+        resources.iter().for_each(|resource| session.notification_hub.watch(resource.uri()));
         Self { gw, ctx, session, resources }
     }
 }
 
 impl Drop for ResourceWatchGuard<'_> {
     fn drop(&mut self) {
-        self.resources.iter().for_each(|heard| self.session.notification_hub.unwatch(heard.uri()));
+        self.resources.iter().for_each(|resource| self.session.notification_hub.unwatch(resource.uri()));
         self.gw.sync_subscriptions_in_background(self.ctx, self.session, self.resources);
     }
 }
 
-/// Asks the upstream to tell of just those resources that somebody listens for, and gives those of which it will. One that
-/// hangs is not asked for each.
+/// Subscribes upstream to exactly those resources that have listeners, and returns the accepted ones. One time limit
+/// covers all requests, in case the server hangs.
 async fn sync_subscriptions(
     gw: &Gateway,
     ctx: &RequestContext,
     session: &Session,
-    heard: &[AllowedResource],
+    resources: &[AllowedResource],
 ) -> Vec<String> {
-    let mut taken = Vec::new();
-    let settling = async {
-        for heard in heard {
-            let asked = session.notification_hub.upstream_subscription(heard.uri());
+    let mut accepted = Vec::new();
+    let syncing = async {
+        for resource in resources {
+            let asked = session.notification_hub.upstream_subscription(resource.uri());
             let mut asked = asked.lock().await;
-            let is_wanted = session.notification_hub.is_watched(heard.uri());
+            let is_wanted = session.notification_hub.is_watched(resource.uri());
             match asked.plan_request(is_wanted, session.handshake_attempts()) {
-                Some(true) => asked.record_reply(send_subscription(gw, ctx, &Method::ResourcesSubscribe, heard).await),
-                Some(false) => drop(send_subscription(gw, ctx, &Method::ResourcesUnsubscribe, heard).await),
+                Some(true) => {
+                    asked.record_reply(send_subscription(gw, ctx, &Method::ResourcesSubscribe, resource).await)
+                }
+                Some(false) => drop(send_subscription(gw, ctx, &Method::ResourcesUnsubscribe, resource).await),
                 None => {}
             }
             if is_wanted && asked.is_accepted {
-                taken.push(heard.uri().to_owned());
+                accepted.push(resource.uri().to_owned());
             }
         }
     };
-    let _ = tokio::time::timeout(SUBSCRIBE_TIMEOUT, settling).await;
-    taken
+    let _ = tokio::time::timeout(SUBSCRIBE_TIMEOUT, syncing).await;
+    accepted
 }
 
 impl Gateway {
-    /// The same, and nobody waits for it: a server that hangs keeps no client from hearing, or from leaving.
+    /// Like [`sync_subscriptions`], in the background: a server that hangs must not delay clients.
     fn sync_subscriptions_in_background(
         &self,
         ctx: &RequestContext,
         session: &Arc<Session>,
-        heard: &Arc<[AllowedResource]>,
+        resources: &Arc<[AllowedResource]>,
     ) {
-        let Some(gw) = self.arc_self().filter(|_| !heard.is_empty()) else { return };
-        let (task, ctx, session, heard) = (Arc::clone(&gw), ctx.clone(), Arc::clone(session), Arc::clone(heard));
+        let Some(gw) = self.arc_self().filter(|_| !resources.is_empty()) else { return };
+        let (task, ctx, session, resources) =
+            (Arc::clone(&gw), ctx.clone(), Arc::clone(session), Arc::clone(resources));
         gw.spawn(async move {
             tokio::select! {
-                _ = sync_subscriptions(&task, &ctx, &session, &heard) => {}
+                _ = sync_subscriptions(&task, &ctx, &session, &resources) => {}
                 () = task.wait_for_shutdown() => {}
             }
         });
     }
 
-    /// Has somebody follow the upstream's stream of a session, if nobody does.
+    /// Starts following the upstream's stream of a session, unless a task already does.
     fn ensure_hub_follower(&self, ctx: &RequestContext, session: &Arc<Session>) {
-        if let Some(goes_on) = session.notification_hub.try_start_following() {
-            self.spawn_hub_follower(ctx.on_behalf_of_session(Arc::clone(session)), goes_on);
+        if let Some(resumes) = session.notification_hub.try_start_following() {
+            self.spawn_hub_follower(ctx.on_behalf_of_session(Arc::clone(session)), resumes);
         }
     }
 
-    /// Follows the upstream's stream of a session for all who listen, until none does: from where it was left, if it goes
-    /// on with what somebody else left. What is said while nobody listens is nobody's.
-    fn spawn_hub_follower(&self, ctx: RequestContext, goes_on: bool) {
+    /// Follows the upstream's stream of a session as long as it has listeners. Resumes after the last event if it takes
+    /// over from another task; events without listeners are not needed.
+    fn spawn_hub_follower(&self, ctx: RequestContext, resumes: bool) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);
         gw.spawn(async move {
             let Some(session) = ctx.upstream_session().cloned() else { return };
-            let (events, mut heard) = mpsc::channel::<Bytes>(1);
-            let last = session.last_event_id().filter(|_| goes_on);
+            let (events, mut receiver) = mpsc::channel::<Bytes>(1);
+            let last = session.last_event_id().filter(|_| resumes);
             let following =
                 follow_upstream_stream(&task, &ctx, last, &events, |text| Bytes::copy_from_slice(text.as_bytes()));
-            let telling = async {
-                while let Some(message) = heard.recv().await {
+            let notifying = async {
+                while let Some(message) = receiver.recv().await {
                     session.notification_hub.broadcast(message);
                 }
             };
@@ -234,15 +237,15 @@ impl Gateway {
             };
             let is_left = tokio::select! {
                 () = following => true,
-                () = telling => true,
+                () = notifying => true,
                 is_left = ending => is_left,
                 () = task.wait_for_shutdown() => true,
             };
-            while let Ok(message) = heard.try_recv() {
+            while let Ok(message) = receiver.try_recv() {
                 session.notification_hub.broadcast(message);
             }
             if is_left {
-                // Whoever listens by what is in force now, follows it next.
+                // A listener under the new configuration starts the next follower.
                 session.notification_hub.stop_following();
             }
         });

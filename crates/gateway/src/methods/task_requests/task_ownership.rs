@@ -1,4 +1,4 @@
-//! Whose a task is: noted when the answer to a call makes it, looked up whenever somebody speaks of it.
+//! Task ownership: recorded when a call creates a task, and checked for every request about it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -23,23 +23,23 @@ use crate::pipeline::{ProgressRelay, Refusal, RequestSubject};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::UpstreamLink;
 
-/// How long it is known whose a task is: as long as the server keeps it, but within these. Some servers keep theirs
-/// longer than they say, and some for ever.
+/// How long ownership is stored: as long as the server keeps the task, within these limits. Some servers keep tasks
+/// longer than announced, and some forever.
 const MIN_OWNERSHIP_TTL: Duration = Duration::from_secs(24 * 3_600);
 const MAX_OWNERSHIP_TTL: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// The most bytes of an answer that makes a task; real ones have some hundreds.
+/// Maximum size of a response that creates a task; real ones have some hundred bytes.
 const MAX_TASK_RESPONSE_BYTES: usize = 1 << 20;
 
-/// Asks what the server offers, if that is not known. A server that does not say offers nothing.
+/// Fetches the tool listing if it is not known. A server that does not list its tools counts as having none.
 pub(super) async fn ensure_tool_listing(gw: &Gateway, ctx: &RequestContext, tool: &str, responder: &mut Responder) {
     if ctx.server_access.mode == EnforcementMode::Enforce {
         let _ = listing_for_tool(gw, ctx, tool, responder).await;
     }
 }
 
-/// Whether the policy lets the grant hear of a task of a tool. What is not known of the tool's definition, because
-/// nobody has asked since it changed, is no yes.
+/// Whether the policy allows access to a task of a tool. An unknown definition, for example after a change, counts as a
+/// denial.
 pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) -> bool {
     if ctx.server_access.mode == EnforcementMode::Observe {
         return true;
@@ -53,8 +53,8 @@ pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) ->
     )
 }
 
-/// By what a task is known. A process or a connection of a session's own has tasks of its own, and may use the ids of
-/// another.
+/// Returns the key of a task. A session with its own process or connection has its own tasks, whose ids may clash with
+/// those of others.
 pub(super) fn task_id_hash(ctx: &RequestContext, id: &str) -> IdHash {
     let scope = match ctx.session() {
         Some(session) if matches!(session.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_)) => {
@@ -65,7 +65,7 @@ pub(super) fn task_id_hash(ctx: &RequestContext, id: &str) -> IdHash {
     IdHash::of(&[ctx.upstream.name().as_str(), &scope, id])
 }
 
-/// Notes whose a task is that the answer to a call has made, before the caller gets to know it.
+/// Records the owner of a task that a call has created, before the client learns its id.
 pub(crate) async fn record_task_owner(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -74,7 +74,7 @@ pub(crate) async fn record_task_owner(
     progress: Option<(&str, Arc<ProgressRelay>)>,
 ) {
     static TASK_ID_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
-    // Most answers do not have the word in them at all, and large ones are not worth looking through.
+    // Shortcut: most responses do not contain the word, and large ones do not create tasks.
     if ctx.translation() != ProtocolTranslation::None
         || text.len() > MAX_TASK_RESPONSE_BYTES
         || !text.outline().any(|part| TASK_ID_FINDER.find(part).is_some())
@@ -93,21 +93,21 @@ pub(crate) async fn record_task_owner(
         }
     }
     let now = gw.clock.now();
-    let life = task.ttl.map_or(MAX_OWNERSHIP_TTL, Duration::from_millis).clamp(MIN_OWNERSHIP_TTL, MAX_OWNERSHIP_TTL);
+    let ttl = task.ttl.map_or(MAX_OWNERSHIP_TTL, Duration::from_millis).clamp(MIN_OWNERSHIP_TTL, MAX_OWNERSHIP_TTL);
     let row = TaskOwner {
         id: task_id_hash(ctx, &task.id),
         grant: ctx.grant.config.id.clone(),
         server: ctx.upstream.name().clone(),
         tool: tool.to_owned(),
-        expires_at: now.checked_add(life).unwrap_or(now),
+        expires_at: now.checked_add(ttl).unwrap_or(now),
     };
     if let Err(error) = gw.task_owners.put(row, now).await {
         let server = ctx.upstream.name();
-        warn!(server.name = %server, error = %error, "nobody can ask for a task that `{tool}` of `{server}` has made: {error}");
+        warn!(server.name = %server, error = %error, "cannot store the owner of a task that `{tool}` of `{server}` created, so no client can use it: {error}");
     }
 }
 
-/// Whether what a server says of a task may go to the caller.
+/// Whether a server's notification about a task may be passed to the client.
 pub(crate) async fn is_notification_visible(gw: &Gateway, ctx: &RequestContext, params: &str) -> bool {
     let Ok(document) = read(params.as_bytes(), &gw.settings.reply_limits) else { return false };
     let Some(id) = document.root().get("taskId").and_then(|id| id.as_str()) else { return false };
@@ -118,17 +118,18 @@ pub(crate) async fn is_notification_visible(gw: &Gateway, ctx: &RequestContext, 
     }
 }
 
-/// Whether a task that is not the grant's own is shown to it all the same: one that nobody has may have been made past
-/// us, and who only observes is not kept from it.
+/// Whether a task without a known owner is shown, because the grant is in observe mode. The task may have been created
+/// without the gateway.
+///
 ///
 /// # Errors
-/// The store cannot say.
+/// The store fails.
 pub(super) async fn is_unowned_and_observed(gw: &Gateway, ctx: &RequestContext, id: &str) -> Result<bool, StoreError> {
     Ok(ctx.server_access.mode == EnforcementMode::Observe && gw.find_task_row(ctx, id).await?.is_none())
 }
 
-/// For what an upstream asks about a task of the client's own: the method by which it asked for what the task does,
-/// whose rule it is under. None for any other request.
+/// For a server request about a task of the client: returns the method that created the task, whose rule applies.
+/// Returns `None` for any other request.
 pub(crate) fn client_task_method(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -143,7 +144,7 @@ pub(crate) fn client_task_method(
     Some(method.ok_or(Refusal::UnknownReference))
 }
 
-/// Whether a request wants to listen to tasks.
+/// Whether a listen request names tasks.
 pub(crate) fn has_task_ids(request: &ClientRequest<'_>) -> bool {
     task_ids(request).is_some_and(|named| named.elements().next().is_some())
 }
@@ -152,10 +153,11 @@ fn task_ids<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
     request.params()?.get("notifications")?.get("taskIds")
 }
 
-/// The first task that a request wants to listen to and that the grant may not hear of.
+/// Returns the first task of a listen request that the grant must not see.
+///
 ///
 /// # Errors
-/// The store cannot say whose they are.
+/// The store fails.
 pub(crate) async fn find_hidden_task(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -164,24 +166,25 @@ pub(crate) async fn find_hidden_task(
 ) -> Result<Option<String>, StoreError> {
     for value in task_ids(request).iter().flat_map(|named| named.elements()) {
         let id = value.as_str().unwrap_or(value.raw().into());
-        let may_hear = match gw.owned_task_tool(ctx, &id).await? {
+        let is_visible = match gw.owned_task_tool(ctx, &id).await? {
             Some(tool) => {
                 ensure_tool_listing(gw, ctx, &tool, responder).await;
                 is_task_visible(gw, ctx, &tool)
             }
             None => is_unowned_and_observed(gw, ctx, &id).await?,
         };
-        if !may_hear {
+        if !is_visible {
             return Ok(Some(id.into_owned()));
         }
     }
     Ok(None)
 }
 
-/// The first task that a request wants to listen to and that is not there for the grant.
+/// Returns the first task of a listen request that does not belong to the grant.
+///
 ///
 /// # Errors
-/// The store cannot say whose they are.
+/// The store fails.
 pub(crate) async fn find_unknown_task(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -195,7 +198,7 @@ pub(crate) async fn find_unknown_task(
     Ok(None)
 }
 
-/// The tools whose calls made the grant's tasks at the server, by what the tasks are known by.
+/// Returns the tools that created the grant's tasks at the server, by task key.
 pub(super) async fn owned_tasks(gw: &Gateway, ctx: &RequestContext) -> Result<HashMap<IdHash, String>, StoreError> {
     let now = gw.clock.now();
     let rows = gw.task_owners.list_for_grant(&ctx.grant.config.id, ctx.upstream.name()).await?;
@@ -203,7 +206,7 @@ pub(super) async fn owned_tasks(gw: &Gateway, ctx: &RequestContext) -> Result<Ha
 }
 
 impl Gateway {
-    /// The tool whose call made a task; none unless the grant made it.
+    /// Returns the tool that created a task, if the task belongs to the grant.
     pub(super) async fn owned_task_tool(&self, ctx: &RequestContext, id: &str) -> Result<Option<String>, StoreError> {
         let own = self
             .find_task_row(ctx, id)
@@ -216,14 +219,14 @@ impl Gateway {
         let found = self.task_owners.find(task_id_hash(ctx, id)).await;
         found.inspect_err(|error| {
             let server = ctx.upstream.name();
-            warn!(server.name = %server, error = %error, "it cannot be said whose a task of `{server}` is: {error}");
+            warn!(server.name = %server, error = %error, "cannot look up the owner of a task of `{server}`: {error}");
         })
     }
 
-    /// Forgets tasks that nobody asks for any more.
+    /// Deletes expired ownership records.
     pub(crate) async fn delete_expired_tasks(&self) {
         if let Err(error) = self.task_owners.sweep(self.clock.now()).await {
-            warn!(error = %error, "tasks that have expired cannot be forgotten: {error}");
+            warn!(error = %error, "cannot delete expired tasks: {error}");
         }
     }
 }

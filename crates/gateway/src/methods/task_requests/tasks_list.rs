@@ -1,4 +1,4 @@
-//! `tasks/list`: the server's, without what is not the grant's own.
+//! `tasks/list`: the server's list, reduced to the grant's own tasks.
 
 use bytes::Bytes;
 use gatelodge_json::read;
@@ -10,13 +10,13 @@ use super::task_ownership::{ensure_tool_listing, is_task_visible, is_unowned_and
 use super::{reject, reply_refusal};
 use crate::Gateway;
 use crate::http_server::responder::Responder;
-use crate::methods::list_requests::{FOREIGN_CURSOR_MESSAGE, ListPages, ListRequest, fetch_list};
+use crate::methods::list_requests::{ListPages, ListRequest, UNKNOWN_CURSOR_MESSAGE, fetch_list};
 use crate::methods::passthrough::reply_failure;
 use crate::pipeline::{CallRecorder, ProgressRelay, Refusal, response_for_client};
 use crate::request_context::RequestContext;
 use crate::upstream::SendError;
 
-/// Answers the list.
+/// Handles `tasks/list`.
 pub(super) async fn handle_tasks_list(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -27,7 +27,7 @@ pub(super) async fn handle_tasks_list(
     match request.cursor() {
         Ok(None) => {}
         Ok(Some(_)) => {
-            let what = FOREIGN_CURSOR_MESSAGE;
+            let what = UNKNOWN_CURSOR_MESSAGE;
             responder.finish(error_response(Some(request.id()), code::INVALID_PARAMS, what, None).into()).await;
             return gw.write_row(recorder.rejection_row(code::INVALID_PARAMS, what)).await;
         }
