@@ -203,7 +203,7 @@ def check_eval_code(findings: Findings, setup: TestSetup) -> None:
     findings.same("the list by a policy with eval_code", ["eval"], caller.tools())
     findings.same("eval by it", "7", text_of(caller.call("eval", {"code": "3 + 4"})))
     findings.same("eval_code by it", unknown("eval_code"), caller.call("eval_code", {"code": "3 + 4"}).get("error"))
-    warned = "`eval_code` names the tool `eval_code`, which `pharo` does not offer"
+    warned = "policy `eval_code` names the tool `eval_code`, which `pharo` does not list"
     findings.same("the gateway's word on it", True, warned in (setup.folder / "log").read_text() or "no warning")
 
 

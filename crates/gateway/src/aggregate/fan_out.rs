@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_mcp::{ClientMessage, Method, ServerMessage as Said, read_client_message, read_server_message};
+use gatelodge_mcp::{ClientMessage, Method, ServerMessage, read_client_message, read_server_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 use tokio::sync::{mpsc, oneshot};
@@ -96,9 +96,9 @@ pub(super) async fn request_server(
         // Dropping the queue ends the responder, which cancels the request upstream and records that.
         while let Ok(Some(text)) = tokio::time::timeout_at(until, queue.recv()).await {
             match read_server_message(&text, &gw.settings.reply_limits) {
-                Ok(Said::Response(_)) => answer = Some(text),
+                Ok(ServerMessage::Response(_)) => answer = Some(text),
                 // Progress of several servers cannot be merged into one value.
-                Ok(Said::Notification(said)) if *said.method() == Method::Progress => {}
+                Ok(ServerMessage::Notification(said)) if *said.method() == Method::Progress => {}
                 // Sending fails if the client no longer waits for the response; the message is dropped.
                 _ => drop(notifications.send(text).await),
             }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::aggregate_names::{UnknownTarget, merge_capabilities, prefix_name};
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, Method, ServerMessage as Said, code, read_client_message, read_server_message,
+    ClientMessage, ClientRequest, Method, ServerMessage, code, read_client_message, read_server_message,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallOutcome, ServerName};
@@ -372,7 +372,7 @@ async fn listen_once(
             };
             let Some(text) = text else { return ended };
             let events = match read_server_message(&text, &gw.settings.reply_limits) {
-                Ok(Said::Response(reply)) => {
+                Ok(ServerMessage::Response(reply)) => {
                     let error = reply.error().and_then(|error| error.code.parse().ok());
                     ended = match error {
                         None | Some(code::INTERNAL_ERROR) => ServerStreamEnd::Temporary,
@@ -383,7 +383,9 @@ async fn listen_once(
                     };
                     continue;
                 }
-                Ok(Said::Notification(notification)) if *notification.method() == Method::SubscriptionsAcknowledged => {
+                Ok(ServerMessage::Notification(notification))
+                    if *notification.method() == Method::SubscriptionsAcknowledged =>
+                {
                     ServerStreamEvent::Acknowledged(text)
                 }
                 _ => ServerStreamEvent::Message(text),

@@ -7,8 +7,7 @@ use gatelodge_mcp::http_headers::{
     self, HeaderRejection, ProtocolError, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
 };
 use gatelodge_mcp::{
-    ClientCapabilities, ClientMessage, ClientRequest as Asked, Method, ProtocolGeneration, Revision, code,
-    error_response,
+    ClientCapabilities, ClientMessage, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response,
 };
 use gatelodge_policy::is_always_allowed;
 use gatelodge_store::{CallOutcome, ServerName};
@@ -224,7 +223,12 @@ async fn handle_message(
 }
 
 /// Handles a request after a pooled session is open, if the server needs one. Cancelling does not wait for that.
-pub(crate) async fn handle_request(gw: &Gateway, mut ctx: RequestContext, request: &Asked<'_>, responder: Responder) {
+pub(crate) async fn handle_request(
+    gw: &Gateway,
+    mut ctx: RequestContext,
+    request: &ClientRequest<'_>,
+    responder: Responder,
+) {
     if let ClientProtocol::Stateless(side) = &ctx.client_protocol {
         let cancel_signal = responder.cancel_signal();
         let joining = Box::pin(session_pool::with_pooled_session(gw, &ctx, request, side.clone()));
@@ -248,7 +252,7 @@ pub(crate) async fn handle_request(gw: &Gateway, mut ctx: RequestContext, reques
 async fn reply_handshake_failed(
     gw: &Gateway,
     ctx: &RequestContext,
-    request: &Asked<'_>,
+    request: &ClientRequest<'_>,
     refusal: Refusal,
     responder: Responder,
 ) {
@@ -273,7 +277,12 @@ async fn reply_handshake_failed(
 }
 
 // Calls are handled inline; the other futures are boxed so that they do not enlarge the future of a call.
-pub(crate) async fn dispatch(gw: &Gateway, ctx: &RequestContext, request: &Asked<'_>, mut responder: Responder) {
+pub(crate) async fn dispatch(
+    gw: &Gateway,
+    ctx: &RequestContext,
+    request: &ClientRequest<'_>,
+    mut responder: Responder,
+) {
     let at = gw.clock.now();
     let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id_at(at), at);
     responder.capture_reply(recorder.captured_reply());

@@ -7,9 +7,8 @@ use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::to_json_string;
 use gatelodge_mcp::{
-    ClientCapabilities, ClientRequest, CreatedTask, Method, ProtocolGeneration, Revision, ServerMessage as Said,
-    ServerRequest, ServerResponsePayload, ServerResponseSpans, TASKS_CAPABILITY_JSON, code, find_created_task,
-    read_server_message,
+    ClientCapabilities, ClientRequest, CreatedTask, Method, ProtocolGeneration, Revision, ServerMessage, ServerRequest,
+    ServerResponsePayload, ServerResponseSpans, TASKS_CAPABILITY_JSON, code, find_created_task, read_server_message,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::Terms;
@@ -46,11 +45,11 @@ pub(super) fn check_server_request_declared(ctx: &RequestContext, asked: &Server
     let params = document.as_ref().map(|document| document.root());
     let lacking = ctx.client_capabilities().missing_capability(asked.method().name(), params);
     let lacking = lacking.filter(|_| !mutant!("undeclared-question-forwarded"));
-    lacking.map_or(Ok(()), |required| Err(undeclared_refusal(required)))
+    lacking.map_or(Ok(()), |required| Err(missing_capability_refusal(required)))
 }
 
 /// Refusal for a server request that is not passed on.
-pub(super) fn undeclared_refusal(required: &str) -> Refusal {
+pub(super) fn missing_capability_refusal(required: &str) -> Refusal {
     let what = format!("the client has not declared the capability for this request: {required}");
     Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::METHOD_NOT_FOUND, &what))
 }
@@ -78,7 +77,7 @@ pub(super) fn check_response(
     if !has_words {
         return Ok(());
     }
-    let Ok(Said::Response(reply)) = read_server_message(message.as_bytes(), &gw.settings.reply_limits) else {
+    let Ok(ServerMessage::Response(reply)) = read_server_message(message.as_bytes(), &gw.settings.reply_limits) else {
         return Ok(());
     };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(()) };
@@ -104,10 +103,9 @@ pub(super) fn check_response(
     let document = read(result.as_bytes(), &gw.settings.reply_limits)
         .map_err(|_| SendError::InvalidResponse("the server's response cannot be read".to_owned()))?;
     match missing_capability(ctx, document.root()) {
-        Some(required) => Err(SendError::MissingCapability {
-            action: UNDECLARED_SERVER_REQUEST_MESSAGE,
-            required_capability: required,
-        }),
+        Some(required) => {
+            Err(SendError::MissingCapability { action: MISSING_CAPABILITY_ACTION, required_capability: required })
+        }
         None => Ok(()),
     }
 }
@@ -134,7 +132,7 @@ fn find_task_in_reply(
 }
 
 /// What such a server did, as part of a sentence.
-pub(super) const UNDECLARED_SERVER_REQUEST_MESSAGE: &str = "asked the client for input that it has not declared";
+pub(super) const MISSING_CAPABILITY_ACTION: &str = "asked the client for input that it has not declared";
 
 /// Returns the capability that the client lacks for the input requests of a result or a task.
 pub(super) fn missing_capability(ctx: &RequestContext, said: JsonValue<'_>) -> Option<&'static str> {

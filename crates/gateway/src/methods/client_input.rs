@@ -8,8 +8,8 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::translate::{RetryInput, to_json_string, with_members, without_members};
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, ClientResponsePayload, Method, ProtocolGeneration, RequestId, ServerMessage as Said,
-    code, error_response, read_client_message, read_server_message, result_response,
+    ClientMessage, ClientRequest, ClientResponsePayload, Method, ProtocolGeneration, RequestId, ServerMessage, code,
+    error_response, read_client_message, read_server_message, result_response,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallId;
@@ -17,7 +17,7 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 
 use super::capability_check::{
-    INPUT_FINDER, UNDECLARED_SERVER_REQUEST_MESSAGE, missing_capability, undeclared_refusal,
+    INPUT_FINDER, MISSING_CAPABILITY_ACTION, missing_capability, missing_capability_refusal,
 };
 use super::unsolicited_messages::{check_response_allowed, is_server_request_allowed, send_one_way};
 use crate::Gateway;
@@ -42,7 +42,9 @@ pub(crate) fn build_suspended_call(
     let ForwardContext { gw, ctx, call, .. } = forward_ctx;
     let mut questions = Vec::new();
     for message in asked {
-        let Ok(Said::Request(question)) = read_server_message(message, &gw.settings.reply_limits) else { return None };
+        let Ok(ServerMessage::Request(question)) = read_server_message(message, &gw.settings.reply_limits) else {
+            return None;
+        };
         questions.push(ClientInputRequest::new(&questions, &question, ctx.upstream.secret_redactor()));
     }
     Some(SuspendedCall {
@@ -77,7 +79,7 @@ pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamL
     let ForwardContext { gw, ctx, .. } = forward_ctx;
     let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
     let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply_limits) {
-        Ok(Said::Request(question)) => Some(question.id().clone().into_owned()),
+        Ok(ServerMessage::Request(question)) => Some(question.id().clone().into_owned()),
         _ => None,
     };
     let ids: Vec<RequestId<'static>> = asked.iter().filter_map(id).collect();
@@ -175,7 +177,7 @@ pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContex
         // An unknown method name is arbitrary text and may contain a secret.
         let known = INPUT_METHODS.iter().map(|(method, _)| *method).find(|known| *known == method.as_ref());
         let why_not = match known.filter(|_| count < MAX_SERVER_REQUESTS_PER_ROUND) {
-            Some(_) if let Some(required) = lacking => undeclared_refusal(required),
+            Some(_) if let Some(required) = lacking => missing_capability_refusal(required),
             Some(known) if is_server_request_allowed(gw, ctx, known).await => continue,
             Some(_) => return false,
             None => Refusal::UnknownReference,
@@ -274,10 +276,7 @@ pub(crate) async fn url_elicitation_result(
         .ok()
         .and_then(|result| missing_capability(ctx, result.root()));
     if let Some(required) = lacks {
-        return Err(SendError::MissingCapability {
-            action: UNDECLARED_SERVER_REQUEST_MESSAGE,
-            required_capability: required,
-        });
+        return Err(SendError::MissingCapability { action: MISSING_CAPABILITY_ACTION, required_capability: required });
     }
     let may_ask = is_server_request_allowed(gw, ctx, Method::Elicit.name()).await;
     Ok(may_ask.then(|| ctx.upstream.secret_redactor().redact_json(result)))
@@ -285,7 +284,7 @@ pub(crate) async fn url_elicitation_result(
 
 /// Returns the elicitations of the error, as a result with input requests.
 fn parse_url_elicitations(message: &[u8], limits: &JsonLimits) -> Option<String> {
-    let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return None };
+    let Ok(ServerMessage::Response(reply)) = read_server_message(message, limits) else { return None };
     let error = reply.error().filter(|error| error.code == code::URL_ELICITATION_REQUIRED.to_string())?;
     let document = read(error.data?.as_bytes(), limits).ok()?;
     let pages = document.root().get("elicitations")?;

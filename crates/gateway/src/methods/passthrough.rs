@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use gatelodge_mcp::{
-    ClientMessage, ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload as Answer, Method,
+    ClientMessage, ClientNotification, ClientRequest, ClientResponse, ClientResponsePayload, Method,
     ProtocolGeneration, RequestId, find_created_task,
 };
 use gatelodge_store::CallOutcome;
@@ -257,7 +257,7 @@ fn response_permit(
                 let permit = Permit::for_declined_server_request(ctx, &asked, &refusal);
                 return Err(Box::new((refusal, permit)));
             }
-            if let Answer::Result(result) = said.payload()
+            if let ClientResponsePayload::Result(result) = said.payload()
                 && let Some(task) = find_created_task(result.raw(), ProtocolGeneration::Stateful)
             {
                 session.tasks.note_client_task(task.id, method);

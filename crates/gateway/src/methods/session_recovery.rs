@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gatelodge_mcp::{Method, ServerMessage as Said, code, read_server_message};
+use gatelodge_mcp::{Method, ServerMessage, code, read_server_message};
 use http::StatusCode;
 
 use super::initialize::reopen_session;
@@ -67,7 +67,7 @@ async fn probe_session(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
             let answer = await_own_response(gw, &mut exchange, call).await.ok().flatten();
             // "method not found" is returned before the session is looked up, so it proves nothing.
             Some(!answer.is_some_and(|answer| {
-                let Ok(Said::Response(reply)) = read_server_message(&answer, &gw.settings.reply_limits) else {
+                let Ok(ServerMessage::Response(reply)) = read_server_message(&answer, &gw.settings.reply_limits) else {
                     return false;
                 };
                 reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())

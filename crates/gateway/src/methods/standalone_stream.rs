@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gatelodge_mcp::translate::to_json_string;
-use gatelodge_mcp::{Method, Revision, SSE_KEEP_ALIVE, ServerMessage as Said, read_server_message};
+use gatelodge_mcp::{Method, Revision, SSE_KEEP_ALIVE, ServerMessage, read_server_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 use http::{HeaderValue, Response, StatusCode};
@@ -391,7 +391,7 @@ async fn relay_events(
             set_last_event_id(ctx, exchange.last_event().0, attempt);
         }
         let text = match read_server_message(&message, &gw.settings.reply_limits) {
-            Ok(Said::Notification(said)) => match &mut filter {
+            Ok(ServerMessage::Notification(said)) => match &mut filter {
                 Some(filter) if !mutant!("unrequested-notification-reaches-session") => {
                     if let Some(asked) = asked.take_if(|_| *said.method() == Method::SubscriptionsAcknowledged) {
                         *filter = asked.restrict_to_acknowledged(said.params().unwrap_or_default());
@@ -400,8 +400,8 @@ async fn relay_events(
                 }
                 _ => filter_standalone_notification(gw, ctx, &said).await,
             },
-            Ok(Said::Request(asked)) => relay_server_request(gw, ctx, &asked).await,
-            Ok(Said::Response(_)) | Err(_) => {
+            Ok(ServerMessage::Request(asked)) => relay_server_request(gw, ctx, &asked).await,
+            Ok(ServerMessage::Response(_)) | Err(_) => {
                 gw.metrics.count_dropped_message();
                 None
             }

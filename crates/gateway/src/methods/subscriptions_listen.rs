@@ -9,7 +9,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{
-    ClientMessage, ClientRequest, Method, RequestId, ServerMessage as Said, code, error_response, read_client_message,
+    ClientMessage, ClientRequest, Method, RequestId, ServerMessage, code, error_response, read_client_message,
     read_server_message, result_response,
 };
 use gatelodge_mutants::mutant;
@@ -276,7 +276,7 @@ async fn relay_notifications(
         let Some(message) = message else { return Ok(ListenEnd::Closed) };
         let ctx = &listener.ctx;
         match read_server_message(&message, &gw.settings.reply_limits) {
-            Ok(Said::Response(_)) => {
+            Ok(ServerMessage::Response(_)) => {
                 let (text, outcome) = response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits)
                     .ok_or_else(|| SendError::InvalidResponse("the response cannot be read".to_owned()))?;
                 let status = response_status(
@@ -291,7 +291,7 @@ async fn relay_notifications(
                     .and_then(|text| with_subscription_id(text, request.id(), &gw.settings.reply_limits));
                 return Ok(ListenEnd::Response(status, tagged.map_or(text, Bytes::from), outcome));
             }
-            Ok(Said::Notification(said)) if *said.method() == Method::SubscriptionsAcknowledged => {
+            Ok(ServerMessage::Notification(said)) if *said.method() == Method::SubscriptionsAcknowledged => {
                 let Some(asked) = asked.take() else { continue };
                 let text = asked.restrict_acknowledgement(said.text()).unwrap_or_else(|| said.text().to_owned());
                 forward_notification(ctx, request, text, responder).await;
@@ -300,14 +300,14 @@ async fn relay_notifications(
                 listener.notify_list_changes(request, responder).await;
             }
             // Notifications that were not requested are dropped, whatever the server sends.
-            Ok(Said::Notification(said)) => {
+            Ok(ServerMessage::Notification(said)) => {
                 let passed = filter.filter_notification(gw, ctx, &said).await;
                 let forced = || mutant!("unrequested-notification-forwarded").then(|| said.text().to_owned());
                 if let Some(text) = passed.or_else(forced) {
                     forward_notification(ctx, request, text, responder).await;
                 }
             }
-            Ok(Said::Request(_)) | Err(_) => gw.metrics.count_dropped_message(),
+            Ok(ServerMessage::Request(_)) | Err(_) => gw.metrics.count_dropped_message(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, ServerMessage as Said, code, read_server_message};
+use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, ServerMessage, code, read_server_message};
 use gatelodge_mutants::mutant;
 use gatelodge_store::{AdminEntry, ServerName, ServerTools, StoreError, ToolDefinition};
 use tracing::warn;
@@ -247,7 +247,7 @@ fn admin_log_entry(gw: &Gateway, server: &ServerName, tools: usize) -> AdminEntr
 }
 
 fn is_method_not_found(message: &[u8]) -> bool {
-    let Ok(Said::Response(reply)) = read_server_message(message, &JsonLimits::REPLY) else { return false };
+    let Ok(ServerMessage::Response(reply)) = read_server_message(message, &JsonLimits::REPLY) else { return false };
     reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())
 }
 

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_is_away_denies_nothing() {
+    fn unreachable_server_is_not_described_as_a_denial() {
         assert_eq!(refusal_description("upstream_unreachable", None), "not sent: the server cannot be reached");
         assert_eq!(refusal_description("denied", Some("/tools/wipe")), "denied by /tools/wipe (denied)");
         assert_eq!(refusal_description("rejected", None), "refused (rejected)");

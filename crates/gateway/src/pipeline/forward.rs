@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonLimits, JsonText, read, split_object_str};
 use gatelodge_mcp::translate::with_members;
 use gatelodge_mcp::{
-    ClientRequest, Method, RequestId, RequestRewrite, ServerMessage as Said, ServerResponse, ServerResponsePayload,
+    ClientRequest, Method, RequestId, RequestRewrite, ServerMessage, ServerResponse, ServerResponsePayload,
     ServerResponseSpans, code, read_segmented_result, read_server_message,
 };
 use gatelodge_mutants::mutant;
@@ -55,8 +55,8 @@ pub(crate) fn rewrite_for_upstream(
     };
     // INVARIANT: a progress token is replaced only if there is one, so the rewrite cannot fail.
     let text = match request.source() {
-        JsonText::Segmented(folded) if let Ok(Some((before, behind))) = request.rewrite_segmented(&rewrite) => {
-            MessageBody::from_segments(before, folded.parts().1, behind)
+        JsonText::Segmented(segmented) if let Ok(Some((before, after))) = request.rewrite_segmented(&rewrite) => {
+            MessageBody::from_segments(before, segmented.parts().1, after)
         }
         source => {
             let (head, rest) = request.rewrite_prefix(&rewrite).unwrap_or_default();
@@ -201,7 +201,8 @@ fn protocol_evidence(
     ended: &Result<(ForwardOutcome, Option<UpstreamResponse>), SendError>,
 ) -> ProtocolEvidence {
     let Ok((ForwardOutcome::Response(message, _), _)) = ended else { return ProtocolEvidence::Inconclusive };
-    let Ok(Said::Response(reply)) = read_server_message(message.outline(), &forward_ctx.gw.settings.reply_limits)
+    let Ok(ServerMessage::Response(reply)) =
+        read_server_message(message.outline(), &forward_ctx.gw.settings.reply_limits)
     else {
         return ProtocolEvidence::Inconclusive;
     };
@@ -316,7 +317,7 @@ async fn relay(
         match read_server_message(&message, &gw.settings.reply_limits) {
             Err(_) if is_stream => gw.metrics.count_dropped_message(),
             Err(error) => return Err(SendError::InvalidResponse(format!("the response cannot be read: {error}"))),
-            Ok(Said::Response(reply)) => {
+            Ok(ServerMessage::Response(reply)) => {
                 // A response without an id is an error. No other request can wait for it here: see `MessageDemux`.
                 if reply.id().is_none_or(|id| is_id_of_call(id, forward_ctx.call)) {
                     return Ok(ForwardOutcome::Response(ReceivedBody::Whole(message.clone()), reply.spans()));
@@ -326,14 +327,14 @@ async fn relay(
                     return Err(SendError::InvalidResponse("the response is for another request".to_owned()));
                 }
             }
-            Ok(Said::Notification(notification)) => {
+            Ok(ServerMessage::Notification(notification)) => {
                 if let Some(text) =
                     Box::pin(unsolicited_messages::filter_call_notification(forward_ctx, &notification)).await
                 {
                     responder.send(&redact_secrets(ctx, text)).await;
                 }
             }
-            Ok(Said::Request(question)) if ctx.translation() == ProtocolTranslation::ToStateful => {
+            Ok(ServerMessage::Request(question)) if ctx.translation() == ProtocolTranslation::ToStateful => {
                 let why_not = match forward_ctx.can_suspend && !exchange.is_before_call() {
                     true => (!exchange.is_only_call()).then_some(unsolicited_messages::AMBIGUOUS_CALL_MESSAGE),
                     false => Some(unsolicited_messages::CLIENT_NOT_WAITING_MESSAGE),
@@ -343,7 +344,7 @@ async fn relay(
                     accepted.questions.push(message.clone());
                 }
             }
-            Ok(Said::Request(question)) => {
+            Ok(ServerMessage::Request(question)) => {
                 if let Some(text) = Box::pin(unsolicited_messages::relay_server_request(gw, ctx, &question)).await {
                     responder.send(&redact_secrets(ctx, text)).await;
                 }
@@ -392,7 +393,7 @@ pub(crate) fn response_for_client(
     id: &RequestId<'_>,
     limits: &JsonLimits,
 ) -> Option<(Bytes, CallOutcome)> {
-    let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return None };
+    let Ok(ServerMessage::Response(reply)) = read_server_message(message, limits) else { return None };
     let (text, outcome) = contiguous_response_for_client(ctx, message, &reply.spans(), id)?;
     Some((text.into_bytes(), outcome))
 }
@@ -404,23 +405,26 @@ pub(crate) fn parsed_response_for_client(
     places: &ServerResponseSpans,
     id: &RequestId<'_>,
 ) -> Option<(MessageBody, CallOutcome)> {
-    let folded = match message {
+    let segmented = match message {
         ReceivedBody::Whole(message) => return contiguous_response_for_client(ctx, message, places, id),
-        ReceivedBody::Segmented(folded, _) => folded,
+        ReceivedBody::Segmented(segmented, _) => segmented,
     };
-    let (before, behind) = places.with_id_segmented(folded, id)?;
-    let outcome =
-        if is_tool_error(folded.outer_span_text(places.result()?)?) { CallOutcome::ToolError } else { CallOutcome::Ok };
-    Some((MessageBody::from_segments(before, folded.parts().1, behind), outcome))
+    let (before, after) = places.with_id_segmented(segmented, id)?;
+    let outcome = if is_tool_error(segmented.outer_span_text(places.result()?)?) {
+        CallOutcome::ToolError
+    } else {
+        CallOutcome::Ok
+    };
+    Some((MessageBody::from_segments(before, segmented.parts().1, after), outcome))
 }
 
 /// Returns the positions of the parts of a segmented response that can be passed on unchanged; `None` otherwise.
 fn segmented_reply_spans(forward_ctx: &ForwardContext<'_>, message: &ReceivedBody) -> Option<ServerResponseSpans> {
-    let ReceivedBody::Segmented(folded, _) = message else { return None };
+    let ReceivedBody::Segmented(segmented, _) = message else { return None };
     let ctx = forward_ctx.ctx;
     // A secret may span two segments, and a translated response is rewritten as a whole.
     let is_changed = ctx.translation() != ProtocolTranslation::None || !ctx.upstream.secret_redactor().is_empty();
-    let (id, places) = read_segmented_result(folded, &forward_ctx.gw.settings.reply_limits)?;
+    let (id, places) = read_segmented_result(segmented, &forward_ctx.gw.settings.reply_limits)?;
     (!is_changed && forward_ctx.previous_response.is_none() && is_id_of_call(&id, forward_ctx.call)).then_some(places)
 }
 
@@ -531,7 +535,7 @@ pub(crate) async fn await_own_response(
     while let Some(message) = exchange.next_message().await? {
         let is_stream = exchange.is_stream();
         match read_server_message(&message, &gw.settings.reply_limits) {
-            Ok(Said::Response(reply)) if reply.id().is_none_or(|id| is_id_of_call(id, call)) => {
+            Ok(ServerMessage::Response(reply)) if reply.id().is_none_or(|id| is_id_of_call(id, call)) => {
                 return Ok(Some(message.clone()));
             }
             _ if is_stream => gw.metrics.count_dropped_message(),
@@ -547,7 +551,7 @@ pub(crate) async fn await_own_response(
 /// The response cannot be read. It is not passed on, because its content could not be checked.
 pub(crate) fn result_text(message: &Bytes, limits: &JsonLimits) -> Result<Option<Bytes>, SendError> {
     let unreadable = || SendError::InvalidResponse("the server's response cannot be read".to_owned());
-    let Ok(Said::Response(reply)) = read_server_message(message, limits) else { return Err(unreadable()) };
+    let Ok(ServerMessage::Response(reply)) = read_server_message(message, limits) else { return Err(unreadable()) };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(None) };
     read(result.as_bytes(), limits).map_err(|_| unreadable())?;
     Ok(Some(message.slice_ref(result.as_bytes())))
@@ -558,7 +562,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_loses_the_word_that_it_is_one_and_nothing_else() {
+    fn result_type_is_removed_and_nothing_else_changes() {
         for (result, plain) in [
             (r#"{"resultType":"complete"}"#, Some("{}")),
             (r#"{"resultType":"complete","a":1.10}"#, Some(r#"{"a":1.10}"#)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gatelodge_json::JsonValue;
 use gatelodge_mcp::aggregate_names::{prefix_name, prefix_uri};
-use gatelodge_mcp::{ClientRequest, CompletionRequest, CompletionTarget as WireReference, MessageError, Method};
+use gatelodge_mcp::{ClientRequest, CompletionRequest, CompletionTarget, MessageError, Method};
 use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
 
 use crate::request_context::RequestContext;
@@ -34,7 +34,7 @@ pub(crate) enum RequestSubject<'r> {
     },
     /// Completing an argument of a prompt or resource template.
     Completion {
-        reference: WireReference<'r>,
+        reference: CompletionTarget<'r>,
     },
     Method {
         name: &'r str,
@@ -74,8 +74,8 @@ impl<'r> RequestSubject<'r> {
             Self::Tool { name, .. } | Self::Prompt { name, .. } => Some(name),
             Self::Task { tool, .. } => Some(tool),
             Self::Resource { uri } => Some(uri),
-            Self::Completion { reference: WireReference::Prompt(name) } => Some(name),
-            Self::Completion { reference: WireReference::Resource(uri) } => Some(uri),
+            Self::Completion { reference: CompletionTarget::Prompt(name) } => Some(name),
+            Self::Completion { reference: CompletionTarget::Resource(uri) } => Some(uri),
             Self::Method { .. } => None,
         }
     }
@@ -133,10 +133,10 @@ impl<'r> RequestSubject<'r> {
             Self::Task { tool, .. } => CallTarget::Task(policy_tool(ctx, tool, listing)),
             Self::Resource { uri } => CallTarget::Resource { uri },
             Self::Prompt { name, .. } => CallTarget::Prompt { name },
-            Self::Completion { reference: WireReference::Prompt(name) } => {
+            Self::Completion { reference: CompletionTarget::Prompt(name) } => {
                 CallTarget::Completion(CompletionReference::Prompt(name))
             }
-            Self::Completion { reference: WireReference::Resource(uri) } => {
+            Self::Completion { reference: CompletionTarget::Resource(uri) } => {
                 CallTarget::Completion(CompletionReference::Resource(uri))
             }
             Self::Method { name } => CallTarget::Method { name },

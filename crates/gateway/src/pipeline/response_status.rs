@@ -2,7 +2,7 @@
 //! upstream's status is passed on.
 
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::{ProtocolGeneration, RequestId, ServerMessage as Said, code, read_server_message};
+use gatelodge_mcp::{ProtocolGeneration, RequestId, ServerMessage, code, read_server_message};
 use gatelodge_store::CallId;
 use http::StatusCode;
 
@@ -19,7 +19,9 @@ pub(crate) fn response_status(
     if generation == ProtocolGeneration::Stateful {
         return StatusCode::OK;
     }
-    let Ok(Said::Response(reply)) = read_server_message(message.outline(), limits) else { return StatusCode::OK };
+    let Ok(ServerMessage::Response(reply)) = read_server_message(message.outline(), limits) else {
+        return StatusCode::OK;
+    };
     let Some(error) = reply.error() else { return StatusCode::OK };
     let is_own = reply.id().is_some_and(|id| *id == RequestId::string(call.as_str()));
     // Authentication between gateway and upstream does not concern the client.
@@ -40,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stateless_client_learns_the_status_and_a_legacy_one_does_not() {
+    fn only_stateless_clients_get_the_upstream_status() {
         let call = CallId::new(jiff::Timestamp::UNIX_EPOCH, [7; 10]);
         let status = |generation, id: &str, code: i64, said: u16| {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"m"}}}}"#);
@@ -63,6 +65,6 @@ mod tests {
             assert_eq!(status(ProtocolGeneration::Stateless, &own, code, said), want, "{code} with {said}");
             assert_eq!(status(ProtocolGeneration::Stateful, &own, code, said), 200, "{code} with {said}");
         }
-        assert_eq!(status(ProtocolGeneration::Stateless, "null", -32000, 400), 200, "nobody knows what it answers");
+        assert_eq!(status(ProtocolGeneration::Stateless, "null", -32000, 400), 200, "the response has no id");
     }
 }

@@ -222,7 +222,7 @@ async fn beyond_the_bound_a_call_waits_for_its_turn_and_then_is_refused_in_true_
         open.push((n.to_string(), asked(&gw, &n.to_string()).await));
     }
     let refused = Caller::of(&gw).call("read", json!({"n": 1})).await;
-    assert!(refused.text().contains("8 calls are open in which this server may ask"), "{}", refused.body);
+    assert!(refused.text().contains("8 calls are running in which this server may ask"), "{}", refused.body);
     assert!(refused.text().contains("not sent"), "{}", refused.body);
     assert!(calls(directory.path(), "read").is_empty());
 

@@ -25,7 +25,7 @@ async fn what_the_policy_does_not_show_waits_for_no_turn_and_starts_no_process()
     until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
     put_in_force(&gw, r#"{"version":"1","default":"deny","tools":{"slow":{}}}"#);
     let denied = Caller::of(&gw).call("read", json!({})).await;
-    assert!(!denied.body.contains("calls are open"), "{}", denied.body);
+    assert!(!denied.body.contains("calls are running"), "{}", denied.body);
     assert_eq!(handshakes(directory.path()), 1, "no further process");
     let rows = gw.rows().await;
     let row = rows.iter().rev().find(|row| row.record.kind == RecordKind::Refused).expect("a row");

@@ -447,7 +447,7 @@ async fn tasks_of_the_other_era_are_refused_and_say_so() {
     let (legacy, gw) = before_legacy(ALL).await;
     let answer = stateless(&gw, "tasks/get", json!({"taskId": "t"})).await;
     assert_eq!((answer.status, answer.code()), (404, -32601));
-    assert!(answer.body.contains("tasks are not carried"), "{}", answer.body);
+    assert!(answer.body.contains("tasks are not translated"), "{}", answer.body);
     let (modern, gw, _) = before_modern().await;
     let get = json!({"jsonrpc": "2.0", "id": 5, "method": "tasks/get", "params": {"taskId": "t"}});
     let answer = gw.send(&get).await;

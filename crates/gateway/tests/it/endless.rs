@@ -121,7 +121,7 @@ async fn a_name_that_the_protocol_would_not_choose_is_listed_and_called_everywhe
         assert_eq!(Caller::of(&gw).at_all().call(&format!("desk__{name}"), json!({})).await.text(), "{}", "{name}");
     }
     let told = log.text();
-    let why = "is not of 1 to 128 letters, digits, `_`, `-` and `.`";
+    let why = "some clients reject its name: use 1 to 128 letters, digits, `_`, `-` and `.`";
     assert_eq!(told.matches(why).count(), 3, "each once: {told}");
     assert!(told.contains("the tool `bad name/é` of `desk`"), "{told}");
 }

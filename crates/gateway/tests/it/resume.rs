@@ -298,12 +298,12 @@ async fn a_stream_that_broke_off_is_taken_up_where_an_event_has_an_id_and_else_i
     assert_eq!(mended.text(), "mended", "that was no hanging up");
     assert_eq!(mended.body.matches("\"one\"").count(), 1, "{}", mended.body);
     let ended = gw.call("ends", json!({})).await;
-    assert!(ended.text().contains("ended without a reply"), "{}", ended.body);
+    assert!(ended.text().contains("ended without a response"), "{}", ended.body);
     let refused = gw.call("refuses", json!({})).await;
-    assert!(refused.text().contains("ended without a reply"), "it has no such stream: {}", refused.body);
+    assert!(refused.text().contains("ended without a response"), "it has no such stream: {}", refused.body);
     let session = opened_as(&gw, "2025-06-18").await;
     let teased = older_call(&gw, &session, "teases").await;
-    assert!(teased.text().contains("ended without a reply"), "{}", teased.body);
+    assert!(teased.text().contains("ended without a response"), "{}", teased.body);
     let tries = upstream.requests().into_iter().filter(|hit| hit.header("last-event-id") == Some("t")).count();
     assert_eq!(tries, 10, "not for ever");
     assert_eq!(upstream.calls().len(), 4);
@@ -372,6 +372,6 @@ async fn the_stateless_revision_has_streams_without_ids_and_nothing_to_come_back
     let streamed = call("streams").await;
     assert_eq!(streamed.header("content-type"), Some("text/event-stream"), "as the server does");
     assert!(ids(&streamed.body).is_empty() && !streamed.body.contains("retry"), "{}", streamed.body);
-    assert!(call("polls").await.text().contains("ended without a reply"));
+    assert!(call("polls").await.text().contains("ended without a response"));
     assert!(!upstream.requests().iter().any(|hit| hit.request_line.starts_with("GET")));
 }

@@ -260,7 +260,7 @@ async fn what_is_said_of_a_wrong_head_or_a_foreign_cursor_says_what_to_do() {
     }
     let cursor = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"cursor": "2"}});
     let message = gw.send(&cursor).await.message()["error"]["message"].as_str().unwrap_or_default().to_owned();
-    assert!(message.contains("`params.cursor`") && message.contains("ask again without it"), "{message}");
+    assert!(message.contains("`params.cursor`") && message.contains("send the request without it"), "{message}");
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ async fn names_that_look_alike_are_logged_without_our_secret() {
         TestGateway::builder().policy(POLICY).secret_header("authorization", SECRET, SECRET).start(&upstream).await;
     gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
     let told = log.text();
-    let words = told.lines().find(|line| line.contains("has tools whose names look alike")).unwrap_or_default();
+    let words = told.lines().find(|line| line.contains("with confusable names are not pinned")).unwrap_or_default();
     assert!(words.contains("PAY-***"), "{told}");
     assert!(!words.contains(SECRET), "{words}");
 }

@@ -145,7 +145,7 @@ async fn a_task_that_a_client_did_not_ask_for_is_refused_and_cancelled() {
         let gw = TestGateway::with_policy(ALL, &upstream).await;
         gw.initialize().await;
         let text = gw.call("slow", json!({})).await.text();
-        let across = "tasks are not carried between revisions";
+        let across = "tasks are not translated";
         let what = if is_modern { across } else { "returned a task to a client that has not declared tasks" };
         assert!(text.contains(what), "{is_modern}: {text}");
         until("the server is told", || cancelled(&upstream) == 1).await;

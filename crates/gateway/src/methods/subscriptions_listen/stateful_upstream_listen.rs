@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerMessage as Said, read_server_message};
+use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerMessage, read_server_message};
 use gatelodge_mutants::mutant;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -41,7 +41,7 @@ fn build_filter(request: &ClientRequest<'_>, session: &Session, resources: &[All
 
 /// Returns a notification in the listener's form; `None` if it is not for this listener.
 fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &RequestId<'_>) -> Option<String> {
-    let Ok(Said::Notification(said)) = read_server_message(message, &JsonLimits::REPLY) else { return None };
+    let Ok(ServerMessage::Notification(said)) = read_server_message(message, &JsonLimits::REPLY) else { return None };
     if !filter.matches(&said) {
         return None;
     }

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use gatelodge_json::{JsonValue, read};
 use gatelodge_mcp::{
-    ClientRequest, Method, ServerMessage as Said, ServerRequest, ServerResponsePayload, find_created_task,
-    read_server_message,
+    ClientRequest, Method, ServerMessage, ServerRequest, ServerResponsePayload, find_created_task, read_server_message,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, decide};
@@ -82,7 +81,7 @@ pub(crate) async fn record_task_owner(
         return;
     }
     let text = text.clone().into_bytes();
-    let Ok(Said::Response(reply)) = read_server_message(&text, &gw.settings.reply_limits) else { return };
+    let Ok(ServerMessage::Response(reply)) = read_server_message(&text, &gw.settings.reply_limits) else { return };
     let ServerResponsePayload::Result(result) = reply.payload() else { return };
     let Some(task) = find_created_task(result, ctx.generation()) else { return };
     ctx.upstream.note_tasks();

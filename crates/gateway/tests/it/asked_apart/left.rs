@@ -82,7 +82,8 @@ async fn a_question_whose_call_is_answered_before_the_client_is_asked_is_decline
     assert!(is_done, "one of them is answered first");
     let last = calls(directory.path(), "both").pop().expect("a call")["id"].as_str().expect("an id").to_owned();
     let is_declined = |own: &Value| {
-        own["id"] == format!("q-{last}") && own["error"]["message"].to_string().contains("nobody answers this")
+        own["id"] == format!("q-{last}")
+            && own["error"]["message"].to_string().contains("the call that this request belongs to has ended")
     };
     until("it is declined", || heard(directory.path()).iter().any(is_declined)).await;
     gw.assert_stops_promptly().await;
