@@ -92,10 +92,10 @@ impl AggregateRequest {
                 per_server_session::ensure_open(gw, session, server_ctx).await.map(|part| server_ctx.with_session(part))
             }
             ClientProtocol::Stateful(None) => Err(Refusal::UnknownReference),
-            ClientProtocol::Stateless(modern) => {
-                let joined = session_pool::with_pooled_session(gw, server_ctx, request, modern.clone()).await;
-                joined.map(|joined| RequestContext {
-                    client_protocol: ClientProtocol::Stateless(joined),
+            ClientProtocol::Stateless(stateless) => {
+                let opened = session_pool::with_pooled_session(gw, server_ctx, request, stateless.clone()).await;
+                opened.map(|opened| RequestContext {
+                    client_protocol: ClientProtocol::Stateless(opened),
                     ..server_ctx.clone()
                 })
             }
@@ -129,9 +129,9 @@ impl Gateway {
         if is_complete && aggregate.contexts.iter().all(|ctx| self.is_context_current(ctx)) {
             return Revalidation::Unchanged;
         }
-        let (side, trace) = (aggregate.client_protocol.clone(), aggregate.trace.clone());
+        let (client_protocol, trace) = (aggregate.client_protocol.clone(), aggregate.trace.clone());
         Revalidation::Replaced(Box::new(AggregateRequest {
-            client_protocol: side,
+            client_protocol,
             trace,
             ..AggregateRequest::new(&snapshot, grant, &aggregate.address)
         }))

@@ -79,8 +79,8 @@ pub(super) async fn request_server(
     let ctx = match aggregate.with_upstream_session(gw, ctx, &request).await {
         Ok(session_ctx) => session_ctx,
         Err(refusal) => {
-            let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
-            let mut recorder = CallRecorder::start(&as_asked, &request, gw.new_call_id(), gw.clock.now());
+            let client_ctx = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
+            let mut recorder = CallRecorder::start(&client_ctx, &request, gw.new_call_id(), gw.clock.now());
             gw.metrics.count_refusal(refusal.code());
             gw.write_row(recorder.failure_row(&refusal, CallOutcome::NotSent)).await;
             return Err(refusal.message());
@@ -98,7 +98,7 @@ pub(super) async fn request_server(
             match read_server_message(&text, &gw.settings.reply_limits) {
                 Ok(ServerMessage::Response(_)) => answer = Some(text),
                 // Progress of several servers cannot be merged into one value.
-                Ok(ServerMessage::Notification(said)) if *said.method() == Method::Progress => {}
+                Ok(ServerMessage::Notification(notification)) if *notification.method() == Method::Progress => {}
                 // Sending fails if the client no longer waits for the response; the message is dropped.
                 _ => drop(notifications.send(text).await),
             }

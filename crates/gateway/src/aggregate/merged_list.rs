@@ -57,19 +57,19 @@ async fn collect_parts(
     request: &ClientRequest<'_>,
     responder: &mut Responder,
 ) -> Vec<ServerListPart> {
-    let (notifications, mut said) = mpsc::channel::<Bytes>(1);
+    let (notifications, mut relayed) = mpsc::channel::<Bytes>(1);
     let text: Arc<str> = request.text().into();
-    let asking = async {
+    let fetching = async {
         let responses = fan_out(gw, aggregate, |gw, ctx| {
             let key = LateListKey::new(aggregate, &ctx, request.method());
             request_or_cached(gw, aggregate.clone(), ctx, key, Arc::clone(&text), notifications.clone())
         });
         let mut parts = Vec::new();
         for (ctx, responses) in responses.await {
-            let late = |asking: Weak<()>| {
+            let late = |fetching: Weak<()>| {
                 let key = LateListKey::new(aggregate, &ctx, request.method());
                 gw.late_lists
-                    .mark_late(&key, &asking, &gw.config_snapshot())
+                    .mark_late(&key, &fetching, &gw.config_snapshot())
                     .ok_or_else(|| "the server did not answer in time".to_owned())
             };
             let responses = responses.unwrap_or_else(late);
@@ -77,12 +77,12 @@ async fn collect_parts(
         }
         parts
     };
-    let mut asking = std::pin::pin!(asking);
+    let mut fetching = std::pin::pin!(fetching);
     loop {
         tokio::select! {
             biased;
-            Some(text) = said.recv() => responder.send(str::from_utf8(&text).unwrap_or_default()).await,
-            parts = &mut asking => return parts,
+            Some(text) = relayed.recv() => responder.send(str::from_utf8(&text).unwrap_or_default()).await,
+            parts = &mut fetching => return parts,
         }
     }
 }
@@ -131,8 +131,8 @@ async fn build_part(
             }
         }
         Err(why) if *method == Method::ToolsList => {
-            let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
-            let entries = pinned_tools(gw, &as_asked).await;
+            let client_ctx = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
+            let entries = pinned_tools(gw, &client_ctx).await;
             let entries = entries.iter().filter_map(|entry| mark_unavailable(gw, &ctx, entry, &why)).collect();
             ServerListPart { ctx, entries, unavailable_reason: Some(why) }
         }

@@ -106,12 +106,13 @@ async fn open_session(
 /// Builds the handshake for the servers: the client's, with the revision that was negotiated here.
 fn handshake_with_revision(request: &ClientRequest<'_>, revision: Revision) -> String {
     let (text, quoted) = (request.text(), format!("\"{revision}\""));
-    let put =
-        |(start, end): (usize, usize), with: &str| Some(format!("{}{with}{}", text.get(..start)?, text.get(end..)?));
+    let replace = |(start, end): (usize, usize), replacement: &str| {
+        Some(format!("{}{replacement}{}", text.get(..start)?, text.get(end..)?))
+    };
     let params = request.params().filter(|params| params.kind() == JsonKind::Object);
     let written = match (params, params.and_then(|params| params.get("protocolVersion"))) {
-        (_, Some(asked)) => put(asked.span(), &quoted),
-        (Some(params), None) => put(params.span(), &with_members(params.raw(), &[("protocolVersion", &quoted)])),
+        (_, Some(requested)) => replace(requested.span(), &quoted),
+        (Some(params), None) => replace(params.span(), &with_members(params.raw(), &[("protocolVersion", &quoted)])),
         (None, None) => None,
     };
     written.unwrap_or_else(|| text.to_owned())

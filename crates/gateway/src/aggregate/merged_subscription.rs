@@ -80,9 +80,9 @@ pub(super) async fn handle_aggregate_listen(
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             continue;
         };
-        let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
+        let client_ctx = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
         // Only ownership is checked here. The server itself may be slow, so its own check is part of its stream.
-        match task_requests::find_unknown_task(gw, &as_asked, &own).await {
+        match task_requests::find_unknown_task(gw, &client_ctx, &own).await {
             Ok(None) => {}
             Ok(Some(task)) => {
                 let task = prefix_name(ctx.upstream.name().as_str(), &task);
@@ -140,8 +140,8 @@ struct ServerSubscription {
 impl ServerSubscription {
     /// Records the resources that the client requested and the policy denies.
     async fn record_denials(&self, gw: &Gateway, aggregate: &AggregateRequest, request: &ClientRequest<'_>) {
-        let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..self.ctx.clone() };
-        record_denied(gw, &as_asked, request, &self.resources).await;
+        let client_ctx = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..self.ctx.clone() };
+        record_denied(gw, &client_ctx, request, &self.resources).await;
     }
 }
 
@@ -155,8 +155,8 @@ fn server_subscriptions(
         let Ok(ClientMessage::Request(own)) = read_client_message(text.as_bytes(), &gw.settings.request_limits) else {
             return None;
         };
-        let as_asked = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
-        let resources = check_resources(gw, &as_asked, &own);
+        let client_ctx = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..ctx.clone() };
+        let resources = check_resources(gw, &client_ctx, &own);
         Some(ServerSubscription { ctx: ctx.clone(), request_text: resources.restrict_request(&own).into(), resources })
     };
     aggregate.contexts.iter().filter_map(subscription).collect()

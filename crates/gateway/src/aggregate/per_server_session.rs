@@ -80,9 +80,9 @@ async fn register_session(
     (handshake, is_upstream_stateless): (HandshakeResult, bool),
     level: Option<&str>,
 ) -> Result<Arc<Session>, Refusal> {
-    let asked = level.filter(|_| has_logging_capability(&handshake.server_info));
+    let level_to_set = level.filter(|_| has_logging_capability(&handshake.server_info));
     if !is_upstream_stateless {
-        handshake.send_initialized(gw, ctx, asked).await;
+        handshake.send_initialized(gw, ctx, level_to_set).await;
     }
     let HandshakeResult { link, revision, server_info } = handshake;
     ctx.grant.server_info_cache.insert(&ctx.upstream, &server_info, is_upstream_stateless);
@@ -106,8 +106,8 @@ async fn register_session(
     }
     if let Some(level) = level.filter(|_| is_upstream_stateless) {
         part.set_client_log_level(level);
-    } else if let Some(asked) = asked {
-        part.note_upstream_log_level(asked);
+    } else if let Some(level_to_set) = level_to_set {
+        part.note_upstream_log_level(level_to_set);
     }
     Ok(part)
 }
@@ -151,19 +151,19 @@ pub(super) async fn deliver_one_way(gw: &Gateway, aggregate: &AggregateRequest, 
     };
     let to = match message {
         // Each server got this notification when its session was opened.
-        ClientMessage::Notification(said) if *said.method() == Method::Initialized => return,
-        ClientMessage::Notification(said) if *said.method() == Method::Cancelled => {
-            let id = said.reference().ok().flatten();
+        ClientMessage::Notification(notification) if *notification.method() == Method::Initialized => return,
+        ClientMessage::Notification(notification) if *notification.method() == Method::Cancelled => {
+            let id = notification.reference().ok().flatten();
             let parts = id.as_ref().map(|id| session.server_sessions.all_with_request(id)).unwrap_or_default();
             if parts.is_empty() && id.is_some_and(|id| session.cancel_request(&id)) {
                 let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
-                recorder.set_method(said.method().name());
+                recorder.set_method(notification.method().name());
                 return gw.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await;
             }
-            parts.into_iter().map(|(server, part)| (server.to_string(), part, said.text().to_owned())).collect()
+            parts.into_iter().map(|(server, part)| (server.to_string(), part, notification.text().to_owned())).collect()
         }
-        ClientMessage::Notification(said) => notification_deliveries(open_sessions(gw, session), said),
-        ClientMessage::Response(said) => response_deliveries(open_sessions(gw, session), said),
+        ClientMessage::Notification(notification) => notification_deliveries(open_sessions(gw, session), notification),
+        ClientMessage::Response(response) => response_deliveries(open_sessions(gw, session), response),
         ClientMessage::Request(_) => Vec::new(),
     };
     let to: Vec<(RequestContext, String)> = to
@@ -192,13 +192,13 @@ type ServerDelivery = (String, Arc<Session>, String);
 
 fn notification_deliveries(
     parts: Vec<(ServerName, Arc<Session>)>,
-    said: &ClientNotification<'_>,
+    notification: &ClientNotification<'_>,
 ) -> Vec<ServerDelivery> {
     let parts = parts.into_iter();
-    let whole = |(server, part): (ServerName, Arc<Session>)| (server.to_string(), part, said.text().to_owned());
-    match said.method() {
+    let whole = |(server, part): (ServerName, Arc<Session>)| (server.to_string(), part, notification.text().to_owned());
+    match notification.method() {
         Method::Progress => {
-            let Some((server, text)) = said.progress_to_target_server() else { return Vec::new() };
+            let Some((server, text)) = notification.progress_to_target_server() else { return Vec::new() };
             let mut parts = parts.filter(|(own, _)| own.as_str() == server);
             parts.next().map(|(server, part)| (server.to_string(), part, text)).into_iter().collect()
         }
@@ -206,12 +206,12 @@ fn notification_deliveries(
     }
 }
 
-fn response_deliveries(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResponse<'_>) -> Vec<ServerDelivery> {
-    let mut parts = parts.into_iter().filter(|(_, part)| part.server_requests.contains(said.id()));
+fn response_deliveries(parts: Vec<(ServerName, Arc<Session>)>, response: &ClientResponse<'_>) -> Vec<ServerDelivery> {
+    let mut parts = parts.into_iter().filter(|(_, part)| part.server_requests.contains(response.id()));
     parts
         .next()
         .map(|(server, part)| {
-            let text = said.for_server(server.as_str());
+            let text = response.for_server(server.as_str());
             (server.to_string(), part, text)
         })
         .into_iter()
@@ -221,7 +221,7 @@ fn response_deliveries(parts: Vec<(ServerName, Arc<Session>)>, said: &ClientResp
 async fn record_dropped(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
     let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     match message {
-        ClientMessage::Notification(said) => recorder.set_method(said.method().name()),
+        ClientMessage::Notification(notification) => recorder.set_method(notification.method().name()),
         ClientMessage::Response(_) => recorder.set_method("response"),
         ClientMessage::Request(request) => recorder.set_request(request),
     }

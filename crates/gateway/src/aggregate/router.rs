@@ -132,14 +132,14 @@ async fn route_to_server(
     match session_ctx {
         Ok(session_ctx) => dispatch(gw, &session_ctx, &own, responder).await,
         Err(refusal) => {
-            let as_asked = RequestContext {
+            let client_ctx = RequestContext {
                 client_protocol: aggregate.client_protocol.clone(),
                 trace: aggregate.trace.clone(),
                 ..server_ctx.clone()
             };
             match parse_server_subject(&own, aggregate.client_protocol.generation()) {
                 Ok(subject) => {
-                    call_handler::handle_unreachable(gw, &as_asked, &own, &subject, refusal, responder).await
+                    call_handler::handle_unreachable(gw, &client_ctx, &own, &subject, refusal, responder).await
                 }
                 Err(error) => reject(gw, aggregate, recorder, responder, &error).await,
             }

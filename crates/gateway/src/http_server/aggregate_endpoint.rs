@@ -91,7 +91,7 @@ pub(super) async fn handle_message(
     match detect_client_protocol(gw, scope, &headers, &message, |_| aggregate.grant.allowed_revisions(&Revision::ALL))
         .await
     {
-        Ok(side) => aggregate.client_protocol = side,
+        Ok(client_protocol) => aggregate.client_protocol = client_protocol,
         Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
                 ClientMessage::Request(request) => Some(request.id()),

@@ -95,14 +95,15 @@ fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Re
     let found = grant.config.servers.get(name).cloned().zip(snapshot.find_server(name).cloned());
     // A server of another grant looks the same as one that does not exist.
     let Some((server_access, upstream)) = found else { return not_found("this grant has no server with that name") };
-    let (grant, side, pins_epoch) = (Arc::clone(grant), ClientProtocol::Stateful(None), upstream.pins_epoch());
+    let (grant, client_protocol, pins_epoch) =
+        (Arc::clone(grant), ClientProtocol::Stateful(None), upstream.pins_epoch());
     Ok(RequestTarget::Server(RequestContext {
         grant,
         server_access,
         upstream,
         pins_epoch,
         client_address: address,
-        client_protocol: side,
+        client_protocol,
         trace: None,
         request_body: Bytes::new(),
         streaming_digest: None,
@@ -185,7 +186,7 @@ async fn handle_message(
     })
     .await
     {
-        Ok(side) => ctx.client_protocol = side,
+        Ok(client_protocol) => ctx.client_protocol = client_protocol,
         Err(ProtocolError { status, code, message: what, data }) => {
             let id = match &message {
                 ClientMessage::Request(request) => Some(request.id()),
@@ -229,16 +230,16 @@ pub(crate) async fn handle_request(
     request: &ClientRequest<'_>,
     responder: Responder,
 ) {
-    if let ClientProtocol::Stateless(side) = &ctx.client_protocol {
+    if let ClientProtocol::Stateless(client) = &ctx.client_protocol {
         let cancel_signal = responder.cancel_signal();
-        let joining = Box::pin(session_pool::with_pooled_session(gw, &ctx, request, side.clone()));
-        let joined = tokio::select! {
+        let opening = Box::pin(session_pool::with_pooled_session(gw, &ctx, request, client.clone()));
+        let opened = tokio::select! {
             biased;
             () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
-            joined = joining => joined,
+            opened = opening => opened,
         };
-        match joined {
-            Ok(side) => ctx.client_protocol = ClientProtocol::Stateless(side),
+        match opened {
+            Ok(client) => ctx.client_protocol = ClientProtocol::Stateless(client),
             Err(refusal) => {
                 return Box::pin(reply_handshake_failed(gw, &ctx, request, refusal.as_handshake_failure(), responder))
                     .await;
@@ -378,9 +379,9 @@ pub(super) async fn detect_client_protocol(
         return detect_stateful_client(gw, scope, headers, message, || supported(ProtocolGeneration::Stateful)).await;
     }
     let supported = supported(ProtocolGeneration::Stateless);
-    let side = detect_stateless_client(headers, message, &supported)?;
-    scope.grant.check_revision(side.revision, || supported)?;
-    Ok(ClientProtocol::Stateless(Box::new(side)))
+    let client = detect_stateless_client(headers, message, &supported)?;
+    scope.grant.check_revision(client.revision, || supported)?;
+    Ok(ClientProtocol::Stateless(Box::new(client)))
 }
 
 async fn detect_stateful_client(

@@ -85,11 +85,11 @@ impl RequestHeadBytes {
 
     fn record(&self, received: &[u8]) {
         let mut head_bytes = self.lock();
-        let room = MAX_INSPECTED_BYTES.saturating_sub(head_bytes.len());
+        let capacity = MAX_INSPECTED_BYTES.saturating_sub(head_bytes.len());
         // Only headers are inspected, so a long body is not copied.
         let received =
             if received.len() > TYPICAL_HEAD_BYTES { up_to_head_end(&head_bytes, received) } else { received };
-        head_bytes.extend_from_slice(received.get(..room).unwrap_or(received));
+        head_bytes.extend_from_slice(received.get(..capacity).unwrap_or(received));
     }
 
     fn clear(&self) {

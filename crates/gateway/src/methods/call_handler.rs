@@ -66,9 +66,9 @@ pub(crate) async fn handle_call(
             responder.hang_up();
             gw.write_row(recorder.outcome_row(CallOutcome::Cancelled, None)).await;
         }
-        Err(stop) => {
-            let is_denied = matches!(stop.refusal, Refusal::Denied(_));
-            Box::pin(finish_aborted(gw, ctx, request, subject, recorder, responder, stop)).await;
+        Err(abort) => {
+            let is_denied = matches!(abort.refusal, Refusal::Denied(_));
+            Box::pin(finish_aborted(gw, ctx, request, subject, recorder, responder, abort)).await;
             // After a denial nothing can resume the suspended call any more.
             if is_denied && let Ok(Some(suspended)) = take_suspended(gw, ctx, request, subject) {
                 gw.cancel_suspended_call(*suspended);
@@ -84,19 +84,19 @@ async fn finish_aborted(
     subject: &RequestSubject<'_>,
     mut recorder: CallRecorder,
     responder: Responder,
-    stop: CallAbort,
+    abort: CallAbort,
 ) {
-    if matches!(stop.refusal, Refusal::Upstream(SendError::ClientGone)) {
+    if matches!(abort.refusal, Refusal::Upstream(SendError::ClientGone)) {
         responder.hang_up();
         return gw.write_row(recorder.cancelled_row()).await;
     }
-    gw.metrics.count_refusal(stop.refusal.code());
+    gw.metrics.count_refusal(abort.refusal.code());
     let (status, text) =
-        reply::refusal_reply(ctx, subject, &responder, (request.id(), recorder.call_id()), &stop.refusal);
+        reply::refusal_reply(ctx, subject, &responder, (request.id(), recorder.call_id()), &abort.refusal);
     responder.finish_with_status(status, text.into()).await;
-    match stop.unwritten {
-        UnwrittenRow::Refusal => gw.write_row(recorder.refusal_row(&stop.refusal)).await,
-        UnwrittenRow::Outcome(outcome) => gw.write_row(recorder.failure_row(&stop.refusal, outcome)).await,
+    match abort.unwritten {
+        UnwrittenRow::Refusal => gw.write_row(recorder.refusal_row(&abort.refusal)).await,
+        UnwrittenRow::Outcome(outcome) => gw.write_row(recorder.failure_row(&abort.refusal, outcome)).await,
         UnwrittenRow::Nothing => {}
     }
 }
@@ -203,9 +203,9 @@ async fn run_pipeline(
         deadline_timer: responder.deadline_timer(),
     };
     match rounds.run(resumed, recorder.call_id(), responder).await {
-        Ok(carried) => {
-            record_side_effects(gw, ctx, request, &rounds, recorder, &carried).await;
-            Ok(carried)
+        Ok(result) => {
+            record_side_effects(gw, ctx, request, &rounds, recorder, &result).await;
+            Ok(result)
         }
         Err(SendError::NotSent(why)) => {
             let refusal = Refusal::Upstream(SendError::NotSent(why));
@@ -346,9 +346,9 @@ async fn record_side_effects(
     request: &ClientRequest<'_>,
     rounds: &CallRounds<'_>,
     recorder: &CallRecorder,
-    carried: &CallResult,
+    result: &CallResult,
 ) {
-    let CallResult::Response { text, outcome, .. } = carried else { return };
+    let CallResult::Response { text, outcome, .. } = result else { return };
     if let RequestSubject::Tool { name, .. } = rounds.subject {
         let call = recorder.call_id();
         let progress = rounds.progress.clone().map(|progress| (call.as_str(), progress));

@@ -40,12 +40,15 @@ impl RequestContext {
 ///
 /// # Errors
 /// It has not.
-pub(super) fn check_server_request_declared(ctx: &RequestContext, asked: &ServerRequest<'_>) -> Result<(), Refusal> {
-    let document = asked.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
+pub(super) fn check_server_request_declared(
+    ctx: &RequestContext,
+    server_request: &ServerRequest<'_>,
+) -> Result<(), Refusal> {
+    let document = server_request.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
     let params = document.as_ref().map(|document| document.root());
-    let lacking = ctx.client_capabilities().missing_capability(asked.method().name(), params);
-    let lacking = lacking.filter(|_| !mutant!("undeclared-question-forwarded"));
-    lacking.map_or(Ok(()), |required| Err(missing_capability_refusal(required)))
+    let missing = ctx.client_capabilities().missing_capability(server_request.method().name(), params);
+    let missing = missing.filter(|_| !mutant!("undeclared-question-forwarded"));
+    missing.map_or(Ok(()), |required| Err(missing_capability_refusal(required)))
 }
 
 /// Refusal for a server request that is not passed on.
@@ -65,12 +68,12 @@ pub(super) fn check_response(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
     message: &ReceivedBody,
-    places: &ServerResponseSpans,
+    spans: &ServerResponseSpans,
 ) -> Result<(), SendError> {
     // Shortcut: most responses do not contain the words.
     let has_words = match message {
         ReceivedBody::Whole(text) => {
-            places.without_longest_string(text).iter().any(|part| TASK_OR_INPUT_FINDER.can_occur_in(part))
+            spans.without_longest_string(text).iter().any(|part| TASK_OR_INPUT_FINDER.can_occur_in(part))
         }
         ReceivedBody::Segmented(..) => TASK_OR_INPUT_FINDER.can_occur_in(message.outline()),
     };
@@ -135,11 +138,11 @@ fn find_task_in_reply(
 pub(super) const MISSING_CAPABILITY_ACTION: &str = "asked the client for input that it has not declared";
 
 /// Returns the capability that the client lacks for the input requests of a result or a task.
-pub(super) fn missing_capability(ctx: &RequestContext, said: JsonValue<'_>) -> Option<&'static str> {
-    let wanted = said.get("inputRequests");
-    wanted.iter().flat_map(|wanted| wanted.members()).find_map(|(_, question)| {
-        let method = question.get("method").and_then(|method| method.as_str()).unwrap_or_default();
-        ctx.client_capabilities().missing_capability(&method, question.get("params"))
+pub(super) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> Option<&'static str> {
+    let input_requests = json.get("inputRequests");
+    input_requests.iter().flat_map(|input_requests| input_requests.members()).find_map(|(_, input_request)| {
+        let method = input_request.get("method").and_then(|method| method.as_str()).unwrap_or_default();
+        ctx.client_capabilities().missing_capability(&method, input_request.get("params"))
     })
 }
 
@@ -196,11 +199,11 @@ impl Gateway {
             };
             let call = recorder.call_id();
             let permit = Permit::for_reserved_call(&reserved, cancel_request(&ctx, &task, call));
-            let telling = async {
+            let sending = async {
                 let mut exchange = own.upstream_client.send(&ctx.upstream, permit).await?;
                 await_own_response(&own, &mut exchange, call).await
             };
-            let sent = tokio::time::timeout(own.settings.connect_time * 2, telling).await;
+            let sent = tokio::time::timeout(own.settings.connect_time * 2, sending).await;
             match sent.unwrap_or(Err(SendError::Timeout)) {
                 Ok(_) => own.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await,
                 Err(error) => {

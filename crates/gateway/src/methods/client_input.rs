@@ -35,22 +35,22 @@ use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, Upstre
 pub(crate) fn build_suspended_call(
     forward_ctx: &ForwardContext<'_>,
     link_epoch: u64,
-    asked: &[Bytes],
+    requests: &[Bytes],
     exchange: UpstreamResponse,
     (binding, recorder): (CallBinding, CallRecorder),
 ) -> Option<SuspendedCall> {
     let ForwardContext { gw, ctx, call, .. } = forward_ctx;
-    let mut questions = Vec::new();
-    for message in asked {
-        let Ok(ServerMessage::Request(question)) = read_server_message(message, &gw.settings.reply_limits) else {
+    let mut input_requests = Vec::new();
+    for message in requests {
+        let Ok(ServerMessage::Request(server_request)) = read_server_message(message, &gw.settings.reply_limits) else {
             return None;
         };
-        questions.push(ClientInputRequest::new(&questions, &question, ctx.upstream.secret_redactor()));
+        input_requests.push(ClientInputRequest::new(&input_requests, &server_request, ctx.upstream.secret_redactor()));
     }
     Some(SuspendedCall {
         exchange,
         call: *call,
-        questions,
+        input_requests,
         upstream: Arc::clone(&ctx.upstream),
         session: Arc::clone(ctx.upstream_session()?),
         link_epoch,
@@ -75,14 +75,14 @@ pub(crate) fn suspend(gw: &Gateway, suspended: SuspendedCall) -> Result<String, 
 }
 
 /// Declines server requests that were not passed on because their call has ended.
-pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamLink, asked: &[Bytes]) {
+pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamLink, requests: &[Bytes]) {
     let ForwardContext { gw, ctx, .. } = forward_ctx;
     let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
     let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply_limits) {
-        Ok(ServerMessage::Request(question)) => Some(question.id().clone().into_owned()),
+        Ok(ServerMessage::Request(server_request)) => Some(server_request.id().clone().into_owned()),
         _ => None,
     };
-    let ids: Vec<RequestId<'static>> = asked.iter().filter_map(id).collect();
+    let ids: Vec<RequestId<'static>> = requests.iter().filter_map(id).collect();
     let (task, link, ctx) = (Arc::clone(&gw), link.clone(), (*ctx).clone());
     // The context holds the exclusive session until the task ends.
     gw.spawn(async move { task.decline_server_requests(&ctx.upstream, &session, &link, ids).await });
@@ -90,7 +90,10 @@ pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamL
 
 /// Whether the request already contains input responses.
 pub(crate) fn has_input_responses(request: &ClientRequest<'_>) -> bool {
-    request.params().and_then(|params| params.get("inputResponses")).is_some_and(|said| said.kind() == JsonKind::Object)
+    request
+        .params()
+        .and_then(|params| params.get("inputResponses"))
+        .is_some_and(|responses| responses.kind() == JsonKind::Object)
 }
 
 /// Evaluates the input responses under the active policy, which may have changed since the client was asked.
@@ -110,14 +113,14 @@ pub(crate) fn authorize_responses(
             let what = "the server was replaced after it asked; send the request without `requestState`";
             return Err(Refusal::Protocol(ProtocolError::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, what)));
         }
-        let mut questions = suspended.questions.iter().filter(|_| !mutant!("resumed-answers-skip-policy"));
-        return questions.try_for_each(|own| check_response_allowed(gw, ctx, &own.method, recorder));
+        let mut input_requests = suspended.input_requests.iter().filter(|_| !mutant!("resumed-answers-skip-policy"));
+        return input_requests.try_for_each(|own| check_response_allowed(gw, ctx, &own.method, recorder));
     }
-    let brings_answers = matches!(
+    let has_responses = matches!(
         request.method(),
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::TasksUpdate
     );
-    if !brings_answers
+    if !has_responses
         || ctx.generation() != ProtocolGeneration::Stateless
         || ctx.translation() != ProtocolTranslation::None
     {
@@ -168,16 +171,16 @@ pub(crate) async fn are_all_server_requests_allowed(
 }
 
 /// Whether the client supports, and the policy allows, all input requests of a result or a task.
-pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContext, said: &[u8]) -> bool {
-    let Ok(document) = read(said, &gw.settings.reply_limits) else { return false };
+pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContext, json: &[u8]) -> bool {
+    let Ok(document) = read(json, &gw.settings.reply_limits) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
-    let lacking = missing_capability(ctx, document.root());
+    let missing = missing_capability(ctx, document.root());
     for (count, (_, wanted)) in wanted.members().enumerate() {
         let method = wanted.get("method").and_then(|method| method.as_str()).unwrap_or_default();
         // An unknown method name is arbitrary text and may contain a secret.
         let known = INPUT_METHODS.iter().map(|(method, _)| *method).find(|known| *known == method.as_ref());
         let why_not = match known.filter(|_| count < MAX_SERVER_REQUESTS_PER_ROUND) {
-            Some(_) if let Some(required) = lacking => missing_capability_refusal(required),
+            Some(_) if let Some(required) = missing => missing_capability_refusal(required),
             Some(known) if is_server_request_allowed(gw, ctx, known).await => continue,
             Some(_) => return false,
             None => Refusal::UnknownReference,
@@ -206,17 +209,20 @@ pub(crate) async fn deliver_responses(
         return Err(SendError::SessionExpired);
     }
     let mut open = Vec::new();
-    let mut questions = std::mem::take(&mut suspended.questions).into_iter();
-    while let Some(question) = questions.next() {
-        let Some(said) = question.answer(request) else {
-            open.push(question);
+    let mut input_requests = std::mem::take(&mut suspended.input_requests).into_iter();
+    while let Some(input_request) = input_requests.next() {
+        let Some(response) = input_request.response(request) else {
+            open.push(input_request);
             continue;
         };
-        let mut outgoing = ctx.message_for_upstream(UpstreamRequest::notification(result_response(&question.id, said)));
+        let mut outgoing =
+            ctx.message_for_upstream(UpstreamRequest::notification(result_response(&input_request.id, response)));
         outgoing.session_link = link.clone();
-        if let Err(error) = send_one_way(gw, ctx, Permit::for_server_request_response(&question.id, outgoing)).await {
+        if let Err(error) =
+            send_one_way(gw, ctx, Permit::for_server_request_response(&input_request.id, outgoing)).await
+        {
             // The server waits for a response that cannot be delivered, and the client cannot retry.
-            suspended.questions = open.into_iter().chain([question]).chain(questions).collect();
+            suspended.input_requests = open.into_iter().chain([input_request]).chain(input_requests).collect();
             gw.cancel_suspended_call(suspended);
             return Err(error);
         }
@@ -224,7 +230,7 @@ pub(crate) async fn deliver_responses(
     if open.is_empty() {
         return Ok(Ok(suspended.exchange));
     }
-    suspended.questions = open;
+    suspended.input_requests = open;
     suspended.in_flight = responder.take_in_flight_guard();
     Ok(Err(result_response(request.id(), &suspend(gw, suspended)?)))
 }
@@ -339,10 +345,10 @@ pub(crate) async fn ask_client(
         if !is_input_method(&method) || !is_server_request_allowed(gw, ctx, &method).await {
             return Err(unusable("the server asks for input that the policy or the client does not allow"));
         }
-        let Some(said) = send_server_request(&forward_ctx, &method, wanted.get("params"), responder).await? else {
+        let Some(response) = send_server_request(&forward_ctx, &method, wanted.get("params"), responder).await? else {
             return Ok(None);
         };
-        responses.push(format!("{}:{said}", key.raw()));
+        responses.push(format!("{}:{response}", key.raw()));
     }
     Ok(Some(InputResponses { responses: format!("{{{}}}", responses.join(",")), request_state: state }))
 }
@@ -367,7 +373,7 @@ async fn send_server_request(
     let answer = answer.map_err(|_| unusable("the client did not answer"))?;
     let read = read_client_message(&answer, &forward_ctx.gw.settings.request_limits);
     match read {
-        Ok(ClientMessage::Response(said)) => match said.payload() {
+        Ok(ClientMessage::Response(response)) => match response.payload() {
             ClientResponsePayload::Result(result) => Ok(Some(result.raw().to_owned())),
             // Elicitation has a result that means "declined"; the other methods do not.
             ClientResponsePayload::Error(_) if method == "elicitation/create" => {
@@ -437,7 +443,7 @@ impl Gateway {
                 session,
                 link_epoch,
                 exchange,
-                questions,
+                input_requests,
                 exclusive_session,
                 mut recorder,
                 ..
@@ -448,7 +454,7 @@ impl Gateway {
             if session.link_epoch() == link_epoch {
                 task.notify_cancelled(&upstream, &session, call).await;
             }
-            let ids = questions.into_iter().map(|question| question.id).collect();
+            let ids = input_requests.into_iter().map(|input_request| input_request.id).collect();
             task.decline_server_requests(&upstream, &session, &link, ids).await;
             drop(exclusive_session);
         });
@@ -467,9 +473,9 @@ impl Gateway {
             return;
         }
         for id in ids {
-            let words = "the call that this request belongs to has ended";
+            let message = "the call that this request belongs to has ended";
             let mut outgoing =
-                UpstreamRequest::notification(error_response(Some(&id), code::INTERNAL_ERROR, words, None));
+                UpstreamRequest::notification(error_response(Some(&id), code::INTERNAL_ERROR, message, None));
             outgoing.session_link = link.clone();
             outgoing.revision = session.protocol_version_header();
             let sending = self.upstream_client.send(upstream, Permit::for_server_request_response(&id, outgoing));

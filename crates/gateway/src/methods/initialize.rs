@@ -306,8 +306,8 @@ impl HandshakeResult {
     /// at the next call.
     pub async fn send_initialized(&self, gw: &Gateway, ctx: &RequestContext, level: Option<&str>) {
         let sending = async {
-            let said = self.address(UpstreamRequest::notification(INITIALIZED_NOTIFICATION));
-            if let Some(permit) = Permit::for_always_allowed(Method::Initialized.name(), said) {
+            let notification = self.address(UpstreamRequest::notification(INITIALIZED_NOTIFICATION));
+            if let Some(permit) = Permit::for_always_allowed(Method::Initialized.name(), notification) {
                 let _ = send_one_way(gw, ctx, permit).await;
             }
             if let Some(level) = level {

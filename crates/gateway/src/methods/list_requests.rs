@@ -149,12 +149,12 @@ async fn build_response(
             let build_list = || {
                 let list = filter_entries(gw, ctx, request.method(), pages, listing.as_deref())?;
                 // Members that the server adds to the response are kept.
-                let (before, behind) = if mutant!("list-envelope-rewritten") {
+                let (before, after) = if mutant!("list-envelope-rewritten") {
                     (r#"{"jsonrpc":"2.0","id":"#.to_owned(), format!(r#","result":{list}}}"#))
                 } else {
                     ServerResponse::from_spans(&first.text, &first.spans)?.template_around_id(&list)?
                 };
-                Some(CachedToolList::new(before, behind, secrets))
+                Some(CachedToolList::new(before, after, secrets))
             };
             let listed = match &listing {
                 Some(listing) if listing.starts_with_response(&first.text) => {
@@ -297,27 +297,32 @@ async fn fetch_pages(
         let sent = forward(&forward_ctx, permit, responder).await;
         // After the first page, an error must not claim that nothing was sent.
         let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::after_call_sent) };
-        let (ForwardOutcome::Response(message, places), exchange) = sent? else {
+        let (ForwardOutcome::Response(message, spans), exchange) = sent? else {
             if let Some(session) = ctx.upstream_session() {
                 gw.notify_cancelled(&ctx.upstream, session, call).await;
             }
             return Err(SendError::ClientGone);
         };
         let message = message.into_bytes();
-        let said = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
+        let upstream_status = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
         drain(gw, exchange).await;
         if pages.is_empty()
-            && let Some(page) = known.as_ref().and_then(|listing| unchanged_page(listing, &message, &places))
+            && let Some(page) = known.as_ref().and_then(|listing| unchanged_page(listing, &message, &spans))
         {
-            return Ok(ListPages::Whole(vec![page], PreviousResponse { text: message, spans: places }));
+            return Ok(ListPages::Whole(vec![page], PreviousResponse { text: message, spans }));
         }
         let page = match result_text(&message, &gw.settings.reply_limits) {
             Err(_) if mutant!("unreadable-list-forwarded") => None,
             page => page?,
         };
         let Some(page) = page else {
-            let status =
-                response_status(ctx.generation(), &message.clone().into(), call, said, &gw.settings.reply_limits);
+            let status = response_status(
+                ctx.generation(),
+                &message.clone().into(),
+                call,
+                upstream_status,
+                &gw.settings.reply_limits,
+            );
             return Ok(ListPages::Error(message, status));
         };
         total += page.len();
@@ -327,7 +332,7 @@ async fn fetch_pages(
             return Err(SendError::InvalidResponse(format!("a page has no `{member}`")));
         }
         pages.push(page.clone());
-        let first = first.get_or_insert(PreviousResponse { text: message, spans: places });
+        let first = first.get_or_insert(PreviousResponse { text: message, spans });
         cursor = seen.next_cursor(document.root(), wanted.method)?;
         if cursor.is_none() {
             return Ok(ListPages::Whole(pages, first.clone()));
@@ -338,8 +343,8 @@ async fn fetch_pages(
 
 /// Returns the only page of a tool list if it is byte for byte the one that the current listing was read from, so that
 /// it need not be parsed again.
-fn unchanged_page(listing: &ToolListing, message: &Bytes, places: &ServerResponseSpans) -> Option<Bytes> {
-    let page = message.slice(places.result()?);
+fn unchanged_page(listing: &ToolListing, message: &Bytes, spans: &ServerResponseSpans) -> Option<Bytes> {
+    let page = message.slice(spans.result()?);
     listing.is_from_pages(std::slice::from_ref(&page)).then_some(page)
 }
 

@@ -150,13 +150,13 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
     }
     reopen_if_stale(gw, ctx).await;
     let permit = match message {
-        ClientMessage::Notification(said) => {
-            recorder.set_method(said.method().name());
-            notification_permit(ctx, said)
+        ClientMessage::Notification(notification) => {
+            recorder.set_method(notification.method().name());
+            notification_permit(ctx, notification)
         }
-        ClientMessage::Response(said) => {
+        ClientMessage::Response(response) => {
             recorder.set_method("response");
-            match response_permit(gw, ctx, said, &mut recorder) {
+            match response_permit(gw, ctx, response, &mut recorder) {
                 Ok(permit) => permit,
                 Err(refused) => {
                     let (refusal, permit) = *refused;
@@ -173,7 +173,8 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
         gw.metrics.count_dropped_message();
         return gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
     };
-    let is_progress = matches!(message, ClientMessage::Notification(said) if *said.method() == Method::Progress);
+    let is_progress =
+        matches!(message, ClientMessage::Notification(notification) if *notification.method() == Method::Progress);
     match send_one_way(gw, ctx, permit).await {
         // Successful progress notifications are not recorded: there may be thousands, and they decide nothing.
         Ok(_) if is_progress => {}
@@ -191,15 +192,15 @@ async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMess
     let Some(session) = ctx.session() else { return };
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     let is_taken = match message {
-        ClientMessage::Notification(said) if *said.method() == Method::Cancelled => {
-            recorder.set_method(said.method().name());
-            said.reference().ok().flatten().is_some_and(|id| session.cancel_request(&id))
+        ClientMessage::Notification(notification) if *notification.method() == Method::Cancelled => {
+            recorder.set_method(notification.method().name());
+            notification.reference().ok().flatten().is_some_and(|id| session.cancel_request(&id))
         }
-        ClientMessage::Response(said) => {
+        ClientMessage::Response(response) => {
             recorder.set_method("response");
-            match session.server_requests.take(said.id()) {
+            match session.server_requests.take(response.id()) {
                 Some(ServerRequestOrigin::Call(waiting)) => {
-                    waiting.send(Bytes::copy_from_slice(said.text().as_bytes())).is_ok()
+                    waiting.send(Bytes::copy_from_slice(response.text().as_bytes())).is_ok()
                 }
                 Some(ServerRequestOrigin::Upstream(..)) | None => false,
             }
@@ -217,24 +218,27 @@ async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMess
 /// Signals a request that the server knows under ids of its own (such as pages of a list); its handler cancels it
 /// there.
 fn cancel_locally(ctx: &RequestContext, message: &ClientMessage<'_>) -> bool {
-    let ClientMessage::Notification(said) = message else { return false };
-    let named = said.reference().ok().flatten().filter(|_| *said.method() == Method::Cancelled);
+    let ClientMessage::Notification(notification) = message else { return false };
+    let named = notification.reference().ok().flatten().filter(|_| *notification.method() == Method::Cancelled);
     let in_flight = ctx.session().zip(named).and_then(|(session, id)| session.find_request(&id));
     in_flight.filter(|own| own.call.is_none()).inspect(|own| own.cancel_signal.notify_one()).is_some()
 }
 
-fn notification_permit(ctx: &RequestContext, said: &ClientNotification<'_>) -> Option<Permit> {
+fn notification_permit(ctx: &RequestContext, notification: &ClientNotification<'_>) -> Option<Permit> {
     let session = ctx.session()?;
-    let text = match said.method() {
+    let text = match notification.method() {
         Method::Cancelled => {
-            let in_flight = session.find_request(&said.reference().ok()??)?;
+            let in_flight = session.find_request(&notification.reference().ok()??)?;
             in_flight.cancel_signal.notify_one();
-            said.with_reference(&RequestId::string(in_flight.call?.as_str())).ok()?
+            notification.with_reference(&RequestId::string(in_flight.call?.as_str())).ok()?
         }
         // Progress of the client on a server request; the token is the upstream's own.
-        _ => said.text().to_owned(),
+        _ => notification.text().to_owned(),
     };
-    Permit::for_always_allowed(said.method().name(), ctx.message_for_upstream(UpstreamRequest::notification(text)))
+    Permit::for_always_allowed(
+        notification.method().name(),
+        ctx.message_for_upstream(UpstreamRequest::notification(text)),
+    )
 }
 
 /// Returns the permit for a client's response to a server request, or `None` if there is no such request.
@@ -245,26 +249,26 @@ fn notification_permit(ctx: &RequestContext, said: &ClientNotification<'_>) -> O
 fn response_permit(
     gw: &Gateway,
     ctx: &RequestContext,
-    said: &ClientResponse<'_>,
+    response: &ClientResponse<'_>,
     recorder: &mut CallRecorder,
 ) -> Result<Option<Permit>, Box<(Refusal, Permit)>> {
-    let asked = ctx.session().and_then(|session| Some((session, session.server_requests.take(said.id())?)));
-    match asked {
-        Some((session, ServerRequestOrigin::Upstream(asked, method))) => {
+    let origin = ctx.session().and_then(|session| Some((session, session.server_requests.take(response.id())?)));
+    match origin {
+        Some((session, ServerRequestOrigin::Upstream(request_id, method))) => {
             if is_input_method(&method)
                 && let Err(refusal) = check_response_allowed(gw, ctx, &method, recorder)
             {
-                let permit = Permit::for_declined_server_request(ctx, &asked, &refusal);
+                let permit = Permit::for_declined_server_request(ctx, &request_id, &refusal);
                 return Err(Box::new((refusal, permit)));
             }
-            if let ClientResponsePayload::Result(result) = said.payload()
+            if let ClientResponsePayload::Result(result) = response.payload()
                 && let Some(task) = find_created_task(result.raw(), ProtocolGeneration::Stateful)
             {
                 session.tasks.note_client_task(task.id, method);
             }
             Ok(Some(Permit::for_server_request_response(
-                &asked,
-                ctx.message_for_upstream(UpstreamRequest::notification(said.with_id(&asked))),
+                &request_id,
+                ctx.message_for_upstream(UpstreamRequest::notification(response.with_id(&request_id))),
             )))
         }
         Some((_, ServerRequestOrigin::Call(_))) | None => Ok(None),

@@ -43,7 +43,7 @@ pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Re
 /// Returns the upstream's information if it supports the stateless protocol. If that is not known, the same request
 /// probes it.
 pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, SendError> {
-    let known = |said: DiscoverResult| match said {
+    let known = |result: DiscoverResult| match result {
         DiscoverResult::ServerInfo(server_info) => Some(server_info),
         DiscoverResult::Rejected | DiscoverResult::NotStateless => None,
     };
@@ -61,7 +61,7 @@ pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Res
 
 /// Probes the upstream and stores the result.
 async fn probe(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
-    let said = match request_discover(gw, ctx).await {
+    let result = match request_discover(gw, ctx).await {
         // Typical responses of servers without the stateless protocol.
         Err(SendError::Status(400 | 404 | 405)) => DiscoverResult::NotStateless,
         // A temporary failure is not stored; the next client probes again.
@@ -70,14 +70,14 @@ async fn probe(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, Sen
         // every client; it is reset if the server does not open a session either.
         Err(SendError::HandshakeTimeout(_)) => DiscoverResult::NotStateless,
         Err(error) => return Err(error),
-        Ok(said) => said,
+        Ok(result) => result,
     };
-    let is_stateless = !matches!(said, DiscoverResult::NotStateless);
+    let is_stateless = !matches!(result, DiscoverResult::NotStateless);
     ctx.upstream.set_supports_stateless(is_stateless);
     if !is_stateless {
         ctx.upstream.stop_shared_process();
     }
-    Ok(said)
+    Ok(result)
 }
 
 /// Probes again if the upstream no longer seems to understand the protocol in use, and ends a session that depends on

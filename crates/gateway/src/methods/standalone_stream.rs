@@ -382,25 +382,27 @@ async fn relay_events(
 ) {
     // A stateful server decides itself what it sends.
     let session = ctx.session().filter(|session| session.is_upstream_stateless());
-    let mut asked = session.map(|session| {
+    let mut requested = session.map(|session| {
         NotificationFilter::of(ListChangedSet::ALL, session.subscriptions.uris(), session.wants_log_messages())
     });
-    let mut filter = asked.is_some().then(NotificationFilter::default);
+    let mut filter = requested.is_some().then(NotificationFilter::default);
     while let Ok(Some(message)) = exchange.next_message().await {
         if mutant!("event-acknowledged-before-delivery") {
             set_last_event_id(ctx, exchange.last_event().0, attempt);
         }
         let text = match read_server_message(&message, &gw.settings.reply_limits) {
-            Ok(ServerMessage::Notification(said)) => match &mut filter {
+            Ok(ServerMessage::Notification(notification)) => match &mut filter {
                 Some(filter) if !mutant!("unrequested-notification-reaches-session") => {
-                    if let Some(asked) = asked.take_if(|_| *said.method() == Method::SubscriptionsAcknowledged) {
-                        *filter = asked.restrict_to_acknowledged(said.params().unwrap_or_default());
+                    if let Some(requested) =
+                        requested.take_if(|_| *notification.method() == Method::SubscriptionsAcknowledged)
+                    {
+                        *filter = requested.restrict_to_acknowledged(notification.params().unwrap_or_default());
                     }
-                    filter.filter_notification(gw, ctx, &said).await
+                    filter.filter_notification(gw, ctx, &notification).await
                 }
-                _ => filter_standalone_notification(gw, ctx, &said).await,
+                _ => filter_standalone_notification(gw, ctx, &notification).await,
             },
-            Ok(ServerMessage::Request(asked)) => relay_server_request(gw, ctx, &asked).await,
+            Ok(ServerMessage::Request(server_request)) => relay_server_request(gw, ctx, &server_request).await,
             Ok(ServerMessage::Response(_)) | Err(_) => {
                 gw.metrics.count_dropped_message();
                 None

@@ -254,7 +254,7 @@ async fn relay_notifications(
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
     let mut listener = SubscriptionListener::new(ctx, resource_uris(allowed), None);
-    let (mut asked, mut filter) =
+    let (mut requested, mut filter) =
         (Some(NotificationFilter::from_request(request, allowed)), NotificationFilter::default());
     loop {
         let message = {
@@ -291,18 +291,22 @@ async fn relay_notifications(
                     .and_then(|text| with_subscription_id(text, request.id(), &gw.settings.reply_limits));
                 return Ok(ListenEnd::Response(status, tagged.map_or(text, Bytes::from), outcome));
             }
-            Ok(ServerMessage::Notification(said)) if *said.method() == Method::SubscriptionsAcknowledged => {
-                let Some(asked) = asked.take() else { continue };
-                let text = asked.restrict_acknowledgement(said.text()).unwrap_or_else(|| said.text().to_owned());
+            Ok(ServerMessage::Notification(notification))
+                if *notification.method() == Method::SubscriptionsAcknowledged =>
+            {
+                let Some(requested) = requested.take() else { continue };
+                let text = requested
+                    .restrict_acknowledgement(notification.text())
+                    .unwrap_or_else(|| notification.text().to_owned());
                 forward_notification(ctx, request, text, responder).await;
-                filter = asked.restrict_to_acknowledged(said.params().unwrap_or_default());
+                filter = requested.restrict_to_acknowledged(notification.params().unwrap_or_default());
                 listener.advertised_lists = Some(filter.lists);
                 listener.notify_list_changes(request, responder).await;
             }
             // Notifications that were not requested are dropped, whatever the server sends.
-            Ok(ServerMessage::Notification(said)) => {
-                let passed = filter.filter_notification(gw, ctx, &said).await;
-                let forced = || mutant!("unrequested-notification-forwarded").then(|| said.text().to_owned());
+            Ok(ServerMessage::Notification(notification)) => {
+                let passed = filter.filter_notification(gw, ctx, &notification).await;
+                let forced = || mutant!("unrequested-notification-forwarded").then(|| notification.text().to_owned());
                 if let Some(text) = passed.or_else(forced) {
                     forward_notification(ctx, request, text, responder).await;
                 }
@@ -380,8 +384,8 @@ impl SubscriptionListener {
 /// Replaces the subscription id in a notification or response by the client's; the upstream's is our own id.
 fn with_subscription_id(text: &str, id: &RequestId<'_>, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
-    let said = document.root().get("params").or_else(|| document.root().get("result"))?;
-    let tag: JsonValue<'_> = said.get("_meta")?.get(SUBSCRIPTION_ID_KEY)?;
+    let body = document.root().get("params").or_else(|| document.root().get("result"))?;
+    let tag: JsonValue<'_> = body.get("_meta")?.get(SUBSCRIPTION_ID_KEY)?;
     let (start, end) = tag.span();
     Some(format!("{}{}{}", text.get(..start)?, id.raw(), text.get(end..)?))
 }

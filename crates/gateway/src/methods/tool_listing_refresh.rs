@@ -213,8 +213,7 @@ async fn store_and_pin(
     }
     let entry = admin_log_entry(gw, name, new.len());
     match gw.tool_pins.accept(name, new, entry).await {
-        // Another gateway process changed the pins concurrently; tools that are still withheld are checked at the next
-        // refresh.
+        // A concurrent refresh saw other definitions. Tools that are still withheld are checked at the next refresh.
         Ok(()) | Err(StoreError::Conflict(_)) => {
             Ok((gw.tool_pins.server_tools(name).await?.unwrap_or_default(), false))
         }

@@ -23,21 +23,23 @@ use crate::upstream::{SendError, UpstreamRequest};
 /// Returns the part of a notification that the client of a call gets; `None` if it is not for this client.
 pub(crate) async fn filter_call_notification(
     forward_ctx: &ForwardContext<'_>,
-    said: &ServerNotification<'_>,
+    notification: &ServerNotification<'_>,
 ) -> Option<String> {
-    let is_own = said.reference().is_some_and(|token| token == RequestId::string(forward_ctx.call.as_str()));
-    if *said.method() == Method::Progress && is_own {
-        return forward_ctx.progress.and_then(|progress| progress.rewrite_if_advanced(said));
+    let is_own = notification.reference().is_some_and(|token| token == RequestId::string(forward_ctx.call.as_str()));
+    if *notification.method() == Method::Progress && is_own {
+        return forward_ctx.progress.and_then(|progress| progress.rewrite_if_advanced(notification));
     }
-    if is_misplaced(forward_ctx.ctx, said.method()) {
-        if *said.method() == Method::ToolsListChanged {
+    if is_misplaced(forward_ctx.ctx, notification.method()) {
+        if *notification.method() == Method::ToolsListChanged {
             forward_ctx.ctx.tool_registry().invalidate();
         }
         forward_ctx.gw.metrics.count_dropped_message();
         return None;
     }
-    let text = filter_standalone_notification(forward_ctx.gw, forward_ctx.ctx, said).await?;
-    if forward_ctx.ctx.translation() == ProtocolTranslation::ToStateful && is_subscription_notification(said.method()) {
+    let text = filter_standalone_notification(forward_ctx.gw, forward_ctx.ctx, notification).await?;
+    if forward_ctx.ctx.translation() == ProtocolTranslation::ToStateful
+        && is_subscription_notification(notification.method())
+    {
         // Stateless clients receive changes only through `subscriptions/listen`.
         let text = forward_ctx.ctx.upstream.secret_redactor().redact_json(text);
         forward_ctx.ctx.upstream_session()?.notification_hub.broadcast(text.into());
@@ -69,9 +71,9 @@ fn is_misplaced(ctx: &RequestContext, method: &Method<'_>) -> bool {
 pub(crate) async fn filter_standalone_notification(
     gw: &Gateway,
     ctx: &RequestContext,
-    said: &ServerNotification<'_>,
+    notification: &ServerNotification<'_>,
 ) -> Option<String> {
-    let text = authorize_notification(gw, ctx, said).await?;
+    let text = authorize_notification(gw, ctx, notification).await?;
     if ctx.translation() != ProtocolTranslation::ToStateless {
         return Some(text);
     }
@@ -87,40 +89,46 @@ fn without_subscription_id(text: &str, limits: &JsonLimits) -> Option<String> {
     Some(format!("{}{}{}", text.get(..start)?, without_members(meta, &[SUBSCRIPTION_ID_KEY]), text.get(end..)?))
 }
 
-async fn authorize_notification(gw: &Gateway, ctx: &RequestContext, said: &ServerNotification<'_>) -> Option<String> {
-    match said.method() {
+async fn authorize_notification(
+    gw: &Gateway,
+    ctx: &RequestContext,
+    notification: &ServerNotification<'_>,
+) -> Option<String> {
+    match notification.method() {
         // The client's protocol generation does not have these.
         Method::ElicitationComplete | Method::TaskStatus if ctx.translation() == ProtocolTranslation::ToStateful => {
             None
         }
         Method::TaskChanged if ctx.translation() == ProtocolTranslation::ToStateless => None,
         // Progress of a call that created a task continues until the task is done.
-        Method::Progress => ctx.session()?.tasks.find_progress(&said.reference()?)?.rewrite_if_advanced(said),
+        Method::Progress => {
+            ctx.session()?.tasks.find_progress(&notification.reference()?)?.rewrite_if_advanced(notification)
+        }
         Method::TaskStatus | Method::TaskChanged => {
-            let params = said.params()?;
+            let params = notification.params()?;
             // A task that waits for client input contains the input requests.
             let may_pass = task_requests::is_notification_visible(gw, ctx, params).await
                 && are_input_requests_allowed(gw, ctx, params.as_bytes()).await;
-            may_pass.then(|| said.text().to_owned())
+            may_pass.then(|| notification.text().to_owned())
         }
         Method::Cancelled => {
             // The upstream withdraws a server request.
-            let asked = ctx.session()?.server_requests.withdraw(&said.reference()?)?;
-            said.with_reference(&RequestId::string(&asked))
+            let request_id = ctx.session()?.server_requests.withdraw(&notification.reference()?)?;
+            notification.with_reference(&RequestId::string(&request_id))
         }
         Method::LogMessage if ctx.upstream_session().is_some_and(|session| !session.accepts_log_messages) => None,
         // It acknowledges the gateway's own request.
         Method::SubscriptionsAcknowledged if ctx.translation() == ProtocolTranslation::ToStateless => None,
         Method::ToolsListChanged => {
             ctx.tool_registry().invalidate();
-            Some(said.text().to_owned())
+            Some(notification.text().to_owned())
         }
         Method::ResourceUpdated => {
-            let document = read(said.params()?.as_bytes(), &gw.settings.reply_limits).ok()?;
+            let document = read(notification.params()?.as_bytes(), &gw.settings.reply_limits).ok()?;
             let uri = document.root().get("uri")?.as_str()?;
-            authorize_resource(gw, ctx, &uri).is_ok().then(|| said.text().to_owned())
+            authorize_resource(gw, ctx, &uri).is_ok().then(|| notification.text().to_owned())
         }
-        _ => Some(said.text().to_owned()),
+        _ => Some(notification.text().to_owned()),
     }
 }
 
@@ -148,13 +156,13 @@ impl AllowedResource {
 pub(crate) async fn relay_server_request(
     gw: &Gateway,
     ctx: &RequestContext,
-    asked: &ServerRequest<'_>,
+    server_request: &ServerRequest<'_>,
 ) -> Option<String> {
-    if respond_to_ping(gw, ctx, asked).await {
+    if respond_to_ping(gw, ctx, server_request).await {
         return None;
     }
-    let id = admit_server_request(gw, ctx, asked, || register_server_request(ctx, asked)).await?;
-    Some(asked.with_id(&RequestId::string(&id)))
+    let id = admit_server_request(gw, ctx, server_request, || register_server_request(ctx, server_request)).await?;
+    Some(server_request.with_id(&RequestId::string(&id)))
 }
 
 /// Error for a server request that a stateless client cannot be asked at the moment.
@@ -169,28 +177,29 @@ pub(crate) const AMBIGUOUS_CALL_MESSAGE: &str = "several calls are running in th
 pub(crate) async fn accept_as_client_input(
     gw: &Gateway,
     ctx: &RequestContext,
-    asked: &ServerRequest<'_>,
+    server_request: &ServerRequest<'_>,
     why_not: Option<&'static str>,
 ) -> bool {
-    if respond_to_ping(gw, ctx, asked).await {
+    if respond_to_ping(gw, ctx, server_request).await {
         return false;
     }
-    let is_input = matches!(asked.method(), Method::Elicit | Method::CreateMessage | Method::RootsList);
+    let is_input = matches!(server_request.method(), Method::Elicit | Method::CreateMessage | Method::RootsList);
     let can_wait = || match why_not {
         _ if !is_input => Err(Refusal::UnknownReference),
         Some(why_not) => Err(Refusal::CapacityReached(why_not)),
         None if gw.can_suspend_call(ctx) => Ok(()),
         None => Err(Refusal::CapacityReached(TOO_MANY_SUSPENDED_CALLS_MESSAGE)),
     };
-    admit_server_request(gw, ctx, asked, can_wait).await.is_some()
+    admit_server_request(gw, ctx, server_request, can_wait).await.is_some()
 }
 
 /// Responds to a ping of a session that the gateway itself has opened. Returns whether the request was one.
-async fn respond_to_ping(gw: &Gateway, ctx: &RequestContext, asked: &ServerRequest<'_>) -> bool {
-    let is_own_ping = *asked.method() == Method::Ping && ctx.translation() == ProtocolTranslation::ToStateful;
+async fn respond_to_ping(gw: &Gateway, ctx: &RequestContext, server_request: &ServerRequest<'_>) -> bool {
+    let is_own_ping = *server_request.method() == Method::Ping && ctx.translation() == ProtocolTranslation::ToStateful;
     if is_own_ping {
-        let answer = ctx.message_for_upstream(UpstreamRequest::notification(result_response(asked.id(), "{}")));
-        let _ = send_one_way(gw, ctx, Permit::for_server_request_response(asked.id(), answer)).await;
+        let answer =
+            ctx.message_for_upstream(UpstreamRequest::notification(result_response(server_request.id(), "{}")));
+        let _ = send_one_way(gw, ctx, Permit::for_server_request_response(server_request.id(), answer)).await;
     }
     is_own_ping
 }
@@ -231,15 +240,15 @@ pub(super) fn check_response_allowed(
 async fn admit_server_request<T>(
     gw: &Gateway,
     ctx: &RequestContext,
-    asked: &ServerRequest<'_>,
+    server_request: &ServerRequest<'_>,
     register: impl FnOnce() -> Result<T, Refusal>,
 ) -> Option<T> {
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
-    let name = asked.method().name();
+    let name = server_request.method().name();
     // A method name can be any text and may contain a secret.
     recorder.set_method(&ctx.upstream.secret_redactor().redact_text(name));
-    let may_ask = capability_check::check_server_request_declared(ctx, asked).and_then(|()| {
-        match task_requests::client_task_method(gw, ctx, asked) {
+    let may_ask = capability_check::check_server_request_declared(ctx, server_request).and_then(|()| {
+        match task_requests::client_task_method(gw, ctx, server_request) {
             Some(asked_for) => asked_for.and_then(|method| authorize_server_request(gw, ctx, &method, &mut recorder)),
             None => authorize_server_request(gw, ctx, name, &mut recorder),
         }
@@ -252,15 +261,19 @@ async fn admit_server_request<T>(
         Err(refusal) => {
             gw.record_refusal(&mut recorder, &refusal).await;
             // Best effort: the server waits for a response, but may not receive this one.
-            let _ = send_one_way(gw, ctx, Permit::for_declined_server_request(ctx, asked.id(), &refusal)).await;
+            let _ =
+                send_one_way(gw, ctx, Permit::for_declined_server_request(ctx, server_request.id(), &refusal)).await;
             None
         }
     }
 }
 
 /// Registers a server request and returns the id under which the client gets it.
-fn register_server_request(ctx: &RequestContext, asked: &ServerRequest<'_>) -> Result<String, Refusal> {
-    let to = ServerRequestOrigin::Upstream(asked.id().clone().into_owned(), asked.method().name().to_owned());
+fn register_server_request(ctx: &RequestContext, server_request: &ServerRequest<'_>) -> Result<String, Refusal> {
+    let to = ServerRequestOrigin::Upstream(
+        server_request.id().clone().into_owned(),
+        server_request.method().name().to_owned(),
+    );
     let id = ctx.session().and_then(|session| session.server_requests.register(to));
     id.ok_or(Refusal::UnknownReference)
 }

@@ -65,12 +65,18 @@ impl CallRecorder {
         recorder
     }
 
-    fn for_client(grant: &ActiveGrant, address: &Arc<str>, side: &ClientProtocol, call: CallId, at: Timestamp) -> Self {
+    fn for_client(
+        grant: &ActiveGrant,
+        address: &Arc<str>,
+        client_protocol: &ClientProtocol,
+        call: CallId,
+        at: Timestamp,
+    ) -> Self {
         let mut record = Box::new(CallRecord::new(RecordKind::Unchecked, call, at));
         record.grant = Some(grant.config.id.clone());
         record.label = Some(Arc::clone(&grant.config.label));
-        record.revision = side.revision().map(|revision| revision.as_str().into());
-        record.client = side.client_display_name();
+        record.revision = client_protocol.revision().map(|revision| revision.as_str().into());
+        record.client = client_protocol.client_display_name();
         record.address = Some(Arc::clone(address));
         Self { record, started: Instant::now(), timings: CallTimings::default(), has_intent: false, span: None }
     }

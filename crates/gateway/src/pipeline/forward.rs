@@ -268,7 +268,7 @@ async fn relay(
 ) -> Result<ForwardOutcome, SendError> {
     let ForwardContext { gw, ctx, .. } = forward_ctx;
     let mut resumption = StreamResumption::default();
-    let mut accepted = UnsentServerRequests { forward_ctx, link: UpstreamLink::NoSession, questions: Vec::new() };
+    let mut unsent = UnsentServerRequests { forward_ctx, link: UpstreamLink::NoSession, requests: Vec::new() };
     let own_id = || RequestId::string(forward_ctx.call.as_str());
     if let Some(before) = forward_ctx.previous_response {
         let again = wait_or_cancel(forward_ctx, responder, pin!(exchange.matches_previous(before, &own_id()))).await;
@@ -280,12 +280,12 @@ async fn relay(
     loop {
         let is_stream = exchange.is_stream();
         let Some(message) =
-            wait_or_cancel(forward_ctx, responder, pin!(next_message_in_batch(&accepted.questions, exchange))).await
+            wait_or_cancel(forward_ctx, responder, pin!(next_message_in_batch(&unsent.requests, exchange))).await
         else {
             return abandoned_outcome(gw);
         };
         let Some(message) = message else {
-            return Ok(ForwardOutcome::ServerRequests(std::mem::take(&mut accepted.questions)));
+            return Ok(ForwardOutcome::ServerRequests(std::mem::take(&mut unsent.requests)));
         };
         let ended = match message {
             Ok(Some(message)) => Ok(message),
@@ -304,8 +304,8 @@ async fn relay(
             },
         };
         let message = match message {
-            message if let Some(places) = segmented_reply_spans(forward_ctx, &message) => {
-                return Ok(ForwardOutcome::Response(message, places));
+            message if let Some(spans) = segmented_reply_spans(forward_ctx, &message) => {
+                return Ok(ForwardOutcome::Response(message, spans));
             }
             message => message.into_bytes(),
         };
@@ -334,18 +334,19 @@ async fn relay(
                     responder.send(&redact_secrets(ctx, text)).await;
                 }
             }
-            Ok(ServerMessage::Request(question)) if ctx.translation() == ProtocolTranslation::ToStateful => {
+            Ok(ServerMessage::Request(server_request)) if ctx.translation() == ProtocolTranslation::ToStateful => {
                 let why_not = match forward_ctx.can_suspend && !exchange.is_before_call() {
                     true => (!exchange.is_only_call()).then_some(unsolicited_messages::AMBIGUOUS_CALL_MESSAGE),
                     false => Some(unsolicited_messages::CLIENT_NOT_WAITING_MESSAGE),
                 };
-                if Box::pin(unsolicited_messages::accept_as_client_input(gw, ctx, &question, why_not)).await {
-                    accepted.link = exchange.session_link.clone();
-                    accepted.questions.push(message.clone());
+                if Box::pin(unsolicited_messages::accept_as_client_input(gw, ctx, &server_request, why_not)).await {
+                    unsent.link = exchange.session_link.clone();
+                    unsent.requests.push(message.clone());
                 }
             }
-            Ok(ServerMessage::Request(question)) => {
-                if let Some(text) = Box::pin(unsolicited_messages::relay_server_request(gw, ctx, &question)).await {
+            Ok(ServerMessage::Request(server_request)) => {
+                if let Some(text) = Box::pin(unsolicited_messages::relay_server_request(gw, ctx, &server_request)).await
+                {
                     responder.send(&redact_secrets(ctx, text)).await;
                 }
             }
@@ -359,23 +360,23 @@ struct UnsentServerRequests<'a> {
     forward_ctx: &'a ForwardContext<'a>,
     /// Connection on which the requests arrived.
     link: UpstreamLink,
-    questions: Vec<Bytes>,
+    requests: Vec<Bytes>,
 }
 
 impl Drop for UnsentServerRequests<'_> {
     fn drop(&mut self) {
-        if !self.questions.is_empty() {
-            client_input::decline_unasked(self.forward_ctx, &self.link, &self.questions);
+        if !self.requests.is_empty() {
+            client_input::decline_unasked(self.forward_ctx, &self.link, &self.requests);
         }
     }
 }
 
 /// Returns the next message, or `None` when the batch of server requests is full or its time window has passed.
 async fn next_message_in_batch(
-    asked: &[Bytes],
+    requests: &[Bytes],
     exchange: &mut UpstreamResponse,
 ) -> Option<Result<Option<ReceivedBody>, SendError>> {
-    match asked.len() {
+    match requests.len() {
         0 => Some(exchange.next_body().await),
         MAX_SERVER_REQUESTS_PER_ROUND.. => None,
         _ => tokio::time::timeout(SERVER_REQUEST_BATCH_WINDOW, exchange.next_body()).await.ok(),
@@ -402,15 +403,15 @@ pub(crate) fn response_for_client(
 pub(crate) fn parsed_response_for_client(
     ctx: &RequestContext,
     message: &ReceivedBody,
-    places: &ServerResponseSpans,
+    spans: &ServerResponseSpans,
     id: &RequestId<'_>,
 ) -> Option<(MessageBody, CallOutcome)> {
     let segmented = match message {
-        ReceivedBody::Whole(message) => return contiguous_response_for_client(ctx, message, places, id),
+        ReceivedBody::Whole(message) => return contiguous_response_for_client(ctx, message, spans, id),
         ReceivedBody::Segmented(segmented, _) => segmented,
     };
-    let (before, after) = places.with_id_segmented(segmented, id)?;
-    let outcome = if is_tool_error(segmented.outer_span_text(places.result()?)?) {
+    let (before, after) = spans.with_id_segmented(segmented, id)?;
+    let outcome = if is_tool_error(segmented.outer_span_text(spans.result()?)?) {
         CallOutcome::ToolError
     } else {
         CallOutcome::Ok
@@ -424,18 +425,18 @@ fn segmented_reply_spans(forward_ctx: &ForwardContext<'_>, message: &ReceivedBod
     let ctx = forward_ctx.ctx;
     // A secret may span two segments, and a translated response is rewritten as a whole.
     let is_changed = ctx.translation() != ProtocolTranslation::None || !ctx.upstream.secret_redactor().is_empty();
-    let (id, places) = read_segmented_result(segmented, &forward_ctx.gw.settings.reply_limits)?;
-    (!is_changed && forward_ctx.previous_response.is_none() && is_id_of_call(&id, forward_ctx.call)).then_some(places)
+    let (id, spans) = read_segmented_result(segmented, &forward_ctx.gw.settings.reply_limits)?;
+    (!is_changed && forward_ctx.previous_response.is_none() && is_id_of_call(&id, forward_ctx.call)).then_some(spans)
 }
 
 fn contiguous_response_for_client(
     ctx: &RequestContext,
     message: &Bytes,
-    places: &ServerResponseSpans,
+    spans: &ServerResponseSpans,
     id: &RequestId<'_>,
 ) -> Option<(MessageBody, CallOutcome)> {
-    let may_be_error = places.without_longest_string(message).iter().any(|part| IS_ERROR_FINDER.find(part).is_some());
-    let outcome = match places.result() {
+    let may_be_error = spans.without_longest_string(message).iter().any(|part| IS_ERROR_FINDER.find(part).is_some());
+    let outcome = match spans.result() {
         None => CallOutcome::Error,
         Some(result) => {
             let is_error = may_be_error && is_tool_error(str::from_utf8(message.get(result)?).ok()?);
@@ -444,13 +445,13 @@ fn contiguous_response_for_client(
     };
     let text = match ctx.translation() {
         ProtocolTranslation::ToStateful => {
-            to_stateless_response(&ServerResponse::from_spans(message, places)?, id).into()
+            to_stateless_response(&ServerResponse::from_spans(message, spans)?, id).into()
         }
         ProtocolTranslation::ToStateless => {
-            to_stateful_response(&ServerResponse::from_spans(message, places)?, id).into()
+            to_stateful_response(&ServerResponse::from_spans(message, spans)?, id).into()
         }
         ProtocolTranslation::None => {
-            let (head, rest) = places.with_id_prefix(message, id)?;
+            let (head, rest) = spans.with_id_prefix(message, id)?;
             MessageBody::from_head_and_tail(head, message.slice(rest..))
         }
     };

@@ -22,8 +22,8 @@ impl ProgressRelay {
 
     /// Returns the notification under the client's token, or `None` if its value is not higher than the last one. A
     /// notification without a number is passed on, because there is nothing to compare.
-    pub fn rewrite_if_advanced(&self, said: &ServerNotification<'_>) -> Option<String> {
-        if let Some((value, number)) = said.progress().and_then(|value| Some((value, Decimal::new(value)?))) {
+    pub fn rewrite_if_advanced(&self, notification: &ServerNotification<'_>) -> Option<String> {
+        if let Some((value, number)) = notification.progress().and_then(|value| Some((value, Decimal::new(value)?))) {
             let mut last_reported = self.last_reported.lock().unwrap_or_else(PoisonError::into_inner);
             if Decimal::new(&last_reported).is_some_and(|before| number <= before) {
                 return None;
@@ -31,6 +31,6 @@ impl ProgressRelay {
             last_reported.clear();
             last_reported.push_str(value);
         }
-        said.with_reference(&self.token)
+        notification.with_reference(&self.token)
     }
 }

@@ -69,7 +69,7 @@ impl Refusal {
         match self {
             Self::Denied(reason) => reason.rule.as_deref(),
             Self::Exhausted { charge, .. } => Some(charge.rule()),
-            Self::ApprovalUnavailable(question) => Some(&question.rule),
+            Self::ApprovalUnavailable(approval) => Some(&approval.rule),
             Self::Busy(_)
             | Self::CapacityReached(_)
             | Self::TooLarge(..)
@@ -109,7 +109,7 @@ impl Refusal {
 
     /// Returns the message for the client, prefixed with its origin.
     pub fn client_text(&self, call: &str) -> String {
-        let who = match self {
+        let origin = match self {
             Self::Denied(_) | Self::Exhausted { .. } | Self::ApprovalUnavailable(_) => "POLICY DENIED",
             Self::Busy(_) | Self::CapacityReached(_) | Self::TooLarge(..) => "GATEWAY",
             Self::Protocol(_) | Self::UnknownReference | Self::Store(_) => "GATEWAY",
@@ -117,10 +117,10 @@ impl Refusal {
         };
         let call = match self {
             Self::Busy(_) | Self::CapacityReached(_) | Self::Store(_) => format!("; quote call {call}"),
-            _ if who == "UPSTREAM" => format!("; quote call {call}"),
+            _ if origin == "UPSTREAM" => format!("; quote call {call}"),
             _ => String::new(),
         };
-        format!("[{who}] {}{call}", self.message())
+        format!("[{origin}] {}{call}", self.message())
     }
 
     /// Returns the message for the client: short, true, without internals.
@@ -131,14 +131,14 @@ impl Refusal {
                 Some(own) => own.to_string(),
                 None => self.limit_message(charge),
             },
-            Self::ApprovalUnavailable(question) => {
-                let why = question.message.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+            Self::ApprovalUnavailable(approval) => {
+                let why = approval.message.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
                 format!(
                     "this call needs approval by a person{why}, and this gateway has no approvals; nothing was sent"
                 )
             }
             Self::Busy(what) => format!("too many {what}; try again when some have finished"),
-            Self::CapacityReached(words) => (*words).to_owned(),
+            Self::CapacityReached(message) => (*message).to_owned(),
             Self::TooLarge(what, max) => format!("{what} is larger than {max} bytes"),
             Self::Protocol(error) => error.message.clone(),
             Self::UnknownReference => "the message refers to no request in flight".to_owned(),

@@ -22,8 +22,8 @@ pub(crate) async fn reserve(
     terms: &Terms,
     recorder: &mut CallRecorder,
 ) -> Result<CallReservation, Refusal> {
-    if let Some(question) = &terms.approval {
-        return Err(Refusal::ApprovalUnavailable(question.clone()));
+    if let Some(approval) = &terms.approval {
+        return Err(Refusal::ApprovalUnavailable(approval.clone()));
     }
     // Only a hash of the session id is stored.
     let is_by_session = terms.charges.iter().any(|charge| charge.scope() == Scope::Session);
@@ -31,26 +31,28 @@ pub(crate) async fn reserve(
         if mutant!("session-limit-counted-per-server") { session.id_hash() } else { session.limit_key() }.to_string()
     });
     // INVARIANT: charges come from a policy, so a call with charges has one.
-    let claims = match &ctx.server_access.policy {
+    let charges = match &ctx.server_access.policy {
         Some(policy) => {
-            let holder = CounterOwner {
+            let owner = CounterOwner {
                 policy: &policy.name,
                 server: ctx.upstream.name(),
                 grant: &ctx.grant.config.id,
                 session: session.as_deref(),
             };
-            terms.charges.iter().map(|charge| CounterCharge::of(charge, &holder)).collect()
+            terms.charges.iter().map(|charge| CounterCharge::of(charge, &owner)).collect()
         }
         None => Vec::new(),
     };
     // Every ledger implementation responds within two seconds.
-    match gw.ledger.reserve(claims, recorder.intent_row()).await.map_err(Refusal::Store)? {
+    match gw.ledger.reserve(charges, recorder.intent_row()).await.map_err(Refusal::Store)? {
         ReserveOutcome::Taken(reservation) => {
             recorder.mark_reserved();
             Ok(CallReservation { reservation })
         }
-        ReserveOutcome::Exhausted(full) => match terms.charges.get(full.charge_index) {
-            Some(charge) => Err(Refusal::Exhausted { charge: Box::new(charge.clone()), retry_after: full.retry_after }),
+        ReserveOutcome::Exhausted(exhausted) => match terms.charges.get(exhausted.charge_index) {
+            Some(charge) => {
+                Err(Refusal::Exhausted { charge: Box::new(charge.clone()), retry_after: exhausted.retry_after })
+            }
             None => Err(Refusal::Store(StoreError::Corrupt("it named a charge that was not made".to_owned()))),
         },
     }

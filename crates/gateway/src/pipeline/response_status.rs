@@ -8,12 +8,12 @@ use http::StatusCode;
 
 use crate::body_buffer::ReceivedBody;
 
-/// Returns the status for an upstream response; `said` is the upstream's own status.
+/// Returns the status for an upstream response; `upstream_status` is the upstream's own status.
 pub(crate) fn response_status(
     generation: ProtocolGeneration,
     message: &ReceivedBody,
     call: CallId,
-    said: StatusCode,
+    upstream_status: StatusCode,
     limits: &JsonLimits,
 ) -> StatusCode {
     if generation == ProtocolGeneration::Stateful {
@@ -25,10 +25,12 @@ pub(crate) fn response_status(
     let Some(error) = reply.error() else { return StatusCode::OK };
     let is_own = reply.id().is_some_and(|id| *id == RequestId::string(call.as_str()));
     // Authentication between gateway and upstream does not concern the client.
-    let is_about_credentials =
-        matches!(said, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
+    let is_about_credentials = matches!(
+        upstream_status,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+    );
     match error.code.parse() {
-        _ if said.is_client_error() && is_own && !is_about_credentials => said,
+        _ if upstream_status.is_client_error() && is_own && !is_about_credentials => upstream_status,
         Ok(code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
         Ok(code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY | code::UNSUPPORTED_REVISION) => {
             StatusCode::BAD_REQUEST
@@ -44,13 +46,13 @@ mod tests {
     #[test]
     fn only_stateless_clients_get_the_upstream_status() {
         let call = CallId::new(jiff::Timestamp::UNIX_EPOCH, [7; 10]);
-        let status = |generation, id: &str, code: i64, said: u16| {
+        let status = |generation, id: &str, code: i64, upstream_status: u16| {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"m"}}}}"#);
-            let said = StatusCode::from_u16(said).expect("a status");
-            response_status(generation, &text.into(), call, said, &JsonLimits::REPLY).as_u16()
+            let upstream_status = StatusCode::from_u16(upstream_status).expect("a status");
+            response_status(generation, &text.into(), call, upstream_status, &JsonLimits::REPLY).as_u16()
         };
         let own = format!("\"{call}\"");
-        for (code, said, want) in [
+        for (code, upstream_status, want) in [
             (-32601, 200, 404),
             (-32020, 200, 400),
             (-32021, 200, 400),
@@ -62,8 +64,16 @@ mod tests {
             (-32000, 401, 200),
             (-32000, 403, 200),
         ] {
-            assert_eq!(status(ProtocolGeneration::Stateless, &own, code, said), want, "{code} with {said}");
-            assert_eq!(status(ProtocolGeneration::Stateful, &own, code, said), 200, "{code} with {said}");
+            assert_eq!(
+                status(ProtocolGeneration::Stateless, &own, code, upstream_status),
+                want,
+                "{code} with {upstream_status}"
+            );
+            assert_eq!(
+                status(ProtocolGeneration::Stateful, &own, code, upstream_status),
+                200,
+                "{code} with {upstream_status}"
+            );
         }
         assert_eq!(status(ProtocolGeneration::Stateless, "null", -32000, 400), 200, "the response has no id");
     }

@@ -45,7 +45,7 @@ pub(crate) struct SuspendedCall {
     /// Our id of the call at the upstream.
     pub call: CallId,
     /// Requests that the client has not responded to yet.
-    pub questions: Vec<ClientInputRequest>,
+    pub input_requests: Vec<ClientInputRequest>,
     pub upstream: Arc<Upstream>,
     pub session: Arc<Session>,
     /// Link epoch of the session when the call was sent. After a reconnect the server may reuse the same request ids.
@@ -71,23 +71,28 @@ pub(crate) struct ClientInputRequest {
     pub id: RequestId<'static>,
     pub method: String,
     /// Method and parameters, as JSON.
-    asked: String,
+    json: String,
 }
 
 impl ClientInputRequest {
     /// Creates an input request; its key differs from those of `others`.
-    pub fn new(others: &[Self], asked: &ServerRequest<'_>, secrets: &SecretRedactor) -> Self {
+    pub fn new(others: &[Self], server_request: &ServerRequest<'_>, secrets: &SecretRedactor) -> Self {
         let is_free = |key: &String| others.iter().all(|other| other.key != *key) && secrets.redact_text(key) == *key;
-        let key = server_input_key(asked).filter(is_free).unwrap_or_else(|| match others.len() {
+        let key = server_input_key(server_request).filter(is_free).unwrap_or_else(|| match others.len() {
             0 => "ask".to_owned(),
             before => format!("ask-{}", before + 1),
         });
-        let method = asked.method().name().to_owned();
-        Self { key, id: asked.id().clone().into_owned(), method, asked: secrets.redact_json(input_request_json(asked)) }
+        let method = server_request.method().name().to_owned();
+        Self {
+            key,
+            id: server_request.id().clone().into_owned(),
+            method,
+            json: secrets.redact_json(input_request_json(server_request)),
+        }
     }
 
     /// Returns the client's response to this request, as JSON. Anything but an object is ignored.
-    pub fn answer<'r>(&self, request: &'r ClientRequest<'_>) -> Option<&'r str> {
+    pub fn response<'r>(&self, request: &'r ClientRequest<'_>) -> Option<&'r str> {
         let answer = request.params()?.get("inputResponses")?.get(&self.key)?;
         (answer.kind() == JsonKind::Object).then(|| answer.raw())
     }
@@ -171,11 +176,14 @@ impl SuspendedCalls {
             return Err(Box::new(suspended));
         }
         let state = format!("{REQUEST_STATE_PREFIX}{}", HEXLOWER.encode(&random));
-        let asked = suspended.questions.iter().map(|question| format!(r#""{}":{}"#, question.key, question.asked));
-        let asked: Vec<String> = asked.collect();
+        let input_requests = suspended
+            .input_requests
+            .iter()
+            .map(|input_request| format!(r#""{}":{}"#, input_request.key, input_request.json));
+        let input_requests: Vec<String> = input_requests.collect();
         let result = format!(
             r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":"{state}"}}"#,
-            asked.join(",")
+            input_requests.join(",")
         );
         let mut calls = self.lock();
         if !has_capacity(&calls, &suspended.binding.grant) {
@@ -213,8 +221,8 @@ fn has_capacity(calls: &HashMap<String, (SuspendedCall, Instant)>, grant: &Grant
 }
 
 /// Returns the key that the server names, if it needs no escaping in JSON.
-fn server_input_key(asked: &ServerRequest<'_>) -> Option<String> {
-    let params = read(asked.params()?.as_bytes(), &JsonLimits::REPLY).ok()?;
+fn server_input_key(server_request: &ServerRequest<'_>) -> Option<String> {
+    let params = read(server_request.params()?.as_bytes(), &JsonLimits::REPLY).ok()?;
     let key = params.root().get("_meta")?.get(INPUT_KEY_META_KEY)?.as_str()?.into_owned();
     let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'));
     // Generated keys start with "ask", so a server's key must not.
@@ -222,14 +230,14 @@ fn server_input_key(asked: &ServerRequest<'_>) -> Option<String> {
 }
 
 /// Returns a server request as an element of `inputRequests`.
-fn input_request_json(asked: &ServerRequest<'_>) -> String {
-    let method = to_json_string(asked.method().name());
+fn input_request_json(server_request: &ServerRequest<'_>) -> String {
+    let method = to_json_string(server_request.method().name());
     // Only the stateful protocol gives a URL elicitation an id.
-    let page = asked.params().filter(|_| *asked.method() == Method::Elicit);
+    let page = server_request.params().filter(|_| *server_request.method() == Method::Elicit);
     let page = page.and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
     let page = page.as_ref().filter(|page| page.root().get("elicitationId").is_some());
     let plain = page.map(|page| without_members(page.root(), &["elicitationId"]));
-    match plain.as_deref().or(asked.params()) {
+    match plain.as_deref().or(server_request.params()) {
         Some(params) => format!(r#"{{"method":{method},"params":{params}}}"#),
         None => format!(r#"{{"method":{method}}}"#),
     }

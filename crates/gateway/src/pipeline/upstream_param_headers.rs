@@ -16,22 +16,22 @@ pub(crate) fn upstream_param_headers(
     listing: Option<&ToolListing>,
 ) -> Result<Option<Box<HeaderMap>>, Refusal> {
     let RequestSubject::Tool { name, arguments } = subject else { return Ok(None) };
-    let said = match &ctx.client_protocol {
-        ClientProtocol::Stateless(modern) => modern.param_headers.as_ref(),
+    let client_headers = match &ctx.client_protocol {
+        ClientProtocol::Stateless(stateless) => stateless.param_headers.as_ref(),
         ClientProtocol::Stateful(_) if ctx.translation() == ProtocolTranslation::ToStateless => None,
         ClientProtocol::Stateful(_) => return Ok(None),
     };
     let nothing = ParamHeaderMapping::default();
     let tool = ctx.find_tool(listing, name);
-    let mirror = tool.and_then(|tool| tool.param_headers.as_ref().ok()).unwrap_or(&nothing);
-    if let Some(said) = said {
-        mirror.check(said, *arguments).map_err(Refusal::Protocol)?;
+    let mapping = tool.and_then(|tool| tool.param_headers.as_ref().ok()).unwrap_or(&nothing);
+    if let Some(client_headers) = client_headers {
+        mapping.check(client_headers, *arguments).map_err(Refusal::Protocol)?;
     }
     Ok(match ctx.translation() {
         // The stateful protocol has no such headers.
         ProtocolTranslation::ToStateful => None,
         ProtocolTranslation::None | ProtocolTranslation::ToStateless => {
-            Some(Box::new(mirror.apply_to(said.cloned().unwrap_or_default(), *arguments)))
+            Some(Box::new(mapping.apply_to(client_headers.cloned().unwrap_or_default(), *arguments)))
         }
     })
 }

@@ -147,7 +147,7 @@ impl CallRounds<'_> {
         responder: &mut Responder,
     ) -> Result<Result<(ForwardOutcome, Option<UpstreamResponse>), String>, SendError> {
         let Self { gw, ctx, request, .. } = self;
-        let brings_answers = matches!(step, CallRound::Send(..)) && client_input::has_input_responses(request);
+        let has_responses = matches!(step, CallRound::Send(..)) && client_input::has_input_responses(request);
         let ended = match step {
             CallRound::Send(_, permit) => forward(forward_ctx, permit, responder).await?,
             CallRound::Resume(suspended) => {
@@ -159,8 +159,8 @@ impl CallRounds<'_> {
         };
         // Input responses that the client sends unasked apply to the first batch of server requests only.
         match ended {
-            (ForwardOutcome::ServerRequests(asked), Some(exchange)) if brings_answers => {
-                let suspended = self.suspend(forward_ctx, link_epoch, &asked, exchange)?;
+            (ForwardOutcome::ServerRequests(requests), Some(exchange)) if has_responses => {
+                let suspended = self.suspend(forward_ctx, link_epoch, &requests, exchange)?;
                 let delivered = Box::pin(client_input::deliver_responses(gw, ctx, request, suspended, responder)).await;
                 match delivered.map_err(SendError::after_call_sent)? {
                     Ok(exchange) => Box::pin(relay_until_response(forward_ctx, exchange, responder)).await.map(Ok),
@@ -175,7 +175,7 @@ impl CallRounds<'_> {
         &self,
         forward_ctx: &ForwardContext<'_>,
         link_epoch: u64,
-        asked: &[Bytes],
+        requests: &[Bytes],
         exchange: UpstreamResponse,
     ) -> Result<SuspendedCall, SendError> {
         let Self { gw, ctx, request, subject, .. } = self;
@@ -183,7 +183,7 @@ impl CallRounds<'_> {
         recorder.set_request(request);
         recorder.set_subject(ctx, subject.target(), subject.arguments());
         let binding = CallBinding::of(ctx, request, subject);
-        client_input::build_suspended_call(forward_ctx, link_epoch, asked, exchange, (binding, recorder))
+        client_input::build_suspended_call(forward_ctx, link_epoch, requests, exchange, (binding, recorder))
             .ok_or_else(cannot_ask_error)
     }
 
@@ -197,10 +197,10 @@ impl CallRounds<'_> {
         responder: &mut Responder,
     ) -> Result<CallResult, SendError> {
         let Self { gw, ctx, request, .. } = self;
-        let (message, places, exchange) = match (ended, exchange) {
-            (ForwardOutcome::Response(message, places), Some(exchange)) => (message, places, exchange),
-            (ForwardOutcome::ServerRequests(asked), Some(exchange)) => {
-                let mut suspended = self.suspend(forward_ctx, link_epoch, &asked, exchange)?;
+        let (message, spans, exchange) = match (ended, exchange) {
+            (ForwardOutcome::Response(message, spans), Some(exchange)) => (message, spans, exchange),
+            (ForwardOutcome::ServerRequests(requests), Some(exchange)) => {
+                let mut suspended = self.suspend(forward_ctx, link_epoch, &requests, exchange)?;
                 suspended.in_flight = responder.take_in_flight_guard();
                 let text = client_input::suspend(gw, suspended)?;
                 return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
@@ -215,7 +215,7 @@ impl CallRounds<'_> {
                 return Ok(CallResult::Cancelled);
             }
         };
-        capability_check::check_response(gw, ctx, request, &message, &places)?;
+        capability_check::check_response(gw, ctx, request, &message, &spans)?;
         if let Some(result) = client_input::required_input(ctx, &message, &gw.settings.reply_limits)? {
             return Ok(CallResult::InputRequired { result });
         }
@@ -229,9 +229,9 @@ impl CallRounds<'_> {
         {
             return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
         }
-        let (text, outcome) = parsed_response_for_client(ctx, &message, &places, request.id())
+        let (text, outcome) = parsed_response_for_client(ctx, &message, &spans, request.id())
             .ok_or_else(|| SendError::InvalidResponse("the response cannot be read".to_owned()))?;
-        let status = match places.result() {
+        let status = match spans.result() {
             Some(_) => StatusCode::OK,
             None => response_status(
                 ctx.generation(),

@@ -54,26 +54,28 @@ impl NotificationFilter {
     /// Restricts the filter to what the server acknowledged.
     pub fn restrict_to_acknowledged(self, params: &str) -> Self {
         let document = read(params.as_bytes(), &JsonLimits::REPLY).ok();
-        let said =
+        let acknowledged =
             Self::from_notifications(document.as_ref().and_then(|document| document.root().get("notifications")));
-        let both = |asked: Vec<String>, said: &[String]| asked.into_iter().filter(|own| said.contains(own)).collect();
+        let both = |requested: Vec<String>, acknowledged: &[String]| {
+            requested.into_iter().filter(|own| acknowledged.contains(own)).collect()
+        };
         Self {
-            lists: self.lists.intersection(said.lists),
-            uris: both(self.uris, &said.uris),
-            tasks: both(self.tasks, &said.tasks),
-            extension_keys: both(self.extension_keys, &said.extension_keys),
+            lists: self.lists.intersection(acknowledged.lists),
+            uris: both(self.uris, &acknowledged.uris),
+            tasks: both(self.tasks, &acknowledged.tasks),
+            extension_keys: both(self.extension_keys, &acknowledged.extension_keys),
             wants_log: self.wants_log,
         }
     }
 
     /// Whether a notification is for this listener.
-    pub fn matches(&self, said: &ServerNotification<'_>) -> bool {
+    pub fn matches(&self, notification: &ServerNotification<'_>) -> bool {
         let is_of = |member: &str, fits: &dyn Fn(&str) -> bool| {
-            let document = said.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
+            let document = notification.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
             let value = document.as_ref().and_then(|document| document.root().get(member)?.as_str());
             value.is_some_and(|value| fits(&value))
         };
-        match said.method() {
+        match notification.method() {
             Method::ResourceUpdated => is_of("uri", &|uri| self.uris.iter().any(|own| is_within(uri, own))),
             Method::TaskChanged => is_of("taskId", &|task| self.tasks.iter().any(|own| own == task)),
             Method::LogMessage => self.wants_log,
@@ -88,9 +90,9 @@ impl NotificationFilter {
         &self,
         gw: &Gateway,
         ctx: &RequestContext,
-        said: &ServerNotification<'_>,
+        notification: &ServerNotification<'_>,
     ) -> Option<String> {
-        let text = filter_standalone_notification(gw, ctx, said).await.filter(|_| self.matches(said));
+        let text = filter_standalone_notification(gw, ctx, notification).await.filter(|_| self.matches(notification));
         if text.is_none() {
             gw.metrics.count_dropped_message();
         }
@@ -120,8 +122,9 @@ impl NotificationFilter {
                 "resourceSubscriptions" => requested_elements(value, &self.uris),
                 "taskIds" => requested_elements(value, &self.tasks),
                 name if KNOWN_NOTIFICATION_KEYS.contains(&name) => {
-                    let is_asked = self.lists.to_json_members().iter().any(|own| own.contains(&to_json_string(name)));
-                    is_asked.then(|| value.raw().to_owned())?
+                    let is_requested =
+                        self.lists.to_json_members().iter().any(|own| own.contains(&to_json_string(name)));
+                    is_requested.then(|| value.raw().to_owned())?
                 }
                 name => self.extension_keys.iter().any(|own| own == name).then(|| value.raw().to_owned())?,
             };
@@ -139,16 +142,17 @@ fn string_list(named: Option<JsonValue<'_>>, member: &str) -> Vec<String> {
 }
 
 /// Returns the requested elements of a list, unchanged.
-fn requested_elements(list: JsonValue<'_>, asked: &[String]) -> String {
-    let is_asked = |own: &JsonValue<'_>| own.as_str().is_some_and(|own| asked.iter().any(|asked| *asked == own));
-    let own: Vec<&str> = list.elements().filter(is_asked).map(|own| own.raw()).collect();
+fn requested_elements(list: JsonValue<'_>, requested: &[String]) -> String {
+    let is_requested =
+        |own: &JsonValue<'_>| own.as_str().is_some_and(|own| requested.iter().any(|requested| *requested == own));
+    let own: Vec<&str> = list.elements().filter(is_requested).map(|own| own.raw()).collect();
     format!("[{}]", own.join(","))
 }
 
 /// Whether a resource is the requested one or is contained in it: a server may notify of sub-resources.
-fn is_within(uri: &str, asked: &str) -> bool {
-    let rest = uri.strip_prefix(asked);
-    rest.is_some_and(|rest| rest.is_empty() || asked.ends_with('/') || rest.starts_with(['/', '?', '#']))
+fn is_within(uri: &str, requested: &str) -> bool {
+    let rest = uri.strip_prefix(requested);
+    rest.is_some_and(|rest| rest.is_empty() || requested.ends_with('/') || rest.starts_with(['/', '?', '#']))
 }
 
 #[cfg(test)]

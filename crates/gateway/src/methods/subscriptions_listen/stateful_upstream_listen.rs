@@ -32,20 +32,22 @@ fn build_filter(request: &ClientRequest<'_>, session: &Session, resources: &[All
     let capability =
         server_info.as_ref().and_then(|server_info| server_info.root().get("capabilities")?.get("resources"));
     let subscribe = capability.and_then(|own| own.get("subscribe"));
-    let tells_of_one = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
-    let asked = NotificationFilter::from_request(request, if tells_of_one { resources } else { &[] });
-    let lists = asked.lists.intersection(ListChangedSet::advertised(&session.server_info));
+    let can_subscribe = subscribe.is_some_and(|subscribe| subscribe.as_bool() == Some(true));
+    let requested = NotificationFilter::from_request(request, if can_subscribe { resources } else { &[] });
+    let lists = requested.lists.intersection(ListChangedSet::advertised(&session.server_info));
     // The hub broadcasts nothing else.
-    NotificationFilter::of(lists, asked.uris, false)
+    NotificationFilter::of(lists, requested.uris, false)
 }
 
 /// Returns a notification in the listener's form; `None` if it is not for this listener.
 fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &RequestId<'_>) -> Option<String> {
-    let Ok(ServerMessage::Notification(said)) = read_server_message(message, &JsonLimits::REPLY) else { return None };
-    if !filter.matches(&said) {
+    let Ok(ServerMessage::Notification(notification)) = read_server_message(message, &JsonLimits::REPLY) else {
+        return None;
+    };
+    if !filter.matches(&notification) {
         return None;
     }
-    let document = said.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
+    let document = notification.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
     let members =
         document.iter().flat_map(|document| document.root().members()).filter(|(key, _)| !key.is_str("_meta"));
     let mut members: Vec<String> = members.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
@@ -54,7 +56,7 @@ fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &Reques
     let mut meta: Vec<String> = meta.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
     meta.push(format!("\"{SUBSCRIPTION_ID_KEY}\":{id}"));
     members.push(format!("\"_meta\":{{{}}}", meta.join(",")));
-    Some(said.with_params(&format!("{{{}}}", members.join(","))))
+    Some(notification.with_params(&format!("{{{}}}", members.join(","))))
 }
 
 /// Serves the stream until either side ends it.
@@ -165,17 +167,17 @@ async fn sync_subscriptions(
     let mut accepted = Vec::new();
     let syncing = async {
         for resource in resources {
-            let asked = session.notification_hub.upstream_subscription(resource.uri());
-            let mut asked = asked.lock().await;
+            let subscription = session.notification_hub.upstream_subscription(resource.uri());
+            let mut subscription = subscription.lock().await;
             let is_wanted = session.notification_hub.is_watched(resource.uri());
-            match asked.plan_request(is_wanted, session.handshake_attempts()) {
+            match subscription.plan_request(is_wanted, session.handshake_attempts()) {
                 Some(true) => {
-                    asked.record_reply(send_subscription(gw, ctx, &Method::ResourcesSubscribe, resource).await)
+                    subscription.record_reply(send_subscription(gw, ctx, &Method::ResourcesSubscribe, resource).await)
                 }
                 Some(false) => drop(send_subscription(gw, ctx, &Method::ResourcesUnsubscribe, resource).await),
                 None => {}
             }
-            if is_wanted && asked.is_accepted {
+            if is_wanted && subscription.is_accepted {
                 accepted.push(resource.uri().to_owned());
             }
         }

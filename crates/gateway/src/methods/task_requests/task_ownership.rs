@@ -132,12 +132,12 @@ pub(super) async fn is_unowned_and_observed(gw: &Gateway, ctx: &RequestContext, 
 pub(crate) fn client_task_method(
     gw: &Gateway,
     ctx: &RequestContext,
-    asked: &ServerRequest<'_>,
+    server_request: &ServerRequest<'_>,
 ) -> Option<Result<String, Refusal>> {
-    if !matches!(asked.method(), Method::TasksGet | Method::TasksResult | Method::TasksCancel) {
+    if !matches!(server_request.method(), Method::TasksGet | Method::TasksResult | Method::TasksCancel) {
         return None;
     }
-    let document = asked.params().and_then(|params| read(params.as_bytes(), &gw.settings.reply_limits).ok());
+    let document = server_request.params().and_then(|params| read(params.as_bytes(), &gw.settings.reply_limits).ok());
     let id = document.as_ref().and_then(|params| params.root().get("taskId")?.as_str());
     let method = id.zip(ctx.session()).and_then(|(id, session)| session.tasks.find_task_method(&id));
     Some(method.ok_or(Refusal::UnknownReference))
