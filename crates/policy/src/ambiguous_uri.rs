@@ -1,10 +1,11 @@
-//! Resource URIs that could mean another resource than their text says.
+//! Detects ambiguous resource URIs: those that a server could resolve to a different resource than their text names.
 
 use gatelodge_mutants::mutant;
 
-/// Whether a URI holds a dot segment, an encoded dot, slash, backslash or NUL, a backslash, NUL or userinfo.
+/// Returns whether the URI contains a dot segment, a percent-encoded dot, slash, backslash or NUL, a backslash, a
+/// control or whitespace character, or userinfo.
 pub(crate) fn is_ambiguous(uri: &str) -> bool {
-    // Some readers drop tabs, line breaks and outer spaces, and see another text then.
+    // Some URL parsers drop tabs, line breaks and surrounding spaces, and then see a different URI.
     let is_blank = |character: char| character.is_whitespace() && !mutant!("uri-with-space-allowed");
     let is_odd = |character: char| character == '\\' || character.is_control() || is_blank(character);
     uri.contains(is_odd) || has_dot_segment(uri) || has_encoded_separator(uri) || has_userinfo(uri)
@@ -22,12 +23,12 @@ fn has_encoded_separator(uri: &str) -> bool {
     uri.match_indices('%').any(|(at, _)| uri.get(at + 1..at + 3).is_some_and(is_trick))
 }
 
-/// The schemes behind which any number of slashes begins an authority, none too.
+/// Schemes after which URL parsers accept any number of slashes, even zero, in front of the authority.
 const WEB_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 
-/// Looks for an `@` in what some reader could take for an authority, in one pass.
+/// Looks, in one pass, for an `@` in any part that some URL parser could read as an authority.
 fn has_userinfo(uri: &str) -> bool {
-    // How many slashes stand before a segment, and whether a scheme of the web before them.
+    // Number of slashes directly in front of the current segment, and whether a web scheme precedes them.
     let (mut slashes, mut is_web) = (0, false);
     for part in uri.split_inclusive(['/', '?', '#']) {
         let segment = part.trim_end_matches(['/', '?', '#']);
@@ -48,7 +49,7 @@ fn has_userinfo(uri: &str) -> bool {
     false
 }
 
-/// Whether the text before an offset ends in a scheme of the web.
+/// Returns whether `text[..end]` ends in a web scheme.
 fn ends_in_web_scheme(text: &str, end: usize) -> bool {
     let before = text.as_bytes().get(..end).unwrap_or_default();
     WEB_SCHEMES.iter().any(|web| {

@@ -1,4 +1,4 @@
-//! What a decision may look at.
+//! The input of a decision: one call and the facts that conditions can refer to.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,24 @@ use gatelodge_mutants::mutant;
 use crate::input_schema::InputSchema;
 use crate::limit::string_enum;
 
-/// One request of a caller, with all facts about it.
+/// One client request, with all facts that a policy can refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// What is asked for.
+    /// The tool, resource, prompt or method that is requested.
     pub target: CallTarget<'a>,
-    /// The arguments, an object; none counts as an empty one.
+    /// The arguments, an object. `None` is treated as an empty object.
     pub arguments: Option<JsonValue<'a>>,
-    /// The server's name.
+    /// Name of the server.
     pub server: Option<&'a str>,
-    /// Who asks.
+    /// The client that sends the request.
     pub client: ClientFacts<'a>,
-    /// The session, for clients that have one.
+    /// Session id, for clients of the stateful protocol.
     pub session: Option<&'a str>,
 }
 
 impl<'a> Call<'a> {
-    /// The arguments as JSON. A resource's are its URI alone, which is no member of a document.
+    /// Returns the arguments as JSON. `None` for resources: their only argument is the URI, which is not part of a JSON
+    /// document.
     pub(crate) fn arguments_object(&self) -> Option<JsonValue<'a>> {
         match self.target {
             CallTarget::Resource { .. } if !mutant!("resource-amount-from-arguments") => None,
@@ -33,91 +34,91 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Who asks: the grant, and what the client says of itself.
+/// Facts about the client: its grant, and what it claims about itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClientFacts<'a> {
-    /// The grant's label.
+    /// Label of the grant.
     pub grant_label: Option<&'a str>,
-    /// The grant's labels.
+    /// Key-value labels of the grant.
     pub grant_labels: Option<&'a BTreeMap<String, String>>,
-    /// The client's name, as it claims.
+    /// Client name, as the client reports it.
     pub client_name: Option<&'a str>,
-    /// The client's version, as it claims.
+    /// Client version, as the client reports it.
     pub client_version: Option<&'a str>,
 }
 
-/// What a request is about.
+/// Subject of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum CallTarget<'a> {
-    /// A call of a tool.
+    /// A tool call.
     Tool(CalledTool<'a>),
-    /// Asking about, answering or cancelling a task that a call of a tool has made.
+    /// Querying, answering or cancelling a task that an earlier tool call created.
     Task(CalledTool<'a>),
-    /// Reading or watching a resource.
+    /// Reading or subscribing to a resource.
     Resource {
-        /// The resource's URI.
+        /// URI of the resource.
         uri: &'a str,
     },
     /// Getting a prompt.
     Prompt {
-        /// The prompt's name.
+        /// Name of the prompt.
         name: &'a str,
     },
-    /// Completing an argument of what is referred to.
+    /// Completing an argument of a prompt or resource.
     Completion(CompletionReference<'a>),
     /// Any other method, in either direction.
     Method {
-        /// The method's name.
+        /// Name of the method.
         name: &'a str,
     },
 }
 
-/// A tool as the call names it and as the server's accepted definition describes it.
+/// A tool: its name in the call, and facts from its pinned definition.
 #[derive(Debug, Clone, Copy)]
 pub struct CalledTool<'a> {
-    /// The name in the call.
+    /// Name in the call.
     pub name: &'a str,
-    /// The category of the accepted definition, or the operator's override.
+    /// Category of the pinned definition, or the operator's override.
     pub category: Category,
-    /// How the definition that is offered stands to the accepted one.
-    pub definition: Definition,
-    /// The accepted input schema, if it can be used.
+    /// Result of comparing the listed definition with the pinned one.
+    pub definition: DefinitionStatus,
+    /// Pinned input schema. `None` if the tool has none that can be compiled.
     pub schema: Option<&'a InputSchema>,
 }
 
 impl CalledTool<'_> {
-    /// The category that counts: without an accepted definition there is none.
+    /// Returns the category to evaluate. A tool without a pinned definition is `Unknown`.
     pub(crate) fn effective_category(&self) -> Category {
         match self.definition {
-            Definition::Accepted | Definition::Changed => self.category,
-            Definition::New | Definition::NotOffered => Category::Unknown,
+            DefinitionStatus::Accepted | DefinitionStatus::Changed => self.category,
+            DefinitionStatus::New | DefinitionStatus::NotOffered => Category::Unknown,
         }
     }
 }
 
-/// What a completion refers to.
+/// The prompt or resource that a completion refers to.
 #[derive(Debug, Clone, Copy)]
 pub enum CompletionReference<'a> {
-    /// A prompt, by its name.
+    /// A prompt, by name.
     Prompt(&'a str),
-    /// A resource or a template, by its URI.
+    /// A resource or a resource template, by URI.
     Resource(&'a str),
-    /// Missing, or not understood.
+    /// The reference is missing or malformed.
     Unknown,
 }
 
 string_enum! {
-    /// What a tool can do.
+    /// What a tool does.
     Category {
-        /// It looks.
+        /// Reads without side effects.
         Read = "read",
-        /// It changes things that can be changed back.
+        /// Makes changes that can be undone.
         Write = "write",
-        /// It runs something.
+        /// Runs code or commands.
         Execute = "execute",
-        /// It removes things for good.
+        /// Deletes or overwrites irreversibly.
         Destructive = "destructive",
-        /// It moves money.
+        /// Moves money.
         Financial = "financial",
         /// Not classified.
         Unknown = "unknown",
@@ -125,7 +126,7 @@ string_enum! {
 }
 
 impl Category {
-    /// How much harm a call can do.
+    /// Returns the risk level of the category.
     pub fn level(self) -> &'static str {
         match self {
             Self::Read => "low",
@@ -137,15 +138,15 @@ impl Category {
 }
 
 string_enum! {
-    /// How the definition that a server offers stands to the one that was accepted.
-    Definition {
-        /// The same.
+    /// Result of comparing the definition that a server lists with the pinned one.
+    DefinitionStatus {
+        /// The definitions are equal.
         Accepted = "yes",
-        /// Nobody has accepted one.
+        /// No definition is pinned.
         New = "new",
-        /// Another one than was accepted.
+        /// The listed definition differs from the pinned one.
         Changed = "changed",
-        /// The server offers no such tool.
+        /// The server does not list the tool.
         NotOffered = "not_offered",
     }
 }

@@ -1,4 +1,4 @@
-//! A call as people write it down: for `policy explain`, for case files, for comparing engines.
+//! Calls written as JSON, for `policy explain`, case files and differential tests.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gatelodge_json::{JsonKind, JsonValue};
 use jiff::Timestamp;
 
-use crate::call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
+use crate::call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, DefinitionStatus};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, sorted_for_display};
 use crate::input_schema::InputSchema;
 use crate::policy_parser::suggest_word;
@@ -26,18 +26,18 @@ const CALL_FIELDS: [&str; 13] = [
     "accepted",
     "at",
 ];
-/// What a call looks like.
+/// Example of a call, used as help text.
 pub(crate) const CALL_FILE_HELP: &str = r#"a call is JSON, such as {"tool": "search", "arguments": {"query": "cats"}}"#;
 const TARGET_FIELDS: [&str; 4] = ["tool", "resource", "prompt", "method"];
 
-/// A call that was read from a file.
+/// A call read from a file.
 #[derive(Debug)]
 pub struct CallFile<'a> {
     target: (&'static str, Cow<'a, str>),
     reference: Option<(bool, Cow<'a, str>)>,
     arguments: Option<JsonValue<'a>>,
     category: Category,
-    definition: Definition,
+    definition: DefinitionStatus,
     schema: Option<InputSchema>,
     server: Option<Cow<'a, str>>,
     grant_label: Option<Cow<'a, str>>,
@@ -49,10 +49,9 @@ pub struct CallFile<'a> {
 }
 
 impl<'a> CallFile<'a> {
-    /// Takes a call from an object of a call file.
+    /// Reads a call from a JSON object.
     ///
-    /// # Errors
-    /// All faults, with their places in the text that the value is of.
+    /// # Errors Returns all diagnostics, with spans in the text that `value` was parsed from.
     pub fn new(value: JsonValue<'a>) -> Result<Self, Vec<Diagnostic>> {
         let mut reader = CallFileReader { diagnostics: Vec::new() };
         let file = reader.read_call(value);
@@ -62,12 +61,12 @@ impl<'a> CallFile<'a> {
         }
     }
 
-    /// When the call is made, if the file says so.
+    /// Time of the call, if the file gives one.
     pub fn at(&self) -> Option<Timestamp> {
         self.at
     }
 
-    /// The call.
+    /// Returns the call in the form that [`decide`](crate::decide) takes.
     pub fn call(&self) -> Call<'_> {
         let name = self.target.1.as_ref();
         let subject = match (self.target.0, name) {
@@ -122,8 +121,8 @@ impl CallFileReader {
                 .read_word(root, "category", Category::WORDS, Category::from_word)
                 .unwrap_or(Category::Unknown),
             definition: self
-                .read_word(root, "accepted", Definition::WORDS, Definition::from_word)
-                .unwrap_or(Definition::Accepted),
+                .read_word(root, "accepted", DefinitionStatus::WORDS, DefinitionStatus::from_word)
+                .unwrap_or(DefinitionStatus::Accepted),
             schema: root.get("input_schema").and_then(|schema| InputSchema::of_value(schema).ok()),
             server: text(self, server, "name"),
             grant_label: text(self, grant, "label"),
@@ -258,7 +257,7 @@ fn value_span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     start..end
 }
 
-/// What a completion's `ref` names: whether it is a prompt, and which.
+/// Returns whether a completion's `ref` names a prompt, and the name or URI.
 fn completion_reference(arguments: JsonValue<'_>) -> Option<(bool, Cow<'_, str>)> {
     let reference = arguments.get("ref")?;
     let kind = reference.get("type")?.as_str()?;

@@ -1,10 +1,10 @@
-//! Paths into a call: a root, then segments. A dotted key is not a nested one.
+//! Paths into a call: a root followed by segments. `["a.b"]` is one key with a dot in it, not two nested keys.
 
 use std::fmt;
 
 use gatelodge_json::{JsonLimits, read};
 
-/// Where a condition looks.
+/// Location of the value that a condition compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallPath {
     pub root: PathRoot,
@@ -12,7 +12,7 @@ pub(crate) struct CallPath {
     text: Box<str>,
 }
 
-/// The facts outside the arguments have fixed names, so they are resolved when the policy is read.
+/// Roots other than `args` have a fixed set of fields, so they are resolved when the policy is parsed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PathRoot {
     Args,
@@ -35,11 +35,11 @@ pub(crate) enum PathSegment {
     Name(Box<str>),
     /// `[0]`.
     Index(usize),
-    /// `[*]`: every element.
+    /// `[*]`: every element of a list.
     Wildcard,
 }
 
-/// Why a text is no path.
+/// Error returned when a string is not a valid path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathError {
     pub message: String,
@@ -71,12 +71,12 @@ impl CallPath {
         self.segments.contains(&PathSegment::Wildcard)
     }
 
-    /// Whether it looks into the tool's facts, which resources and prompts do not have.
+    /// Returns whether the path refers to a fact about a tool. Resources and prompts have none.
     pub fn is_tool_fact(&self) -> bool {
         matches!(self.root, PathRoot::ToolName | PathRoot::ToolCategory | PathRoot::ToolLevel)
     }
 
-    /// Whether it looks at what the client says of itself.
+    /// Returns whether the path refers to something that the client reports about itself.
     pub fn is_client_claim(&self) -> bool {
         matches!(self.root, PathRoot::ClientName | PathRoot::ClientVersion)
     }
@@ -88,7 +88,7 @@ impl fmt::Display for CallPath {
     }
 }
 
-/// Finds the fact of a root other than `args`.
+/// Resolves a path whose root is not `args`.
 fn parse_fact_root(root: &str, segments: &[PathSegment]) -> Result<PathRoot, PathError> {
     let names: Vec<&str> = segments
         .iter()
@@ -120,7 +120,7 @@ fn parse_fact_root(root: &str, segments: &[PathSegment]) -> Result<PathRoot, Pat
     Err(PathError { message: format!("`{known}` has no such field"), help })
 }
 
-/// Whether the last segment is a key that happens to be a bracket.
+/// Returns whether the last segment is a name. Tells a key that is literally `[` from an index or wildcard.
 fn ends_in_name(segments: &[PathSegment]) -> bool {
     matches!(segments.last(), Some(PathSegment::Name(_)))
 }
@@ -136,7 +136,7 @@ fn parse_segments(mut rest: &str) -> Result<Vec<PathSegment>, PathError> {
         segments.push(segment);
         rest = behind;
     }
-    // Nothing is added any more, and small policies stay in the cache.
+    // Frees spare capacity: the list is final, and small policies then fit the CPU cache.
     segments.shrink_to_fit();
     Ok(segments)
 }
@@ -186,7 +186,7 @@ fn parse_bracket_segment(text: &str) -> Result<(PathSegment, &str), PathError> {
     Ok((PathSegment::Index(index), rest))
 }
 
-/// The offset behind the closing quote of the string that the text begins with.
+/// Returns the offset after the closing quote of the string at the start of `text`.
 fn string_end(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {

@@ -1,4 +1,4 @@
-//! Policy tests: a case file holds calls and what is expected of them.
+//! Case files: calls with the decisions that a policy is expected to make on them.
 
 mod case_expectation;
 
@@ -15,10 +15,10 @@ use crate::policy_parser::{compile, suggest_word};
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SpanMapping, SyntaxNode};
 use case_expectation::CaseExpectation;
 
-/// Cases without a time are judged at this one, so that they always say the same.
+/// Time at which cases without `at` are evaluated. Fixed, so that their result never changes.
 const DEFAULT_TIME: &str = "2026-01-01T00:00:00Z";
 
-/// What a case file looks like.
+/// Example of a case file, used as help text.
 const CASE_FILE_HELP: &str =
     "a case file has `policy`, and `cases` such as `- {name: it passes, call: {tool: search}, expect: allow}`";
 
@@ -28,23 +28,23 @@ const CASE_HELP: &str = "write at least one, such as `- {name: it passes, call: 
 const EXPECT_HELP: &str =
     "write `expect: allow`, `deny` or `approve`, or an object such as `{decision: deny, code: require}`";
 
-/// A case file that was read.
+/// A parsed case file.
 #[derive(Debug)]
 pub struct CaseFile {
     sources: Vec<PolicySource>,
     cases: Vec<PolicyCase>,
 }
 
-/// Where a case's policy is.
+/// Location of the policy of a case.
 #[derive(Debug)]
 pub enum PolicySource {
-    /// In a file, named relative to the case file; and where in the case file it is first named.
+    /// A file path relative to the case file, and the span of its first mention.
     Path(String, Range<usize>),
-    /// In the case file itself.
+    /// A policy written inside the case file.
     Inline(InlinePolicy),
 }
 
-/// A policy that stands in a case file.
+/// A policy written inside a case file.
 #[derive(Debug)]
 pub struct InlinePolicy(SyntaxNode);
 
@@ -52,42 +52,61 @@ pub struct InlinePolicy(SyntaxNode);
 struct PolicyCase {
     name: String,
     span: Range<usize>,
-    /// Which of the file's sources.
+    /// Index into [`CaseFile::sources`].
     policy_index: Option<usize>,
-    /// The call, with the defaults filled in.
+    /// The call, with `defaults` filled in.
     call: Option<SyntaxNode>,
     expect: CaseExpectation,
 }
 
-/// What came of one case.
+/// Result of one case.
 #[derive(Debug)]
 pub struct CaseReport {
-    /// The case's name.
+    /// Name of the case.
     pub name: String,
-    /// Where it stands in the case file.
+    /// Location of the case in the case file.
     pub span: Range<usize>,
-    /// Its policy, by its number among the file's sources.
+    /// Index of its policy in [`CaseFile::sources`].
     pub policy_index: Option<usize>,
-    /// What was not as expected.
+    /// Differences between expectation and result.
     pub differences: Vec<String>,
-    /// Why the case could not be judged, with places in the case file.
+    /// Reasons why the case could not be evaluated, with spans in the case file.
     pub diagnostics: Vec<Diagnostic>,
-    /// The decision in full, for cases that judge a call.
+    /// The explained decision, for cases that evaluate a call.
     pub explanation: Option<Explanation>,
 }
 
 impl CaseReport {
-    /// Whether all came as expected.
+    /// Returns whether everything was as expected.
     pub fn has_passed(&self) -> bool {
         self.differences.is_empty() && self.diagnostics.is_empty()
     }
 }
 
 impl CaseFile {
-    /// Reads a case file.
+    /// Parses a case file.
     ///
-    /// # Errors
-    /// All faults, with their places.
+    /// # Errors Returns all diagnostics with their spans.
+    ///
+    /// # Examples
+    /// ```
+    /// use gatelodge_policy::{CaseFile, DocumentFormat, PolicySource};
+    ///
+    /// let text = br#"{
+    ///     "policy": {"version": "1", "default": "deny", "tools": {"search": {}}},
+    ///     "cases": [{"name": "searching passes", "call": {"tool": "search"}, "expect": "allow"}]
+    /// }"#;
+    /// let file = CaseFile::read(text, DocumentFormat::Json).expect("a case file");
+    /// let policies: Vec<_> = file
+    ///     .sources()
+    ///     .iter()
+    ///     .map(|source| match source {
+    ///         PolicySource::Inline(policy) => Some(policy.load()),
+    ///         PolicySource::Path(..) => None,
+    ///     })
+    ///     .collect();
+    /// assert!(file.run(&policies).iter().all(|report| report.has_passed()));
+    /// ```
     pub fn read(text: &[u8], format: DocumentFormat) -> Result<Self, Vec<Diagnostic>> {
         let (root, faults) = syntax_tree::read(text, format)
             .map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(CASE_FILE_HELP)]))?;
@@ -100,23 +119,22 @@ impl CaseFile {
         }
     }
 
-    /// The policies that the cases need; a file that is named several times is there once.
+    /// The policies that the cases use. A file that several cases name occurs once.
     pub fn sources(&self) -> &[PolicySource] {
         &self.sources
     }
 
-    /// Runs all cases. `policies` are those of the sources, in their order, or their faults; none where there is nothing
-    /// to read.
+    /// Runs all cases. `policies` has one entry per source, in the order of [`sources`](Self::sources): the policy or
+    /// its diagnostics, or `None` if the file could not be read.
     pub fn run(&self, policies: &[Option<Result<Policy, Vec<Diagnostic>>>]) -> Vec<CaseReport> {
         self.cases.iter().map(|case| case.run(policies)).collect()
     }
 }
 
 impl InlinePolicy {
-    /// Loads the policy.
+    /// Compiles the policy.
     ///
-    /// # Errors
-    /// All faults, with their places in the case file.
+    /// # Errors Returns all diagnostics, with spans in the case file.
     pub fn load(&self) -> Result<Policy, Vec<Diagnostic>> {
         compile(&self.0, Vec::new())
     }
@@ -155,14 +173,13 @@ impl PolicyCase {
     }
 }
 
-/// Judges a call.
+/// Evaluates a call.
 ///
-/// # Errors
-/// All faults of the call, with their places in the case file.
+/// # Errors Returns all diagnostics of the call, with spans in the case file.
 fn explain_call(policy: &Policy, call: &SyntaxNode) -> Result<Explanation, Vec<Diagnostic>> {
     let (json, places) = call.to_json_with_spans();
     let in_file = |fault: Diagnostic| {
-        // Inner parts come first, so the first that holds the fault is the smallest.
+        // Inner nodes come first, so the first match is the smallest node that contains the diagnostic.
         let holds = |(part, _): &&SpanMapping| part.start <= fault.span.start && fault.span.end <= part.end;
         let span = places.iter().find(holds).map_or_else(|| first_char_span(call), |(_, place)| place.clone());
         Diagnostic { span, related: None, ..fault }
@@ -212,7 +229,7 @@ impl CaseFileReader {
                     CASE_HELP,
                 );
             }
-            // What is no object has been refused for that.
+            // A root that is not an object has already been reported.
             None => {}
         }
         cases
@@ -269,7 +286,7 @@ impl CaseFileReader {
         Some(PolicyCase { name, span: first_char_span(node), policy_index: policy, call, expect })
     }
 
-    /// The number of the source that is named.
+    /// Returns the index of the source, adding it if it is new.
     fn read_source(&mut self, node: &SyntaxNode) -> Option<usize> {
         let help = "write a path beside the case file, such as `policy: books.json`, or the policy itself";
         let source = match &node.value {
@@ -321,12 +338,12 @@ impl CaseFileReader {
     }
 }
 
-/// The first character of a value: a whole one underlined says nothing.
+/// Returns the span of a node's first character. Underlining a whole object does not help the reader.
 fn first_char_span(node: &SyntaxNode) -> Range<usize> {
     node.span.start..(node.span.start + 1).min(node.span.end)
 }
 
-/// The call with the members of `defaults` that it does not have itself.
+/// Returns the call with the members of `defaults` that it does not set itself.
 fn with_defaults(call: &SyntaxNode, defaults: Option<&SyntaxNode>) -> SyntaxNode {
     let mut call = call.clone();
     if let (NodeValue::Map(own), Some(NodeValue::Map(defaults))) = (&mut call.value, defaults.map(|node| &node.value)) {

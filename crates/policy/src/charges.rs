@@ -1,4 +1,4 @@
-//! From limits to charges: the amounts of a call, and of each counter the limit that rules.
+//! Computes charges from limits: the amount for each limit, and the strictest limit of each counter.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use gatelodge_mutants::mutant;
 use crate::call::Call;
 use crate::call_path::{CallPath, PathSegment};
 use crate::decide::ApplicableBlocks;
-use crate::decision::{Code, Reason};
-use crate::limit::{Amount, Charge, Limit, Scope};
+use crate::decision::{Reason, ReasonCode};
+use crate::limit::{Amount, Charge, Limit, LimitScope};
 
-/// The charges of a call. All amounts are looked at before any limit.
+/// Returns the charges of a call. Checks all amounts before any limit.
 pub(crate) fn compute_charges(
     blocks: ApplicableBlocks<'_>,
     call: &Call<'_>,
@@ -30,8 +30,8 @@ pub(crate) fn compute_charges(
             return Err(above_max_reason(limit, amount, name));
         }
         let scope = match (limit.scope, call.session) {
-            // Without a session the grant's counter bounds it.
-            (Scope::Session, None) if !mutant!("session-limit-without-session") => Scope::Grant,
+            // A call without a session is charged to the grant's counter.
+            (LimitScope::Session, None) if !mutant!("session-limit-without-session") => LimitScope::Grant,
             (scope, _) => scope,
         };
         charges.push(Charge { limit: Arc::clone(limit), counter: limit.counter.name(name), scope, amount });
@@ -43,7 +43,7 @@ pub(crate) fn applicable_limits(blocks: ApplicableBlocks<'_>) -> impl Iterator<I
     blocks.iter().flat_map(|block| &block.limits)
 }
 
-/// Whether no other limit on the same counter is smaller, or equal and earlier.
+/// Returns whether no other limit on the same counter is smaller, or equal and earlier in the policy.
 pub(crate) fn is_strictest_limit(limit: &Limit, at: usize, blocks: ApplicableBlocks<'_>, name: &str) -> bool {
     applicable_limits(blocks).enumerate().all(|(other_at, other)| {
         let is_smaller = if mutant!("larger-limit-wins") { other.max > limit.max } else { other.max < limit.max };
@@ -52,7 +52,7 @@ pub(crate) fn is_strictest_limit(limit: &Limit, at: usize, blocks: ApplicableBlo
     })
 }
 
-/// What the call adds; none if the arguments do not say it in numbers that can be counted.
+/// Returns the amount that the call adds. `None` if the argument is missing or not a number that can be counted.
 pub(crate) fn charged_amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
     match &limit.amount {
         None => Some(Amount::ONE),
@@ -76,7 +76,7 @@ fn find_argument<'a>(arguments: JsonValue<'a>, path: &CallPath) -> Option<JsonVa
 fn invalid_amount_reason(limit: &Limit, name: &str) -> Reason {
     let path = limit.amount.as_ref().map(ToString::to_string).unwrap_or_default();
     let message = format!("`{path}` must be a number, not negative, of at most 18 digits before and 9 after the point");
-    Reason::new(Code::Amount, Some(&limit.pointer), message).with_counter(limit.counter.name(name))
+    Reason::new(ReasonCode::Amount, Some(&limit.pointer), message).with_counter(limit.counter.name(name))
 }
 
 fn above_max_reason(limit: &Limit, amount: Amount, name: &str) -> Reason {
@@ -85,5 +85,5 @@ fn above_max_reason(limit: &Limit, amount: Amount, name: &str) -> Reason {
         format!("limit `{counter}`: {amount} is more than the {} of a {}", limit.max, limit.window).into()
     };
     let message = limit.on_deny.clone().unwrap_or_else(engine);
-    Reason::new(Code::Limit, Some(&limit.pointer), message).with_counter(limit.counter.name(name))
+    Reason::new(ReasonCode::Limit, Some(&limit.pointer), message).with_counter(limit.counter.name(name))
 }

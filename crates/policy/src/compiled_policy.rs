@@ -1,4 +1,4 @@
-//! A policy: compiled, indexed, immutable.
+//! The compiled policy: indexed and immutable.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use gatelodge_mutants::mutant;
 use jiff::tz::TimeZone;
 
 use crate::call::{CalledTool, Category};
-use crate::condition::{Answer, Condition, EvaluationTime, Quantifier};
+use crate::condition::{Condition, ConditionResult, EvaluationTime, Quantifier};
 use crate::glob::Glob;
 use crate::limit::{Limit, string_enum};
 
-/// A policy that was read without a fault.
+/// A compiled policy.
 #[derive(Debug)]
 pub struct Policy {
-    pub(crate) default: Default,
+    pub(crate) default: DefaultAction,
     pub(crate) default_pointer: Arc<str>,
     pub(crate) hide: HideList,
     pub(crate) all_tools: Option<RuleBlock>,
@@ -24,35 +24,35 @@ pub struct Policy {
     pub(crate) resources: BlockTable,
     pub(crate) prompts: BlockTable,
     pub(crate) methods: Option<MethodTable>,
-    pub(crate) client_requests: Option<Vec<(ClientRequest, MethodRule)>>,
+    pub(crate) client_requests: Option<Vec<(ClientRequestKind, MethodRule)>>,
     pub(crate) time_zone: TimeZone,
 }
 
 string_enum! {
-    /// The fate of what no other part of a policy speaks of.
-    Default {
-        /// It passes.
+    /// Rule for everything that no other part of the policy matches.
+    DefaultAction {
+        /// Allowed.
         Allow = "allow",
-        /// It is refused.
+        /// Denied.
         Deny = "deny",
     }
 }
 
 string_enum! {
-    /// What a rule block does with a call that passes its conditions.
-    Action {
-        /// Lets it through.
+    /// Decision of a rule block for a call that satisfies its conditions.
+    BlockAction {
+        /// Allows the call.
         Allow = "allow",
-        /// Refuses it, visibly.
+        /// Denies the call. The tool stays visible.
         Deny = "deny",
-        /// Waits for a person.
+        /// Requires approval by a person.
         Approve = "approve",
     }
 }
 
 string_enum! {
-    /// What a server may ask of a client.
-    ClientRequest {
+    /// Requests that a server may send to a client.
+    ClientRequestKind {
         /// `sampling/createMessage`.
         Sampling = "sampling",
         /// `elicitation/create`.
@@ -62,8 +62,8 @@ string_enum! {
     }
 }
 
-impl ClientRequest {
-    /// Finds the request that a method is.
+impl ClientRequestKind {
+    /// Returns the kind of request that a method name stands for.
     pub fn of_method(method: &str) -> Option<Self> {
         match method {
             "sampling/createMessage" => Some(Self::Sampling),
@@ -74,20 +74,20 @@ impl ClientRequest {
     }
 }
 
-/// A plain yes or no, and the rule that says so.
+/// Allow or deny for a method, with the JSON Pointer of the rule.
 #[derive(Debug, Clone)]
 pub(crate) struct MethodRule {
     pub allows: bool,
     pub pointer: Arc<str>,
 }
 
-/// One rule block.
+/// The rules of one tool, category, resource or prompt.
 #[derive(Debug)]
 pub(crate) struct RuleBlock {
     pub pointer: Arc<str>,
-    /// Where its name stands in the document.
+    /// Location of its name in the document.
     pub span: Range<usize>,
-    pub action: Action,
+    pub action: BlockAction,
     pub reason: Option<Arc<str>>,
     pub require: Vec<Predicate>,
     pub deny_if: Vec<Predicate>,
@@ -96,24 +96,29 @@ pub(crate) struct RuleBlock {
     pub validate_arguments: bool,
 }
 
-/// Conditions that must hold together.
+/// Conditions that must all hold.
 #[derive(Debug)]
 pub(crate) struct Predicate {
     pub pointer: Arc<str>,
-    /// Where it stands in the document.
+    /// Location in the document.
     pub span: Range<usize>,
     pub conditions: Vec<Condition>,
     pub on_deny: Option<Arc<str>>,
 }
 
 impl Predicate {
-    pub fn evaluate(&self, call: &crate::Call<'_>, moment: EvaluationTime<'_>, polarity: Quantifier) -> Answer {
+    pub fn evaluate(
+        &self,
+        call: &crate::Call<'_>,
+        moment: EvaluationTime<'_>,
+        polarity: Quantifier,
+    ) -> ConditionResult {
         let answers = self.conditions.iter().map(|condition| condition.evaluate(call, moment, polarity));
-        answers.fold(Answer::True, Answer::and)
+        answers.fold(ConditionResult::True, ConditionResult::and)
     }
 }
 
-/// What a category is mapped to.
+/// Rule of one category.
 #[derive(Debug)]
 pub(crate) enum CategoryRule {
     Block(RuleBlock),
@@ -129,11 +134,11 @@ impl CategoryRule {
     }
 }
 
-/// Rule blocks by name or glob.
+/// Rule blocks, looked up by exact name or glob.
 #[derive(Debug, Default)]
 pub(crate) struct BlockTable {
     pub exact: HashMap<Box<str>, RuleBlock>,
-    /// The more exact first.
+    /// Sorted from most to least specific.
     pub globs: Vec<(Glob, RuleBlock)>,
 }
 
@@ -146,11 +151,11 @@ impl BlockTable {
         self.globs.iter().find(|(glob, _)| glob.matches(name)).map(|(_, block)| block)
     }
 
-    /// Finds a block that some text matching the glob could have.
+    /// Finds a block that applies to some text that `other` matches.
     pub fn find_overlapping(&self, other: &Glob) -> Option<&RuleBlock> {
         let exact = self.exact.iter().filter(|(name, _)| other.matches(name)).map(|(_, block)| block);
         let glob = self.globs.iter().find(|(glob, _)| glob.can_overlap(other)).map(|(_, block)| block);
-        // Of several exact ones any will do, but always the same.
+        // Any exact match will do; the smallest pointer makes the choice deterministic.
         exact.min_by(|a, b| a.pointer.cmp(&b.pointer)).or(glob)
     }
 
@@ -159,16 +164,16 @@ impl BlockTable {
     }
 }
 
-/// The `hide` list.
+/// The `hide` list of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct HideList {
-    /// Names, each with its first place in the list.
+    /// Exact names, each with its first index in the list.
     pub exact: HashMap<Box<str>, (usize, Arc<str>)>,
     pub globs: Vec<(usize, Glob, Arc<str>)>,
 }
 
 impl HideList {
-    /// The first entry in document order that hides the name.
+    /// Returns the first entry in document order that hides the name.
     pub fn find(&self, name: &str) -> Option<&Arc<str>> {
         let exact = self.exact.get(name).map(|(at, pointer)| (*at, pointer));
         let glob = self.globs.iter().find(|(_, glob, _)| glob.matches(name)).map(|(at, _, pointer)| (*at, pointer));
@@ -176,11 +181,11 @@ impl HideList {
     }
 }
 
-/// The `methods` map.
+/// The `methods` map of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct MethodTable {
     pub exact: HashMap<Box<str>, MethodRule>,
-    /// Texts that `x/*` begins with, the longest first.
+    /// The `x/` of each `x/*`, longest first.
     pub prefixes: Vec<(Box<str>, MethodRule)>,
 }
 
@@ -191,12 +196,12 @@ impl MethodTable {
     }
 }
 
-/// What a policy says of a tool, before any condition is looked at.
+/// Result of looking up a tool in a policy, before its conditions are evaluated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ToolVisibility<'p> {
     Hidden(&'p Arc<str>),
     Listed(&'p RuleBlock),
-    /// Nothing speaks of it; `default` decides.
+    /// No rule names the tool; `default` decides.
     Unlisted,
 }
 

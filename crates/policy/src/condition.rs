@@ -1,4 +1,4 @@
-//! Conditions: an operator held against what a path finds, with three answers besides true.
+//! Conditions: an operator applied to the value at a path. The result is true, false, absent or mismatch.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,60 +20,60 @@ use crate::scalar::{DecimalText, Operand, ScalarSet};
 /// One `{"path", "op", "value"}`.
 #[derive(Debug)]
 pub(crate) struct Condition {
-    /// Shared by all conditions that look there: tools often have arguments of the same name.
+    /// Shared by all conditions with the same path: different tools often have arguments of the same name.
     pub path: Arc<CallPath>,
     pub operator: Operator,
     pub compiled: CompiledOperator,
-    /// The value as JSON, for people.
+    /// The expected value as JSON, for display.
     pub expected_json: Box<str>,
-    /// Where it stands in the document.
+    /// Location in the document.
     pub span: Range<usize>,
 }
 
 string_enum! {
-    /// The operators, by their words.
+    /// Operators of conditions.
     Operator {
-        /// Equal.
+        /// Equal to the value.
         Eq = "eq",
-        /// Not equal.
+        /// Not equal to the value.
         Neq = "neq",
-        /// Equal to a member.
+        /// Equal to a member of the list.
         In = "in",
-        /// Equal to no member.
+        /// Equal to no member of the list.
         NotIn = "not_in",
-        /// Less.
+        /// Less than the value.
         Lt = "lt",
-        /// Less or equal.
+        /// Less than or equal to the value.
         Lte = "lte",
-        /// More.
+        /// Greater than the value.
         Gt = "gt",
-        /// More or equal.
+        /// Greater than or equal to the value.
         Gte = "gte",
-        /// A string in a string, or a scalar in a list.
+        /// A string contains a substring, or a list contains a scalar.
         Contains = "contains",
-        /// The beginning of a string.
+        /// A string starts with the value.
         StartsWith = "starts_with",
-        /// The end of a string.
+        /// A string ends with the value.
         EndsWith = "ends_with",
-        /// Found anywhere in a string.
+        /// A regular expression matches somewhere in a string.
         Regex = "regex",
-        /// Present and not null, or not.
+        /// Present and not null, or absent, depending on the value.
         Exists = "exists",
-        /// Code points of a string, or elements of a list.
+        /// Maximum length: code points of a string, or elements of a list.
         LengthLte = "length_lte",
-        /// Every element of a list is a member.
+        /// Every element of a list is a member of the value.
         SubsetOf = "subset_of",
-        /// A file path in a directory.
+        /// A file path is inside a directory.
         PathWithin = "path_within",
-        /// The host of a URL is a member.
+        /// The host of a URL is a member of the list.
         HostIn = "host_in",
     }
 }
 
-/// What an operator tests, with its value made ready.
+/// An operator with its parsed value.
 #[derive(Debug)]
 pub(crate) enum CompiledOperator {
-    /// `eq`, `in`; with `negated`, `neq`, `not_in`.
+    /// `eq`, `in`; with `negated`: `neq`, `not_in`.
     MemberOf {
         members: ScalarSet,
         negated: bool,
@@ -94,34 +94,34 @@ pub(crate) enum CompiledOperator {
 }
 
 string_enum! {
-    /// What a condition or a predicate says of a call.
-    Answer {
+    /// Result of a condition or a predicate.
+    ConditionResult {
         /// It holds.
         True = "true",
         /// It does not hold.
         False = "false",
-        /// What it looks at is not there.
+        /// The value at the path is missing or null.
         Absent = "absent",
-        /// What it looks at cannot be compared.
+        /// The value has a type that the operator cannot compare.
         Mismatch = "mismatch",
     }
 }
 
-/// Whether all elements under a `[*]` must hold, or one is enough.
+/// Whether a condition under `[*]` must hold for all elements or for at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantifier {
-    /// `require`.
+    /// For `require`.
     All,
-    /// `deny_if`, `approve_if`.
+    /// For `deny_if` and `approve_if`.
     Any,
 }
 
-impl Answer {
+impl ConditionResult {
     fn of(holds: bool) -> Self {
         if holds { Self::True } else { Self::False }
     }
 
-    /// False wins over mismatch, mismatch over absent, absent over true.
+    /// Conjunction. Precedence: false, mismatch, absent, true.
     pub(crate) fn and(self, other: Self) -> Self {
         let rank = |answer| match answer {
             Self::Mismatch if mutant!("mismatch-wins-over-false") => -1,
@@ -133,7 +133,7 @@ impl Answer {
         if rank(other) < rank(self) { other } else { self }
     }
 
-    /// Mismatch wins over true, true over absent, absent over false.
+    /// Disjunction. Precedence: mismatch, true, absent, false.
     fn or(self, other: Self) -> Self {
         let rank = |answer| match answer {
             Self::True if mutant!("true-wins-over-mismatch") => -1,
@@ -146,19 +146,19 @@ impl Answer {
     }
 }
 
-/// When a call is judged, and in which zone its `time` facts are told.
+/// Time of the evaluation, and the time zone for `time` facts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EvaluationTime<'a> {
     pub at: Timestamp,
     pub time_zone: &'a TimeZone,
 }
 
-/// More elements than this are not looked at for one condition: what would cost too much to judge is a mismatch. A call
-/// can hold two million, and a block hundreds of conditions on them.
+/// Maximum number of list elements that one condition looks at; more give a mismatch. Bounds the cost: a call can
+/// contain two million elements, and a block can have hundreds of conditions on them.
 const MAX_ELEMENTS: usize = 50_000;
 
 impl Condition {
-    pub fn evaluate(&self, call: &Call<'_>, moment: EvaluationTime<'_>, polarity: Quantifier) -> Answer {
+    pub fn evaluate(&self, call: &Call<'_>, moment: EvaluationTime<'_>, polarity: Quantifier) -> ConditionResult {
         if self.path.root != PathRoot::Args {
             let found = call_fact(&self.path.root, call, moment);
             return self.compiled.evaluate(found.as_ref());
@@ -169,20 +169,20 @@ impl Condition {
             (_, Some(arguments)) => {
                 let mut looked_at = 0;
                 let answer = self.evaluate_at(arguments, segments, polarity, &mut looked_at);
-                if looked_at > MAX_ELEMENTS { Answer::Mismatch } else { answer }
+                if looked_at > MAX_ELEMENTS { ConditionResult::Mismatch } else { answer }
             }
             (_, None) => self.evaluate_missing(segments),
         }
     }
 
-    /// Goes down the path; null counts as not there, and so does everything beneath it.
+    /// Follows the path. Null counts as absent, and so does everything below it.
     fn evaluate_at(
         &self,
         value: JsonValue<'_>,
         segments: &[PathSegment],
         polarity: Quantifier,
         looked_at: &mut usize,
-    ) -> Answer {
+    ) -> ConditionResult {
         let is_kept_null = mutant!("null-treated-as-value") && segments.is_empty();
         if value.kind() == JsonKind::Null && !is_kept_null {
             return self.compiled.evaluate(None);
@@ -199,7 +199,7 @@ impl Condition {
             (PathSegment::Wildcard, JsonKind::Array) => {
                 return self.evaluate_elements(value, rest, polarity, looked_at);
             }
-            _ => return Answer::Mismatch,
+            _ => return ConditionResult::Mismatch,
         };
         match next {
             Some(next) => self.evaluate_at(next, rest, polarity, looked_at),
@@ -207,15 +207,15 @@ impl Condition {
         }
     }
 
-    /// Over an empty list nothing holds. Beyond [`MAX_ELEMENTS`] the answer means nothing.
+    /// An empty list gives false. Above [`MAX_ELEMENTS`] the caller discards the result.
     fn evaluate_elements(
         &self,
         list: JsonValue<'_>,
         rest: &[PathSegment],
         polarity: Quantifier,
         looked_at: &mut usize,
-    ) -> Answer {
-        let mut all: Option<Answer> = None;
+    ) -> ConditionResult {
+        let mut all: Option<ConditionResult> = None;
         for element in list.elements() {
             *looked_at += 1;
             if *looked_at > MAX_ELEMENTS {
@@ -228,24 +228,24 @@ impl Condition {
                 (Some(others), Quantifier::Any) => others.or(answer),
             });
         }
-        all.unwrap_or(if mutant!("empty-list-matches") { Answer::True } else { Answer::False })
+        all.unwrap_or(if mutant!("empty-list-matches") { ConditionResult::True } else { ConditionResult::False })
     }
 
-    /// A resource's arguments are `{"uri": …}`.
-    fn evaluate_resource(&self, uri: &str, segments: &[PathSegment]) -> Answer {
+    /// Evaluates against a resource, whose arguments are `{"uri": …}`.
+    fn evaluate_resource(&self, uri: &str, segments: &[PathSegment]) -> ConditionResult {
         match segments {
             [PathSegment::Name(name)] if **name == *"uri" => self.compiled.evaluate(Some(&Operand::Text(uri.into()))),
-            [PathSegment::Name(name), ..] if **name == *"uri" => Answer::Mismatch,
+            [PathSegment::Name(name), ..] if **name == *"uri" => ConditionResult::Mismatch,
             other => self.evaluate_missing(other),
         }
     }
 
-    /// Arguments that are not there are an empty object.
-    fn evaluate_missing(&self, segments: &[PathSegment]) -> Answer {
+    /// Evaluates against missing arguments, which count as an empty object.
+    fn evaluate_missing(&self, segments: &[PathSegment]) -> ConditionResult {
         match segments.first() {
             None => self.compiled.evaluate(Some(&Operand::Other)),
             Some(PathSegment::Name(_)) => self.compiled.evaluate(None),
-            Some(PathSegment::Index(_) | PathSegment::Wildcard) => Answer::Mismatch,
+            Some(PathSegment::Index(_) | PathSegment::Wildcard) => ConditionResult::Mismatch,
         }
     }
 }
@@ -255,7 +255,7 @@ pub(crate) const HOUR_TEXTS: [&str; 24] = [
     "21", "22", "23",
 ];
 
-/// Looks a fact up; none if it is not known.
+/// Looks up a fact other than an argument. `None` if it is unknown.
 pub(crate) fn call_fact<'a>(root: &PathRoot, call: &Call<'a>, moment: EvaluationTime<'_>) -> Option<Operand<'a>> {
     let text = |text: &'a str| Operand::Text(Cow::Borrowed(text));
     let time = || moment.at.to_zoned(moment.time_zone.clone());
@@ -295,16 +295,16 @@ pub(crate) fn weekday_name(day: jiff::civil::Weekday) -> &'static str {
 }
 
 impl CompiledOperator {
-    /// Holds the operator against what was found; none if nothing was there.
-    fn evaluate(&self, found: Option<&Operand<'_>>) -> Answer {
+    /// Applies the operator to the value that was found. `None` means absent.
+    fn evaluate(&self, found: Option<&Operand<'_>>) -> ConditionResult {
         if let Self::Exists(expected) = self {
-            return Answer::of(found.is_some() == *expected);
+            return ConditionResult::of(found.is_some() == *expected);
         }
-        let Some(operand) = found else { return Answer::Absent };
-        self.holds(operand).map_or(Answer::Mismatch, Answer::of)
+        let Some(operand) = found else { return ConditionResult::Absent };
+        self.holds(operand).map_or(ConditionResult::Mismatch, ConditionResult::of)
     }
 
-    /// Whether the operator holds; none if the operand is of a kind it cannot compare.
+    /// Returns whether the operator holds, or `None` if it cannot compare this type of operand.
     pub(crate) fn holds(&self, operand: &Operand<'_>) -> Option<bool> {
         match (self, operand) {
             (Self::MemberOf { members, negated }, operand) => {
@@ -316,7 +316,7 @@ impl CompiledOperator {
             (Self::GreaterOrEqual(bound), Operand::Number(number)) => Some(*number >= bound.value()),
             (Self::Contains(wanted), Operand::List(list)) => {
                 let found = list.elements().take(MAX_ELEMENTS).any(|element| wanted.contains_element(element));
-                // Behind what was looked at it may stand all the same.
+                // A match could follow after the elements that were examined.
                 (found || !exceeds_max_elements(list)).then_some(found)
             }
             (Self::Contains(wanted), Operand::Text(text)) => wanted.first_text().map(|part| text.contains(part)),
@@ -355,7 +355,7 @@ impl CompiledOperator {
     }
 }
 
-/// Whether a list has more elements than are looked at.
+/// Returns whether a list has more than [`MAX_ELEMENTS`] elements.
 fn exceeds_max_elements(list: &JsonValue<'_>) -> bool {
     list.elements().nth(MAX_ELEMENTS).is_some()
 }

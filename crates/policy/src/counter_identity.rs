@@ -1,25 +1,25 @@
-//! Which counters the limits of a policy use, so that two versions can be told apart by what they count.
+//! Counters that the limits of a policy use. Comparing those of two versions shows which counters restart.
 
 use std::sync::Arc;
 
 use crate::compiled_policy::{Policy, RuleBlock};
-use crate::limit::{Align, CounterRef, LimitWindow, RATE_COUNTER_SUFFIX, Scope};
+use crate::limit::{CounterRef, LimitScope, LimitWindow, RATE_COUNTER_SUFFIX, WindowAlignment};
 
-/// What a policy makes of a counter's identity. If any of it changes, counting begins at zero.
+/// The part of a counter's identity that the policy defines. If any field changes, the counter restarts at zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterIdentity {
-    /// Its name. Where each tool of a block has its own, `<tool>` or the glob stands for the tool's name.
+    /// Name of the counter. For counters per tool, the tool's name is written as `<tool>` or as the glob of the block.
     pub name: Arc<str>,
-    /// How long it counts.
+    /// Length of the window.
     pub window: LimitWindow,
-    /// When its window begins.
-    pub align: Align,
-    /// Whose it is.
-    pub scope: Scope,
+    /// Start of the window.
+    pub align: WindowAlignment,
+    /// What shares one counter: a session, a grant, and so on.
+    pub scope: LimitScope,
 }
 
 impl Policy {
-    /// All counters, by name, each once.
+    /// Returns all counters, sorted by name, without duplicates.
     pub fn counters(&self) -> Vec<CounterIdentity> {
         let categories = self.categories.iter().filter_map(|(_, rule)| rule.block()).map(|block| ("<tool>", block));
         let tables = [&self.tools, &self.resources, &self.prompts].into_iter().flat_map(|table| table.blocks());

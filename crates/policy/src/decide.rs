@@ -1,6 +1,6 @@
-//! `decide`: a policy, a call and a time give an answer. It cannot fail; what cannot be judged is denied.
+//! Evaluates a call against a policy at a given time. This cannot fail: a call that cannot be evaluated is denied.
 //!
-//! The order of the steps is the order of what is reported; the first refusal is the answer.
+//! The steps run in the order in which they are reported; the first refusal decides.
 
 use std::sync::Arc;
 
@@ -8,14 +8,32 @@ use gatelodge_mutants::mutant;
 use jiff::Timestamp;
 
 use crate::ambiguous_uri;
-use crate::call::{Call, CallTarget, CalledTool, CompletionReference, Definition};
+use crate::call::{Call, CallTarget, CalledTool, CompletionReference, DefinitionStatus};
 use crate::charges;
-use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
-use crate::condition::{Answer, EvaluationTime, Quantifier};
-use crate::decision::{ApprovalRequirement, Code, Decision, Reason, Terms};
+use crate::compiled_policy::{BlockAction, BlockTable, DefaultAction, Policy, Predicate, RuleBlock, ToolVisibility};
+use crate::condition::{ConditionResult, EvaluationTime, Quantifier};
+use crate::decision::{ApprovalRequirement, Decision, Reason, ReasonCode, Terms};
 use crate::method_rules;
 
-/// Judges one call.
+/// Decides one call.
+///
+/// # Examples
+/// ```
+/// use gatelodge_policy::{Call, CallTarget, ClientFacts, Decision, DocumentFormat, decide, parse};
+///
+/// let text = br#"{"version": "1", "default": "deny", "prompts": {"greet": {}}}"#;
+/// let policy = parse(text, DocumentFormat::Json).expect("a policy");
+/// let call = |name| Call {
+///     target: CallTarget::Prompt { name },
+///     arguments: None,
+///     server: None,
+///     client: ClientFacts::default(),
+///     session: None,
+/// };
+/// let now = jiff::Timestamp::UNIX_EPOCH;
+/// assert!(matches!(decide(&policy, &call("greet"), now), Decision::Allow(_)));
+/// assert!(matches!(decide(&policy, &call("insult"), now), Decision::Deny(_)));
+/// ```
 pub fn decide(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Decision {
     let judged = match call.target {
         CallTarget::Tool(tool) => decide_tool(policy, call, &tool, at),
@@ -45,25 +63,25 @@ fn decide_tool(policy: &Policy, call: &Call<'_>, tool: &CalledTool<'_>, at: Time
     build_terms(policy, blocks, call, tool.name, moment)
 }
 
-/// A task passes where its tool can be called at all. What the rule says of arguments, times, limits and approval was
-/// settled when the call was made.
+/// Decides a task operation: allowed if the tool may be called at all. Arguments, times, limits and approval were
+/// checked when the call created the task.
 fn decide_task(policy: &Policy, tool: &CalledTool<'_>) -> Result<Terms, Reason> {
     let blocks = admit_tool(policy, tool)?;
     let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
     Ok(Terms { rule: Some(Arc::clone(rule)), ..Terms::default() })
 }
 
-/// The blocks that hold for a tool that can be called at all.
+/// Checks that the tool may be called at all, and returns the blocks that apply to it.
 fn admit_tool<'p>(policy: &'p Policy, tool: &CalledTool<'_>) -> Result<ApplicableBlocks<'p>, Reason> {
     let own = match policy.tool_visibility(tool) {
         ToolVisibility::Hidden(pointer) => {
-            return Err(Reason::new(Code::Hidden, Some(pointer), "the tool is hidden by the policy"));
+            return Err(Reason::new(ReasonCode::Hidden, Some(pointer), "the tool is hidden by the policy"));
         }
         ToolVisibility::Listed(block) => Some(block),
         ToolVisibility::Unlisted => apply_default(policy)?,
     };
-    if tool.definition == Definition::NotOffered {
-        return Err(Reason::new(Code::NotOffered, None, "the server does not offer this tool"));
+    if tool.definition == DefinitionStatus::NotOffered {
+        return Err(Reason::new(ReasonCode::NotOffered, None, "the server does not offer this tool"));
     }
     let blocks = ApplicableBlocks { own_block: own, all_tools_block: policy.all_tools.as_ref() };
     refuse_denied(blocks)?;
@@ -76,7 +94,7 @@ fn decide_resource(policy: &Policy, call: &Call<'_>, uri: &str, at: Timestamp) -
     decide_named(policy, call, &policy.resources, uri, at)
 }
 
-/// Judges a resource or a prompt by the block of its name.
+/// Decides a resource or prompt by the block that matches its name.
 fn decide_named(
     policy: &Policy,
     call: &Call<'_>,
@@ -97,7 +115,7 @@ fn decide_named(
     build_terms(policy, blocks, call, name, moment)
 }
 
-/// A completion passes where what it refers to is visible and not denied.
+/// Decides a completion: allowed if its prompt or resource is visible and not denied.
 fn decide_completion(policy: &Policy, reference: CompletionReference<'_>) -> Result<Terms, Reason> {
     let found = match reference {
         CompletionReference::Prompt(name) => policy.prompts.find(name),
@@ -106,7 +124,7 @@ fn decide_completion(policy: &Policy, reference: CompletionReference<'_>) -> Res
             policy.find_resource_or_template(uri)
         }
         CompletionReference::Unknown => {
-            return Err(Reason::new(Code::NotListed, None, "the completion does not say what it refers to"));
+            return Err(Reason::new(ReasonCode::NotListed, None, "the completion does not say what it refers to"));
         }
     };
     let own = match found {
@@ -118,7 +136,7 @@ fn decide_completion(policy: &Policy, reference: CompletionReference<'_>) -> Res
     Ok(Terms { rule: Some(Arc::clone(rule)), ..Terms::default() })
 }
 
-/// The blocks that hold for a call: its own, then `all_tools`.
+/// The blocks that apply to a call: its own, then `all_tools`.
 #[derive(Clone, Copy)]
 pub(crate) struct ApplicableBlocks<'p> {
     pub own_block: Option<&'p RuleBlock>,
@@ -131,13 +149,13 @@ impl<'p> ApplicableBlocks<'p> {
     }
 }
 
-/// What nothing speaks of has no block; under `default: deny` it is refused.
+/// Applies `default` to a name that no block matches: an error for `deny`, no block for `allow`.
 fn apply_default(policy: &Policy) -> Result<Option<&RuleBlock>, Reason> {
     match policy.default {
-        Default::Allow => Ok(None),
-        Default::Deny => {
+        DefaultAction::Allow => Ok(None),
+        DefaultAction::Deny => {
             let message = "the policy does not list it, and its default is deny";
-            Err(Reason::new(Code::NotListed, Some(&policy.default_pointer), message))
+            Err(Reason::new(ReasonCode::NotListed, Some(&policy.default_pointer), message))
         }
     }
 }
@@ -147,26 +165,28 @@ pub(crate) fn refuse_ambiguous_uri(policy: &Policy, uri: &str) -> Result<(), Rea
         return Ok(());
     }
     let message = "the URI could mean another resource than it says; it must be listed exactly";
-    Err(Reason::new(Code::Denied, None, message))
+    Err(Reason::new(ReasonCode::Denied, None, message))
 }
 
 fn refuse_denied(blocks: ApplicableBlocks<'_>) -> Result<(), Reason> {
-    match blocks.iter().find(|block| block.action == Action::Deny) {
+    match blocks.iter().find(|block| block.action == BlockAction::Deny) {
         None => Ok(()),
         Some(block) => {
             let message = block.reason.clone().unwrap_or_else(|| "the policy denies every call".into());
-            Err(Reason::new(Code::Denied, Some(&block.pointer), message))
+            Err(Reason::new(ReasonCode::Denied, Some(&block.pointer), message))
         }
     }
 }
 
 fn refuse_unaccepted(tool: &CalledTool<'_>) -> Result<(), Reason> {
     match tool.definition {
-        Definition::Accepted | Definition::NotOffered => Ok(()),
-        Definition::New => Err(Reason::new(Code::NotAccepted, None, "nobody has accepted the definition of this tool")),
-        Definition::Changed => {
+        DefinitionStatus::Accepted | DefinitionStatus::NotOffered => Ok(()),
+        DefinitionStatus::New => {
+            Err(Reason::new(ReasonCode::NotAccepted, None, "nobody has accepted the definition of this tool"))
+        }
+        DefinitionStatus::Changed => {
             let message = "the definition of this tool is no longer the one that was accepted";
-            Err(Reason::new(Code::DefinitionChanged, None, message))
+            Err(Reason::new(ReasonCode::DefinitionChanged, None, message))
         }
     }
 }
@@ -176,12 +196,12 @@ fn refuse_invalid_arguments(block: &RuleBlock, tool: &CalledTool<'_>, call: &Cal
         None => Ok(()),
         Some(message) => {
             let pointer: Arc<str> = format!("{}/validate_arguments", block.pointer).into();
-            Err(Reason::new(Code::InvalidArguments, Some(&pointer), message))
+            Err(Reason::new(ReasonCode::InvalidArguments, Some(&pointer), message))
         }
     }
 }
 
-/// What is wrong with the arguments, where the block asks for their validation.
+/// Returns what is wrong with the arguments, if the block asks for validation.
 pub(crate) fn argument_violation(block: &RuleBlock, tool: &CalledTool<'_>, call: &Call<'_>) -> Option<String> {
     if !block.validate_arguments {
         return None;
@@ -197,34 +217,36 @@ pub(crate) fn argument_violation(block: &RuleBlock, tool: &CalledTool<'_>, call:
 fn refuse_by_predicates(block: &RuleBlock, call: &Call<'_>, moment: EvaluationTime<'_>) -> Result<(), Reason> {
     for predicate in &block.require {
         match predicate.evaluate(call, moment, Quantifier::All) {
-            Answer::True => {}
-            Answer::False | Answer::Absent => return Err(predicate_reason(Code::Require, predicate)),
-            Answer::Mismatch => return Err(predicate_reason(Code::TypeMismatch, predicate)),
+            ConditionResult::True => {}
+            ConditionResult::False | ConditionResult::Absent => {
+                return Err(predicate_reason(ReasonCode::Require, predicate));
+            }
+            ConditionResult::Mismatch => return Err(predicate_reason(ReasonCode::TypeMismatch, predicate)),
         }
     }
     for predicate in &block.deny_if {
         match predicate.evaluate(call, moment, Quantifier::Any) {
-            Answer::True => return Err(predicate_reason(Code::DenyIf, predicate)),
-            Answer::False | Answer::Absent => {}
-            Answer::Mismatch => return Err(predicate_reason(Code::TypeMismatch, predicate)),
+            ConditionResult::True => return Err(predicate_reason(ReasonCode::DenyIf, predicate)),
+            ConditionResult::False | ConditionResult::Absent => {}
+            ConditionResult::Mismatch => return Err(predicate_reason(ReasonCode::TypeMismatch, predicate)),
         }
     }
     for predicate in &block.approve_if {
-        if predicate.evaluate(call, moment, Quantifier::Any) == Answer::Mismatch
+        if predicate.evaluate(call, moment, Quantifier::Any) == ConditionResult::Mismatch
             && !mutant!("approve-type-mismatch-ignored")
         {
-            return Err(predicate_reason(Code::TypeMismatch, predicate));
+            return Err(predicate_reason(ReasonCode::TypeMismatch, predicate));
         }
     }
     Ok(())
 }
 
-fn predicate_reason(code: Code, predicate: &Predicate) -> Reason {
+fn predicate_reason(code: ReasonCode, predicate: &Predicate) -> Reason {
     let message = match (code, &predicate.on_deny) {
-        // The rule's own words speak of another fault.
-        (Code::TypeMismatch, _) => "a value cannot be compared with what the rule expects".into(),
+        // `on_deny` describes the case that the rule is about, not a type mismatch.
+        (ReasonCode::TypeMismatch, _) => "a value cannot be compared with what the rule expects".into(),
         (_, Some(text)) => Arc::clone(text),
-        (Code::DenyIf, None) => "the arguments are ones that the policy denies".into(),
+        (ReasonCode::DenyIf, None) => "the arguments are ones that the policy denies".into(),
         (_, None) => "the arguments do not satisfy the policy".into(),
     };
     Reason::new(code, Some(&predicate.pointer), message)
@@ -243,16 +265,16 @@ fn build_terms(
     Ok(Terms { rule: Some(Arc::clone(rule)), charges, approval: question })
 }
 
-/// The first thing in a block that asks for a person.
+/// Returns the first reason in a block to require approval.
 fn find_approval_requirement(
     block: &RuleBlock,
     call: &Call<'_>,
     moment: EvaluationTime<'_>,
 ) -> Option<ApprovalRequirement> {
-    if block.action == Action::Approve {
+    if block.action == BlockAction::Approve {
         return Some(ApprovalRequirement { rule: Arc::clone(&block.pointer), message: block.reason.clone() });
     }
-    let asks = |predicate: &&Predicate| predicate.evaluate(call, moment, Quantifier::Any) == Answer::True;
+    let asks = |predicate: &&Predicate| predicate.evaluate(call, moment, Quantifier::Any) == ConditionResult::True;
     let predicate = block.approve_if.iter().find(asks)?;
     Some(ApprovalRequirement { rule: Arc::clone(&predicate.pointer), message: predicate.on_deny.clone() })
 }
@@ -262,7 +284,7 @@ mod tests {
     use super::*;
     use crate::{Category, ClientFacts, DocumentFormat, parse};
 
-    fn decide_task_for_tool(name: &str, definition: Definition) -> Result<Option<Arc<str>>, Code> {
+    fn decide_task_for_tool(name: &str, definition: DefinitionStatus) -> Result<Option<Arc<str>>, ReasonCode> {
         let text = br#"{"version":"1","default":"deny","hide":["secret"],"tools":{
             "pay":{"require":[{"conditions":[{"path":"args.n","op":"lte","value":1}]}],
                    "limits":[{"counter":"c","window":"day","max":1}]},
@@ -282,18 +304,18 @@ mod tests {
 
     #[test]
     fn a_task_is_under_the_rule_of_its_tool_as_far_as_that_speaks_of_all_calls() {
-        use Definition::{Accepted, Changed, New, NotOffered};
+        use DefinitionStatus::{Accepted, Changed, New, NotOffered};
         assert_eq!(
             decide_task_for_tool("pay", Accepted),
             Ok(Some("/tools/pay".into())),
             "its arguments were judged before"
         );
         assert_eq!(decide_task_for_tool("ask", Accepted), Ok(Some("/tools/ask".into())), "somebody has agreed before");
-        assert_eq!(decide_task_for_tool("shut", Accepted), Err(Code::Denied));
-        assert_eq!(decide_task_for_tool("secret", Accepted), Err(Code::Hidden));
-        assert_eq!(decide_task_for_tool("other", Accepted), Err(Code::NotListed));
-        assert_eq!(decide_task_for_tool("pay", New), Err(Code::NotAccepted));
-        assert_eq!(decide_task_for_tool("pay", Changed), Err(Code::DefinitionChanged));
-        assert_eq!(decide_task_for_tool("pay", NotOffered), Err(Code::NotOffered));
+        assert_eq!(decide_task_for_tool("shut", Accepted), Err(ReasonCode::Denied));
+        assert_eq!(decide_task_for_tool("secret", Accepted), Err(ReasonCode::Hidden));
+        assert_eq!(decide_task_for_tool("other", Accepted), Err(ReasonCode::NotListed));
+        assert_eq!(decide_task_for_tool("pay", New), Err(ReasonCode::NotAccepted));
+        assert_eq!(decide_task_for_tool("pay", Changed), Err(ReasonCode::DefinitionChanged));
+        assert_eq!(decide_task_for_tool("pay", NotOffered), Err(ReasonCode::NotOffered));
     }
 }

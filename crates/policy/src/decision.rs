@@ -1,67 +1,67 @@
-//! What `decide` answers.
+//! The result of [`decide`](crate::decide).
 
 use std::sync::Arc;
 
 use crate::limit::{Charge, string_enum};
 
-/// The answer of a policy to one call.
+/// Decision of a policy on one call.
 #[derive(Debug, Clone)]
 pub enum Decision {
-    /// It may go on, on these terms.
+    /// The call may proceed under these terms.
     Allow(Terms),
-    /// It may not.
+    /// The call is refused.
     Deny(Reason),
 }
 
-/// What an allowed call is bound to.
+/// What an allowed call requires before it is sent.
 #[derive(Debug, Clone, Default)]
 pub struct Terms {
-    /// The block used, as a JSON Pointer; none for methods that are always allowed.
+    /// JSON Pointer of the block that applies. `None` for methods that are always allowed.
     pub rule: Option<Arc<str>>,
-    /// What to take from counters: all, or the call is refused. In the order in which a full one is named.
+    /// Charges to reserve, all or none. If several counters are exhausted, the first in this order is reported.
     pub charges: Vec<Charge>,
-    /// What to ask a person first.
+    /// Approval to obtain first.
     pub approval: Option<ApprovalRequirement>,
 }
 
-/// Why a person has to agree.
+/// Why a call needs approval.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequirement {
-    /// The rule that asks.
+    /// JSON Pointer of the rule that requires approval.
     pub rule: Arc<str>,
-    /// What the policy says to the approver.
+    /// Message of the policy for the approver.
     pub message: Option<Arc<str>>,
 }
 
 /// Why a call is refused.
 #[derive(Debug, Clone)]
 pub struct Reason {
-    /// Which step refused.
-    pub code: Code,
-    /// The rule, as a JSON Pointer; none where there is none.
+    /// The step that refused.
+    pub code: ReasonCode,
+    /// JSON Pointer of the rule. `None` if no rule of the policy was involved.
     pub rule: Option<Arc<str>>,
-    /// The counter, for limits and amounts.
+    /// Name of the counter, for limits and amounts.
     pub counter: Option<Arc<str>>,
-    /// What the policy says to the agent, else what the engine says.
+    /// Message for the agent: the text in the policy or, without one, a built-in text.
     pub message: Arc<str>,
 }
 
 string_enum! {
-    /// The steps that can refuse a call, by their codes.
-    Code {
-        /// No policy for this server on the grant.
+    /// Codes of the steps that can refuse a call.
+    ReasonCode {
+        /// The grant has no policy for this server.
         NoPolicy = "no_policy",
-        /// Hidden by `hide` or by its category.
+        /// Hidden by `hide` or by the tool's category.
         Hidden = "hidden",
-        /// Nothing speaks of it, and `default` is `deny`.
+        /// No rule matches, and `default` is `deny`.
         NotListed = "not_listed",
-        /// The server does not offer it.
+        /// The server does not list the tool.
         NotOffered = "not_offered",
         /// `action: deny`.
         Denied = "denied",
-        /// A tool whose definition nobody has accepted.
+        /// The tool has no pinned definition.
         NotAccepted = "not_accepted",
-        /// A tool whose definition is no longer the accepted one.
+        /// The tool's definition differs from the pinned one.
         DefinitionChanged = "definition_changed",
         /// The arguments do not satisfy the input schema.
         InvalidArguments = "invalid_arguments",
@@ -69,17 +69,17 @@ string_enum! {
         Require = "require",
         /// A `deny_if` holds.
         DenyIf = "deny_if",
-        /// A value cannot be compared.
+        /// A value has a type that the rule cannot compare.
         TypeMismatch = "type_mismatch",
-        /// The amount of a limit cannot be taken from the arguments.
+        /// The amount of a limit cannot be read from the arguments.
         Amount = "amount",
-        /// More than a limit allows.
+        /// The amount alone exceeds a limit.
         Limit = "limit",
     }
 }
 
 impl Reason {
-    pub(crate) fn new(code: Code, rule: Option<&Arc<str>>, message: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn new(code: ReasonCode, rule: Option<&Arc<str>>, message: impl Into<Arc<str>>) -> Self {
         Self { code, rule: rule.cloned(), counter: None, message: message.into() }
     }
 
@@ -88,8 +88,8 @@ impl Reason {
         self
     }
 
-    /// The reason for a grant that has no policy for the server.
+    /// Returns the reason for a grant that has no policy for the server.
     pub fn no_policy() -> Self {
-        Self::new(Code::NoPolicy, None, "no policy is attached to this grant for this server")
+        Self::new(ReasonCode::NoPolicy, None, "no policy is attached to this grant for this server")
     }
 }

@@ -1,47 +1,47 @@
-//! What is wrong with a document, where, and what to do about it.
+//! Diagnostics: errors and warnings in a document, with location and help.
 
 use std::fmt;
 use std::ops::Range;
 
-/// One finding about a document.
+/// One error or warning in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What kind of finding; stable over versions.
+    /// Kind of problem. Stable across versions.
     pub code: DiagnosticCode,
-    /// Whether the document can be used all the same.
+    /// Error or warning.
     pub severity: Severity,
-    /// Byte offsets of the offending text.
+    /// Byte range of the offending text.
     pub span: Range<usize>,
-    /// What is wrong, in one line.
+    /// The problem, in one line.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Option<String>,
-    /// A second place that has to do with it, with a word on it.
+    /// A second, related location with its label.
     pub related: Option<(Range<usize>, String)>,
 }
 
-/// As many faults of one document are kept: a text of some megabytes could have millions.
+/// Maximum number of diagnostics collected per document. A text of a few megabytes could have millions.
 const MAX_COLLECTED_DIAGNOSTICS: usize = 1_000;
-/// As many of them are told: nobody reads more before mending.
+/// Maximum number of diagnostics reported. More would not be read before the first ones are fixed.
 pub(crate) const MAX_REPORTED_DIAGNOSTICS: usize = 200;
-/// One more than is told, so that it can be said that there are more.
+/// One more than is reported, to find out whether there are more.
 pub(crate) const MAX_SEARCHED_DIAGNOSTICS: usize = MAX_REPORTED_DIAGNOSTICS + 1;
 
-/// Keeps a fault, unless there are more already than anybody is told.
+/// Adds a diagnostic, unless [`MAX_COLLECTED_DIAGNOSTICS`] is reached.
 pub(crate) fn push_bounded(faults: &mut Vec<Diagnostic>, fault: Diagnostic) {
     if faults.len() < MAX_COLLECTED_DIAGNOSTICS {
         faults.push(fault);
     }
 }
 
-/// The faults as they are told: in the order of their places, each with a way out, and of very many the first.
+/// Sorts diagnostics by severity and location, adds a default help text to each, and truncates very long lists.
 pub(crate) fn sorted_for_display(mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
     faults.sort_by_key(|fault| (fault.severity, fault.span.start));
     truncate_with_notice(&mut faults, MAX_REPORTED_DIAGNOSTICS);
     faults.into_iter().map(Diagnostic::with_default_help).collect()
 }
 
-/// Keeps the first findings, and says so behind them.
+/// Keeps the first `max` diagnostics and appends a note that there are more.
 pub(crate) fn truncate_with_notice(faults: &mut Vec<Diagnostic>, most: usize) {
     let Some(next) = faults.get(most) else { return };
     let at = next.span.start..next.span.start;
@@ -52,22 +52,22 @@ pub(crate) fn truncate_with_notice(faults: &mut Vec<Diagnostic>, most: usize) {
     faults.push(fault);
 }
 
-/// Whether a document with this finding can be used.
+/// Severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The document is not loaded.
     Error,
-    /// The document loads, but probably does not do what its writer thinks.
+    /// The document is loaded, but probably does not do what its author intended.
     Warning,
 }
 
 impl Diagnostic {
-    /// Tells a fault of the JSON reader in the same way as all others.
+    /// Converts an error of the JSON parser.
     pub(crate) fn from_json_error(fault: &gatelodge_json::JsonError) -> Self {
         crate::syntax_tree::diagnostic_from_json(fault)
     }
 
-    /// Tells why the text of a call cannot be read.
+    /// Converts an error in parsing the text of a call.
     pub fn from_call_error(fault: &gatelodge_json::JsonError) -> Self {
         let fault = Self::from_json_error(fault);
         match fault.code {
@@ -89,12 +89,12 @@ impl Diagnostic {
         self
     }
 
-    /// Gives a way out of an empty text.
+    /// Sets the help text if the document is empty.
     pub(crate) fn with_help_if_empty(self, help: &str) -> Self {
         if self.message == crate::syntax_tree::EMPTY_TEXT_MESSAGE { self.with_help(help) } else { self }
     }
 
-    /// Gives a way out where none was found that fits better.
+    /// Sets a general help text if there is no specific one.
     pub(crate) fn with_default_help(self) -> Self {
         if self.help.is_some() {
             return self;
@@ -124,15 +124,15 @@ impl Diagnostic {
 
 macro_rules! diagnostic_codes {
     ($($(#[$doc:meta])+ $name:ident = $text:literal,)+) => {
-        /// The kinds of findings. Their texts are stable.
+        /// Kinds of diagnostics. Their texts are stable.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum DiagnosticCode { $($(#[$doc])+ $name,)+ }
 
         impl DiagnosticCode {
-            /// All kinds, for documentation and tests.
+            /// All codes, for documentation and tests.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// The stable text.
+            /// Returns the stable text.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
@@ -141,33 +141,33 @@ macro_rules! diagnostic_codes {
 }
 
 diagnostic_codes! {
-    /// Not JSON, not YAML.
+    /// Not valid JSON or YAML.
     Syntax = "syntax",
-    /// Over a limit of the reader.
+    /// A limit of the parser is exceeded.
     TooLarge = "too-large",
-    /// The same key twice.
+    /// A key occurs twice in one object.
     RepeatedKey = "repeated-key",
-    /// Something of YAML that JSON cannot say.
+    /// A YAML feature that JSON does not have.
     YamlFeature = "yaml-feature",
-    /// A field that does not exist here.
+    /// An unknown field.
     UnknownField = "unknown-field",
-    /// A field that must be there.
+    /// A required field is missing.
     MissingField = "missing-field",
     /// A value of the wrong JSON type.
     WrongType = "wrong-type",
-    /// Not one of the words allowed.
+    /// A value that is not one of the allowed words.
     UnknownWord = "unknown-word",
     /// Two fields that exclude each other.
     FieldClash = "field-clash",
     /// A list that must not be empty.
     EmptyList = "empty-list",
-    /// A text that must not be empty.
+    /// A string that must not be empty.
     EmptyText = "empty-text",
-    /// A number out of bounds, or written in a way that is not allowed.
+    /// A number that is out of range, or in a notation that is not allowed.
     BadNumber = "bad-number",
-    /// Not a path into a call.
+    /// Not a valid path into a call.
     BadPath = "bad-path",
-    /// Not an operator.
+    /// An unknown operator.
     UnknownOperator = "unknown-operator",
     /// A value that the operator cannot use.
     BadValue = "bad-value",
@@ -175,21 +175,21 @@ diagnostic_codes! {
     BadRegex = "bad-regex",
     /// A regular expression too large to compile.
     LargeRegex = "large-regex",
-    /// Not a window.
+    /// Not a valid window.
     BadWindow = "bad-window",
-    /// Two globs of which neither is the more exact.
+    /// Two globs of which neither is more specific.
     TiedGlobs = "tied-globs",
-    /// Limits that share a counter and disagree.
+    /// Limits that share a counter and disagree about it.
     CounterClash = "counter-clash",
     /// A method that cannot be named here.
     BadMethod = "bad-method",
-    /// Not a time zone.
+    /// Not a valid time zone.
     BadTimeZone = "bad-time-zone",
-    /// More faults than are told.
+    /// There are more diagnostics than are reported.
     MoreFaults = "more-faults",
     /// A file that cannot be read.
     UnreadableFile = "unreadable-file",
-    /// Warning: the server does not offer such a tool.
+    /// Warning: the server does not list this tool.
     NotOffered = "not-offered",
     /// Warning: the tool has no such argument.
     UnknownArgument = "unknown-argument",
@@ -197,17 +197,17 @@ diagnostic_codes! {
     ImpossibleComparison = "impossible-comparison",
     /// Warning: the rule can never hold.
     NeverHolds = "never-holds",
-    /// Warning: another rule always comes first.
+    /// Warning: another rule always applies first.
     Shadowed = "shadowed",
-    /// Warning: a regex in `require` that is not anchored.
+    /// Warning: a regular expression in `require` is not anchored.
     UnanchoredRegex = "unanchored-regex",
-    /// Warning: absence passes this `deny_if`.
+    /// Warning: a call without the argument passes this `deny_if`.
     AbsencePasses = "absence-passes",
-    /// Warning: a session limit without a grant limit beside it.
+    /// Warning: a session limit without a grant limit on the same calls.
     SessionAlone = "session-alone",
-    /// Warning: arguments are validated against a schema that is not there.
+    /// Warning: arguments are to be validated, but the tool has no schema.
     NoSchema = "no-schema",
-    /// Warning: a rule that only the client's own claims guard.
+    /// Warning: a rule depends only on facts that the client reports about itself.
     ClaimAlone = "claim-alone",
 }
 

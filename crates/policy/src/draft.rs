@@ -1,6 +1,6 @@
-//! Drafts a policy from what was done: one block for each thing that was used, and nothing else is allowed.
+//! Drafts a policy from recorded calls: one block for everything that was used; all else is denied.
 //!
-//! The order in which deeds come does not matter; the same deeds give the same text, byte for byte.
+//! The result does not depend on the order of the calls: the same calls give the same text, byte for byte.
 
 mod condition_suggestions;
 mod draft_text;
@@ -12,7 +12,7 @@ use gatelodge_json::JsonValue;
 use jiff::Timestamp;
 
 use crate::call::{Call, CallTarget, ClientFacts, CompletionReference};
-use crate::compiled_policy::{ClientRequest, Policy};
+use crate::compiled_policy::{ClientRequestKind, Policy};
 use crate::decide::decide;
 use crate::decision::Decision;
 use crate::diagnostic::Diagnostic;
@@ -22,43 +22,60 @@ use crate::policy_parser::parse;
 use crate::syntax_tree::DocumentFormat;
 use usage_tally::UsageTally;
 
-/// Something that was done once.
+/// One recorded call.
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedCall<'a> {
-    /// The method.
+    /// Method name.
     pub method: &'a str,
     /// The tool, resource or prompt.
     pub target: Option<&'a str>,
-    /// When.
+    /// Time of the call.
     pub at: Timestamp,
-    /// The names of its arguments.
+    /// Names of its arguments.
     pub argument_names: &'a [&'a str],
-    /// Its arguments, where they are known.
+    /// Its arguments, if they were recorded.
     pub arguments: Option<JsonValue<'a>>,
-    /// Why the policy of that time would have refused it, by its code.
+    /// Reason code with which the policy active at that time would have refused the call.
     pub reason_code: Option<&'a str>,
 }
 
 string_enum! {
-    /// The part of a policy that a block stands in.
-    Part {
-        /// Calls of tools.
+    /// Section of a policy that a block belongs to.
+    DraftSection {
+        /// Tool calls.
         Tools = "tools",
-        /// Reading and watching resources.
+        /// Reading and subscribing to resources.
         Resources = "resources",
         /// Getting prompts.
         Prompts = "prompts",
         /// Other methods.
         Methods = "methods",
-        /// What the server asked of the client.
+        /// Requests from the server to the client.
         ClientRequests = "client_requests",
     }
 }
 
-/// What was done, as far as it was told.
+/// Collects recorded calls and writes a draft from them.
+///
+/// # Examples
+/// ```
+/// use gatelodge_policy::{DraftBuilder, ObservedCall};
+///
+/// let mut builder = DraftBuilder::default();
+/// builder.add(&ObservedCall {
+///     method: "tools/call",
+///     target: Some("search"),
+///     at: jiff::Timestamp::UNIX_EPOCH,
+///     argument_names: &["query"],
+///     arguments: None,
+///     reason_code: None,
+/// });
+/// let draft = builder.write("the log of grant `ci`").expect("a draft");
+/// assert!(draft.policy.contains(r#""search": { "rate_limit": "10/hour" }"#));
+/// ```
 #[derive(Debug, Default)]
 pub struct DraftBuilder {
-    tallies: BTreeMap<(Part, Box<str>), UsageTally>,
+    tallies: BTreeMap<(DraftSection, Box<str>), UsageTally>,
     completions: BTreeMap<Box<str>, u64>,
     uncovered: BTreeMap<(Box<str>, &'static str), u64>,
 }
@@ -66,52 +83,53 @@ pub struct DraftBuilder {
 /// A drafted policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftPolicy {
-    /// The policy: JSON with comments, in the usual layout. It loads.
+    /// The policy: JSON with comments, in canonical layout. It always loads.
     pub policy: String,
-    /// What it allows, in the order of the text.
+    /// The blocks, in the order of the text.
     pub blocks: Vec<DraftBlock>,
-    /// What no block could be written for.
+    /// Calls that the draft does not cover.
     pub uncovered: Vec<UncoveredCall>,
 }
 
-/// A block of the draft, and what it rests on.
+/// A block of the draft, with the usage that it is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftBlock {
-    /// Where it stands.
-    pub section: Part,
-    /// Its name there.
+    /// Section of the policy.
+    pub section: DraftSection,
+    /// Name of the block.
     pub name: String,
-    /// How often it was used.
+    /// Number of calls.
     pub calls: u64,
-    /// The first time.
+    /// Time of the first call.
     pub first: Timestamp,
-    /// The last time.
+    /// Time of the last call.
     pub last: Timestamp,
-    /// The most within a minute, an hour and a day of UTC.
+    /// Highest number of calls in one minute, one hour and one day (UTC).
     pub peaks: [u64; 3],
-    /// The names of arguments, and in how many calls each was there.
+    /// Argument names, each with the number of calls that had it.
     pub arguments: Vec<(String, u64)>,
-    /// Conditions that all calls satisfy, as JSON; they stand in the text as comments.
+    /// Conditions that all calls satisfy, as JSON. In the text they are comments.
     pub suggested_conditions: Vec<String>,
-    /// The calls that the policy of that time would have refused, by code; what it did not list is not among them.
+    /// Number of calls, by reason code, that the policy active at that time would have refused. Does not include codes
+    /// that only say that the policy did not list the call.
     pub reason_codes: Vec<(String, u64)>,
-    /// The limit of its block.
+    /// `rate_limit` of the block.
     pub rate_limit: Option<String>,
 }
 
-/// Deeds that the draft does not cover.
+/// Calls that the draft does not cover.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UncoveredCall {
-    /// What it was: a method, and what it was about.
+    /// The method, and its target if it has one.
     pub description: String,
-    /// How often.
+    /// Number of calls.
     pub calls: u64,
     /// Why no block was written.
     pub reason: &'static str,
 }
 
 impl DraftBuilder {
-    /// Adds a deed.
+    /// Adds a call.
     pub fn add(&mut self, deed: &ObservedCall<'_>) {
         if is_always_allowed(deed.method) {
             return;
@@ -121,12 +139,14 @@ impl DraftBuilder {
                 *self.completions.entry(target.unwrap_or_default().into()).or_default() += 1;
                 return;
             }
-            ("tools/call", Some(name)) => (Part::Tools, name),
-            ("resources/read" | "resources/subscribe" | "resources/unsubscribe", Some(uri)) => (Part::Resources, uri),
-            ("prompts/get", Some(name)) => (Part::Prompts, name),
-            (method, _) => match ClientRequest::of_method(method) {
-                Some(request) => (Part::ClientRequests, request.as_str()),
-                None => (Part::Methods, method),
+            ("tools/call", Some(name)) => (DraftSection::Tools, name),
+            ("resources/read" | "resources/subscribe" | "resources/unsubscribe", Some(uri)) => {
+                (DraftSection::Resources, uri)
+            }
+            ("prompts/get", Some(name)) => (DraftSection::Prompts, name),
+            (method, _) => match ClientRequestKind::of_method(method) {
+                Some(request) => (DraftSection::ClientRequests, request.as_str()),
+                None => (DraftSection::Methods, method),
             },
         };
         match uncoverable_reason(part, name) {
@@ -135,10 +155,9 @@ impl DraftBuilder {
         }
     }
 
-    /// Writes the policy; `origin` says in a few words what it was drafted from.
+    /// Writes the policy. `origin` describes in a few words what it was drafted from.
     ///
-    /// # Errors
-    /// There is so much that no policy can hold it.
+    /// # Errors Returns diagnostics if the draft exceeds the size of a policy.
     pub fn write(&self, origin: &str) -> Result<DraftPolicy, Vec<Diagnostic>> {
         let used: Vec<DraftBlock> =
             self.tallies.iter().map(|((part, name), tally)| tally.summary(*part, name)).collect();
@@ -158,7 +177,7 @@ impl DraftBuilder {
     }
 }
 
-/// What a deed was, in words: its method, and what it was about.
+/// Describes a call by its method and target.
 fn describe_call(method: &str, target: Option<&str>) -> String {
     match target {
         Some(target) => format!("{method} {target}"),
@@ -166,22 +185,23 @@ fn describe_call(method: &str, target: Option<&str>) -> String {
     }
 }
 
-/// Why no block can be written that allows this and nothing else.
-fn uncoverable_reason(part: Part, name: &str) -> Option<&'static str> {
+/// Returns why no block can allow exactly this, or `None` if one can.
+fn uncoverable_reason(part: DraftSection, name: &str) -> Option<&'static str> {
     match part {
-        Part::Methods if name.is_empty() || crate::method_rules::METHODS_DECIDED_BY_TARGET.contains(&name) => {
+        DraftSection::Methods if name.is_empty() || crate::method_rules::METHODS_DECIDED_BY_TARGET.contains(&name) => {
             Some("the log does not say what it was about")
         }
-        Part::Methods if name.starts_with(TASK_METHOD_PREFIX) => {
+        DraftSection::Methods if name.starts_with(TASK_METHOD_PREFIX) => {
             Some("a task is under the rule of the call that made it")
         }
-        Part::ClientRequests => None,
+        DraftSection::ClientRequests => None,
         _ if name.contains('*') => Some("a policy would take the `*` in its name for any text"),
         _ => None,
     }
 }
 
-/// Whether the policy lets a completion pass. The log does not say whether it was of a prompt or of a resource.
+/// Returns whether the policy allows a completion. The log does not record whether it referred to a prompt or a
+/// resource.
 fn allows_completion(policy: &Policy, target: &str) -> bool {
     [CompletionReference::Prompt(target), CompletionReference::Resource(target)].into_iter().any(|reference| {
         let subject = CallTarget::Completion(reference);

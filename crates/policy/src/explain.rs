@@ -1,4 +1,4 @@
-//! `explain`: one call against one policy, with every rule that was looked at and the values it compared.
+//! Explains a decision: every rule that was evaluated, and the values it compared.
 
 mod decision_trace;
 mod path_values;
@@ -12,49 +12,49 @@ use crate::call::Call;
 use crate::compiled_policy::Policy;
 use crate::decide::decide;
 use crate::decision::Decision;
-use crate::limit::{Align, Amount, Charge, LimitWindow, Scope};
+use crate::limit::{Amount, Charge, LimitScope, LimitWindow, WindowAlignment};
 
-/// A decision told in full.
+/// A decision with all steps that led to it.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
     /// `allow`, `deny` or `approve`.
     pub decision: &'static str,
-    /// Which step refused; none for the others.
+    /// Code of the step that refused. `None` for `allow` and `approve`.
     pub code: Option<&'static str>,
-    /// The rule that decided, as a JSON Pointer; for an allow, the block used.
+    /// JSON Pointer of the rule that decided; for `allow`, of the block that applies.
     pub rule: Option<String>,
-    /// The counter, where a limit or its amount refused.
+    /// Name of the counter, if a limit or its amount refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
-    /// What is said to the agent or the approver.
+    /// Message for the agent or the approver.
     pub message: Option<String>,
-    /// What the call takes from counters.
+    /// Charges of the call.
     pub charges: Vec<ChargeExplanation>,
-    /// Every step, in the order of judgement; the first that refuses decides.
+    /// Every step in order of evaluation. The first that refuses decides.
     pub trace: Vec<TraceStep>,
 }
 
-/// A charge, as it is told.
+/// A charge in serialized form.
 #[derive(Debug, Serialize)]
 pub struct ChargeExplanation {
-    /// The limit, as a JSON Pointer.
+    /// JSON Pointer of the limit.
     pub rule: String,
-    /// The counter's name.
+    /// Name of the counter.
     pub counter: String,
-    /// Whose counter it is.
+    /// Scope of the counter.
     pub scope: &'static str,
-    /// The window's word, or its seconds.
+    /// Name of the window, or its length in seconds.
     pub window: Box<RawValue>,
-    /// When the window begins.
+    /// Alignment of the window.
     pub align: &'static str,
-    /// What the counter may reach.
+    /// Maximum of the counter.
     pub max: Box<RawValue>,
-    /// What the call adds.
+    /// Amount that the call adds.
     pub amount: Box<RawValue>,
 }
 
 impl ChargeExplanation {
-    /// A field by its name, as JSON.
+    /// Returns a field by name, as JSON.
     pub(crate) fn field_json(&self, name: &str) -> Option<String> {
         let text = |own: &str| {
             let mut out = String::new();
@@ -74,42 +74,55 @@ impl ChargeExplanation {
     }
 }
 
-/// One step of the judgement.
+/// One step of the evaluation.
 #[derive(Debug, Serialize)]
 pub struct TraceStep {
-    /// What was looked at: `standing`, `offered`, `action`, `accepted`, `validate_arguments`, `require`, `deny_if`,
+    /// Name of the step: `standing`, `offered`, `action`, `accepted`, `validate_arguments`, `require`, `deny_if`,
     /// `approve_if`, `limit`, `uri` or `method`.
     pub step: &'static str,
-    /// The rule, as a JSON Pointer.
+    /// JSON Pointer of the rule.
     pub rule: Option<String>,
     /// `pass`, `refuse`, `ask` or `charge`.
     pub outcome: &'static str,
-    /// The code of a refusal.
+    /// Reason code of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// In words.
+    /// Description in words.
     pub note: String,
-    /// The conditions of a predicate.
+    /// Conditions of a predicate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ConditionExplanation>,
 }
 
-/// One condition, and what it found.
+/// One condition and the values it found.
 #[derive(Debug, Serialize)]
 pub struct ConditionExplanation {
-    /// Where it looked.
+    /// Path of the value.
     pub path: String,
-    /// The operator.
+    /// Operator.
     pub op: &'static str,
-    /// The value in the rule.
+    /// Value in the rule.
     pub value: Box<RawValue>,
-    /// The values found, as JSON, cut where they are long; empty if nothing was there.
+    /// Values found, as JSON, truncated if long. Empty if the path found nothing.
     pub found: Vec<String>,
-    /// What it says.
+    /// Result of the condition.
     pub answer: &'static str,
 }
 
 /// Explains the decision on one call.
+///
+/// # Examples
+/// ```
+/// use gatelodge_policy::{Call, CallTarget, ClientFacts, DocumentFormat, explain, parse};
+///
+/// let text = br#"{"version": "1", "default": "deny", "prompts": {"greet": {"action": "approve"}}}"#;
+/// let policy = parse(text, DocumentFormat::Json).expect("a policy");
+/// let target = CallTarget::Prompt { name: "greet" };
+/// let call = Call { target, arguments: None, server: None, client: ClientFacts::default(), session: None };
+/// let explanation = explain(&policy, &call, jiff::Timestamp::UNIX_EPOCH);
+/// assert_eq!(explanation.decision, "approve");
+/// assert_eq!(explanation.rule.as_deref(), Some("/prompts/greet"));
+/// ```
 pub fn explain(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Explanation {
     let trace = decision_trace::trace_steps(policy, call, at);
     match decide(policy, call, at) {
@@ -148,9 +161,9 @@ fn explain_charge(charge: &Charge) -> ChargeExplanation {
     ChargeExplanation {
         rule: charge.rule().to_string(),
         counter: charge.counter().to_string(),
-        scope: Scope::as_str(charge.scope()),
+        scope: LimitScope::as_str(charge.scope()),
         window: window_json(charge.window()),
-        align: Align::as_str(charge.align()),
+        align: WindowAlignment::as_str(charge.align()),
         max: amount_json(charge.max()),
         amount: amount_json(charge.amount()),
     }
@@ -167,7 +180,7 @@ fn amount_json(amount: Amount) -> Box<RawValue> {
     raw_json(amount.to_string())
 }
 
-/// Takes a text over that is JSON.
+/// Wraps text that is known to be valid JSON.
 fn raw_json(text: String) -> Box<RawValue> {
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

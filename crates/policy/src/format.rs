@@ -1,6 +1,6 @@
-//! The canonical layout of a policy: JSON with its comments where they stand, two spaces, one line where it fits.
+//! Canonical layout of a policy: JSON with its comments in place, two spaces of indentation, one line where it fits.
 //!
-//! Only the white space changes: keys keep their order, strings and numbers their spelling. Nothing is judged here.
+//! Only whitespace changes: keys keep their order, strings and numbers their spelling. The policy is not validated.
 
 mod comment_attachment;
 mod layout;
@@ -14,19 +14,26 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode, sorted_for_display};
 use crate::syntax_tree::{self, DocumentFormat};
 pub(crate) use yaml_comments::count_yaml_comments as comments_of_yaml;
 
-/// A document in its canonical layout.
+/// A document in canonical layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormattedPolicy {
     /// The text, JSON.
     pub text: String,
-    /// How many comments could not be kept. Always 0 for JSON; YAML becomes JSON without its comments.
+    /// Number of comments that were dropped. Always 0 for JSON; YAML is converted to JSON without its comments.
     pub comments_lost: usize,
 }
 
-/// Lays a document out. It need not be a valid policy, as long as it can be read.
+/// Formats a document. It must parse, but need not be a valid policy.
 ///
-/// # Errors
-/// What keeps the text from being read, and repeated keys.
+/// # Errors Returns syntax errors and repeated keys.
+///
+/// # Examples
+/// ```
+/// use gatelodge_policy::{DocumentFormat, format};
+///
+/// let formatted = format(b"version: '1'\ndefault: deny\n", DocumentFormat::Yaml).expect("a document");
+/// assert_eq!(formatted.text, "{ \"version\": \"1\", \"default\": \"deny\" }\n");
+/// ```
 pub fn format(text: &[u8], format: DocumentFormat) -> Result<FormattedPolicy, Vec<Diagnostic>> {
     format_document(text, format).map_err(sorted_for_display)
 }
@@ -38,7 +45,7 @@ fn format_document(text: &[u8], format: DocumentFormat) -> Result<FormattedPolic
             let (root, repeats) = syntax_tree::read(text, format).map_err(|fault| vec![fault])?;
             fail_if_any(repeats)?;
             let json = root.to_json();
-            // Places in the JSON that was made mean nothing to whoever wrote the YAML.
+            // Spans in the generated JSON mean nothing to the author of the YAML.
             let laid_out = format_json(json.as_bytes()).map_err(|faults| replace_spans(faults, 0..text.len()))?;
             Ok(FormattedPolicy { text: laid_out, comments_lost: comments_of_yaml(text, &root) })
         }

@@ -1,18 +1,18 @@
-//! Names with `*` in them. A `*` stands for any text, `/` too; all else is taken byte for byte.
+//! Globs: `*` matches any text including `/`; everything else matches byte for byte.
 
 /// A pattern with at least one `*`.
 #[derive(Debug, Clone)]
 pub(crate) struct Glob {
-    /// What must stand first.
+    /// Literal text at the start.
     prefix: Box<str>,
-    /// What must follow in this order.
+    /// Literal parts that follow in this order.
     middle: Vec<Box<str>>,
-    /// What must stand last.
+    /// Literal text at the end.
     suffix: Box<str>,
 }
 
 impl Glob {
-    /// Gives the glob, or none if the text has no `*`.
+    /// Parses a glob. `None` if the text has no `*`.
     pub fn new(text: &str) -> Option<Self> {
         let (prefix, rest) = text.split_once('*')?;
         let (middle, suffix) = rest.rsplit_once('*').unwrap_or(("", rest));
@@ -24,20 +24,20 @@ impl Glob {
         let Some(rest) = name.strip_prefix(&*self.prefix) else { return false };
         let Some(mut rest) = rest.strip_suffix(&*self.suffix) else { return false };
         for part in &self.middle {
-            // The earliest place leaves the most room for the parts that follow.
+            // The earliest match leaves the most text for the remaining parts.
             let Some((_, behind)) = rest.split_once(&**part) else { return false };
             rest = behind;
         }
         true
     }
 
-    /// How many code points are not `*`: the more, the more exact.
+    /// Number of literal code points. A higher count makes a glob more specific.
     pub fn literal_count(&self) -> usize {
         let parts = self.middle.iter().chain([&self.prefix, &self.suffix]);
         parts.map(|part| part.chars().count()).sum()
     }
 
-    /// Whether some name matches both. Between two `*` anything fits, so only the ends can disagree.
+    /// Returns whether some name matches both. `*` matches anything, so only the two ends can conflict.
     pub fn can_overlap(&self, other: &Self) -> bool {
         let (a, b) = (&*self.prefix, &*other.prefix);
         let (c, d) = (&*self.suffix, &*other.suffix);

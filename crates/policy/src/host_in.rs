@@ -1,4 +1,4 @@
-//! `host_in`: the host of an absolute http(s) URL, read so strictly that no two URL readers could disagree.
+//! The `host_in` operator. It accepts only absolute http(s) URLs whose host every URL parser reads the same way.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,12 +7,12 @@ use gatelodge_mutants::mutant;
 /// A member of a `host_in` list: `[*.]host[:port]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostPattern {
-    /// Whether it stands for the names below the host instead of the host itself.
+    /// Whether it matches the subdomains of the host instead of the host itself.
     matches_subdomains: bool,
     host: UrlHost,
 }
 
-/// A host in folded letters, and the port if one is written.
+/// A lower-case host, and the port if one is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct UrlHost {
     name: String,
@@ -21,14 +21,14 @@ struct UrlHost {
 }
 
 impl HostPattern {
-    /// Reads a member; none if it is not of the form `[*.]host[:port]` in ASCII.
+    /// Parses a member. `None` if it does not have the form `[*.]host[:port]` in ASCII.
     pub fn new(text: &str) -> Option<Self> {
         let (below, host) = match text.strip_prefix("*.") {
             Some(host) => (true, host),
             None => (false, text),
         };
         let host = UrlHost::new(host)?;
-        // Below an address there is nothing.
+        // An IP address has no subdomains.
         (!(below && host.is_ip_address)).then_some(Self { matches_subdomains: below, host })
     }
 
@@ -44,7 +44,7 @@ impl HostPattern {
     }
 }
 
-/// Whether the URL's host is one of the members; none if the text is not a URL that all readers read alike.
+/// Returns whether the URL's host matches a member. `None` if URL parsers could disagree about the host.
 pub(crate) fn host_in(url: &str, members: &[HostPattern]) -> Option<bool> {
     let host = parse_url_host(url)?;
     Some(members.iter().any(|member| member.matches(&host)))
@@ -60,7 +60,7 @@ fn parse_url_host(url: &str) -> Option<UrlHost> {
         return None;
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // Userinfo holds an `@`, which no host may.
+    // Userinfo contains an `@`, which `UrlHost::new` rejects.
     UrlHost::new(rest.get(..end)?)
 }
 
@@ -76,7 +76,7 @@ impl UrlHost {
     }
 }
 
-/// Splits `host[:port]`; an address in brackets keeps its colons.
+/// Splits `host[:port]`. Colons inside brackets belong to an IPv6 address.
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let host_end = text.rfind(']').map_or(0, |at| at + 1);
     let Some(colon) = text.get(host_end..)?.find(':').map(|at| host_end + at) else { return Some((text, None)) };
@@ -87,7 +87,7 @@ fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     Some((host, Some(port.parse().ok()?)))
 }
 
-/// Whether a host without brackets is an IPv4 address; none if it is neither that nor a plain name.
+/// Returns whether a host without brackets is an IPv4 address. `None` if it is neither an address nor a plain name.
 fn classify_unbracketed_host(host: &str) -> Option<bool> {
     let is_mark = |byte: u8| byte == b'-' || (mutant!("host-underscore-allowed") && byte == b'_');
     let is_plain =
@@ -100,14 +100,14 @@ fn classify_unbracketed_host(host: &str) -> Option<bool> {
     if !is_hex && !last.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(false);
     }
-    // A last label that is a number makes it an address for URL readers; the canonical form is the only one allowed.
+    // URL parsers treat a host with a numeric last label as an IPv4 address. Only the canonical form is accepted.
     let address: Ipv4Addr = host.parse().ok()?;
     (address.to_string() == host).then_some(true)
 }
 
 fn is_canonical_v6(text: &str) -> bool {
     let Ok(address) = text.parse::<Ipv6Addr>() else { return false };
-    // Addresses that hold an IPv4 one are written in two ways, and readers differ on which is canonical.
+    // An embedded IPv4 address has two notations, and parsers disagree on which one is canonical.
     let holds_v4 = address.to_ipv4_mapped().is_some() || text.contains('.');
     (!holds_v4 || mutant!("mapped-ipv4-address-allowed")) && address.to_string() == text
 }

@@ -1,6 +1,6 @@
-//! Input schemas: whether arguments satisfy the definition that was accepted.
+//! Input schemas: validates arguments against the schema of the pinned definition.
 //!
-//! Schemas come from servers, so nothing in them may reach out, run for ever or overflow a stack.
+//! Schemas come from servers. A schema must not fetch anything, run without bound or overflow the stack.
 
 mod float_approximation;
 mod validation_cost;
@@ -8,36 +8,44 @@ mod validation_cost;
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use jsonschema::{Draft, PatternOptions, Validator};
 
-/// The compiled size a pattern of a schema may reach, in bytes.
+/// Maximum compiled size of one regular expression in a schema, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// The largest schema that is used, in bytes. The largest of real servers have some tens of thousands.
+/// Maximum size of a schema in bytes. The largest ones of real servers have some ten thousand bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// A compiled input schema.
+///
+/// # Examples
+/// ```
+/// use gatelodge_policy::InputSchema;
+///
+/// assert!(InputSchema::compile(br#"{"type": "object", "required": ["id"]}"#).is_ok());
+/// assert!(InputSchema::compile(br##"{"$ref": "#"}"##).is_err());
+/// ```
 #[derive(Debug)]
 pub struct InputSchema {
     validator: Validator,
-    /// The numbers it compares with.
+    /// The numbers in the schema.
     numbers: float_approximation::SchemaNumbers,
 }
 
-/// Why a schema cannot be used.
+/// Error returned when a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InputSchemaError {
-    /// Not readable as JSON.
+    /// The text is not JSON.
     #[error("the input schema is not JSON: {0}")]
     NotJson(gatelodge_json::JsonError),
-    /// Larger than any real one.
+    /// The schema is larger than [`MAX_BYTES`].
     #[error("the input schema is larger than {MAX_BYTES} bytes")]
     TooLarge,
-    /// JSON, but no object.
+    /// The schema is not an object.
     #[error("the input schema is not an object")]
     NotObject,
-    /// References that turn in a circle, or so many that validation would not end in time.
+    /// References are cyclic, or so many that validation would take too long.
     #[error("the input schema refers to itself without end, or too often")]
     Unbounded,
-    /// Not a schema, a reference that leaves the document, or a pattern that is not linear.
+    /// Not a JSON Schema, a reference outside the document, or a regular expression that cannot run in linear time.
     #[error("the input schema does not compile: {0}")]
     NotSchema(String),
 }
@@ -45,17 +53,15 @@ pub enum InputSchemaError {
 impl InputSchema {
     /// Compiles a schema from its text.
     ///
-    /// # Errors
-    /// Whatever cannot be used; a rule with `validate_arguments` then denies.
+    /// # Errors Returns why the schema cannot be used. A rule with `validate_arguments` then denies every call.
     pub fn compile(text: &[u8]) -> Result<Self, InputSchemaError> {
         let document = read(text, &JsonLimits::REPLY).map_err(InputSchemaError::NotJson)?;
         Self::of_value(document.root())
     }
 
-    /// Compiles a schema that has been read already.
+    /// Compiles a schema that is already parsed.
     ///
-    /// # Errors
-    /// As [`InputSchema::compile`].
+    /// # Errors Like [`InputSchema::compile`].
     pub fn of_value(value: JsonValue<'_>) -> Result<Self, InputSchemaError> {
         if value.raw().len() > MAX_BYTES {
             return Err(InputSchemaError::TooLarge);
@@ -79,7 +85,7 @@ impl InputSchema {
         Ok(Self { validator, numbers: bounds })
     }
 
-    /// Says what is wrong with the arguments: where, and why.
+    /// Returns the first violation in the arguments, with its location.
     pub(crate) fn find_violation(&self, arguments: Option<JsonValue<'_>>) -> Option<String> {
         let arguments = match arguments.map(|value| to_json(value, &|text| self.numbers.faithful_number(text))) {
             None => serde_json::Value::Object(serde_json::Map::new()),
@@ -88,13 +94,13 @@ impl InputSchema {
         };
         let error = self.validator.iter_errors(&arguments).next()?;
         let place = error.instance_path().to_string();
-        // The value itself is left out: it is the caller's, and may be long or secret.
+        // The value is masked: it belongs to the client, and may be long or secret.
         let what = error.masked();
         Some(if place.is_empty() { what.to_string() } else { format!("at `{place}`: {what}") })
     }
 }
 
-/// Takes a value over for the validator; gives the number that could not be.
+/// Converts a value for the validator. On error, returns the number that cannot be represented.
 fn to_json<'a>(
     value: JsonValue<'a>,
     number: &dyn Fn(&str) -> Option<serde_json::Number>,

@@ -1,8 +1,8 @@
-//! From the YAML policies of Intercept to policies of ours, with a note on everything that changed meaning.
+//! Imports YAML policies of Intercept, with a note for everything whose meaning changes.
 //!
-//! The result never lets a call pass that the source would refuse, but for numbers that Intercept does not tell apart:
-//! it compares them as floats, we compare them exactly. A note says where that can matter. What cannot be said here
-//! becomes a denial.
+//! The imported policy never allows a call that the source denies, except for numbers that Intercept cannot
+//! distinguish: it compares floats, while this crate compares exactly. A note marks where that can matter. A rule that
+//! cannot be expressed becomes a denial.
 
 mod block_builder;
 mod go_regex;
@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use gatelodge_json::quote_into;
 
-use crate::compiled_policy::Default;
+use crate::compiled_policy::DefaultAction;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, push_bounded, sorted_for_display};
 use crate::format::{comments_of_yaml, format};
 use crate::limit::string_enum;
@@ -24,44 +24,58 @@ use crate::policy_parser::parse;
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, SyntaxNode};
 use block_builder::BlockBuilder;
 
-/// A policy that was taken over.
+/// An imported policy.
 #[derive(Debug, Clone)]
 pub struct ImportedPolicy {
-    /// The policy, JSON in our layout. It loads.
+    /// The policy as JSON in canonical layout. It always loads.
     pub policy: String,
-    /// What is to be known about it, in the order of the source.
+    /// Notes, in the order of the source.
     pub notes: Vec<ImportNote>,
 }
 
-/// Something to know about a part that was taken over.
+/// A note about one part of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportNote {
-    /// How the part fared.
-    pub kind: NoteKind,
-    /// Byte offsets in the source.
+    /// What happened to the part.
+    pub kind: ImportNoteKind,
+    /// Byte range in the source.
     pub span: Range<usize>,
-    /// What happened to it, and what to do about it.
+    /// Description, and what to do about it.
     pub message: String,
 }
 
 string_enum! {
-    /// How a part of the source fared.
-    NoteKind {
-        /// It lets calls pass that were refused; which ones, the message says.
+    /// What happened to a part of the source.
+    ImportNoteKind {
+        /// The import allows calls that the source denies; the message says which.
         Looser = "looser",
-        /// It means something else here, and lets no call pass that was refused.
+        /// The meaning differs, but no call is allowed that the source denies.
         Changed = "changed",
-        /// It is not in the result.
+        /// The part is not in the result.
         Dropped = "dropped",
-        /// It is written in another way and means the same.
+        /// The part is written differently and means the same.
         Exact = "exact",
     }
 }
 
-/// Takes over a policy written for Intercept.
+/// Imports an Intercept policy.
 ///
-/// # Errors
-/// All faults of the source, in the order of their places.
+/// # Errors Returns all diagnostics of the source, in document order.
+///
+/// # Examples
+/// ```
+/// use gatelodge_policy::import_intercept;
+///
+/// let source = br#"
+/// version: "1"
+/// default: deny
+/// tools:
+///   search:
+///     rules: []
+/// "#;
+/// let imported = import_intercept(source).expect("an Intercept policy");
+/// assert!(imported.policy.contains(r#""search": {}"#));
+/// ```
 pub fn import_intercept(text: &[u8]) -> Result<ImportedPolicy, Vec<Diagnostic>> {
     let (root, repeats) = syntax_tree::read(text, DocumentFormat::Yaml)
         .map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(EMPTY_SOURCE_HELP)]))?;
@@ -74,13 +88,13 @@ pub fn import_intercept(text: &[u8]) -> Result<ImportedPolicy, Vec<Diagnostic>> 
         return Err(sorted_for_display(faults));
     }
     let policy = format(policy.as_bytes(), DocumentFormat::Json).map_err(as_result_diagnostics)?.text;
-    // Whatever went wrong above, nobody gets a policy that does not load.
+    // Guards against bugs in the importer: a policy that does not load is never returned.
     parse(policy.as_bytes(), DocumentFormat::Json).map_err(as_result_diagnostics)?;
     notes.sort_by_key(|note| note.span.start);
     Ok(ImportedPolicy { policy, notes })
 }
 
-/// Tells a fault of the result; its places mean nothing in the source.
+/// Converts diagnostics of the imported policy. Their spans mean nothing in the source.
 fn as_result_diagnostics(faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let tell = |fault: Diagnostic| {
         let message = format!("the policy that this becomes would not load: {}", fault.message);
@@ -89,22 +103,22 @@ fn as_result_diagnostics(faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
     faults.into_iter().map(tell).collect()
 }
 
-/// The way out of an empty text.
+/// Help for an empty source.
 const EMPTY_SOURCE_HELP: &str = "name a policy of Intercept: `version`, `default` and `tools`";
 
 const SOURCE_FIELDS: [&str; 6] = ["version", "description", "default", "hide", "tools", "approvals"];
 
-/// The key of the rules for all tools.
+/// Key of the rules that apply to all tools.
 const WILDCARD_TOOL_KEY: &str = "*";
 
-/// What is carried along while a source is read.
+/// State of the import.
 #[derive(Default)]
 struct InterceptImporter {
     diagnostics: Vec<Diagnostic>,
     notes: Vec<ImportNote>,
-    /// Every counter that a rule counts, by scope and name as Intercept keys it, and where.
+    /// Counters that a rule increments, keyed by scope and name as in Intercept, with their spans.
     counted_keys: BTreeMap<String, Range<usize>>,
-    /// Every counter that a condition reads, and where.
+    /// Counters that a condition reads, with their spans.
     counter_references: Vec<(String, Range<usize>)>,
 }
 
@@ -113,12 +127,12 @@ impl InterceptImporter {
         push_bounded(&mut self.diagnostics, fault);
     }
 
-    fn add_note(&mut self, kind: NoteKind, span: &Range<usize>, message: impl Into<String>) {
+    fn add_note(&mut self, kind: ImportNoteKind, span: &Range<usize>, message: impl Into<String>) {
         self.notes.push(ImportNote { kind, span: span.clone(), message: message.into() });
     }
 
-    /// Notes what is the same for all places at the first of them.
-    fn add_note_once(&mut self, kind: NoteKind, span: &Range<usize>, message: &str) {
+    /// Adds a note that applies to many places only at the first one.
+    fn add_note_once(&mut self, kind: ImportNoteKind, span: &Range<usize>, message: &str) {
         if !self.notes.iter().any(|note| note.message == message) {
             self.add_note(kind, span, message);
         }
@@ -142,7 +156,7 @@ impl InterceptImporter {
         }
         if let Some(approvals) = root.get("approvals") {
             let message = "`approvals` is not taken over; who is asked, and how, is set in the gateway";
-            self.add_note(NoteKind::Dropped, &key_span(fields, "approvals", approvals), message);
+            self.add_note(ImportNoteKind::Dropped, &key_span(fields, "approvals", approvals), message);
         }
         format!("{{\n{}\n}}", members.join(",\n"))
     }
@@ -160,21 +174,21 @@ impl InterceptImporter {
         }
     }
 
-    /// The fate of what is not listed.
-    fn convert_default(&mut self, root: &SyntaxNode) -> Default {
+    /// Converts `default`.
+    fn convert_default(&mut self, root: &SyntaxNode) -> DefaultAction {
         let Some((node, word)) = root.get("default").zip(self.read_text(root, "default")) else {
             let span = root.span.start..root.span.start;
             let message = "without `default`, tools that are not listed pass; it is now written out: consider `deny`";
-            self.add_note(NoteKind::Exact, &span, message);
-            return Default::Allow;
+            self.add_note(ImportNoteKind::Exact, &span, message);
+            return DefaultAction::Allow;
         };
-        let found = self.read_word(node, &word, "default", Default::WORDS, Default::from_word);
-        if found == Some(Default::Deny) {
+        let found = self.read_word(node, &word, "default", DefaultAction::WORDS, DefaultAction::from_word);
+        if found == Some(DefaultAction::Deny) {
             let message = "`default: deny` was about tools only; here it also refuses resources, prompts and other \
                            methods that are not named: write `resources`, `prompts` and `methods` for what should pass";
-            self.add_note(NoteKind::Changed, &node.span, message);
+            self.add_note(ImportNoteKind::Changed, &node.span, message);
         }
-        found.unwrap_or(Default::Deny)
+        found.unwrap_or(DefaultAction::Deny)
     }
 
     fn hide(&mut self, node: &SyntaxNode) -> String {
@@ -196,29 +210,29 @@ impl InterceptImporter {
             }
             if name.contains('*') && name != WILDCARD_TOOL_KEY {
                 let message = format!("`{name}` was taken for a whole name; here it hides all tools that match");
-                self.add_note(NoteKind::Changed, &item.span, message);
+                self.add_note(ImportNoteKind::Changed, &item.span, message);
             }
             names.push(quoted(&name));
         }
         format!("[{}]", names.join(", "))
     }
 
-    /// The members `all_tools` and `tools`.
-    fn tools(&mut self, node: &SyntaxNode, default: Default) -> Vec<String> {
+    /// Returns the members `all_tools` and `tools`.
+    fn tools(&mut self, node: &SyntaxNode, default: DefaultAction) -> Vec<String> {
         let (mut all_tools, mut tools) = (None, Vec::new());
         for entry in self.read_entries(node, "`tools`") {
             if entry.key == WILDCARD_TOOL_KEY {
                 let message =
                     "the rules of `*` become `all_tools`; as before, they let no tool pass that is not listed";
-                self.add_note(NoteKind::Exact, &entry.key_span, message);
+                self.add_note(ImportNoteKind::Exact, &entry.key_span, message);
                 all_tools = Some(member("all_tools", &self.tool(entry, "_global").to_json()));
-            } else if entry.key.contains('*') && default == Default::Deny {
+            } else if entry.key.contains('*') && default == DefaultAction::Deny {
                 self.drop_glob(entry);
             } else {
                 if entry.key.contains('*') {
                     let message =
                         format!("`{}` was taken for a whole name; here it holds for all that match", entry.key);
-                    self.add_note(NoteKind::Changed, &entry.key_span, message);
+                    self.add_note(ImportNoteKind::Changed, &entry.key_span, message);
                 }
                 tools.push(member(&entry.key, &self.tool(entry, &entry.key).to_json()));
             }
@@ -227,7 +241,8 @@ impl InterceptImporter {
         all_tools.into_iter().chain([member("tools", &tools)]).collect()
     }
 
-    /// A name with a star matched no tool. As a glob under `default: deny` it would let tools pass.
+    /// Drops a tool name with a star. Intercept matched it literally, so it matched no tool; as a glob under `default:
+    /// deny` it would allow tools.
     fn drop_glob(&mut self, entry: &MapEntry) {
         let told = self.notes.len();
         self.tool(entry, &entry.key);
@@ -237,7 +252,7 @@ impl InterceptImporter {
              if that is what it should do",
             entry.key
         );
-        self.add_note(NoteKind::Dropped, &entry.key_span, message);
+        self.add_note(ImportNoteKind::Dropped, &entry.key_span, message);
     }
 
     fn tool(&mut self, entry: &MapEntry, scope: &str) -> BlockBuilder {
@@ -255,7 +270,7 @@ impl InterceptImporter {
         block
     }
 
-    /// A condition on a counter that nobody counts is a mistake of its writer.
+    /// Reports conditions on counters that no rule increments.
     fn check_references(&mut self) {
         for (key, span) in std::mem::take(&mut self.counter_references) {
             if !self.counted_keys.contains_key(&key) {
@@ -271,7 +286,11 @@ impl InterceptImporter {
             1 => "a comment is".to_owned(),
             count => format!("{count} comments are"),
         };
-        self.add_note(NoteKind::Dropped, &(0..0), format!("{what} not taken over; copy by hand what should stay"));
+        self.add_note(
+            ImportNoteKind::Dropped,
+            &(0..0),
+            format!("{what} not taken over; copy by hand what should stay"),
+        );
     }
 }
 

@@ -1,6 +1,8 @@
-//! The policy language: what is written becomes a [`Policy`]; [`decide`] judges calls by it.
+//! The policy language. [`parse`] compiles a document to a [`Policy`]; [`decide`] evaluates a call against it;
+//! [`explain`], [`lint`] and [`CaseFile`] help to write policies.
 //!
-//! Everything here is pure: the same document, call and time give the same answer. No clock, no files, no network.
+//! All functions are pure: the same document, call and time give the same result. This crate uses no clock, files or
+//! network. Counters live in the store; a decision only says what to charge.
 
 mod ambiguous_uri;
 mod call;
@@ -31,21 +33,21 @@ mod scalar;
 mod syntax_tree;
 mod visibility;
 
-pub use call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
+pub use call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, DefinitionStatus};
 pub use call_file::CallFile;
 pub use case_file::{CaseFile, CaseReport, InlinePolicy, PolicySource};
-pub use compiled_policy::{ClientRequest, Policy};
-pub use condition::{Answer, Operator};
+pub use compiled_policy::{ClientRequestKind, Policy};
+pub use condition::{ConditionResult, Operator};
 pub use counter_identity::CounterIdentity;
 pub use decide::decide;
-pub use decision::{ApprovalRequirement, Code, Decision, Reason, Terms};
+pub use decision::{ApprovalRequirement, Decision, Reason, ReasonCode, Terms};
 pub use diagnostic::{Diagnostic, DiagnosticCode, Severity};
-pub use draft::{DraftBlock, DraftBuilder, DraftPolicy, ObservedCall, Part, UncoveredCall};
+pub use draft::{DraftBlock, DraftBuilder, DraftPolicy, DraftSection, ObservedCall, UncoveredCall};
 pub use explain::{Explanation, explain};
 pub use format::{FormattedPolicy, format};
 pub use input_schema::{InputSchema, InputSchemaError};
-pub use intercept_import::{ImportNote, ImportedPolicy, NoteKind, import_intercept};
-pub use limit::{Align, Amount, Charge, LimitWindow, Scope};
+pub use intercept_import::{ImportNote, ImportNoteKind, ImportedPolicy, import_intercept};
+pub use limit::{Amount, Charge, LimitScope, LimitWindow, WindowAlignment};
 pub use lint::{ToolList, lint};
 pub use method_rules::is_always_allowed;
 pub use policy_json_schema::policy_json_schema;

@@ -1,4 +1,4 @@
-//! Limits as they are written, and the charges a call takes under them.
+//! Limits of a policy, and the charges of a call under them.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,10 +8,10 @@ use gatelodge_json::Decimal;
 
 use crate::call_path::CallPath;
 
-/// Digits behind the point that amounts keep.
+/// Amounts keep nine decimal places.
 const BILLIONTHS_PER_UNIT: i128 = 1_000_000_000;
 
-/// A quantity without rounding: up to 18 digits before and 9 after the point.
+/// An exact decimal quantity: up to 18 digits in front of the decimal point and 9 after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount {
     billionths: i128,
@@ -21,22 +21,22 @@ impl Amount {
     /// One call.
     pub const ONE: Self = Self { billionths: BILLIONTHS_PER_UNIT };
 
-    /// Takes a number over; none if it is negative or has too many digits.
+    /// Converts a number. `None` if it is negative or has too many digits.
     pub fn new(number: Decimal<'_>) -> Option<Self> {
         number.billionths().map(|billionths| Self { billionths })
     }
 
-    /// Takes a quantity back from billionths; none if it is negative.
+    /// Converts billionths to a quantity. `None` if negative.
     pub fn of_billionths(billionths: i128) -> Option<Self> {
         (billionths >= 0).then_some(Self { billionths })
     }
 
-    /// The quantity in billionths, for stores that count in whole numbers.
+    /// Returns the quantity in billionths, for stores that count in integers.
     pub fn billionths(self) -> i128 {
         self.billionths
     }
 
-    /// Whether there is nothing behind the point.
+    /// Returns whether the quantity is an integer.
     pub fn is_whole(self) -> bool {
         self.billionths % BILLIONTHS_PER_UNIT == 0
     }
@@ -57,24 +57,24 @@ impl fmt::Display for Amount {
     }
 }
 
-/// How long a counter counts.
+/// Period in which a counter counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitWindow {
-    /// So many seconds; 60 is the minute, 3,600 the hour, 86,400 the day.
+    /// A fixed number of seconds. 60 is a minute, 3,600 an hour, 86,400 a day.
     Seconds(u32),
-    /// From Monday to Monday; not the same as 604,800 seconds.
+    /// Monday to Monday. Differs from 604,800 seconds, which has no fixed weekday.
     Week,
-    /// From the first of a month to the first of the next.
+    /// A calendar month.
     Month,
 }
 
 impl LimitWindow {
-    /// The longest window in seconds: 366 days.
+    /// Maximum length in seconds: 366 days.
     pub const MAX_SECONDS: u32 = 366 * 86_400;
-    /// The words for windows.
+    /// Names of windows.
     pub const WORDS: [&'static str; 5] = ["minute", "hour", "day", "week", "month"];
 
-    /// Reads a word, or a whole number with `s`, `m`, `h`, `d` or, in seconds, nothing behind it.
+    /// Parses a name, or an integer followed by `s`, `m`, `h`, `d` or nothing, which means seconds.
     pub(crate) fn new(text: &str) -> Option<Self> {
         match text {
             "minute" => return Some(Self::Seconds(60)),
@@ -100,7 +100,7 @@ impl LimitWindow {
         (1..=Self::MAX_SECONDS).contains(&seconds).then_some(Self::Seconds(seconds))
     }
 
-    /// The length of a window that has always the same.
+    /// Returns the length in seconds. `None` for weeks and months.
     pub fn seconds(self) -> Option<u32> {
         match self {
             Self::Seconds(seconds) => Some(seconds),
@@ -108,7 +108,7 @@ impl LimitWindow {
         }
     }
 
-    /// The word for a window that has one.
+    /// Returns the name of a window, if it has one.
     pub fn word(self) -> Option<&'static str> {
         match self {
             Self::Seconds(60) => Some("minute"),
@@ -131,7 +131,7 @@ impl fmt::Display for LimitWindow {
     }
 }
 
-/// A closed set of words, in documents and in answers.
+/// Defines an enum whose variants have fixed names in documents and output.
 macro_rules! string_enum {
     ($(#[$doc:meta])+ $name:ident { $($(#[$variant_doc:meta])+ $variant:ident = $word:literal,)+ }) => {
         $(#[$doc])+
@@ -139,15 +139,15 @@ macro_rules! string_enum {
         pub enum $name { $($(#[$variant_doc])+ $variant,)+ }
 
         impl $name {
-            /// Their words, in the order of the documentation.
+            /// All names, in the order of the documentation.
             pub const WORDS: &'static [&'static str] = &[$($word,)+];
 
-            /// The word as it is written.
+            /// Returns the name.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// Finds one by its word.
+            /// Returns the variant with this name.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$variant),)+ _ => None }
             }
@@ -163,25 +163,26 @@ macro_rules! string_enum {
 pub(crate) use string_enum;
 
 string_enum! {
-    /// Whose counter it is.
-    Scope {
-        /// One for each grant.
+    /// What shares one counter.
+    LimitScope {
+        /// Each grant has its own counter.
         Grant = "grant",
-        /// One for each session of a client; for a client without sessions, its grant's.
+        /// Each client session has its own counter. Clients without sessions use their grant's counter.
         Session = "session",
-        /// One for all grants of a server.
+        /// All grants of a server share the counter.
         Server = "server",
-        /// One for all servers.
+        /// All servers share the counter.
         Organisation = "organisation",
     }
 }
 
 string_enum! {
-    /// When a window begins.
-    Align {
-        /// At the UTC minute, hour, midnight, Monday or first; for N seconds, at multiples of N since 1970.
+    /// When a window starts.
+    WindowAlignment {
+        /// At the start of the UTC minute, hour, day, week (Monday) or month; windows of N seconds start at multiples
+        /// of N since the Unix epoch.
         Calendar = "calendar",
-        /// At each moment: no interval of the window's length holds more than `max`.
+        /// Sliding window: no interval of the window's length contains more than `max`.
         Rolling = "rolling",
     }
 }
@@ -190,30 +191,30 @@ string_enum! {
 #[derive(Debug)]
 pub struct Limit {
     pub(crate) pointer: Arc<str>,
-    /// Where its counter is named.
+    /// Location of its counter's name.
     pub(crate) span: Range<usize>,
     pub(crate) counter: CounterRef,
     pub(crate) window: LimitWindow,
-    pub(crate) align: Align,
-    pub(crate) scope: Scope,
+    pub(crate) align: WindowAlignment,
+    pub(crate) scope: LimitScope,
     pub(crate) max: Amount,
     pub(crate) amount: Option<CallPath>,
     pub(crate) on_deny: Option<Arc<str>>,
 }
 
-/// Which counter a limit charges.
+/// The counter that a limit charges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CounterRef {
     Named(Arc<str>),
-    /// The counter of a `rate_limit`: the prefix, the called tool's name, and `_rate`.
+    /// The counter of a `rate_limit`: prefix, name of the called tool, and `_rate`.
     PerTool {
         prefix: &'static str,
     },
 }
 
-/// What stands behind a tool's name in the counter of its `rate_limit`.
+/// Suffix of the counter of a tool's `rate_limit`.
 pub(crate) const RATE_COUNTER_SUFFIX: &str = "_rate";
-/// What stands before it in `all_tools`.
+/// Prefix of the counter of a `rate_limit` in `all_tools`.
 pub(crate) const ALL_TOOLS_COUNTER_PREFIX: &str = "all:";
 
 impl CounterRef {
@@ -224,7 +225,7 @@ impl CounterRef {
         }
     }
 
-    /// Whether both are the same counter in a call to the tool.
+    /// Returns whether both refer to the same counter in a call to `tool`.
     pub fn is_same(&self, other: &Self, tool: &str) -> bool {
         match (self, other) {
             (Self::Named(a), Self::Named(b)) => a == b,
@@ -237,52 +238,52 @@ impl CounterRef {
     }
 }
 
-/// What a call takes from one counter, if there is room.
+/// The amount that a call takes from one counter.
 #[derive(Debug, Clone)]
 pub struct Charge {
     pub(crate) limit: Arc<Limit>,
     pub(crate) counter: Arc<str>,
-    pub(crate) scope: Scope,
+    pub(crate) scope: LimitScope,
     pub(crate) amount: Amount,
 }
 
 impl Charge {
-    /// The rule, as a JSON Pointer into the policy.
+    /// JSON Pointer of the limit.
     pub fn rule(&self) -> &Arc<str> {
         &self.limit.pointer
     }
 
-    /// The counter's name.
+    /// Name of the counter.
     pub fn counter(&self) -> &Arc<str> {
         &self.counter
     }
 
-    /// Whose counter it is, for this call.
-    pub fn scope(&self) -> Scope {
+    /// Scope of the counter for this call.
+    pub fn scope(&self) -> LimitScope {
         self.scope
     }
 
-    /// How long it counts.
+    /// Length of the window.
     pub fn window(&self) -> LimitWindow {
         self.limit.window
     }
 
-    /// When the window begins.
-    pub fn align(&self) -> Align {
+    /// Start of the window.
+    pub fn align(&self) -> WindowAlignment {
         self.limit.align
     }
 
-    /// What the counter may reach.
+    /// Maximum of the counter.
     pub fn max(&self) -> Amount {
         self.limit.max
     }
 
-    /// What this call adds.
+    /// Amount that this call adds.
     pub fn amount(&self) -> Amount {
         self.amount
     }
 
-    /// What the policy says to a call that finds no room.
+    /// Message of the policy for a call that exceeds the limit.
     pub fn on_deny(&self) -> Option<&Arc<str>> {
         self.limit.on_deny.as_ref()
     }

@@ -1,6 +1,6 @@
-//! What a policy probably does not mean, though it loads: the warnings of `policy check`.
+//! Lints: warnings of `policy check` about policies that load but probably do not mean what they say.
 //!
-//! Where a warning could be wrong there is none: one false alarm and nobody reads the others.
+//! A lint warns only when it is certain. False positives would make people ignore all warnings.
 
 mod contradiction;
 mod did_you_mean;
@@ -24,15 +24,24 @@ use located_block::{PolicySection, located_blocks};
 use predicate_lints::RequiredPaths;
 pub use tool_list::ToolList;
 
-/// More warnings than this are not shown.
+/// Maximum number of warnings reported.
 const MAX_WARNINGS: usize = 1_000;
 
-/// Longer messages are cut.
+/// Maximum length of a message; longer ones are truncated.
 const MAX_MESSAGE_CHARS: usize = 600;
 
-/// Gives all errors of a document; if there are none, its warnings, in the order of their places.
+/// Returns all errors of a document or, if there are none, its warnings in document order.
 ///
-/// With the tools that a server offers, conditions are held against what their schemas declare.
+/// With the tool list of a server, conditions are also checked against the tools' input schemas.
+///
+/// # Examples
+/// ```
+/// use gatelodge_policy::{DiagnosticCode, DocumentFormat, lint};
+///
+/// let text = br#"{"version": "1", "default": "deny", "hide": ["pay"], "tools": {"pay": {}}}"#;
+/// let warnings = lint(text, DocumentFormat::Json, None);
+/// assert_eq!(warnings[0].code, DiagnosticCode::Shadowed);
+/// ```
 pub fn lint(text: &[u8], format: DocumentFormat, tools: Option<&ToolList>) -> Vec<Diagnostic> {
     let (policy, root) = match policy_parser::read(text, format) {
         Ok(read) => read,
@@ -63,7 +72,8 @@ pub fn lint(text: &[u8], format: DocumentFormat, tools: Option<&ToolList>) -> Ve
     warnings
 }
 
-/// Names of tools and arguments are foreign text: in a message they are short, and steer no terminal.
+/// Replaces control and bidirectional formatting characters and truncates long messages. Tool and argument names are
+/// foreign text that could manipulate the terminal.
 fn sanitize_message(text: &str) -> String {
     let is_odd =
         |letter: char| letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

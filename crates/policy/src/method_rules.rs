@@ -1,11 +1,11 @@
-//! Methods other than the calls, reads and gets that have rule blocks.
+//! Decides methods that have no rule blocks of their own.
 
 use std::sync::Arc;
 
-use crate::compiled_policy::{ClientRequest, Default, MethodRule, Policy};
-use crate::decision::{Code, Reason, Terms};
+use crate::compiled_policy::{ClientRequestKind, DefaultAction, MethodRule, Policy};
+use crate::decision::{Reason, ReasonCode, Terms};
 
-/// Methods that pass under every policy; lists and subscriptions are filtered.
+/// Methods that every policy allows. The results of lists and subscriptions are filtered.
 pub(crate) const ALWAYS_ALLOWED: [&str; 13] = [
     "initialize",
     "notifications/initialized",
@@ -22,12 +22,12 @@ pub(crate) const ALWAYS_ALLOWED: [&str; 13] = [
     "notifications/roots/list_changed",
 ];
 
-/// Whether a method passes under every policy.
+/// Returns whether every policy allows a method.
 pub fn is_always_allowed(method: &str) -> bool {
     ALWAYS_ALLOWED.contains(&method)
 }
 
-/// Methods that are judged by what they are about; by their name alone they cannot be.
+/// Methods that are decided by their target and cannot be decided by name alone.
 pub(crate) const METHODS_DECIDED_BY_TARGET: [&str; 6] = [
     "tools/call",
     "resources/read",
@@ -37,7 +37,7 @@ pub(crate) const METHODS_DECIDED_BY_TARGET: [&str; 6] = [
     "completion/complete",
 ];
 
-/// What the methods of tasks begin with: they are under the rule of the call that made the task.
+/// Prefix of task methods. They are decided by the rule of the call that created the task.
 pub(crate) const TASK_METHOD_PREFIX: &str = "tasks/";
 
 pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<Terms, Reason> {
@@ -45,9 +45,9 @@ pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<Terms, Reason
         return Ok(Terms::default());
     }
     if METHODS_DECIDED_BY_TARGET.contains(&name) || name.starts_with(TASK_METHOD_PREFIX) {
-        return Err(Reason::new(Code::NotListed, None, "the method cannot be judged without what it is about"));
+        return Err(Reason::new(ReasonCode::NotListed, None, "the method cannot be judged without what it is about"));
     }
-    if let Some(request) = ClientRequest::of_method(name) {
+    if let Some(request) = ClientRequestKind::of_method(name) {
         let requests = policy.client_requests.as_ref();
         let found = requests.map(|list| list.iter().find(|(own, _)| *own == request).map(|(_, verdict)| verdict));
         return apply_method_rule(policy, found);
@@ -55,17 +55,17 @@ pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<Terms, Reason
     apply_method_rule(policy, policy.methods.as_ref().map(|methods| methods.find(name)))
 }
 
-/// `found` is none where the policy has no such field at all.
+/// Applies a rule. `found` is `None` if the policy does not have the field at all.
 fn apply_method_rule(policy: &Policy, found: Option<Option<&MethodRule>>) -> Result<Terms, Reason> {
     let allowed = |rule: &Arc<str>| Terms { rule: Some(Arc::clone(rule)), ..Terms::default() };
     match (found, policy.default) {
         (Some(Some(verdict)), _) if verdict.allows => Ok(allowed(&verdict.pointer)),
         (Some(Some(verdict)), _) => {
-            Err(Reason::new(Code::Denied, Some(&verdict.pointer), "the policy denies this method"))
+            Err(Reason::new(ReasonCode::Denied, Some(&verdict.pointer), "the policy denies this method"))
         }
-        (None, Default::Allow) => Ok(allowed(&policy.default_pointer)),
-        (Some(None), _) | (None, Default::Deny) => {
-            Err(Reason::new(Code::NotListed, None, "the policy does not name this method"))
+        (None, DefaultAction::Allow) => Ok(allowed(&policy.default_pointer)),
+        (Some(None), _) | (None, DefaultAction::Deny) => {
+            Err(Reason::new(ReasonCode::NotListed, None, "the policy does not name this method"))
         }
     }
 }

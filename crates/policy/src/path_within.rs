@@ -1,19 +1,19 @@
-//! `path_within`: absolute file paths, normalised by their text alone. No file system is asked.
+//! The `path_within` operator. Paths are normalized textually, without access to a file system.
 
 use gatelodge_mutants::mutant;
 
-/// An absolute directory, as its segments.
+/// An absolute directory, as segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DirectoryPath(Vec<Box<str>>);
 
 impl DirectoryPath {
-    /// Reads an absolute directory; none if it is relative or holds NUL or a backslash.
+    /// Parses an absolute directory. `None` if it is relative or contains NUL or a backslash.
     pub fn new(text: &str) -> Option<Self> {
         let segments = normalise(text)?;
         Some(Self(segments.into_iter().map(Into::into).collect()))
     }
 
-    /// Whether the path is this directory or lies in it; none if it is not an absolute path.
+    /// Returns whether the path is this directory or inside it. `None` if it is not an absolute path.
     pub fn contains(&self, path: &str) -> Option<bool> {
         let segments = normalise(path)?;
         let starts_alike = self.0.iter().zip(&segments).all(|(ours, theirs)| **ours == **theirs);
@@ -21,7 +21,7 @@ impl DirectoryPath {
     }
 }
 
-/// Resolves `//`, `.` and `..`; above the root there is the root.
+/// Resolves `//`, `.` and `..`. The parent of the root is the root.
 fn normalise(path: &str) -> Option<Vec<&str>> {
     let rest = path.strip_prefix('/')?;
     if rest.contains(['\0', '\\']) {

@@ -1,28 +1,28 @@
-//! A JSON Schema of the policy document, for editors: completion, help and early warnings.
+//! JSON Schema of the policy document, for completion, help and early errors in editors.
 //!
-//! Names and words come from the constants that the parser itself uses; only the help is written here. The schema
-//! says no more than a schema can: `parse` has the last word.
+//! Names come from the constants of the parser; only the help texts are separate. The schema cannot express every rule:
+//! [`parse`](crate::parse) is authoritative.
 
 mod field_help;
 
 use serde_json::{Value, json};
 
 use crate::call::Category;
-use crate::compiled_policy::{Action, ClientRequest, Default};
+use crate::compiled_policy::{BlockAction, ClientRequestKind, DefaultAction};
 use crate::condition::Operator;
-use crate::limit::{Align, LimitWindow, Scope};
+use crate::limit::{LimitScope, LimitWindow, WindowAlignment};
 use crate::method_rules::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
 use crate::policy_parser::{
     BLOCK_FIELDS, CONDITION_FIELDS, LIMIT_FIELDS, POLICY_FIELDS, PREDICATE_FIELDS, RATE_LIMIT_FIELDS, TIME_ZONE_FIELD,
 };
 
-/// The draft that the schema is written in.
+/// Draft in which the schema is written.
 const SCHEMA_DRAFT_URI: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Fields of a rule block that only tools have.
+/// Fields of a rule block that only apply to tools.
 const TOOL_ONLY_FIELDS: [&str; 2] = ["rate_limit", "validate_arguments"];
 
-/// The schema of a policy document, draft 2020-12.
+/// Returns the JSON Schema of a policy document, draft 2020-12.
 pub fn policy_json_schema() -> Value {
     let fields = POLICY_FIELDS.iter().copied().chain([TIME_ZONE_FIELD]);
     let mut schema = json!({
@@ -57,7 +57,7 @@ pub fn policy_json_schema() -> Value {
     schema
 }
 
-/// An object with these fields and no others.
+/// Returns a schema for an object with exactly these fields.
 fn object_schema<'a>(
     fields: impl IntoIterator<Item = &'a str>,
     required: &[&str],
@@ -84,7 +84,7 @@ fn policy_field_schema(field: &str) -> Value {
     match field {
         "version" => json!({ "const": "1" }),
         "description" | "$schema" => json!({ "type": "string" }),
-        "default" => enum_schema(Default::WORDS, field_help::default_help),
+        "default" => enum_schema(DefaultAction::WORDS, field_help::default_help),
         "hide" => json!({ "type": "array", "items": { "type": "string" } }),
         "all_tools" => ref_schema("block"),
         "categories" => categories_schema(),
@@ -92,8 +92,8 @@ fn policy_field_schema(field: &str) -> Value {
         "resources" | "prompts" => map_schema(ref_schema("listed_block")),
         "methods" => methods_schema(),
         "client_requests" => {
-            let verdict = enum_schema(Default::WORDS, field_help::default_help);
-            let properties = ClientRequest::WORDS.iter().map(|word| ((*word).to_owned(), verdict.clone()));
+            let verdict = enum_schema(DefaultAction::WORDS, field_help::default_help);
+            let properties = ClientRequestKind::WORDS.iter().map(|word| ((*word).to_owned(), verdict.clone()));
             let properties: serde_json::Map<String, Value> = properties.collect();
             json!({ "type": "object", "properties": properties, "additionalProperties": false })
         }
@@ -103,7 +103,7 @@ fn policy_field_schema(field: &str) -> Value {
 }
 
 fn categories_schema() -> Value {
-    let actions: Vec<&str> = Action::WORDS.iter().copied().chain(["hide"]).collect();
+    let actions: Vec<&str> = BlockAction::WORDS.iter().copied().chain(["hide"]).collect();
     let rule = json!({
         "if": { "type": "string" },
         "then": enum_schema(&actions, field_help::action_help),
@@ -122,7 +122,7 @@ fn methods_schema() -> Value {
     let spoken_for: Vec<&str> = ALWAYS_ALLOWED.iter().chain(&METHODS_DECIDED_BY_TARGET).copied().collect();
     json!({
         "type": "object",
-        "additionalProperties": enum_schema(Default::WORDS, field_help::default_help),
+        "additionalProperties": enum_schema(DefaultAction::WORDS, field_help::default_help),
         "propertyNames": { "allOf": [
             { "not": { "enum": spoken_for } },
             { "not": { "pattern": format!("^{TASK_METHOD_PREFIX}") } },
@@ -133,7 +133,7 @@ fn methods_schema() -> Value {
 
 fn block_field_schema(field: &str) -> Value {
     match field {
-        "action" => enum_schema(Action::WORDS, field_help::action_help),
+        "action" => enum_schema(BlockAction::WORDS, field_help::action_help),
         "reason" => json!({ "type": "string" }),
         "require" | "deny_if" | "approve_if" => {
             json!({ "type": "array", "items": ref_schema("predicate_or_condition") })
@@ -162,12 +162,12 @@ fn predicate_field_schema(field: &str) -> Value {
             json!({ "type": "string", "pattern": pattern, "examples": ["args.amount", "args.to[*].email"] })
         }
         "op" => enum_schema(Operator::WORDS, field_help::operator_help),
-        // What it may be depends on the operator, and stands beside the fields.
+        // Depends on the operator; see `with_operator_values`.
         _ => json!({}),
     }
 }
 
-/// Adds to a condition what each operator takes as its value.
+/// Adds the type of `value` for each operator to the schema of a condition.
 fn with_operator_values(mut condition: Value) -> Value {
     let rule = |word: &&str| {
         let value = Operator::from_word(word).map_or_else(|| json!({}), operator_value_schema);
@@ -198,7 +198,8 @@ fn limit_schema() -> Value {
     let mut limit =
         object_schema(LIMIT_FIELDS, &["counter", "window", "max"], field_help::limit_field_help, limit_field_schema);
     let has_amount = json!({ "anyOf": [{ "required": ["amount"] }, { "required": ["increment_from"] }] });
-    let rolls = json!({ "properties": { "align": { "const": Align::Rolling.as_str() } }, "required": ["align"] });
+    let rolls =
+        json!({ "properties": { "align": { "const": WindowAlignment::Rolling.as_str() } }, "required": ["align"] });
     let rules = json!({ "allOf": [
         { "not": { "required": ["amount", "increment_from"] } },
         { "if": { "not": has_amount }, "then": { "properties": { "max": { "type": "integer" } } } },
@@ -213,11 +214,11 @@ fn limit_field_schema(field: &str) -> Value {
         "counter" => json!({ "type": "string", "minLength": 1 }),
         "window" => ref_schema("window"),
         "max" => json!({ "type": "number", "exclusiveMinimum": 0 }),
-        "scope" => enum_schema(Scope::WORDS, field_help::scope_help),
+        "scope" => enum_schema(LimitScope::WORDS, field_help::scope_help),
         "amount" | "increment_from" => {
             json!({ "type": "string", "pattern": r"^args[.\[]", "examples": ["args.amount"] })
         }
-        "align" => enum_schema(Align::WORDS, field_help::align_help),
+        "align" => enum_schema(WindowAlignment::WORDS, field_help::align_help),
         "on_deny" => json!({ "type": "string" }),
         _ => json!({}),
     }
@@ -238,10 +239,10 @@ fn window_schema() -> Value {
     })
 }
 
-/// One of a closed set of words, each with its help.
+/// Returns a schema for a fixed set of words with their help.
 fn enum_schema(words: &[&str], help: fn(&str) -> &'static str) -> Value {
     let texts: Vec<&str> = words.iter().map(|word| help(word)).collect();
-    // Not of the standard, but what editors show beside each word.
+    // Not part of the standard, but editors show it for each word.
     json!({ "enum": words, "enumDescriptions": texts })
 }
 

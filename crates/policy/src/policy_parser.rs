@@ -1,4 +1,4 @@
-//! From what is written to a [`Policy`], or to all its faults at once.
+//! Parses a document to a [`Policy`], reporting all errors at once.
 
 mod block_parser;
 mod counter_conflicts;
@@ -14,7 +14,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use crate::call::Category;
 use crate::call_path::CallPath;
 use crate::compiled_policy::{
-    Action, BlockTable, CategoryRule, ClientRequest, Default, HideList, MethodRule, MethodTable, Policy,
+    BlockAction, BlockTable, CategoryRule, ClientRequestKind, DefaultAction, HideList, MethodRule, MethodTable, Policy,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticCode, Severity, push_bounded, sorted_for_display};
 use crate::glob::Glob;
@@ -27,7 +27,7 @@ use field_parser::{check_field_names, json_pointer, read_entries, read_list, rea
 pub(crate) use limit_parser::{LIMIT_FIELDS, RATE_LIMIT_FIELDS};
 pub(crate) use predicate_parser::{CONDITION_FIELDS, PREDICATE_FIELDS};
 
-/// The fields of a policy.
+/// Fields of a policy.
 pub(crate) const POLICY_FIELDS: [&str; 12] = [
     "version",
     "description",
@@ -44,28 +44,37 @@ pub(crate) const POLICY_FIELDS: [&str; 12] = [
 ];
 pub(crate) const TIME_ZONE_FIELD: &str = "time_zone";
 
-/// More globs in one map than this are refused: each pair is compared.
+/// Maximum number of globs in one map, because all pairs are compared.
 const MAX_GLOBS: usize = 5_000;
 
-/// The way out of an empty text.
+/// Help for an empty document.
 const EMPTY_POLICY_HELP: &str = r#"write something; the smallest policy is {"version": "1", "default": "deny"}"#;
 
-/// Reads and compiles a policy document.
+/// Parses and compiles a policy document.
 ///
-/// # Errors
-/// All faults of the document, in the order of their places.
+/// # Errors Returns all diagnostics in document order.
+///
+/// # Examples
+/// ```
+/// use gatelodge_policy::{DiagnosticCode, DocumentFormat, parse};
+///
+/// assert!(parse(br#"{"version": "1", "default": "deny"}"#, DocumentFormat::Json).is_ok());
+///
+/// let errors = parse(b"version: '1'\ndefalt: deny\n", DocumentFormat::Yaml).unwrap_err();
+/// assert!(errors.iter().any(|error| error.code == DiagnosticCode::UnknownField));
+/// ```
 pub fn parse(text: &[u8], format: DocumentFormat) -> Result<Policy, Vec<Diagnostic>> {
     read(text, format).map(|(policy, _)| policy)
 }
 
-/// Reads a policy and keeps its written form, for whoever needs places.
+/// Parses a policy and also returns its syntax tree, for callers that need spans.
 pub(crate) fn read(text: &[u8], format: DocumentFormat) -> Result<(Policy, SyntaxNode), Vec<Diagnostic>> {
     let (root, faults) = syntax_tree::read(text, format)
         .map_err(|fault| vec![fault.with_help_if_empty(EMPTY_POLICY_HELP).with_default_help()])?;
     Ok((compile(&root, faults)?, root))
 }
 
-/// Compiles a policy that was read. `faults` are those of the reading.
+/// Compiles a syntax tree. `diagnostics` are those of reading it.
 pub(crate) fn compile(root: &SyntaxNode, faults: Vec<Diagnostic>) -> Result<Policy, Vec<Diagnostic>> {
     let mut parser = PolicyParser {
         diagnostics: faults,
@@ -81,11 +90,11 @@ pub(crate) fn compile(root: &SyntaxNode, faults: Vec<Diagnostic>) -> Result<Poli
     Ok(policy)
 }
 
-/// What is carried along while a document is read.
+/// State of the parser.
 pub(crate) struct PolicyParser {
     pub diagnostics: Vec<Diagnostic>,
     pub regex_budget: predicate_parser::RegexBudget,
-    /// The paths of conditions, by their texts.
+    /// Paths of conditions by text, to share equal ones.
     pub paths: HashMap<Box<str>, Arc<CallPath>>,
 }
 
@@ -158,21 +167,22 @@ impl PolicyParser {
         }
     }
 
-    fn read_default(&mut self, root: &SyntaxNode) -> Default {
+    fn read_default(&mut self, root: &SyntaxNode) -> DefaultAction {
         let help = r#"write "default": "deny", and list what may be called"#;
         match root.get("default") {
             None => self.report_missing(root, "default", help),
             Some(node) => {
-                return read_word(node, "default", Default::WORDS, Default::from_word, self).unwrap_or(Default::Deny);
+                return read_word(node, "default", DefaultAction::WORDS, DefaultAction::from_word, self)
+                    .unwrap_or(DefaultAction::Deny);
             }
         }
-        Default::Deny
+        DefaultAction::Deny
     }
 
     fn report_missing(&mut self, node: &SyntaxNode, name: &str, help: &str) {
-        // What is no object has been refused for that.
+        // A root that is not an object has already been reported.
         let NodeValue::Map(_) = node.value else { return };
-        // Only the opening bracket: a whole block underlined says nothing.
+        // Only the opening bracket: underlining a whole block does not help the reader.
         let span = node.span.start..(node.span.start + 1).min(node.span.end);
         self.report(
             Diagnostic::error(DiagnosticCode::MissingField, span, format!("`{name}` is missing")).with_help(help),
@@ -215,8 +225,9 @@ impl PolicyParser {
         if text == "hide" {
             return CategoryRule::Hide(pointer);
         }
-        let words: Vec<&str> = Action::WORDS.iter().copied().chain(["hide"]).collect();
-        let action = read_word(node, "a category's rule", &words, Action::from_word, self).unwrap_or(Action::Deny);
+        let words: Vec<&str> = BlockAction::WORDS.iter().copied().chain(["hide"]).collect();
+        let action =
+            read_word(node, "a category's rule", &words, BlockAction::from_word, self).unwrap_or(BlockAction::Deny);
         CategoryRule::Block(block_parser::empty_block(pointer, entry.key_span.clone(), action))
     }
 
@@ -267,8 +278,9 @@ impl PolicyParser {
     fn read_methods(&mut self, node: &SyntaxNode) -> MethodTable {
         let mut methods = MethodTable::default();
         for entry in read_entries(node, "`methods`", self) {
-            let allows = read_word(&entry.value, "a method's rule", Default::WORDS, Default::from_word, self)
-                == Some(Default::Allow);
+            let allows =
+                read_word(&entry.value, "a method's rule", DefaultAction::WORDS, DefaultAction::from_word, self)
+                    == Some(DefaultAction::Allow);
             let verdict = MethodRule { allows, pointer: json_pointer("/methods", &entry.key) };
             if let Err(why) = check_method_name(&entry.key) {
                 let fault = Diagnostic::error(
@@ -290,14 +302,14 @@ impl PolicyParser {
         methods
     }
 
-    fn read_client_requests(&mut self, node: &SyntaxNode) -> Vec<(ClientRequest, MethodRule)> {
+    fn read_client_requests(&mut self, node: &SyntaxNode) -> Vec<(ClientRequestKind, MethodRule)> {
         let fields = read_entries(node, "`client_requests`", self);
-        check_field_names(fields, ClientRequest::WORDS, "`client_requests`", self);
+        check_field_names(fields, ClientRequestKind::WORDS, "`client_requests`", self);
         let mut requests = Vec::new();
         for field in fields {
-            let Some(request) = ClientRequest::from_word(&field.key) else { continue };
-            let allows =
-                read_word(&field.value, &field.key, Default::WORDS, Default::from_word, self) == Some(Default::Allow);
+            let Some(request) = ClientRequestKind::from_word(&field.key) else { continue };
+            let allows = read_word(&field.value, &field.key, DefaultAction::WORDS, DefaultAction::from_word, self)
+                == Some(DefaultAction::Allow);
             requests.push((request, MethodRule { allows, pointer: json_pointer("/client_requests", &field.key) }));
         }
         requests
@@ -306,7 +318,7 @@ impl PolicyParser {
     fn read_time_zone(&mut self, node: &SyntaxNode) -> TimeZone {
         let Some(name) = read_text(node, TIME_ZONE_FIELD, self) else { return TimeZone::UTC };
         let database = TimeZoneDatabase::bundled();
-        // Look-up folds letters; a policy must say the exact name.
+        // The lookup ignores case; a policy must use the exact name.
         let is_name = database.available().any(|known| known.as_str() == name);
         match database.get(name) {
             Ok(zone) if is_name => zone,
@@ -323,7 +335,7 @@ impl PolicyParser {
     }
 }
 
-/// Says why a method cannot be named under `methods`.
+/// Returns why a method cannot be named under `methods`.
 fn check_method_name(method: &str) -> Result<(), &'static str> {
     if ALWAYS_ALLOWED.contains(&method) {
         return Err("this method always passes; lists are filtered by the other parts of the policy");
@@ -334,7 +346,7 @@ fn check_method_name(method: &str) -> Result<(), &'static str> {
     if method.starts_with(TASK_METHOD_PREFIX) {
         return Err("tasks are under the rule of the call that made them");
     }
-    if ClientRequest::of_method(method).is_some() {
+    if ClientRequestKind::of_method(method).is_some() {
         return Err("write `sampling`, `elicitation` or `roots` under `client_requests`");
     }
     match method.find('*') {

@@ -1,10 +1,10 @@
-//! Scalars: what a rule compares with, and what a path found.
+//! Scalars: the values in rules, and the values found in calls.
 
 use std::borrow::Cow;
 
 use gatelodge_json::{Decimal, JsonKind, JsonValue};
 
-/// The text of a number that has been checked.
+/// Text that is known to be a valid number.
 #[derive(Debug, Clone)]
 pub(crate) struct DecimalText(Box<str>);
 
@@ -14,12 +14,12 @@ impl DecimalText {
     }
 
     pub fn value(&self) -> Decimal<'_> {
-        // INVARIANT: the text was read as a number when this was made.
+        // INVARIANT: the constructor checked that the text is a number.
         Decimal::new(&self.0).unwrap_or(Decimal::ZERO)
     }
 }
 
-/// Scalars to be equal to, by kind.
+/// A set of scalars to compare with, by kind.
 #[derive(Debug, Default)]
 pub(crate) struct ScalarSet {
     texts: Vec<Box<str>>,
@@ -45,14 +45,14 @@ impl ScalarSet {
         }
     }
 
-    /// Puts the members in order, for searching.
+    /// Sorts the members for binary search.
     pub fn sorted(mut self) -> Self {
         self.texts.sort_unstable();
         self.numbers.sort_unstable_by(|a, b| a.value().cmp(&b.value()));
         self
     }
 
-    /// Whether the operand is a member; none if no member is of its kind.
+    /// Returns whether the operand is a member. `None` if no member is of its kind.
     pub fn contains(&self, operand: &Operand<'_>) -> Option<bool> {
         match operand {
             Operand::Text(text) if !self.texts.is_empty() => {
@@ -71,12 +71,12 @@ impl ScalarSet {
         self.contains(&Operand::of(element)) == Some(true)
     }
 
-    /// The one text of a `contains`.
+    /// Returns the string of a `contains`.
     pub fn first_text(&self) -> Option<&str> {
         self.texts.first().map(|text| &**text)
     }
 
-    /// The members, each as if it had been found.
+    /// Returns the members as operands.
     pub fn operands(&self) -> impl Iterator<Item = Operand<'_>> {
         let texts = self.texts.iter().map(|text| Operand::Text(Cow::Borrowed(text)));
         let numbers = self.numbers.iter().map(|number| Operand::Number(number.value()));
@@ -85,7 +85,7 @@ impl ScalarSet {
         texts.chain(numbers).chain(bools)
     }
 
-    /// The members as they are written, without quotes.
+    /// Returns the members as written, without quotes.
     pub fn member_texts(&self) -> impl Iterator<Item = &str> {
         let texts = self.texts.iter().map(|text| &**text);
         let numbers = self.numbers.iter().map(|number| &*number.0);
@@ -93,7 +93,7 @@ impl ScalarSet {
         texts.chain(numbers).chain(bools.into_iter().filter(|(_, has)| *has).map(|(word, _)| word))
     }
 
-    /// The members of both, in order.
+    /// Returns the sorted union.
     pub fn union(mut self, other: Self) -> Self {
         self.texts.extend(other.texts);
         self.numbers.extend(other.numbers);
@@ -102,7 +102,7 @@ impl ScalarSet {
         self.sorted()
     }
 
-    /// The kinds of the members, for checking against schemas.
+    /// Returns the kinds of the members.
     pub fn kinds(&self) -> impl Iterator<Item = JsonKind> {
         let texts = (!self.texts.is_empty()).then_some(JsonKind::String);
         let numbers = (!self.numbers.is_empty()).then_some(JsonKind::Number);
@@ -111,14 +111,14 @@ impl ScalarSet {
     }
 }
 
-/// What a path found.
+/// A value found in a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Operand<'a> {
     Text(Cow<'a, str>),
     Number(Decimal<'a>),
     Bool(bool),
     List(JsonValue<'a>),
-    /// An object, or null where it stands in a list.
+    /// An object, or null as a list element.
     Other,
 }
 

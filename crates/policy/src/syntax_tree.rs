@@ -1,4 +1,4 @@
-//! A document as it is written, JSON or YAML, in one form: values with the places they stand at.
+//! Syntax tree of a document: one representation for JSON and YAML, with spans.
 
 mod yaml_document;
 
@@ -8,10 +8,10 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote_into, read_with_comm
 
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 
-/// What is told of a text with nothing in it; what to do about it depends on what it should have been.
+/// Message for an empty document. The help depends on what was expected.
 pub(crate) const EMPTY_TEXT_MESSAGE: &str = "the text is empty";
 
-/// In which language a document is written.
+/// Format of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentFormat {
     /// JSON; `//` and `/* */` comments are allowed.
@@ -20,7 +20,7 @@ pub enum DocumentFormat {
     Yaml,
 }
 
-/// A value and where it stands.
+/// A value and its span.
 #[derive(Debug, Clone)]
 pub(crate) struct SyntaxNode {
     pub value: NodeValue,
@@ -31,17 +31,17 @@ pub(crate) struct SyntaxNode {
 pub(crate) enum NodeValue {
     Null,
     Bool(bool),
-    /// The text of a number as JSON writes it, within the reader's bounds.
+    /// Text of a number in JSON notation, within the limits of the parser.
     Number(String),
     Text(String),
     List(Vec<SyntaxNode>),
     Map(Vec<MapEntry>),
 }
 
-/// A part of a text that was made, and where it was written.
+/// A span in generated text, and the span in the document that it comes from.
 pub(crate) type SpanMapping = (Range<usize>, Range<usize>);
 
-/// A member of a map.
+/// A member of an object.
 #[derive(Debug, Clone)]
 pub(crate) struct MapEntry {
     pub key: String,
@@ -61,14 +61,15 @@ impl SyntaxNode {
         }
     }
 
-    /// The value as compact JSON.
+    /// Returns the value as compact JSON.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         self.write_json(&mut out, &mut |_, _| {});
         out
     }
 
-    /// The value as compact JSON, and for each part of that text where it was written; inner parts before outer ones.
+    /// Returns the value as compact JSON, with a mapping from spans of that text to spans of the document. Inner spans
+    /// come before outer ones.
     pub fn to_json_with_spans(&self) -> (String, Vec<SpanMapping>) {
         let (mut out, mut places) = (String::new(), Vec::new());
         self.write_json(&mut out, &mut |part, place| places.push((part, place.clone())));
@@ -110,18 +111,16 @@ impl SyntaxNode {
         }
     }
 
-    /// The member of a map by its name; the first, should it be repeated.
+    /// Returns the member of a map by name; the first one if it is repeated.
     pub fn get(&self, name: &str) -> Option<&Self> {
         let NodeValue::Map(entries) = &self.value else { return None };
         entries.iter().find(|entry| entry.key == name).map(|entry| &entry.value)
     }
 }
 
-/// Reads a document into its written form. Faults that do not end the reading come beside it, so that all can be shown
-/// at once.
+/// Parses a document. Also returns errors that did not stop the parser, so that all can be reported at once.
 ///
-/// # Errors
-/// The one fault that ended the reading.
+/// # Errors Returns the error that stopped the parser.
 pub(crate) fn read(text: &[u8], format: DocumentFormat) -> Result<(SyntaxNode, Vec<Diagnostic>), Diagnostic> {
     match format {
         DocumentFormat::Json => read_json(text),
@@ -136,7 +135,7 @@ fn read_json(text: &[u8]) -> Result<(SyntaxNode, Vec<Diagnostic>), Diagnostic> {
     Ok((from_json(document.root()), repeats))
 }
 
-/// Takes over a JSON value. Recursion is bounded by the reader's depth.
+/// Converts a JSON value. The depth limit of the JSON parser bounds the recursion.
 pub(crate) fn from_json(value: JsonValue<'_>) -> SyntaxNode {
     let (start, end) = value.span();
     let text = |value: JsonValue<'_>| value.as_str().unwrap_or_default().into_owned();
@@ -157,7 +156,7 @@ pub(crate) fn from_json(value: JsonValue<'_>) -> SyntaxNode {
     SyntaxNode { value: written, span: start..end }
 }
 
-/// Tells a fault of the reader as a fault of the document.
+/// Converts an error of the JSON parser to a diagnostic.
 pub(crate) fn diagnostic_from_json(fault: &gatelodge_json::JsonError) -> Diagnostic {
     use gatelodge_json::JsonErrorKind as Kind;
     let code = match fault.kind {

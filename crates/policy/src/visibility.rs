@@ -1,49 +1,49 @@
-//! What a grant gets to see in lists: what it could call.
+//! Filters lists: a grant only sees what it could call.
 
-use crate::call::{CalledTool, Definition};
-use crate::compiled_policy::{Default, Policy, RuleBlock, ToolVisibility};
+use crate::call::{CalledTool, DefinitionStatus};
+use crate::compiled_policy::{DefaultAction, Policy, RuleBlock, ToolVisibility};
 use crate::decide::refuse_ambiguous_uri;
 use crate::glob::Glob;
 
 impl Policy {
-    /// Whether a tool stands in the list. Denied tools do; hidden, unlisted and not accepted ones do not.
+    /// Returns whether a tool is listed. Denied tools are; hidden, unlisted and unpinned ones are not.
     pub fn is_tool_visible(&self, tool: &CalledTool<'_>) -> bool {
         let may_be_called = match self.tool_visibility(tool) {
             ToolVisibility::Hidden(_) => false,
             ToolVisibility::Listed(_) => true,
-            ToolVisibility::Unlisted => self.default == Default::Allow,
+            ToolVisibility::Unlisted => self.default == DefaultAction::Allow,
         };
-        may_be_called && tool.definition == Definition::Accepted
+        may_be_called && tool.definition == DefinitionStatus::Accepted
     }
 
-    /// Whether what a tool can do may decide if it is there at all.
+    /// Returns whether a tool's visibility can depend on its category.
     #[must_use]
     pub fn has_category_rules(&self) -> bool {
         !self.categories.is_empty()
     }
 
-    /// The tools that the policy speaks of by their names, in their order; globs are not among them.
+    /// Returns the tools that the policy lists by exact name, sorted. Does not include globs.
     pub fn named_tools(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.tools.exact.keys().map(|name| &**name).collect();
         names.sort_unstable();
         names
     }
 
-    /// Whether a resource stands in the list.
+    /// Returns whether a resource is listed.
     pub fn is_resource_visible(&self, uri: &str) -> bool {
-        let is_listed = self.resources.find(uri).is_some() || self.default == Default::Allow;
+        let is_listed = self.resources.find(uri).is_some() || self.default == DefaultAction::Allow;
         is_listed && refuse_ambiguous_uri(self, uri).is_ok()
     }
 
-    /// Whether a resource template stands in the list: one of its expansions could match.
+    /// Returns whether a resource template is listed: at least one expansion could be allowed.
     pub fn is_template_visible(&self, template: &str) -> bool {
-        let is_listed = self.default == Default::Allow || self.find_resource_or_template(template).is_some();
+        let is_listed = self.default == DefaultAction::Allow || self.find_resource_or_template(template).is_some();
         is_listed && refuse_ambiguous_uri(self, template).is_ok()
     }
 
-    /// Whether a prompt stands in the list.
+    /// Returns whether a prompt is listed.
     pub fn is_prompt_visible(&self, name: &str) -> bool {
-        self.prompts.find(name).is_some() || self.default == Default::Allow
+        self.prompts.find(name).is_some() || self.default == DefaultAction::Allow
     }
 
     pub(crate) fn find_resource_or_template(&self, uri: &str) -> Option<&RuleBlock> {
@@ -52,12 +52,12 @@ impl Policy {
     }
 }
 
-/// A template as a glob: each `{expression}` can stand for any text. None if there is no expression.
+/// Converts a template to a glob: each `{expression}` can expand to any text. `None` if it has no expression.
 fn template_glob(template: &str) -> Option<Glob> {
     let mut pattern = String::new();
     let mut rest = template;
     while let Some((literal, behind)) = rest.split_once('{') {
-        // A star in the template itself would widen the match, which only lists more of what is visible anyway.
+        // A literal star widens the match, which only lists more templates whose expansions are visible anyway.
         pattern.push_str(literal);
         pattern.push('*');
         rest = behind.split_once('}').map_or("", |(_, behind)| behind);
@@ -71,7 +71,7 @@ fn template_glob(template: &str) -> Option<Glob> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{CalledTool, Category, Definition, DocumentFormat, Policy, parse};
+    use crate::{CalledTool, Category, DefinitionStatus, DocumentFormat, Policy, parse};
 
     fn policy(default: &str) -> Policy {
         let text = format!(
@@ -83,13 +83,13 @@ mod tests {
         parse(text.as_bytes(), DocumentFormat::Json).expect("a policy")
     }
 
-    fn lists(default: &str, name: &str, category: Category, definition: Definition) -> bool {
+    fn lists(default: &str, name: &str, category: Category, definition: DefinitionStatus) -> bool {
         policy(default).is_tool_visible(&CalledTool { name, category, definition, schema: None })
     }
 
     #[test]
     fn a_tool_is_listed_if_the_grant_could_call_it() {
-        use Definition::{Accepted, Changed, New, NotOffered};
+        use DefinitionStatus::{Accepted, Changed, New, NotOffered};
         assert!(lists("deny", "pay", Category::Unknown, Accepted), "what is denied stays visible");
         assert!(lists("deny", "x", Category::Read, Accepted));
         assert!(!lists("deny", "x", Category::Write, Accepted));

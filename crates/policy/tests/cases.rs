@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gatelodge_policy::{Answer, CaseReport, Code, DiagnosticCode, DocumentFormat, Operator, parse};
+use gatelodge_policy::{CaseReport, ConditionResult, DiagnosticCode, DocumentFormat, Operator, ReasonCode, parse};
 
 /// Fewer cases than this means that a file is not read.
 const AT_LEAST: usize = 1_800;
@@ -80,7 +80,7 @@ fn every_operator_gives_every_answer_it_has_in_every_polarity() {
     }
     for polarity in ["require", "deny_if", "approve_if"] {
         for operator in Operator::WORDS {
-            for answer in Answer::WORDS {
+            for answer in ConditionResult::WORDS {
                 // Absence is what `exists` asks about; it is no answer of it.
                 if (*operator, *answer) == ("exists", "absent") {
                     continue;
@@ -95,7 +95,7 @@ fn every_operator_gives_every_answer_it_has_in_every_polarity() {
 fn every_code_of_a_decision_is_expected_somewhere() {
     let codes: BTreeSet<&str> =
         files().iter().flat_map(|path| run(path)).filter_map(|case| case.explanation?.code).collect();
-    for code in Code::WORDS.iter().filter(|code| **code != "no_policy") {
+    for code in ReasonCode::WORDS.iter().filter(|code| **code != "no_policy") {
         assert!(codes.contains(code), "no case is refused with `{code}`");
     }
 }

@@ -18,8 +18,8 @@ use std::fs;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    CallFile, CaseReport, Code, Diagnostic, DiagnosticCode, DocumentFormat, Explanation, Operator, Severity, explain,
-    lint, parse,
+    CallFile, CaseReport, Diagnostic, DiagnosticCode, DocumentFormat, Explanation, Operator, ReasonCode, Severity,
+    explain, lint, parse,
 };
 use support::{Loaded, told};
 
@@ -190,7 +190,7 @@ fn the_tables_name_every_code() {
         let row = format!("| `{code}` |");
         assert_eq!(page.matches(&row).count(), 1, "rows that begin with `{code}`");
     }
-    for code in Code::WORDS {
+    for code in ReasonCode::WORDS {
         assert!(page.contains(&format!(" | `{code}` |")), "no row ends with `{code}`");
     }
 }

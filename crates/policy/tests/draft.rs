@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Decision, Definition, DocumentFormat,
-    DraftBuilder, DraftPolicy, ObservedCall, Policy, decide, format, parse,
+    Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Decision, DefinitionStatus,
+    DocumentFormat, DraftBuilder, DraftPolicy, ObservedCall, Policy, decide, format, parse,
 };
 use insta::assert_snapshot;
 use jiff::Timestamp;
@@ -62,7 +62,7 @@ fn judge(policy: &Policy, done: &Done) -> Decision {
         "tools/call" => CallTarget::Tool(CalledTool {
             name: target,
             category: Category::Unknown,
-            definition: Definition::Accepted,
+            definition: DefinitionStatus::Accepted,
             schema: None,
         }),
         "prompts/get" => CallTarget::Prompt { name: target },

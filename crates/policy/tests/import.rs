@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, CallTarget, CalledTool, Category, ClientFacts, Decision, Definition, Diagnostic, DiagnosticCode,
+    Call, CallTarget, CalledTool, Category, ClientFacts, Decision, DefinitionStatus, Diagnostic, DiagnosticCode,
     DocumentFormat, ImportedPolicy, Policy, decide, import_intercept, parse,
 };
 use insta::assert_snapshot;
@@ -57,7 +57,8 @@ fn passes(policy: &Policy, counters: &mut Counters, tool: &str, arguments: &Valu
 /// As [`passes`], with all digits of the arguments.
 fn passes_text(policy: &Policy, counters: &mut Counters, tool: &str, arguments: &str) -> bool {
     let document = read(arguments.as_bytes(), &JsonLimits::REQUEST).expect("arguments");
-    let tool = CalledTool { name: tool, category: Category::Unknown, definition: Definition::Accepted, schema: None };
+    let tool =
+        CalledTool { name: tool, category: Category::Unknown, definition: DefinitionStatus::Accepted, schema: None };
     let call = Call {
         target: CallTarget::Tool(tool),
         arguments: Some(document.root()),

@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_policy::{Align, Amount, Charge, LimitWindow, Scope};
+use gatelodge_policy::{Amount, Charge, LimitScope, LimitWindow, WindowAlignment};
 use jiff::Timestamp;
 
 use crate::counter_window::{PeriodIndex, is_counted, period_at, period_end};
@@ -45,12 +45,12 @@ impl CounterKey {
             LimitWindow::Week => Cow::Borrowed("week"),
             LimitWindow::Month => Cow::Borrowed("month"),
         };
-        let server = if charge.scope() == Scope::Organisation { "" } else { owner.server.as_str() };
+        let server = if charge.scope() == LimitScope::Organisation { "" } else { owner.server.as_str() };
         let session = owner.session.unwrap_or_default();
         let own = match charge.scope() {
-            Scope::Grant => owner.grant.0.as_ref(),
-            Scope::Session => session,
-            Scope::Server | Scope::Organisation => "",
+            LimitScope::Grant => owner.grant.0.as_ref(),
+            LimitScope::Session => session,
+            LimitScope::Server | LimitScope::Organisation => "",
         };
         let parts = [
             owner.policy.as_str(),
@@ -104,7 +104,7 @@ pub struct CounterCharge {
     /// The length of the window.
     pub window: LimitWindow,
     /// The alignment of the window.
-    pub align: Align,
+    pub align: WindowAlignment,
     /// The limit.
     pub max: Amount,
     /// The amount to add.

@@ -3,7 +3,7 @@
 //! A calendar window has one period at a time, from its start to the next start. A rolling window is divided into 60 slots;
 //! a charge counts until its whole slot is older than the window, so no interval of the window's length exceeds the limit.
 
-use gatelodge_policy::{Align, LimitWindow};
+use gatelodge_policy::{LimitWindow, WindowAlignment};
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{RoundMode, Timestamp, ToSpan, Unit, Zoned, ZonedRound};
@@ -18,13 +18,13 @@ const WEEK_SECONDS: u32 = 7 * 86_400;
 pub(crate) type PeriodIndex = i64;
 
 /// The period that contains a time.
-pub(crate) fn period_at(window: LimitWindow, align: Align, at: Timestamp) -> PeriodIndex {
+pub(crate) fn period_at(window: LimitWindow, align: WindowAlignment, at: Timestamp) -> PeriodIndex {
     match align {
-        Align::Rolling => {
+        WindowAlignment::Rolling => {
             let slot = at.as_nanosecond() * i128::from(ROLLING_SLOTS);
             saturate_to_i64(slot.div_euclid(i128::from(window_seconds(window)) * NANOSECONDS_PER_SECOND))
         }
-        Align::Calendar => match window {
+        WindowAlignment::Calendar => match window {
             LimitWindow::Seconds(seconds) => {
                 let seconds = i64::from(seconds);
                 at.as_nanosecond()
@@ -38,17 +38,17 @@ pub(crate) fn period_at(window: LimitWindow, align: Align, at: Timestamp) -> Per
 }
 
 /// Whether a charge in `period` still counts when `current` is the newest period.
-pub(crate) fn is_counted(align: Align, period: PeriodIndex, current: PeriodIndex) -> bool {
+pub(crate) fn is_counted(align: WindowAlignment, period: PeriodIndex, current: PeriodIndex) -> bool {
     match align {
-        Align::Calendar => period == current,
-        Align::Rolling => period + ROLLING_SLOTS >= current && period <= current,
+        WindowAlignment::Calendar => period == current,
+        WindowAlignment::Rolling => period + ROLLING_SLOTS >= current && period <= current,
     }
 }
 
 /// The time from which a charge in `period` no longer counts.
-pub(crate) fn period_end(window: LimitWindow, align: Align, period: PeriodIndex) -> Timestamp {
+pub(crate) fn period_end(window: LimitWindow, align: WindowAlignment, period: PeriodIndex) -> Timestamp {
     match align {
-        Align::Rolling => {
+        WindowAlignment::Rolling => {
             let slot =
                 i128::from(period + ROLLING_SLOTS + 1) * i128::from(window_seconds(window)) * NANOSECONDS_PER_SECOND;
             // Rounded up: one nanosecond earlier, the charge still counts.
@@ -56,7 +56,7 @@ pub(crate) fn period_end(window: LimitWindow, align: Align, period: PeriodIndex)
                 + i128::from(slot.rem_euclid(i128::from(ROLLING_SLOTS)) != 0);
             Timestamp::from_nanosecond(nanosecond).unwrap_or(Timestamp::MAX)
         }
-        Align::Calendar => {
+        WindowAlignment::Calendar => {
             let start = Timestamp::from_second(period).unwrap_or(Timestamp::MAX);
             let next = match window {
                 LimitWindow::Seconds(seconds) => start.checked_add(i64::from(seconds).seconds()).ok(),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn start(window: LimitWindow, now: &str) -> String {
-        let period = period_at(window, Align::Calendar, at(now));
+        let period = period_at(window, WindowAlignment::Calendar, at(now));
         Timestamp::from_second(period).expect("a time").to_string()
     }
 
@@ -136,12 +136,12 @@ mod tests {
             for now in
                 ["2026-11-15T13:37:42.5Z", "2026-12-31T23:59:59Z", "2028-02-29T12:00:00Z", "1970-01-01T00:00:00Z"]
             {
-                let period = period_at(window, Align::Calendar, at(now));
-                let end = period_end(window, Align::Calendar, period);
+                let period = period_at(window, WindowAlignment::Calendar, at(now));
+                let end = period_end(window, WindowAlignment::Calendar, period);
                 assert!(end > at(now));
-                assert_eq!(period_at(window, Align::Calendar, end), end.as_second(), "{window} {now}");
+                assert_eq!(period_at(window, WindowAlignment::Calendar, end), end.as_second(), "{window} {now}");
                 let before = end.checked_sub(1.nanosecond()).expect("a time");
-                assert_eq!(period_at(window, Align::Calendar, before), period, "{window} {now}");
+                assert_eq!(period_at(window, WindowAlignment::Calendar, before), period, "{window} {now}");
             }
         }
     }
@@ -150,23 +150,29 @@ mod tests {
     fn a_rolling_charge_counts_until_its_whole_slot_is_older_than_the_window() {
         let window = LimitWindow::Seconds(60);
         let charged = at("2026-11-15T12:00:00.999Z");
-        let period = period_at(window, Align::Rolling, charged);
+        let period = period_at(window, WindowAlignment::Rolling, charged);
         // The slot is the second from 12:00:00 to 12:00:01.
-        assert_eq!(period_end(window, Align::Rolling, period), at("2026-11-15T12:01:01Z"));
-        let current = |now: &str| period_at(window, Align::Rolling, at(now));
-        assert!(is_counted(Align::Rolling, period, current("2026-11-15T12:01:00.999999999Z")));
-        assert!(!is_counted(Align::Rolling, period, current("2026-11-15T12:01:01Z")));
+        assert_eq!(period_end(window, WindowAlignment::Rolling, period), at("2026-11-15T12:01:01Z"));
+        let current = |now: &str| period_at(window, WindowAlignment::Rolling, at(now));
+        assert!(is_counted(WindowAlignment::Rolling, period, current("2026-11-15T12:01:00.999999999Z")));
+        assert!(!is_counted(WindowAlignment::Rolling, period, current("2026-11-15T12:01:01Z")));
     }
 
     #[test]
     fn a_rolling_slot_stops_counting_exactly_at_its_end() {
         for seconds in [1, 7, 59, 61, 900, 86_400, LimitWindow::MAX_SECONDS] {
             let window = LimitWindow::Seconds(seconds);
-            let period = period_at(window, Align::Rolling, at("2026-11-15T13:37:42.123456789Z"));
-            let end = period_end(window, Align::Rolling, period);
+            let period = period_at(window, WindowAlignment::Rolling, at("2026-11-15T13:37:42.123456789Z"));
+            let end = period_end(window, WindowAlignment::Rolling, period);
             let before = end.checked_sub(1.nanosecond()).expect("a time");
-            assert!(!is_counted(Align::Rolling, period, period_at(window, Align::Rolling, end)), "{seconds}");
-            assert!(is_counted(Align::Rolling, period, period_at(window, Align::Rolling, before)), "{seconds}");
+            assert!(
+                !is_counted(WindowAlignment::Rolling, period, period_at(window, WindowAlignment::Rolling, end)),
+                "{seconds}"
+            );
+            assert!(
+                is_counted(WindowAlignment::Rolling, period, period_at(window, WindowAlignment::Rolling, before)),
+                "{seconds}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_policy::{Align, LimitWindow};
+use gatelodge_policy::{LimitWindow, WindowAlignment};
 use gatelodge_store::conformance::support::{
     START_TIME, billionths, counter_charge, not_sent_record, record, timestamp,
 };
@@ -32,7 +32,7 @@ enum Step {
 /// All charges that were ever taken, with the time at which they count.
 struct Model {
     window: LimitWindow,
-    align: Align,
+    align: WindowAlignment,
     charges: Vec<(Timestamp, i128)>,
     /// No charge has an earlier time than the one before it.
     latest: Timestamp,
@@ -46,17 +46,17 @@ impl Model {
             LimitWindow::Month => 31 * 86_400,
         };
         match (self.align, self.window) {
-            (Align::Rolling, _) => {
+            (WindowAlignment::Rolling, _) => {
                 // In sixtieths of the window: expired when the end of its slot is a whole window ago.
                 let slot = |time: Timestamp| (time.as_nanosecond() * 60).div_euclid(seconds * 1_000_000_000);
                 slot(now) < slot(charged) + 1 + 60
             }
-            (Align::Calendar, LimitWindow::Seconds(_)) => {
+            (WindowAlignment::Calendar, LimitWindow::Seconds(_)) => {
                 let start = |time: Timestamp| time.as_nanosecond().div_euclid(seconds * 1_000_000_000);
                 start(now) == start(charged)
             }
-            (Align::Calendar, LimitWindow::Week) => week(charged) == week(now),
-            (Align::Calendar, LimitWindow::Month) => month(charged) == month(now),
+            (WindowAlignment::Calendar, LimitWindow::Week) => week(charged) == week(now),
+            (WindowAlignment::Calendar, LimitWindow::Month) => month(charged) == month(now),
         }
     }
 
@@ -111,7 +111,7 @@ fn assert_retry_after(model: &Model, amount: i128, now: Timestamp, exhausted: Ex
     assert!(!model.has_capacity(amount, before), "capacity for {amount} before {then}");
 }
 
-async fn run_scenario(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitWindow, Align), steps: &[Step]) {
+async fn run_scenario(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitWindow, WindowAlignment), steps: &[Step]) {
     let mut now = timestamp(START_TIME);
     let mut model = Model { window, align, charges: Vec::new(), latest: Timestamp::MIN };
     let mut held: Vec<(usize, Reservation)> = Vec::new();
@@ -145,23 +145,23 @@ async fn run_scenario(ledger: &dyn Ledger, clock: &ManualClock, (window, align):
             }
         }
     }
-    if align == Align::Rolling {
+    if align == WindowAlignment::Rolling {
         model.assert_rolling_limit();
     }
 }
 
-fn windows() -> impl Strategy<Value = (LimitWindow, Align)> {
+fn windows() -> impl Strategy<Value = (LimitWindow, WindowAlignment)> {
     let seconds = prop_oneof![Just(1), Just(7), Just(60), Just(61), Just(3_600), Just(86_400), 1..10_000_u32];
     prop_oneof![
-        4 => seconds.clone().prop_map(|seconds| (LimitWindow::Seconds(seconds), Align::Calendar)),
-        6 => seconds.prop_map(|seconds| (LimitWindow::Seconds(seconds), Align::Rolling)),
-        1 => Just((LimitWindow::Week, Align::Calendar)),
-        1 => Just((LimitWindow::Month, Align::Calendar)),
+        4 => seconds.clone().prop_map(|seconds| (LimitWindow::Seconds(seconds), WindowAlignment::Calendar)),
+        6 => seconds.prop_map(|seconds| (LimitWindow::Seconds(seconds), WindowAlignment::Rolling)),
+        1 => Just((LimitWindow::Week, WindowAlignment::Calendar)),
+        1 => Just((LimitWindow::Month, WindowAlignment::Calendar)),
     ]
 }
 
 /// Steps that move the clock by about the size of the window.
-fn scenarios() -> impl Strategy<Value = ((LimitWindow, Align), Vec<Step>)> {
+fn scenarios() -> impl Strategy<Value = ((LimitWindow, WindowAlignment), Vec<Step>)> {
     windows().prop_flat_map(|(window, align)| {
         let length = i64::from(window.seconds().unwrap_or(10 * 86_400)) * 1_000;
         let step = prop_oneof![

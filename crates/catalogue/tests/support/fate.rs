@@ -3,7 +3,8 @@
 use gatelodge_catalogue::Strictness;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, CallTarget, CalledTool, Category, ClientFacts, Code, Decision, Definition, LimitWindow, Policy, Scope, decide,
+    Call, CallTarget, CalledTool, Category, ClientFacts, Decision, DefinitionStatus, LimitScope, LimitWindow, Policy,
+    ReasonCode, decide,
 };
 use jiff::Timestamp;
 
@@ -24,7 +25,7 @@ pub fn judge(policy: &Policy, tool: &str) -> Fate {
         CallTarget::Tool(CalledTool {
             name: tool,
             category: Category::Unknown,
-            definition: Definition::Accepted,
+            definition: DefinitionStatus::Accepted,
             schema: None,
         }),
     )
@@ -42,14 +43,17 @@ pub fn of(policy: &Policy, subject: CallTarget<'_>) -> Fate {
     };
     match decide(policy, &call, Timestamp::UNIX_EPOCH) {
         Decision::Deny(reason) => {
-            assert!(matches!(reason.code, Code::Hidden | Code::NotListed | Code::Denied), "{reason:?}");
+            assert!(
+                matches!(reason.code, ReasonCode::Hidden | ReasonCode::NotListed | ReasonCode::Denied),
+                "{reason:?}"
+            );
             Fate::Refused
         }
         Decision::Allow(terms) if terms.approval.is_some() => Fate::Waits,
         Decision::Allow(terms) => match terms.charges.as_slice() {
             [] => Fate::Passes,
             [charge] => {
-                assert_eq!((charge.window(), charge.scope()), (LimitWindow::Seconds(60), Scope::Grant));
+                assert_eq!((charge.window(), charge.scope()), (LimitWindow::Seconds(60), LimitScope::Grant));
                 Fate::Limited(charge.max().to_string())
             }
             more => panic!("{more:?}"),

@@ -12,7 +12,7 @@ use gatelodge_mcp::{
     TraceParent, code, error_response, replace_list_items,
 };
 use gatelodge_mutants::mutant;
-use gatelodge_policy::{CalledTool, Category, Definition};
+use gatelodge_policy::{CalledTool, Category, DefinitionStatus};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::StatusCode;
 
@@ -406,7 +406,7 @@ fn is_listed(ctx: &RequestContext, method: &Method<'_>, name: &str, listing: Opt
         Method::ResourceTemplatesList => policy.is_template_visible(name),
         Method::PromptsList => policy.is_prompt_visible(name),
         _ => {
-            let definition = tool.map_or(Definition::NotOffered, |tool| tool.pin_state);
+            let definition = tool.map_or(DefinitionStatus::NotOffered, |tool| tool.pin_state);
             let category = listing.map_or(Category::Unknown, |listing| listing.category(name));
             policy.is_tool_visible(&CalledTool { name, category, definition, schema: None })
         }

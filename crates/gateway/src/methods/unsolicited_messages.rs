@@ -6,7 +6,7 @@ use gatelodge_json::{JsonLimits, read};
 use gatelodge_mcp::translate::without_members;
 use gatelodge_mcp::{Method, RequestId, ServerNotification, ServerRequest, result_response};
 use gatelodge_mutants::mutant;
-use gatelodge_policy::{Code, Decision, Reason, decide};
+use gatelodge_policy::{Decision, Reason, ReasonCode, decide};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 
 use super::client_input::are_input_requests_allowed;
@@ -229,7 +229,7 @@ pub(super) fn check_response_allowed(
     let Err(reason) = evaluate_policy(gw, ctx, &RequestSubject::Method { name }) else { return Ok(()) };
     // The client knows of the call, so the denial need not be disguised as "not found".
     let message = format!("the policy does not let the server ask `{name}`; your response was not sent").into();
-    let refusal = Refusal::Denied(Reason { code: Code::Denied, message, ..reason });
+    let refusal = Refusal::Denied(Reason { code: ReasonCode::Denied, message, ..reason });
     if ctx.server_access.mode == EnforcementMode::Observe {
         recorder.record_observed_denial(&refusal);
         return Ok(());

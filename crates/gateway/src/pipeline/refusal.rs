@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gatelodge_mcp::http_headers::ProtocolError;
-use gatelodge_policy::{ApprovalRequirement, Charge, Code, Reason};
+use gatelodge_policy::{ApprovalRequirement, Charge, Reason, ReasonCode};
 use gatelodge_store::StoreError;
 
 use super::format_seconds;
@@ -45,7 +45,7 @@ impl Refusal {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Denied(reason) => reason.code.as_str(),
-            Self::Exhausted { .. } => Code::Limit.as_str(),
+            Self::Exhausted { .. } => ReasonCode::Limit.as_str(),
             Self::ApprovalUnavailable(_) => "approval_unavailable",
             Self::Busy(_) | Self::CapacityReached(_) => "busy",
             Self::Protocol(_) | Self::UnknownReference | Self::TooLarge(..) => "rejected",
@@ -102,7 +102,9 @@ impl Refusal {
     /// Whether the client must not learn that the target exists.
     pub fn is_invisible(&self) -> bool {
         match self {
-            Self::Denied(reason) => matches!(reason.code, Code::Hidden | Code::NotListed | Code::NotOffered),
+            Self::Denied(reason) => {
+                matches!(reason.code, ReasonCode::Hidden | ReasonCode::NotListed | ReasonCode::NotOffered)
+            }
             _ => false,
         }
     }

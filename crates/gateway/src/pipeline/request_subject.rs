@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gatelodge_json::JsonValue;
 use gatelodge_mcp::aggregate_names::{prefix_name, prefix_uri};
 use gatelodge_mcp::{ClientRequest, CompletionRequest, CompletionTarget, MessageError, Method};
-use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Definition};
+use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, DefinitionStatus};
 
 use crate::request_context::RequestContext;
 use crate::upstream::ToolListing;
@@ -159,7 +159,7 @@ impl<'r> RequestSubject<'r> {
 
 fn policy_tool<'c>(ctx: &RequestContext, name: &'c str, listing: Option<&'c ToolListing>) -> CalledTool<'c> {
     let tool = ctx.find_tool(listing, name);
-    let definition = tool.map_or(Definition::NotOffered, |tool| tool.pin_state);
+    let definition = tool.map_or(DefinitionStatus::NotOffered, |tool| tool.pin_state);
     let category = listing.map_or(Category::Unknown, |listing| listing.category(name));
     CalledTool { name, category, definition, schema: tool.and_then(|tool| tool.schema()) }
 }

@@ -1,7 +1,7 @@
 //! Takes the charges of a call and writes its intent row, in one step of the ledger.
 
 use gatelodge_mutants::mutant;
-use gatelodge_policy::{Scope, Terms};
+use gatelodge_policy::{LimitScope, Terms};
 use gatelodge_store::{CounterCharge, CounterOwner, Reservation, ReserveOutcome, StoreError};
 
 use super::{CallRecorder, Refusal};
@@ -26,7 +26,7 @@ pub(crate) async fn reserve(
         return Err(Refusal::ApprovalUnavailable(approval.clone()));
     }
     // Only a hash of the session id is stored.
-    let is_by_session = terms.charges.iter().any(|charge| charge.scope() == Scope::Session);
+    let is_by_session = terms.charges.iter().any(|charge| charge.scope() == LimitScope::Session);
     let session = ctx.session().filter(|_| is_by_session).map(|session| {
         if mutant!("session-limit-counted-per-server") { session.id_hash() } else { session.limit_key() }.to_string()
     });

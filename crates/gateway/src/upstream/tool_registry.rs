@@ -13,7 +13,7 @@ use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::{ParamHeaderError, ParamHeaderMapping};
 use gatelodge_mcp::{RequestId, ServerResponseSpans};
 use gatelodge_mutants::mutant;
-use gatelodge_policy::{Category, Definition, InputSchema};
+use gatelodge_policy::{Category, DefinitionStatus, InputSchema};
 use gatelodge_store::{ServerTools, ToolDefinition};
 use tokio::sync::Mutex;
 
@@ -125,7 +125,7 @@ pub(crate) struct UpstreamTool {
     /// Fingerprint of the definition.
     pub fingerprint: Arc<str>,
     /// Comparison with the pinned definition.
-    pub pin_state: Definition,
+    pub pin_state: DefinitionStatus,
     /// Arguments that are also sent as `Mcp-Param-*` headers.
     pub param_headers: Result<ParamHeaderMapping, ParamHeaderError>,
     definition: Box<str>,
@@ -186,7 +186,7 @@ impl ToolListing {
     /// Returns the pinned tools whose names do not follow the specification's recommendation. They are listed and
     /// callable all the same: it is only a recommendation, and a client that rejects them reports it itself.
     pub fn unconventional_names(&self) -> impl Iterator<Item = &str> {
-        let accepted = self.tools.iter().filter(|(_, tool)| tool.pin_state == Definition::Accepted);
+        let accepted = self.tools.iter().filter(|(_, tool)| tool.pin_state == DefinitionStatus::Accepted);
         accepted.map(|(name, _)| &**name).filter(|name| !is_conventional_name(name))
     }
 
@@ -214,10 +214,10 @@ impl ToolListing {
         let accepted: HashMap<&str, &String> = accepted.collect();
         for (name, tool) in &mut self.tools {
             tool.pin_state = match accepted.get(&**name) {
-                Some(_) if mutant!("changed-tool-stays-pinned") => Definition::Accepted,
-                Some(fingerprint) if **fingerprint == *tool.fingerprint => Definition::Accepted,
-                Some(_) => Definition::Changed,
-                None => Definition::New,
+                Some(_) if mutant!("changed-tool-stays-pinned") => DefinitionStatus::Accepted,
+                Some(fingerprint) if **fingerprint == *tool.fingerprint => DefinitionStatus::Accepted,
+                Some(_) => DefinitionStatus::Changed,
+                None => DefinitionStatus::New,
             };
         }
     }
@@ -233,7 +233,7 @@ impl UpstreamTool {
     fn new(definition: JsonValue<'_>) -> Self {
         Self {
             fingerprint: fingerprint(definition),
-            pin_state: Definition::New,
+            pin_state: DefinitionStatus::New,
             param_headers: definition
                 .get("inputSchema")
                 .map_or_else(|| Ok(ParamHeaderMapping::default()), ParamHeaderMapping::of_schema),
@@ -352,13 +352,13 @@ mod tests {
             listing.compare_with_pins(&known, Arc::default());
             (listing.find_tool("pay").map(|tool| tool.pin_state), listing.find_tool("read").map(|tool| tool.pin_state))
         };
-        let accepted_both = (Some(Definition::Accepted), Some(Definition::Accepted));
+        let accepted_both = (Some(DefinitionStatus::Accepted), Some(DefinitionStatus::Accepted));
         for round in 0..10_000 {
             let mut changed = accepted.clone();
             change(&mut changed, &mut random);
             assert_ne!(changed, accepted, "round {round}");
             let offered = [shuffled(&changed, &mut random), other.to_string()];
-            assert_eq!(pin_states(&offered).0, Some(Definition::Changed), "round {round}: {changed}");
+            assert_eq!(pin_states(&offered).0, Some(DefinitionStatus::Changed), "round {round}: {changed}");
             let same = [shuffled(&other, &mut random), shuffled(&accepted, &mut random)];
             assert_eq!(pin_states(&same), accepted_both, "round {round}: {same:?}");
         }

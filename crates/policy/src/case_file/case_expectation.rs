@@ -1,4 +1,4 @@
-//! What a case expects, and how that differs from what came.
+//! Expected result of a case, and its comparison with the actual one.
 
 use super::{CaseFileReader, EXPECT_HELP, first_char_span};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
@@ -8,17 +8,17 @@ use crate::syntax_tree::{NodeValue, SyntaxNode};
 const EXPECT_FIELDS: [&str; 6] = ["decision", "code", "rule", "message", "charges", "faults"];
 const DECISION_WORDS: [&str; 3] = ["allow", "deny", "approve"];
 
-/// The fields that a case asks about; what it does not name may be anything.
+/// The fields that a case checks. Fields that it does not name may have any value.
 #[derive(Debug, Default)]
 pub(super) struct CaseExpectation {
     decision: Option<String>,
-    /// `Some(None)` expects that there is none.
+    /// `Some(None)` expects the field to be null.
     code: Option<Option<String>>,
     rule: Option<Option<String>>,
     message: Option<Option<String>>,
-    /// Each charge as members and their JSON texts.
+    /// Each charge as pairs of member name and JSON text.
     charges: Option<Vec<Vec<(String, String)>>>,
-    /// The codes of the faults that loading the policy must give.
+    /// Expected codes of the diagnostics when the policy is loaded.
     faults: Option<Vec<String>>,
 }
 
@@ -119,7 +119,7 @@ impl CaseExpectation {
         differences
     }
 
-    /// Compares with the faults that loading the policy gave.
+    /// Compares with the diagnostics of loading the policy.
     pub fn compare_load_errors(&self, came: &[Diagnostic]) -> Vec<String> {
         let mut codes: Vec<&str> = came.iter().map(|fault| fault.code.as_str()).collect();
         codes.sort_unstable();

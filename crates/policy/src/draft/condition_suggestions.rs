@@ -1,18 +1,18 @@
-//! Conditions that are offered: arguments that had few values.
+//! Suggests conditions for arguments that had few distinct values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gatelodge_json::{JsonKind, JsonValue, quote_for_display};
 
-/// More different values than this are no list that somebody chose from.
+/// Arguments with more distinct values than this are not treated as an enumeration.
 const MAX_SUGGESTED_VALUES: usize = 5;
-/// Each value must have been seen so often, on the average.
+/// Required number of calls per distinct value, on average.
 const MIN_CALLS_PER_VALUE: u64 = 4;
-/// Longer texts are not what a list is made of.
+/// Longer strings are not treated as members of an enumeration.
 const MAX_VALUE_CHARS: usize = 60;
-/// What the log writes in place of a secret.
+/// Placeholder for a secret in the log.
 const SECRET_MASK: &str = "***";
-/// Parts of names whose values are secrets more often than not: never shown, whatever the log kept.
+/// Parts of argument names that usually hold secrets. Their values are never shown, even if the log has them.
 const SECRET_NAME_PARTS: [&str; 11] = [
     "passw",
     "passphrase",
@@ -27,12 +27,12 @@ const SECRET_NAME_PARTS: [&str; 11] = [
     "session",
 ];
 
-/// The values that an argument had.
+/// Distinct values of one argument.
 #[derive(Debug, Default)]
 pub(super) struct ArgumentValues {
     calls: u64,
     kind: Option<JsonKind>,
-    /// As they are written in a policy; none once they are no list any more.
+    /// The values as JSON literals. `None` once they no longer form a short list.
     literals: Option<BTreeSet<Box<str>>>,
 }
 
@@ -52,7 +52,7 @@ impl ArgumentValues {
     }
 }
 
-/// A text, number or boolean as a policy writes it.
+/// Returns a string, number or boolean as a JSON literal.
 fn literal(value: JsonValue<'_>) -> Option<String> {
     match value.kind() {
         JsonKind::String => {
@@ -65,17 +65,17 @@ fn literal(value: JsonValue<'_>) -> Option<String> {
     }
 }
 
-/// Whether values under this name are secrets more often than not.
+/// Returns whether arguments of this name usually hold secrets.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let folded = name.to_ascii_lowercase();
     folded.ends_with("key") || SECRET_NAME_PARTS.iter().any(|part| folded.contains(part))
 }
 
-/// The conditions that all of so many calls satisfy.
+/// Returns the conditions that all of `calls` calls satisfy.
 pub(super) fn suggest_conditions(values: &BTreeMap<Box<str>, ArgumentValues>, calls: u64) -> Vec<String> {
     let mut offers = Vec::new();
     for (name, values) in values {
-        // A call that did not tell its arguments might have had any.
+        // A call without recorded arguments could have had any value.
         let Some(written) = values.literals.as_ref().filter(|_| values.calls == calls) else { continue };
         if calls >= MIN_CALLS_PER_VALUE * written.len() as u64 {
             let list: Vec<&str> = written.iter().map(AsRef::as_ref).collect();

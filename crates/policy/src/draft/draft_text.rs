@@ -1,16 +1,16 @@
-//! The text of a draft.
+//! Writes the text of a draft.
 
 use std::fmt::Write;
 
 use gatelodge_json::{escape_unprintable, quote_for_display};
 use jiff::Timestamp;
 
-use super::{DraftBlock, Part};
+use super::{DraftBlock, DraftSection};
 use crate::diagnostic::Diagnostic;
 use crate::format::format;
 use crate::syntax_tree::DocumentFormat;
 
-/// Writes the policy in the usual layout.
+/// Writes the policy in canonical layout.
 pub(super) fn write_draft(origin: &str, used: &[DraftBlock]) -> Result<String, Vec<Diagnostic>> {
     let mut out = String::new();
     let calls: u64 = used.iter().map(|used| used.calls).sum();
@@ -62,12 +62,12 @@ fn write_entry(block: &DraftBlock, out: &mut String) {
     }
     let _ = write!(out, "{}: ", quote_for_display(&block.name));
     match block.section {
-        Part::Methods | Part::ClientRequests => out.push_str("\"allow\""),
-        Part::Tools | Part::Resources | Part::Prompts => write_block(block, out),
+        DraftSection::Methods | DraftSection::ClientRequests => out.push_str("\"allow\""),
+        DraftSection::Tools | DraftSection::Resources | DraftSection::Prompts => write_block(block, out),
     }
 }
 
-/// The rule block. An offer is a comment that can be uncommented as it stands.
+/// Writes a rule block. A suggestion is a comment that is valid once uncommented.
 fn write_block(block: &DraftBlock, out: &mut String) {
     out.push('{');
     let comma = if block.rate_limit.is_some() { "," } else { "" };
@@ -86,7 +86,7 @@ fn call_count_text(calls: u64) -> String {
     if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") }
 }
 
-/// Whole seconds: more would be noise.
+/// Formats times in whole seconds; fractions would be noise.
 fn time_span_text(first: Timestamp, last: Timestamp) -> String {
     let whole = |at: Timestamp| Timestamp::from_second(at.as_second()).unwrap_or(at);
     match (whole(first), whole(last)) {

@@ -1,4 +1,4 @@
-//! How often something was done, when, and with which arguments.
+//! Usage of one tool, resource, prompt or method: number of calls, times and arguments.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use gatelodge_json::{JsonKind, JsonValue};
 use jiff::Timestamp;
 
 use super::condition_suggestions::ArgumentValues;
-use super::{DraftBlock, ObservedCall, Part, condition_suggestions};
+use super::{DraftBlock, DraftSection, ObservedCall, condition_suggestions};
 
-/// The windows whose busiest is told, in minutes.
+/// Windows for which the peak is reported, in minutes.
 const PEAK_WINDOWS_MINUTES: [i64; 3] = [1, 60, 1_440];
-/// Under observation these are what one expects, and say nothing about the call.
+/// Reason codes that are expected in observe mode and say nothing about the call itself.
 const EXPECTED_REASON_CODES: [&str; 2] = ["not_listed", "no_policy"];
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct UsageTally {
     calls: u64,
     first: Timestamp,
     last: Timestamp,
-    /// By the minute since 1970.
+    /// Keyed by minutes since the Unix epoch.
     calls_per_minute: BTreeMap<i64, u64>,
     argument_names: BTreeMap<Box<str>, u64>,
     values: BTreeMap<Box<str>, ArgumentValues>,
@@ -62,13 +62,13 @@ impl UsageTally {
         }
     }
 
-    pub fn summary(&self, part: Part, name: &str) -> DraftBlock {
+    pub fn summary(&self, part: DraftSection, name: &str) -> DraftBlock {
         let told = |counts: &BTreeMap<Box<str>, u64>| {
             counts.iter().map(|(name, count)| (name.to_string(), *count)).collect::<Vec<_>>()
         };
         let peaks = PEAK_WINDOWS_MINUTES.map(|window| self.peak(window));
         let [_, per_hour, _] = peaks;
-        let takes_conditions = matches!(part, Part::Tools | Part::Prompts);
+        let takes_conditions = matches!(part, DraftSection::Tools | DraftSection::Prompts);
         DraftBlock {
             section: part,
             name: name.to_owned(),
@@ -83,11 +83,11 @@ impl UsageTally {
                 Vec::new()
             },
             reason_codes: told(&self.reason_codes),
-            rate_limit: (part == Part::Tools).then(|| format!("{}/hour", rate_with_headroom(per_hour))),
+            rate_limit: (part == DraftSection::Tools).then(|| format!("{}/hour", rate_with_headroom(per_hour))),
         }
     }
 
-    /// The most within one window of so many minutes; windows begin as those of limits do.
+    /// Returns the highest number of calls in one window of `window` minutes. Windows are aligned like those of limits.
     fn peak(&self, window: i64) -> u64 {
         let (mut most, mut current, mut sum) = (0, None, 0);
         for (minute, count) in &self.calls_per_minute {
@@ -100,7 +100,8 @@ impl UsageTally {
     }
 }
 
-/// Twice the peak, rounded up to one digit and zeros; at least ten, because one use says little about the next.
+/// Returns twice the peak, rounded up to one significant digit. At least ten, because a single use says little about
+/// the next.
 fn rate_with_headroom(peak: u64) -> u64 {
     let twice = peak.saturating_mul(2).max(10);
     let unit = 10_u64.saturating_pow(twice.ilog10());

@@ -1,15 +1,15 @@
-//! The steps of a judgement, each told whether or not an earlier one has refused.
+//! Traces all steps of an evaluation, including those after the first refusal.
 
 use jiff::Timestamp;
 
 use super::path_values::values_at_path;
 use super::{ConditionExplanation, TraceStep, raw_json};
-use crate::call::{Call, CallTarget, CalledTool, CompletionReference, Definition};
+use crate::call::{Call, CallTarget, CalledTool, CompletionReference, DefinitionStatus};
 use crate::charges;
-use crate::compiled_policy::{Action, BlockTable, Default, Policy, Predicate, RuleBlock, ToolVisibility};
-use crate::condition::{Answer, EvaluationTime, Quantifier};
+use crate::compiled_policy::{BlockAction, BlockTable, DefaultAction, Policy, Predicate, RuleBlock, ToolVisibility};
+use crate::condition::{ConditionResult, EvaluationTime, Quantifier};
 use crate::decide::{ApplicableBlocks, argument_violation, refuse_ambiguous_uri};
-use crate::decision::{Code, Decision};
+use crate::decision::{Decision, ReasonCode};
 use crate::method_rules;
 
 pub(super) fn trace_steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Vec<TraceStep> {
@@ -31,7 +31,12 @@ pub(super) fn trace_steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Ve
             trace.trace_reference(policy.find_resource_or_template(uri));
         }
         CallTarget::Completion(CompletionReference::Unknown) => {
-            trace.push_refusal("standing", None, Code::NotListed, "the completion does not say what it refers to");
+            trace.push_refusal(
+                "standing",
+                None,
+                ReasonCode::NotListed,
+                "the completion does not say what it refers to",
+            );
         }
         CallTarget::Method { name } => trace.trace_method(name),
     }
@@ -51,7 +56,7 @@ impl<'a> TraceBuilder<'a> {
         self.steps.push(TraceStep { step, rule, outcome, code: None, note, conditions: Vec::new() });
     }
 
-    fn push_refusal(&mut self, step: &'static str, rule: Option<&str>, code: Code, note: impl Into<String>) {
+    fn push_refusal(&mut self, step: &'static str, rule: Option<&str>, code: ReasonCode, note: impl Into<String>) {
         self.push_step(step, rule, "refuse", note);
         if let Some(step) = self.steps.last_mut() {
             step.code = Some(code.as_str());
@@ -68,11 +73,11 @@ impl<'a> TraceBuilder<'a> {
         self.trace_approvals(blocks);
     }
 
-    /// Whether the tool can be called at all, and the blocks that hold for it.
+    /// Traces whether the tool may be called at all, and returns the blocks that apply to it.
     fn trace_admission(&mut self, tool: &CalledTool<'_>) -> ApplicableBlocks<'a> {
         let own = match self.policy.tool_visibility(tool) {
             ToolVisibility::Hidden(pointer) => {
-                self.push_refusal("standing", Some(pointer), Code::Hidden, "the tool is hidden");
+                self.push_refusal("standing", Some(pointer), ReasonCode::Hidden, "the tool is hidden");
                 self.policy.tools.find(tool.name)
             }
             ToolVisibility::Listed(block) => {
@@ -89,18 +94,23 @@ impl<'a> TraceBuilder<'a> {
                 None
             }
         };
-        if tool.definition == Definition::NotOffered {
-            self.push_refusal("offered", None, Code::NotOffered, "the server does not offer this tool");
+        if tool.definition == DefinitionStatus::NotOffered {
+            self.push_refusal("offered", None, ReasonCode::NotOffered, "the server does not offer this tool");
         }
         let blocks = ApplicableBlocks { own_block: own, all_tools_block: self.policy.all_tools.as_ref() };
         self.trace_actions(blocks);
         match tool.definition {
-            Definition::Accepted | Definition::NotOffered => {}
-            Definition::New => {
-                self.push_refusal("accepted", None, Code::NotAccepted, "nobody has accepted the definition")
+            DefinitionStatus::Accepted | DefinitionStatus::NotOffered => {}
+            DefinitionStatus::New => {
+                self.push_refusal("accepted", None, ReasonCode::NotAccepted, "nobody has accepted the definition")
             }
-            Definition::Changed => {
-                self.push_refusal("accepted", None, Code::DefinitionChanged, "the definition is not the accepted one");
+            DefinitionStatus::Changed => {
+                self.push_refusal(
+                    "accepted",
+                    None,
+                    ReasonCode::DefinitionChanged,
+                    "the definition is not the accepted one",
+                );
             }
         }
         blocks
@@ -130,14 +140,14 @@ impl<'a> TraceBuilder<'a> {
 
     fn trace_default(&mut self) {
         match self.policy.default {
-            Default::Allow => {
+            DefaultAction::Allow => {
                 self.push_step("standing", Some("/default"), "pass", "nothing speaks of it; the default allows")
             }
-            Default::Deny => {
+            DefaultAction::Deny => {
                 self.push_refusal(
                     "standing",
                     Some("/default"),
-                    Code::NotListed,
+                    ReasonCode::NotListed,
                     "nothing speaks of it; the default denies",
                 );
             }
@@ -160,9 +170,9 @@ impl<'a> TraceBuilder<'a> {
     }
 
     fn trace_actions(&mut self, blocks: ApplicableBlocks<'_>) {
-        for block in blocks.iter().filter(|block| block.action == Action::Deny) {
+        for block in blocks.iter().filter(|block| block.action == BlockAction::Deny) {
             let note = block.reason.as_deref().unwrap_or("every call is denied");
-            self.push_refusal("action", Some(&block.pointer), Code::Denied, note);
+            self.push_refusal("action", Some(&block.pointer), ReasonCode::Denied, note);
         }
     }
 
@@ -173,7 +183,7 @@ impl<'a> TraceBuilder<'a> {
         let rule = format!("{}/validate_arguments", block.pointer);
         match argument_violation(block, tool, self.call) {
             None => self.push_step("validate_arguments", Some(&rule), "pass", "the arguments satisfy the input schema"),
-            Some(what) => self.push_refusal("validate_arguments", Some(&rule), Code::InvalidArguments, what),
+            Some(what) => self.push_refusal("validate_arguments", Some(&rule), ReasonCode::InvalidArguments, what),
         }
     }
 
@@ -181,27 +191,35 @@ impl<'a> TraceBuilder<'a> {
         for predicate in &block.require {
             let answer = self.trace_predicate("require", predicate, Quantifier::All);
             match answer {
-                Answer::True => self.conclude("pass", None, "it holds"),
-                Answer::False => self.conclude("refuse", Some(Code::Require), "it does not hold"),
-                Answer::Absent => self.conclude("refuse", Some(Code::Require), "what it needs is not there"),
-                Answer::Mismatch => self.conclude("refuse", Some(Code::TypeMismatch), "a value cannot be compared"),
+                ConditionResult::True => self.conclude("pass", None, "it holds"),
+                ConditionResult::False => self.conclude("refuse", Some(ReasonCode::Require), "it does not hold"),
+                ConditionResult::Absent => {
+                    self.conclude("refuse", Some(ReasonCode::Require), "what it needs is not there")
+                }
+                ConditionResult::Mismatch => {
+                    self.conclude("refuse", Some(ReasonCode::TypeMismatch), "a value cannot be compared")
+                }
             }
         }
         for (step, predicates) in [("deny_if", &block.deny_if), ("approve_if", &block.approve_if)] {
             for predicate in predicates {
                 match self.trace_predicate(step, predicate, Quantifier::Any) {
-                    Answer::True if step == "deny_if" => self.conclude("refuse", Some(Code::DenyIf), "it holds"),
-                    Answer::True => self.conclude("ask", None, "it holds"),
-                    Answer::False => self.conclude("pass", None, "it does not hold"),
-                    Answer::Absent => self.conclude("pass", None, "what it looks at is not there"),
-                    Answer::Mismatch => self.conclude("refuse", Some(Code::TypeMismatch), "a value cannot be compared"),
+                    ConditionResult::True if step == "deny_if" => {
+                        self.conclude("refuse", Some(ReasonCode::DenyIf), "it holds")
+                    }
+                    ConditionResult::True => self.conclude("ask", None, "it holds"),
+                    ConditionResult::False => self.conclude("pass", None, "it does not hold"),
+                    ConditionResult::Absent => self.conclude("pass", None, "what it looks at is not there"),
+                    ConditionResult::Mismatch => {
+                        self.conclude("refuse", Some(ReasonCode::TypeMismatch), "a value cannot be compared")
+                    }
                 }
             }
         }
     }
 
-    /// Tells a predicate's conditions; what follows from them is concluded by the caller.
-    fn trace_predicate(&mut self, step: &'static str, predicate: &Predicate, polarity: Quantifier) -> Answer {
+    /// Adds a step with the conditions of a predicate. The caller sets the outcome.
+    fn trace_predicate(&mut self, step: &'static str, predicate: &Predicate, polarity: Quantifier) -> ConditionResult {
         let (call, moment) = (self.call, self.moment);
         let line = |condition: &crate::condition::Condition| ConditionExplanation {
             path: condition.path.to_string(),
@@ -217,21 +235,21 @@ impl<'a> TraceBuilder<'a> {
         predicate.evaluate(call, moment, polarity)
     }
 
-    fn conclude(&mut self, outcome: &'static str, code: Option<Code>, note: &str) {
+    fn conclude(&mut self, outcome: &'static str, code: Option<ReasonCode>, note: &str) {
         if let Some(step) = self.steps.last_mut() {
             step.outcome = outcome;
-            step.code = code.map(Code::as_str);
+            step.code = code.map(ReasonCode::as_str);
             step.note = note.to_owned();
         }
     }
 
-    /// All amounts first, then the limits: so they are judged.
+    /// Traces all amounts first, then the limits, in the order of evaluation.
     fn trace_limits(&mut self, blocks: ApplicableBlocks<'_>, name: &str) {
         for limit in
             charges::applicable_limits(blocks).filter(|limit| charges::charged_amount(limit, self.call).is_none())
         {
             let note = format!("`{}`: the amount cannot be counted", limit.counter.name(name));
-            self.push_refusal("limit", Some(&limit.pointer), Code::Amount, note);
+            self.push_refusal("limit", Some(&limit.pointer), ReasonCode::Amount, note);
         }
         for (at, limit) in charges::applicable_limits(blocks).enumerate() {
             let Some(amount) = charges::charged_amount(limit, self.call) else { continue };
@@ -245,7 +263,7 @@ impl<'a> TraceBuilder<'a> {
                 );
             } else if amount > limit.max {
                 let note = format!("`{counter}`: {amount} alone is more than the {} of a {}", limit.max, limit.window);
-                self.push_refusal("limit", rule, Code::Limit, note);
+                self.push_refusal("limit", rule, ReasonCode::Limit, note);
             } else {
                 let note = format!("`{counter}`: takes {amount} of {} in a {}", limit.max, limit.window);
                 self.push_step("limit", rule, "charge", note);
@@ -254,7 +272,7 @@ impl<'a> TraceBuilder<'a> {
     }
 
     fn trace_approvals(&mut self, blocks: ApplicableBlocks<'_>) {
-        for block in blocks.iter().filter(|block| block.action == Action::Approve) {
+        for block in blocks.iter().filter(|block| block.action == BlockAction::Approve) {
             let note = block.reason.as_deref().unwrap_or("every call waits for a person");
             self.push_step("action", Some(&block.pointer), "ask", note);
         }

@@ -1,4 +1,4 @@
-//! The values that a path finds in a call, for people.
+//! The values that a path finds in a call, for display.
 
 use gatelodge_json::{JsonKind, JsonValue, quote_into};
 
@@ -7,7 +7,7 @@ use crate::call_path::{CallPath, PathRoot, PathSegment};
 use crate::condition::{EvaluationTime, call_fact};
 use crate::scalar::Operand;
 
-/// So many values are shown, and so much of each.
+/// Limits on the number of values shown and on the length of each.
 const MAX_SHOWN_VALUES: usize = 8;
 const MAX_SHOWN_CHARACTERS: usize = 120;
 
@@ -44,12 +44,12 @@ fn collect_values(value: JsonValue<'_>, segments: &[PathSegment], values: &mut V
             value.elements().for_each(|next| collect_values(next, rest, values))
         }
         (_, JsonKind::Null) => {}
-        // What stands in the way is what the mismatch is about.
+        // A value that blocks the path is what the mismatch is about.
         _ => values.push(truncate_json(value.raw())),
     }
 }
 
-/// The facts outside the arguments are texts, but for the hour.
+/// All facts outside the arguments are strings, except the hour.
 fn operand_json(operand: &Operand<'_>, moment: EvaluationTime<'_>) -> String {
     match operand {
         Operand::Text(own) => quoted_text(own),

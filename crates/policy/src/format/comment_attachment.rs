@@ -1,25 +1,25 @@
-//! Which comment belongs to which value.
+//! Attaches comments to values.
 //!
-//! A comment stands either on lines of its own before what it speaks of, or at the end of a line. Wherever else
-//! JSON allows one, it is moved to the nearest of these places, so that laying out twice changes nothing.
+//! A comment is either on lines of its own in front of its value, or at the end of a line. Comments in any other place
+//! that JSON allows move to the nearest of these two, so that formatting twice changes nothing.
 
 use gatelodge_json::{JsonDocument, JsonKind, JsonValue};
 
 /// A comment on lines of its own.
 pub(super) struct OwnLineComment<'d> {
     pub text: &'d str,
-    /// Whether a blank line stands before it.
+    /// Whether a blank line precedes it.
     pub has_blank_line_before: bool,
 }
 
-/// A member, an element, or the whole document, with the comments that belong to it.
+/// A member, an element or the root value, with its comments.
 pub(super) struct CommentedNode<'d> {
     pub leading_comments: Vec<OwnLineComment<'d>>,
-    /// Whether a blank line stands before it and behind the comments before it.
+    /// Whether a blank line separates it from the comments in front of it.
     pub has_blank_line_before: bool,
     pub key: Option<&'d str>,
     pub value: CommentedValue<'d>,
-    /// Comments at the end of its last line. Only the last of them can be a `//`.
+    /// Comments at the end of its last line. Only the last one can be a `//` comment.
     pub trailing_comments: Vec<&'d str>,
 }
 
@@ -33,13 +33,13 @@ pub(super) struct CommentedContainer<'d> {
     /// Comments on the line of the opening bracket.
     pub opening_comments: Vec<&'d str>,
     pub nodes: Vec<CommentedNode<'d>>,
-    /// Comments before the closing bracket.
+    /// Comments in front of the closing bracket.
     pub closing_comments: Vec<OwnLineComment<'d>>,
     /// Whether there is a comment anywhere inside.
     pub has_comments: bool,
 }
 
-/// A document as pieces: its value, and the comments that follow it.
+/// A document with its comments attached: the root value, and the comments after it.
 pub(super) struct CommentedDocument<'d> {
     pub root: CommentedNode<'d>,
     pub closing_comments: Vec<OwnLineComment<'d>>,
@@ -55,21 +55,21 @@ pub(super) fn attach_comments<'d>(document: &'d JsonDocument<'d>) -> CommentedDo
 
 struct CommentAttacher<'d> {
     text: &'d str,
-    /// The comments that have not been given to anything.
+    /// Comments that are not attached yet.
     comments: &'d [(usize, usize)],
-    /// Behind the last token or comment that was taken.
+    /// Offset after the last token or comment that was consumed.
     end: usize,
 }
 
 impl<'d> CommentAttacher<'d> {
-    /// Takes a value with its key and what stands before it; what stands behind is for the container to find.
+    /// Reads a value with its key and the comments in front of it. The container reads the comments after it.
     fn read_node(&mut self, key: Option<JsonValue<'d>>, value: JsonValue<'d>) -> CommentedNode<'d> {
         let (value_start, value_end) = value.span();
         let start = key.map_or(value_start, |key| key.span().0);
         let mut before = self.take_own_line_comments(start);
         let is_apart = self.has_blank_line_before(start);
         self.end = key.map_or(start, |key| key.span().1);
-        // Between a key and its value there is no line of their own.
+        // Comments between a key and its value have no lines of their own.
         before.extend(
             self.take_own_line_comments(value_start)
                 .into_iter()
@@ -120,7 +120,7 @@ impl<'d> CommentAttacher<'d> {
         }
     }
 
-    /// The comments behind a value and behind its comma, as far as they end the line.
+    /// Takes the comments after a value and after its comma, as far as they end the line.
     fn take_comments_around_comma(&mut self, next: usize) -> Vec<&'d str> {
         let comma = self.find_comma(next);
         let mut behind = self.take_same_line_comments(comma);
@@ -133,7 +133,7 @@ impl<'d> CommentAttacher<'d> {
         behind
     }
 
-    /// Where the comma before the next item stands: the first that is in no comment.
+    /// Finds the comma in front of the next item: the first one outside a comment.
     fn find_comma(&self, next: usize) -> usize {
         let mut from = self.end;
         for (start, end) in self.comments.iter().take_while(|(start, _)| *start < next) {
@@ -145,7 +145,7 @@ impl<'d> CommentAttacher<'d> {
         self.text_between(from, next).find(',').map_or(next, |at| from + at)
     }
 
-    /// Takes all comments before an offset.
+    /// Takes all comments in front of an offset.
     fn take_own_line_comments(&mut self, until: usize) -> Vec<OwnLineComment<'d>> {
         let mut remarks = Vec::new();
         while let Some((start, text)) = self.next_comment(until) {
@@ -156,7 +156,7 @@ impl<'d> CommentAttacher<'d> {
         remarks
     }
 
-    /// Takes the comments that stand on the line where the last token ended.
+    /// Takes the comments on the line where the last token ended.
     fn take_same_line_comments(&mut self, until: usize) -> Vec<&'d str> {
         let mut texts: Vec<&'d str> = Vec::new();
         while let Some((start, text)) = self.next_comment(until) {
@@ -170,7 +170,7 @@ impl<'d> CommentAttacher<'d> {
         texts
     }
 
-    /// As [`Self::take_same_line_comments`], but takes nothing where more than comments follows on the line.
+    /// Like [`Self::take_same_line_comments`], but takes nothing if anything but comments follows on the line.
     fn take_line_end_comments(&mut self, until: usize) -> Vec<&'d str> {
         let (comments, end) = (self.comments, self.end);
         let texts = self.take_same_line_comments(until);
@@ -192,10 +192,10 @@ impl<'d> CommentAttacher<'d> {
         self.comments = self.comments.split_first().map_or(&[], |(_, rest)| rest);
     }
 
-    /// Whether a blank line lies between the last token or comment and an offset.
+    /// Returns whether there is a blank line between the last token or comment and an offset.
     fn has_blank_line_before(&self, start: usize) -> bool {
         let mut lines = self.text_between(self.end, start).split('\n');
-        // The first is the rest of a line that is taken, the last the margin of what comes.
+        // The first part is the rest of a line already consumed, the last one the indentation of what follows.
         let _ends = (lines.next(), lines.next_back());
         lines.any(|line| line.trim().is_empty())
     }

@@ -1,14 +1,14 @@
-//! From pieces to text: what goes on one line, and what is opened.
+//! Renders a commented document: decides which containers go on one line.
 
 use super::comment_attachment::{CommentedContainer, CommentedDocument, CommentedNode, CommentedValue, OwnLineComment};
 
-/// A line is not longer than this if it can be helped.
+/// Lines are at most this wide where possible.
 const MAX_LINE_WIDTH: usize = 100;
 const INDENT: &str = "  ";
 
-/// The level of rule blocks under `tools`, `categories`, `resources` and `prompts`.
+/// Nesting level of rule blocks under `tools`, `categories`, `resources` and `prompts`.
 const BLOCK_LEVEL: usize = 2;
-/// A rule block that stands one level higher than the others, and is laid out like them.
+/// A rule block that is one level higher than the others and is laid out like them.
 const ALL_TOOLS_KEY: &str = "\"all_tools\"";
 
 pub(super) fn render_layout(sheet: &CommentedDocument<'_>) -> String {
@@ -30,7 +30,7 @@ struct LayoutWriter {
 }
 
 impl LayoutWriter {
-    /// Writes the comments before a piece, its key and its value; level 0 is the document's.
+    /// Writes the comments in front of a node, its key and its value. Level 0 is the root.
     fn write_node(&mut self, piece: &CommentedNode<'_>, level: usize, is_first: bool) {
         for (at, remark) in piece.leading_comments.iter().enumerate() {
             self.write_comment(remark, is_first && at == 0);
@@ -47,7 +47,7 @@ impl LayoutWriter {
         match &piece.value {
             CommentedValue::Scalar(text) => self.out.push_str(text),
             CommentedValue::Container(container) => {
-                // A comma may follow.
+                // One more, because a comma may follow.
                 let used = self.out.get(line_start..).unwrap_or_default().chars().count() + 1;
                 let line = can_be_flat(container, level)
                     .then(|| flat_text(container, MAX_LINE_WIDTH.saturating_sub(used)))
@@ -113,7 +113,7 @@ fn brackets(container: &CommentedContainer<'_>) -> (&'static str, &'static str) 
     if container.is_object { ("{", "}") } else { ("[", "]") }
 }
 
-/// Whether a container is one that reads well on one line: rule blocks are opened, what stands in them is not.
+/// Returns whether a container may go on one line. Rule blocks are broken up, their contents are not.
 fn can_be_flat(container: &CommentedContainer<'_>, level: usize) -> bool {
     let is_scalar = |piece: &CommentedNode<'_>| matches!(piece.value, CommentedValue::Scalar(_));
     let has_scalars_only = container.nodes.iter().all(is_scalar);
@@ -123,7 +123,7 @@ fn can_be_flat(container: &CommentedContainer<'_>, level: usize) -> bool {
     is_short && !container.has_comments
 }
 
-/// The container on one line, if it has no more than this many characters.
+/// Returns the container on one line, or `None` if it is longer than `room` characters.
 fn flat_text(container: &CommentedContainer<'_>, room: usize) -> Option<String> {
     let mut line = String::new();
     write_flat(container, room, &mut line)?;
@@ -145,7 +145,7 @@ fn write_flat(container: &CommentedContainer<'_>, room: usize, line: &mut String
             CommentedValue::Scalar(text) => line.push_str(text),
             CommentedValue::Container(inner) => write_flat(inner, room, line)?,
         }
-        // A character has at most four bytes; beyond that no counting is needed.
+        // A character has at most four bytes, so a longer line cannot fit.
         if line.len() > 4 * room {
             return None;
         }

@@ -1,10 +1,10 @@
-//! Counting the comments of a YAML text, which its parser passes over.
+//! Counts the comments of a YAML text, because the YAML parser drops them.
 
 use std::ops::Range;
 
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
-/// How many comments a text has; `root` is what was read from it.
+/// Returns the number of comments in a text. `root` is the parsed text.
 pub(crate) fn count_yaml_comments(text: &[u8], root: &SyntaxNode) -> usize {
     let mut scalars = Vec::new();
     collect_scalar_spans(root, text, &mut scalars);
@@ -26,7 +26,7 @@ pub(crate) fn count_yaml_comments(text: &[u8], root: &SyntaxNode) -> usize {
     comments
 }
 
-/// Where scalars and keys stand: a `#` in there is text.
+/// Collects the spans of scalars and keys: a `#` inside them is not a comment.
 fn collect_scalar_spans(node: &SyntaxNode, text: &[u8], scalars: &mut Vec<Range<usize>>) {
     match &node.value {
         NodeValue::List(items) => items.iter().for_each(|item| collect_scalar_spans(item, text, scalars)),
@@ -40,12 +40,12 @@ fn collect_scalar_spans(node: &SyntaxNode, text: &[u8], scalars: &mut Vec<Range<
     }
 }
 
-/// Where a scalar itself stands: the parser's span of a quoted one reaches over a comment behind it.
+/// Returns the span of the scalar itself. The parser's span of a quoted scalar includes a comment after it.
 fn scalar_content_span(span: &Range<usize>, text: &[u8]) -> Range<usize> {
     let written = text.get(span.clone()).unwrap_or_default();
     let (quote, escape) = match written.first() {
         Some(b'"') => (b'"', b'\\'),
-        // A quote is written twice.
+        // A single quote is escaped by doubling it.
         Some(b'\'') => (b'\'', b'\''),
         _ => return span.clone(),
     };

@@ -1,25 +1,26 @@
-//! Numbers for the validator, which computes with floats: each is replaced by one that compares as its text does.
+//! Converts numbers for the validator, which computes with floats: each number becomes a float that compares the same
+//! as its decimal text.
 
 use std::cmp::Ordering;
 
 use gatelodge_json::{Decimal, JsonKind, JsonValue};
 use serde_json::Number;
 
-/// The largest float that is not whole.
+/// The largest float with a fraction.
 const MAX_FRACTIONAL_FLOAT: f64 = 4_503_599_627_370_495.5;
 
-/// The numbers of a schema, as they are written and as the validator has them.
+/// The numbers in a schema, as text and as the validator sees them.
 #[derive(Debug, Default)]
 pub(super) struct SchemaNumbers {
-    /// In ascending order.
+    /// Sorted in ascending order.
     numbers: Vec<(Box<str>, Number)>,
-    /// Whether it asks anywhere if a number is whole.
+    /// Whether the schema contains `"integer"`.
     checks_integer: bool,
-    /// Whether it asks anywhere what a number is a multiple of.
+    /// Whether the schema contains `multipleOf`.
     checks_multiple_of: bool,
 }
 
-/// The number that the validator gets for a number of the schema; none if it would compare otherwise than its text.
+/// Returns the validator's number for a number in the schema. `None` if it would not compare like its text.
 pub(super) fn schema_number(text: &str) -> Option<Number> {
     let (number, decimal) = (nearest_number(text)?, Decimal::new(text)?);
     let float = number.as_f64()?;
@@ -28,7 +29,7 @@ pub(super) fn schema_number(text: &str) -> Option<Number> {
     (!number.is_f64() || (is_whole_alike && is_zero_alike)).then_some(number)
 }
 
-/// The number that the validator gets for a text: whole if it can be, else the nearest float.
+/// Returns the integer for a text if there is one, otherwise the nearest float.
 pub(super) fn nearest_number(text: &str) -> Option<Number> {
     let decimal = Decimal::new(text)?;
     if let Ok(whole) = text.parse::<i64>() {
@@ -68,14 +69,14 @@ impl SchemaNumbers {
         }
     }
 
-    /// A number that stands to all bounds as the text does, and is whole if it is where that is asked.
-    /// None if there is no such float.
+    /// Returns a number that compares with all schema numbers like the text does, and that is an integer exactly if the
+    /// text is, where the schema checks that. `None` if no float does.
     pub fn faithful_number(&self, text: &str) -> Option<Number> {
         let number = nearest_number(text)?;
         let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return Some(number) };
         let decimal = Decimal::new(text)?;
         let neighbours = [float, float.next_up(), float.next_down()];
-        // Larger floats are all whole; where no bound is larger either, this one stands for them.
+        // All larger floats are integers. If no schema number is larger either, this one can represent a fraction.
         let broken = MAX_FRACTIONAL_FLOAT.copysign(float);
         let stand_in = (!self.checks_multiple_of).then_some(broken);
         let mut candidates = neighbours.into_iter().chain(stand_in);
@@ -89,17 +90,17 @@ impl SchemaNumbers {
             let wanted = Decimal::new(text).map(|bound| decimal.cmp(&bound));
             wanted.is_some() && wanted == compare_exactly(candidate, bound)
         };
-        // Who stands right to the nearest on either side stands right to all.
+        // It is enough to compare with the nearest schema number on each side, because they are sorted.
         let above = self.numbers.partition_point(|(text, _)| Decimal::new(text) < Some(decimal));
         let nearest = self.numbers.get(above.saturating_sub(1)..).unwrap_or_default().iter().take(2);
         is_whole_alike && nearest.into_iter().all(compares_alike)
     }
 }
 
-/// Compares a float with a bound without rounding either.
+/// Compares a float with a schema number without rounding either of them.
 fn compare_exactly(float: f64, bound: &Number) -> Option<Ordering> {
     let Some(whole) = bound.as_i128() else { return float.partial_cmp(&bound.as_f64()?) };
-    // Whole numbers below 2^53 are floats too; above, every float is whole.
+    // Integers below 2^53 are exact as floats; above, every float is an integer.
     if whole.abs() < 1 << 53 {
         return float.partial_cmp(&(whole as f64));
     }

@@ -68,7 +68,7 @@ fn a_schema_that_never_ends_is_refused_and_an_ordinary_recursive_one_is_not() {
         .collect();
     let schema = format!(r##"{{"$defs":{{{doubling}"d40":{{}}}},"$ref":"#/$defs/d0"}}"##);
     assert!(matches!(InputSchema::compile(schema.as_bytes()), Err(InputSchemaError::Unbounded)));
-    // A name at the root renames nothing below it, and a property may be called like the keyword.
+    // An `$id` at the root does not change the references below it, and a property may be named like the keyword.
     for schema in [
         r##"{"$id":"https://example.com/own","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{}}}"##,
         r#"{"properties":{"$id":{"type":"string"},"id":{"type":"string"}}}"#,

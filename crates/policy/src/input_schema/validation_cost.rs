@@ -1,21 +1,21 @@
-//! Whether validation ends, and soon: a schema can apply itself to the same value again and again.
+//! Bounds the cost of validation, because a schema can apply itself to the same value again and again.
 //!
-//! Counts, level by level of an instance, how often each part of the schema could be applied to one value.
+//! Counts, for each nesting level of an instance, how often each subschema could be applied to one value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// How many applications to one value are let pass.
+/// Maximum number of subschema applications to one value.
 const MAX_APPLICATIONS: u64 = 10_000;
-/// How many parts are looked at before a schema counts as too large to tell.
+/// Maximum number of subschemas visited before a schema counts as unbounded.
 const MAX_STEPS: usize = 500_000;
-/// Each can double the work of those around it.
+/// Maximum number of `unevaluated…` keywords. Each can double the cost of the schemas around it.
 const MAX_UNEVALUATED: usize = 4;
-/// Arguments are no deeper than this.
+/// Nesting depth that is examined. Arguments are not nested deeper.
 const MAX_LEVELS: usize = 64;
 
-/// How often each part is applied; parts are known by their address in the schema.
+/// Number of applications of each subschema, keyed by its address in the schema.
 type ApplicationCounts<'s> = BTreeMap<*const Value, (&'s Value, u64)>;
 
 pub(super) fn is_bounded(schema: &Value) -> bool {
@@ -25,7 +25,7 @@ pub(super) fn is_bounded(schema: &Value) -> bool {
     let mut walk = ApplicationCounter { root: schema, steps: 0 };
     let start = ApplicationCounts::from([(std::ptr::from_ref(schema), (schema, 1))]);
     let Some(start) = walk.expand_in_place(start) else { return false };
-    // What can be applied to one value, for each different place in an instance.
+    // One entry for each distinct location in an instance: the subschemas that apply there.
     let mut level = vec![start];
     let mut seen = BTreeSet::new();
     for _ in 0..MAX_LEVELS {
@@ -39,7 +39,7 @@ pub(super) fn is_bounded(schema: &Value) -> bool {
     true
 }
 
-/// Tells different counts apart.
+/// Returns a key that is equal for equal counts.
 fn counts_signature(counts: &ApplicationCounts<'_>) -> Vec<(*const Value, u64)> {
     counts.iter().map(|(address, (_, count))| (*address, *count)).collect()
 }
@@ -50,7 +50,7 @@ struct ApplicationCounter<'s> {
 }
 
 impl<'s> ApplicationCounter<'s> {
-    /// Adds what the parts apply to the same value; none if that does not end or is too much.
+    /// Adds the subschemas that these apply to the same value. `None` if the result is infinite or too large.
     fn expand_in_place(&mut self, parts: ApplicationCounts<'s>) -> Option<ApplicationCounts<'s>> {
         let mut all = ApplicationCounts::new();
         let mut fresh = parts;
@@ -71,7 +71,7 @@ impl<'s> ApplicationCounter<'s> {
         Some(all)
     }
 
-    /// What is applied to the values a level deeper: an element, a member with a name that is known, any other member.
+    /// Returns the subschemas that apply one level down: to an element, to each named member, and to any other member.
     fn children(&mut self, counts: &ApplicationCounts<'s>) -> Option<Vec<ApplicationCounts<'s>>> {
         let below = child_applications(counts);
         let mut children = vec![self.expand_in_place(below.elements)?, self.expand_in_place(below.members.clone())?];
@@ -89,14 +89,14 @@ fn add_count<'s>(counts: &mut ApplicationCounts<'s>, address: *const Value, part
     entry.1 = entry.1.saturating_add(count);
 }
 
-/// The parts that a part applies to the same value; none for a reference this cannot follow.
+/// Returns the subschemas that a schema applies to the same value. `None` for a reference that cannot be resolved.
 fn in_place_subschemas<'s>(root: &'s Value, part: &'s Value) -> Option<Vec<&'s Value>> {
     let mut inner = Vec::new();
     let Value::Object(members) = part else { return Some(inner) };
     for (key, value) in members {
         match key.as_str() {
             "$ref" => inner.push(resolve_reference(root, value.as_str()?)?),
-            // What they point at depends on the way taken; too much to follow.
+            // Their target depends on the dynamic scope, which is not tracked here.
             "$dynamicRef" | "$recursiveRef" => return None,
             "allOf" | "anyOf" | "oneOf" => inner.extend(value.as_array().into_iter().flatten()),
             "not" | "if" | "then" | "else" => inner.push(value),
@@ -109,7 +109,7 @@ fn in_place_subschemas<'s>(root: &'s Value, part: &'s Value) -> Option<Vec<&'s V
     Some(inner)
 }
 
-/// Follows `#` and `#/a/pointer`. Other references can be read in more than one way, or leave the document.
+/// Resolves `#` and `#/a/pointer`. Other references are ambiguous or leave the document.
 fn resolve_reference<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
     let fragment = reference.strip_prefix('#')?;
     if fragment.contains('%') || !(fragment.is_empty() || fragment.starts_with('/')) {
@@ -118,7 +118,7 @@ fn resolve_reference<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> 
     root.pointer(fragment)
 }
 
-/// Whether a part gives itself a name of its own, so that references below it mean something else.
+/// Returns whether a subschema has an `$id` of its own, which changes the meaning of references below it.
 fn has_nested_id(part: &Value, is_root: bool) -> bool {
     match part {
         Value::Object(members) => {
@@ -130,7 +130,7 @@ fn has_nested_id(part: &Value, is_root: bool) -> bool {
     }
 }
 
-/// How many parts ask what other parts have looked at; each makes the validator go over them again.
+/// Counts `unevaluated…` keywords. Each makes the validator evaluate the neighbouring subschemas again.
 fn count_unevaluated(part: &Value) -> usize {
     let of = |inner: &Value| count_unevaluated(inner);
     match part {
@@ -143,13 +143,13 @@ fn count_unevaluated(part: &Value) -> usize {
     }
 }
 
-/// The parts for values a level deeper.
+/// Subschemas that apply to values one level down.
 #[derive(Default)]
 struct ChildApplications<'s> {
     elements: ApplicationCounts<'s>,
     /// For every member of an object.
     members: ApplicationCounts<'s>,
-    /// For the members of one name each.
+    /// For members of one name each.
     by_name: BTreeMap<&'s str, ApplicationCounts<'s>>,
 }
 

@@ -1,33 +1,35 @@
-//! A rule block on its way to JSON. The names of rules become comments.
+//! Builds the JSON of a rule block. Rule names become comments.
 
 use super::{member, quoted};
-use crate::compiled_policy::Action;
+use crate::compiled_policy::BlockAction;
 
-/// What the rules of one tool become.
+/// The block that the rules of one tool become.
 #[derive(Default)]
 pub(super) struct BlockBuilder {
-    action: Option<(Action, RuleFragment)>,
+    action: Option<(BlockAction, RuleFragment)>,
     pub require: Vec<RuleFragment>,
     pub deny_if: Vec<RuleFragment>,
     pub limits: Vec<RuleFragment>,
 }
 
-/// A piece of JSON and the name of the rule that it was.
+/// A piece of JSON, and the name of the rule it comes from.
 pub(super) struct RuleFragment {
     pub rule_name: String,
     pub json: String,
 }
 
 impl BlockBuilder {
-    /// Lets the block deny or ask; `json` is the reason. A denial wins, and the first of its kind is kept.
-    pub fn set_action(&mut self, action: Action, reason: RuleFragment) {
-        let is_weaker = self.action.as_ref().is_none_or(|(own, _)| *own != Action::Deny && action == Action::Deny);
+    /// Sets the block's action; `reason.json` is the reason. A denial takes precedence; otherwise the first action is
+    /// kept.
+    pub fn set_action(&mut self, action: BlockAction, reason: RuleFragment) {
+        let is_weaker =
+            self.action.as_ref().is_none_or(|(own, _)| *own != BlockAction::Deny && action == BlockAction::Deny);
         if is_weaker {
             self.action = Some((action, reason));
         }
     }
 
-    /// Denies every call in the place of a rule that cannot be said here.
+    /// Denies every call, in place of a rule that cannot be expressed.
     pub fn deny_all(&mut self, rule: &str) {
         let text = format!("the rule `{rule}` could not be taken over, so every call is denied");
         let json = format!("{{\"conditions\": [], {}}}", member("on_deny", &quoted(&text)));
@@ -53,7 +55,7 @@ impl BlockBuilder {
     }
 }
 
-/// A line with the rule's name; nothing in the name can end it.
+/// Returns a comment line with the rule's name. Control characters are replaced so that none can end the line.
 fn comment_line(rule: &str) -> String {
     let line: String = rule.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
     match line.trim() {

@@ -1,14 +1,13 @@
-//! Patterns of Go's `regexp` so that Rust's `regex` finds the same.
+//! Translates patterns of Go's `regexp` so that Rust's `regex` matches the same texts.
 //!
-//! There, `\d`, `\w`, `\s` and `\b` are ASCII only, and a few characters are plain that mean something here.
+//! In Go, `\d`, `\w`, `\s` and `\b` are ASCII only, and a few characters are literal that have a meaning in Rust.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Rewrites a pattern.
+/// Translates a pattern.
 ///
-/// # Errors
-/// What has no equal here.
+/// # Errors Returns the construct that has no equivalent.
 pub(super) fn translate_go_regex(pattern: &str) -> Result<String, &'static str> {
     let mut writer = GoRegexTranslator { rest: pattern.chars().peekable(), out: String::new() };
     while let Some(character) = writer.rest.next() {
@@ -28,7 +27,7 @@ struct GoRegexTranslator<'p> {
     out: String,
 }
 
-/// The members of a Perl class, as they stand in brackets.
+/// Returns the members of a Perl class, in the notation used inside brackets.
 fn perl_class(letter: char) -> Option<&'static str> {
     match letter {
         'd' | 'D' => Some("0-9"),
@@ -39,7 +38,7 @@ fn perl_class(letter: char) -> Option<&'static str> {
 }
 
 impl GoRegexTranslator<'_> {
-    /// An escape outside of brackets.
+    /// Translates an escape outside brackets.
     fn translate_escape(&mut self) -> Result<(), &'static str> {
         match self.rest.peek() {
             Some('b') => self.write_word_boundary("b"),
@@ -61,7 +60,7 @@ impl GoRegexTranslator<'_> {
         self.out.push_str(&format!(r"(?-u:\{letter})"));
     }
 
-    /// `\Q…\E`: everything between is plain.
+    /// Translates `\Q…\E`: everything in between is literal.
     fn translate_literal(&mut self) {
         self.rest.next();
         while let Some(character) = self.rest.next() {
@@ -72,13 +71,13 @@ impl GoRegexTranslator<'_> {
         }
     }
 
-    /// An escape that is the same in brackets and outside.
+    /// Translates an escape that is the same inside and outside brackets.
     fn translate_shared_escape(&mut self) -> Result<(), &'static str> {
         match self.rest.next() {
             Some('0'..='9') => return Err("an octal escape"),
             Some('C') => return Err(r"`\C`"),
             Some('u' | 'U') => return Err(r"`\u`, which Intercept does not know,"),
-            // Here these are borders of words.
+            // In Rust, the escaped forms are word boundaries.
             Some(plain @ ('<' | '>')) => self.out.push(plain),
             Some(letter @ ('p' | 'P')) => {
                 self.out.extend(['\\', letter]);
@@ -96,14 +95,14 @@ impl GoRegexTranslator<'_> {
         Ok(())
     }
 
-    /// The opening of a group. Go knows the flags `i`, `m`, `s` and `U`; others it refuses.
+    /// Translates the start of a group. Go accepts only the flags `i`, `m`, `s` and `U`.
     fn translate_group(&mut self) -> Result<(), &'static str> {
         self.out.push('(');
         if self.rest.next_if_eq(&'?').is_none() {
             return Ok(());
         }
         self.out.push('?');
-        // A name follows, or something that does not compile here either.
+        // A group name follows, or a construct that Rust rejects as well.
         if matches!(self.rest.peek(), Some('P' | '<')) {
             return Ok(());
         }
@@ -116,9 +115,9 @@ impl GoRegexTranslator<'_> {
         Ok(())
     }
 
-    /// A brace is plain unless it repeats.
+    /// Translates a brace, which is literal unless it starts a repetition.
     fn translate_brace(&mut self) {
-        // No repetition that compiles is written longer.
+        // No valid repetition is longer.
         let ahead: String = self.rest.clone().take(16).collect();
         let (inner, is_closed) = ahead.split_once('}').map_or(("", false), |(inner, _)| (inner, true));
         let (least, most) = inner.split_once(',').unwrap_or((inner, ""));
@@ -141,7 +140,7 @@ impl GoRegexTranslator<'_> {
                 }
                 '[' if self.translate_named_class() => {}
                 '\\' if self.translate_perl_class_in_brackets() => {}
-                // At either end a dash is plain in both.
+                // At either end, a dash is literal in both syntaxes.
                 '-' if self.rest.peek() == Some(&']') => self.out.push('-'),
                 '-' if is_first && self.rest.peek() != Some(&'-') => self.out.push('-'),
                 other => self.translate_range(other)?,
@@ -151,7 +150,7 @@ impl GoRegexTranslator<'_> {
         Ok(())
     }
 
-    /// `[:alpha:]`; any other bracket in brackets is plain.
+    /// Translates `[:alpha:]`. Any other bracket inside brackets is literal.
     fn translate_named_class(&mut self) -> bool {
         let text: String = self.rest.clone().take(16).collect();
         let Some((name, _)) = text.strip_prefix(':').and_then(|name| name.split_once(":]")) else { return false };
@@ -173,9 +172,9 @@ impl GoRegexTranslator<'_> {
         true
     }
 
-    /// A member of a class, or a range of members.
+    /// Translates a class member or a range.
     fn translate_range(&mut self, first: char) -> Result<(), &'static str> {
-        // Behind a class of Unicode there is no range.
+        // A Unicode class cannot start a range.
         let is_class = first == '\\' && matches!(self.rest.peek(), Some('p' | 'P'));
         self.write_class_member(first)?;
         let mut ahead = self.rest.clone();
@@ -192,7 +191,7 @@ impl GoRegexTranslator<'_> {
     fn write_class_member(&mut self, character: char) -> Result<(), &'static str> {
         match character {
             '\\' => return self.translate_shared_escape(),
-            // Unescaped, some of these would be operations on sets, or open another one.
+            // Unescaped, these could be set operations or start a nested class.
             '-' | '[' | ']' | '&' | '~' => self.out.extend(['\\', character]),
             other => self.out.push(other),
         }

@@ -1,4 +1,5 @@
-//! Conditions of Intercept: paths, operators and values, each so that it holds in no more cases than there.
+//! Converts conditions of Intercept: paths, operators and values. A converted condition never holds where the original
+//! does not.
 
 use std::ops::Range;
 
@@ -7,17 +8,17 @@ use regex::RegexBuilder;
 
 use super::go_regex::translate_go_regex;
 use super::intercept_counter::{CounterBound, InterceptCounter};
-use super::{InterceptImporter, NoteKind, quoted};
+use super::{ImportNoteKind, InterceptImporter, quoted};
 use crate::condition::Operator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 const CONDITION_FIELDS: [&str; 3] = ["path", "op", "value"];
-/// The operators of Intercept; all of them are ours too.
+/// Operators of Intercept. This crate supports all of them.
 const INTERCEPT_OPERATORS: [&str; 11] =
     ["eq", "neq", "in", "not_in", "lt", "lte", "gt", "gte", "regex", "contains", "exists"];
 
-/// The compiled size a pattern may reach, in bytes; as in policies.
+/// Maximum compiled size of a pattern in bytes, as in policies.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
 const FLOAT_LOOSER_NOTE: &str = "numbers were compared as floats, of about 16 digits; here every digit counts. A number so near to the \
@@ -28,17 +29,17 @@ const STRICTER: &str = "numbers were compared as floats, of about 16 digits; her
                         the rule's that it was taken for the same, as 10.0000000000000001 for 10, passed `lte`, `gte`, \
                         `eq` and `in`, and is now refused";
 
-/// What a condition becomes.
+/// Result of converting a condition.
 pub(super) enum Taken {
     /// A condition, as JSON.
     Condition(String),
-    /// A bound of the rule's own counter.
+    /// A bound on the rule's own counter.
     Bound(CounterBound),
-    /// Nothing that could be said here, and why.
+    /// The condition cannot be expressed; the text says why.
     Unsaid(String),
 }
 
-/// Takes over one condition; none if it is faulty.
+/// Converts one condition. `None` if it is invalid; the diagnostics then say why.
 pub(super) fn take(
     importer: &mut InterceptImporter,
     node: &SyntaxNode,
@@ -84,7 +85,7 @@ fn operator(importer: &mut InterceptImporter, node: &SyntaxNode, word: &str) -> 
     importer.read_word(place, word, "op", &INTERCEPT_OPERATORS, find)
 }
 
-/// Refuses values that the operator cannot use, as Intercept does.
+/// Reports values that the operator cannot use. Intercept rejects the same ones.
 fn check_value(importer: &mut InterceptImporter, operator: Operator, value: &SyntaxNode) -> Option<()> {
     let (kind, wanted) = match operator {
         Operator::In | Operator::NotIn => (JsonKind::Array, "a list"),
@@ -100,7 +101,7 @@ fn check_value(importer: &mut InterceptImporter, operator: Operator, value: &Syn
     Some(())
 }
 
-/// A path as we write it: dots descend, and everything else in it is part of a key.
+/// Converts a path: dots separate keys, everything else belongs to a key.
 pub(super) fn args_path(importer: &mut InterceptImporter, keys: &str, span: &Range<usize>) -> String {
     let mut path = String::from("args");
     for key in keys.split('.') {
@@ -113,7 +114,7 @@ pub(super) fn args_path(importer: &mut InterceptImporter, keys: &str, span: &Ran
                 }
                 _ => format!("`{key}` was one key, brackets and all; to look into a list, write `[0]` or `[*]`"),
             };
-            importer.add_note(NoteKind::Exact, span, message);
+            importer.add_note(ImportNoteKind::Exact, span, message);
             path.push_str(&format!("[{}]", quoted(key)));
         } else {
             path.push_str(&format!(".{key}"));
@@ -129,7 +130,7 @@ fn of_args(importer: &mut InterceptImporter, path: &str, operator: Operator, val
     match (operator, &value.value) {
         (Operator::NotIn, NodeValue::List(items)) if items.is_empty() => {
             let message = "`not_in` an empty list held for whatever is there; it becomes `exists`";
-            importer.add_note(NoteKind::Changed, &value.span, message);
+            importer.add_note(ImportNoteKind::Changed, &value.span, message);
             condition(Operator::Exists, "true")
         }
         (Operator::In, NodeValue::List(items)) if items.is_empty() => {
@@ -155,19 +156,20 @@ fn of_args(importer: &mut InterceptImporter, path: &str, operator: Operator, val
     }
 }
 
-/// Why a list of members cannot be taken over.
+/// Returns why a list of members cannot be converted.
 fn unsupported_members_reason(operator: Operator, items: &[SyntaxNode]) -> Option<String> {
     let is_scalar = |item: &SyntaxNode| matches!(item.kind(), JsonKind::String | JsonKind::Number | JsonKind::Bool);
     if let Some(item) = items.iter().find(|item| !is_scalar(item)) {
         return Some(format!("`{operator}` cannot compare with {}", item.kind().with_article()));
     }
     let first = items.first().map(SyntaxNode::kind);
-    // There 5 was also "5"; here a 5 that is not among the numbers would pass beside a "5".
+    // Intercept treats 5 and "5" as equal. Here, a number that is not in the list would pass because the list also has
+    // strings.
     let is_mixed = items.iter().any(|item| Some(item.kind()) != first);
     (operator == Operator::NotIn && is_mixed).then(|| "`not_in` a list of several types cannot be said".into())
 }
 
-/// Tells that types count, where that can matter.
+/// Adds a note that types matter, where that can make a difference.
 fn note_types(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     let has_twin = |item: &SyntaxNode| match &item.value {
         NodeValue::Text(text) => Decimal::new(text).is_some() || matches!(text.as_str(), "true" | "false"),
@@ -181,21 +183,21 @@ fn note_types(importer: &mut InterceptImporter, operator: Operator, items: &[Syn
     if matters {
         let message = "values of two types were compared as texts, so that 5 was equal to \"5\"; here another type than \
                        that of the rule's value denies the call: write the type that the tool's schema asks for";
-        importer.add_note_once(NoteKind::Changed, &value.span, message);
+        importer.add_note_once(ImportNoteKind::Changed, &value.span, message);
     }
 }
 
-/// Tells that all digits of a number count. A float keeps the order of numbers but takes some for equal, so what holds
-/// only for unequal ones holds more often here, and what holds for equal ones less often.
+/// Adds a note that all digits of a number count. Floats preserve order but merge some numbers. So operators that hold
+/// for unequal numbers hold more often here, and those that hold for equal numbers less often.
 fn tell_digits(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     if items.iter().all(|item| item.kind() != JsonKind::Number) {
         return;
     }
     match operator {
         Operator::Lt | Operator::Gt | Operator::Neq | Operator::NotIn => {
-            importer.add_note_once(NoteKind::Looser, &value.span, FLOAT_LOOSER_NOTE);
+            importer.add_note_once(ImportNoteKind::Looser, &value.span, FLOAT_LOOSER_NOTE);
         }
-        _ => importer.add_note_once(NoteKind::Changed, &value.span, STRICTER),
+        _ => importer.add_note_once(ImportNoteKind::Changed, &value.span, STRICTER),
     }
 }
 
@@ -218,7 +220,7 @@ fn of_regex(
     }
     if translated != pattern {
         let message = format!("`{pattern}` is written as `{translated}`, which finds the same here");
-        importer.add_note(NoteKind::Exact, &value.span, message);
+        importer.add_note(ImportNoteKind::Exact, &value.span, message);
     }
     condition(Operator::Regex, &quoted(&translated))
 }

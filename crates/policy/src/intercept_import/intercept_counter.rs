@@ -1,42 +1,43 @@
-//! Counters of Intercept, the bounds that conditions set them, and the limits they become.
+//! Converts Intercept counters, and the conditions that bound them, to limits.
 
 use std::ops::Range;
 
 use super::block_builder::{BlockBuilder, RuleFragment};
 use super::intercept_condition::args_path;
 use super::intercept_rule::InterceptRule;
-use super::{InterceptImporter, NoteKind, quoted};
+use super::{ImportNoteKind, InterceptImporter, quoted};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 const STATE_FIELDS: [&str; 4] = ["counter", "window", "increment", "increment_from"];
 const INTERCEPT_WINDOWS: [&str; 3] = ["minute", "hour", "day"];
-/// The most that `max` can say.
+/// Largest value of `max`.
 const MAX_LIMIT: i64 = 999_999_999_999_999_999;
 
-/// Up to here a float tells whole numbers apart: 2^53.
+/// Up to 2^53, floats represent all integers exactly.
 const MAX_EXACT_FLOAT_INTEGER: i64 = 1 << 53;
 
-/// A counter that a rule counts.
+/// A counter that a rule increments.
 pub(super) struct InterceptCounter {
-    /// Scope and name, as Intercept keys it. Also the counter's name here: so they stay as distinct as they were.
+    /// Scope and name, as in Intercept. Also used as the counter's name here, so that different counters stay
+    /// different.
     pub key: String,
     window: String,
-    /// What each call adds.
+    /// Amount that each call adds.
     increment: i64,
-    /// The path of the number that each call adds instead.
+    /// Path of the argument to add instead.
     amount: Option<String>,
     span: Range<usize>,
 }
 
-/// A bound that a condition sets the rule's own counter, by the text of its number.
+/// A bound that a condition sets on the rule's own counter, with the text of its number.
 pub(super) enum CounterBound {
     Below(String),
     AtMost(String),
 }
 
 impl CounterBound {
-    /// What the counter could reach: Intercept cuts the number to a whole one first.
+    /// Returns the highest value that the counter can reach. Intercept truncates the number to an integer first.
     fn max(&self) -> i64 {
         let whole = |text: &str| text.parse::<f64>().map_or(0, |number| number as i64);
         match self {
@@ -89,7 +90,7 @@ fn read_increment(importer: &mut InterceptImporter, node: &SyntaxNode) -> Option
         _ => None,
     };
     match number {
-        // To Intercept, 0 is as if it were not written.
+        // Intercept treats 0 like a missing value.
         Some(0) => Some(1),
         Some(number) if number > 0 => Some(number),
         _ => {
@@ -104,7 +105,7 @@ fn read_increment(importer: &mut InterceptImporter, node: &SyntaxNode) -> Option
     }
 }
 
-/// The path of `increment_from`, if there is one; none if it is faulty.
+/// Reads the path of `increment_from`. `Some(None)` if there is none, `None` if it is invalid.
 fn read_amount(importer: &mut InterceptImporter, node: &SyntaxNode) -> Option<Option<String>> {
     let Some(path) = importer.read_text(node, "increment_from") else { return Some(None) };
     let span = node.get("increment_from").unwrap_or(node).span.clone();
@@ -127,7 +128,7 @@ fn register_counter(importer: &mut InterceptImporter, key: &str, span: &Range<us
     }
 }
 
-/// Makes a limit of a counter and its bounds; gives a condition where one has to stand in for it.
+/// Converts a counter and its bounds to a limit. Returns a condition if one is needed in place of the limit.
 pub(super) fn convert_limit(
     importer: &mut InterceptImporter,
     rule: &InterceptRule<'_>,
@@ -140,28 +141,28 @@ pub(super) fn convert_limit(
     };
     if let CounterBound::Below(text) = bound {
         let message = format!("below {text} let the counter reach {} and no more; `max` says so", bound.max());
-        importer.add_note(NoteKind::Exact, &state.span, message);
+        importer.add_note(ImportNoteKind::Exact, &state.span, message);
     }
     let mut max = bound.max();
     if state.amount.is_some() {
         let message = "amounts were cut to whole numbers, and negative ones gave room back; here decimals count in \
                        full and negative amounts are denied";
-        importer.add_note_once(NoteKind::Changed, &state.span, message);
-        // Below this, cutting to a whole number never adds to it.
+        importer.add_note_once(ImportNoteKind::Changed, &state.span, message);
+        // Below this value, truncating to an integer never increases an amount.
         if bound.max() > MAX_EXACT_FLOAT_INTEGER {
             let message = "amounts beyond 2^53 were rounded to floats, some of them up; here every digit counts, so \
                            that a little more can pass: write a lower bound if that matters";
-            importer.add_note_once(NoteKind::Looser, &state.span, message);
+            importer.add_note_once(ImportNoteKind::Looser, &state.span, message);
         }
     } else if state.increment > 1 {
         max /= state.increment;
         let message = format!("each call counted as {}; the limit is now {max} calls", state.increment);
-        importer.add_note(NoteKind::Exact, &state.span, message);
+        importer.add_note(ImportNoteKind::Exact, &state.span, message);
     }
     if max < 1 {
         let message =
             "the counter has no room for any call, so the rule denies every call; remove it, or raise the bound";
-        importer.add_note(NoteKind::Changed, &state.span, message);
+        importer.add_note(ImportNoteKind::Changed, &state.span, message);
         block.deny_all(&rule.name);
         return None;
     }
@@ -169,16 +170,16 @@ pub(super) fn convert_limit(
     None
 }
 
-/// A counter without a bound counted nothing, but a call without its amount was refused.
+/// Handles a counter without a bound: it limited nothing, but a call without its amount was refused.
 fn unbounded(importer: &mut InterceptImporter, state: &InterceptCounter) -> Option<String> {
     let message =
         "no `lt` or `lte` in the same rule bounds this counter, so it limited nothing; write a limit if it should";
-    importer.add_note(NoteKind::Dropped, &state.span, message);
+    importer.add_note(ImportNoteKind::Dropped, &state.span, message);
     let path = quoted(state.amount.as_ref()?);
     Some(format!("{{\"path\": {path}, \"op\": \"gte\", \"value\": 0}}"))
 }
 
-/// Makes a limit of a `rate_limit`.
+/// Converts a `rate_limit` to a limit.
 pub(super) fn convert_rate_limit(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, block: &mut BlockBuilder) {
     let Some((node, text)) = rule.node.get("rate_limit").zip(importer.read_text(rule.node, "rate_limit")) else {
         return;
@@ -205,7 +206,7 @@ fn push_limit(
 ) {
     let message = "counters were shared by all agents, so the scope is `server`; write `grant` for one each. A call \
                    that is answered with an error stays counted here";
-    importer.add_note_once(NoteKind::Changed, &state.span, message);
+    importer.add_note_once(ImportNoteKind::Changed, &state.span, message);
     let (counter, window) = (quoted(&state.key), &state.window);
     let mut json = format!("{{\"counter\": {counter}, \"window\": \"{window}\", \"max\": {max}, \"scope\": \"server\"");
     if let Some(path) = &state.amount {

@@ -1,4 +1,4 @@
-//! Reading fields as Intercept does: a scalar is a text however it is written, and null is as if it were not there.
+//! Reads fields like Intercept: any scalar is accepted as text, and null means absent.
 
 use super::InterceptImporter;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
@@ -32,7 +32,7 @@ impl InterceptImporter {
         }
     }
 
-    /// The text of a scalar.
+    /// Returns the text of a scalar.
     pub(super) fn read_scalar(&mut self, node: &SyntaxNode, what: &str) -> Option<String> {
         match &node.value {
             NodeValue::Text(text) | NodeValue::Number(text) => Some(text.clone()),
@@ -45,7 +45,7 @@ impl InterceptImporter {
         }
     }
 
-    /// The text of a field; none if it is empty or not there, which is the same to Intercept.
+    /// Returns the text of a field. `None` if it is empty or absent; Intercept does not distinguish the two.
     pub(super) fn read_text(&mut self, node: &SyntaxNode, name: &str) -> Option<String> {
         let value = node.get(name)?;
         self.read_scalar(value, &format!("`{name}`")).filter(|text| !text.is_empty())

@@ -1,12 +1,12 @@
-//! One rule of Intercept: what its fields say together, and the parts of a block that it becomes.
+//! Converts one rule of Intercept to parts of a rule block.
 
 use std::ops::Range;
 
 use super::block_builder::{BlockBuilder, RuleFragment};
 use super::intercept_condition::{self, Taken};
 use super::intercept_counter::{self, CounterBound, InterceptCounter};
-use super::{InterceptImporter, NoteKind, quoted};
-use crate::compiled_policy::Action;
+use super::{ImportNoteKind, InterceptImporter, quoted};
+use crate::compiled_policy::BlockAction;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::string_enum;
 use crate::syntax_tree::{NodeValue, SyntaxNode};
@@ -14,24 +14,24 @@ use crate::syntax_tree::{NodeValue, SyntaxNode};
 const RULE_FIELDS: [&str; 7] = ["name", "action", "conditions", "on_deny", "rate_limit", "state", "approval_timeout"];
 
 string_enum! {
-    /// What a rule of Intercept does.
-    Verb {
-        /// Its conditions must hold.
+    /// `action` of an Intercept rule.
+    InterceptAction {
+        /// All conditions must hold.
         Evaluate = "evaluate",
-        /// It refuses every call.
+        /// Every call is denied.
         Deny = "deny",
-        /// A person must agree.
+        /// Every call needs approval.
         RequireApproval = "require_approval",
     }
 }
 
-/// What is known of the rule at hand.
+/// The rule that is being converted.
 pub(super) struct InterceptRule<'n> {
     pub node: &'n SyntaxNode,
     pub name: String,
-    /// The message as JSON.
+    /// `on_deny`, as a JSON string.
     pub on_deny: Option<String>,
-    /// What its counters are keyed by: the tool, or `_global`.
+    /// Prefix of its counters: the tool name, or `_global`.
     pub scope: &'n str,
 }
 
@@ -48,39 +48,41 @@ pub(super) fn convert_rule(importer: &mut InterceptImporter, node: &SyntaxNode, 
     let rule = InterceptRule { node, name: name.unwrap_or_default(), on_deny, scope };
     if let Some(timeout) = node.get("approval_timeout") {
         let message = "`approval_timeout` is not taken over; how long a question stays open is set in the gateway";
-        importer.add_note(NoteKind::Dropped, &timeout.span, message);
+        importer.add_note(ImportNoteKind::Dropped, &timeout.span, message);
     }
     let verb = verb(importer, &rule);
     let has_conditions = check_fields(importer, &rule, verb);
     match verb {
-        Verb::Deny => return block.set_action(Action::Deny, reason(&rule)),
-        Verb::RequireApproval => {
+        InterceptAction::Deny => return block.set_action(BlockAction::Deny, reason(&rule)),
+        InterceptAction::RequireApproval => {
             if has_conditions {
                 let message = "every call waits for a person here, whatever the conditions say, which is the safer \
                                reading; to ask for some calls only, write the conditions under `approve_if`";
-                importer.add_note(NoteKind::Changed, &start(node), message);
+                importer.add_note(ImportNoteKind::Changed, &start(node), message);
             }
-            block.set_action(Action::Approve, reason(&rule));
+            block.set_action(BlockAction::Approve, reason(&rule));
         }
-        Verb::Evaluate => {}
+        InterceptAction::Evaluate => {}
     }
     evaluate(importer, &rule, verb, block);
 }
 
-/// The place of a whole rule; underlined in full it would say nothing.
+/// Returns the span of the first character. Underlining a whole rule does not help the reader.
 fn start(node: &SyntaxNode) -> Range<usize> {
     node.span.start..(node.span.start + 1).min(node.span.end)
 }
 
-fn verb(importer: &mut InterceptImporter, rule: &InterceptRule<'_>) -> Verb {
+fn verb(importer: &mut InterceptImporter, rule: &InterceptRule<'_>) -> InterceptAction {
     let Some((node, word)) = rule.node.get("action").zip(importer.read_text(rule.node, "action")) else {
-        return Verb::Evaluate;
+        return InterceptAction::Evaluate;
     };
-    importer.read_word(node, &word, "action", Verb::WORDS, Verb::from_word).unwrap_or(Verb::Deny)
+    importer
+        .read_word(node, &word, "action", InterceptAction::WORDS, InterceptAction::from_word)
+        .unwrap_or(InterceptAction::Deny)
 }
 
-/// Refuses fields that exclude each other; says whether there are conditions.
-fn check_fields(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, verb: Verb) -> bool {
+/// Reports fields that exclude each other. Returns whether the rule has conditions.
+fn check_fields(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, verb: InterceptAction) -> bool {
     let present = |name: &str| rule.node.get(name).filter(|value| !matches!(value.value, NodeValue::Null));
     let conditions =
         present("conditions").filter(|node| !matches!(&node.value, NodeValue::List(list) if list.is_empty()));
@@ -91,13 +93,13 @@ fn check_fields(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, verb
     if let Some(rate) = rate.filter(|_| conditions.is_some() || state.is_some()) {
         clash(rate, "`rate_limit` stands beside `conditions` or `state`", "make two rules of it");
     }
-    if let Some(rate) = rate.filter(|_| verb == Verb::Deny) {
+    if let Some(rate) = rate.filter(|_| verb == InterceptAction::Deny) {
         clash(rate, "`rate_limit` stands in a rule that denies every call", "remove one of the two");
     }
-    if let Some(conditions) = conditions.filter(|_| verb == Verb::Deny) {
+    if let Some(conditions) = conditions.filter(|_| verb == InterceptAction::Deny) {
         clash(conditions, "a rule with `action: deny` has conditions", "remove the action, or the conditions");
     }
-    if verb == Verb::Evaluate && conditions.is_none() && rate.is_none() {
+    if verb == InterceptAction::Evaluate && conditions.is_none() && rate.is_none() {
         let fault = Diagnostic::error(
             DiagnosticCode::EmptyList,
             start(rule.node),
@@ -112,17 +114,22 @@ fn reason(rule: &InterceptRule<'_>) -> RuleFragment {
     RuleFragment { rule_name: rule.name.clone(), json: rule.on_deny.clone().unwrap_or_default() }
 }
 
-/// Takes over conditions and counters.
-fn evaluate(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, verb: Verb, block: &mut BlockBuilder) {
+/// Converts conditions and counters.
+fn evaluate(
+    importer: &mut InterceptImporter,
+    rule: &InterceptRule<'_>,
+    verb: InterceptAction,
+    block: &mut BlockBuilder,
+) {
     let counter = intercept_counter::read_state(importer, rule);
     let told = importer.notes.len();
     let ConvertedConditions { conditions: mut said, bounds, is_complete: is_whole } =
         convert_conditions(importer, rule, counter.as_ref());
-    if verb == Verb::Evaluate && !is_whole {
+    if verb == InterceptAction::Evaluate && !is_whole {
         block.deny_all(&rule.name);
     }
-    if verb == Verb::RequireApproval {
-        // Every call is asked for, so nothing is to be known of the conditions; limits hold all the same.
+    if verb == InterceptAction::RequireApproval {
+        // Every call needs approval, so the conditions and their notes do not matter. Limits still apply.
         said.clear();
         importer.notes.truncate(told);
     }
@@ -137,14 +144,14 @@ fn evaluate(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, verb: Ve
     }
 }
 
-/// The conditions of a rule.
+/// The converted conditions of a rule.
 #[derive(Default)]
 struct ConvertedConditions {
-    /// Those on arguments, as JSON.
+    /// Conditions on arguments, as JSON.
     conditions: Vec<String>,
-    /// Those on the rule's own counter.
+    /// Bounds on the rule's own counter.
     bounds: Vec<CounterBound>,
-    /// Whether there are no others.
+    /// Whether all conditions could be converted.
     is_complete: bool,
 }
 
@@ -161,7 +168,7 @@ fn convert_conditions(
             Some(Taken::Bound(bound)) => all.bounds.push(bound),
             Some(Taken::Unsaid(why)) => {
                 let message = format!("{why}, so the rule denies every call here; write it anew");
-                importer.add_note(NoteKind::Changed, &node.span, message);
+                importer.add_note(ImportNoteKind::Changed, &node.span, message);
                 all.is_complete = false;
             }
             None => {}

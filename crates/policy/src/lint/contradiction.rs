@@ -1,4 +1,4 @@
-//! Conditions of one predicate that can never hold together.
+//! Finds conditions of one predicate that can never hold together.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -10,13 +10,14 @@ use crate::condition::CompiledOperator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::scalar::{DecimalText, Operand};
 
-/// Larger lists are not tried member by member.
+/// Larger lists are not checked member by member.
 const MAX_MEMBER_TRIALS: usize = 1_000_000;
 
-/// Two conditions of which the second excludes the first.
+/// Two conditions, of which the second excludes the first.
 type ConflictingConditions<'p> = (LocatedCondition<'p>, LocatedCondition<'p>);
 
-/// Warns at the first contradiction on each path. Under `[*]` each condition may mean another element.
+/// Warns at the first contradiction on each path. Skips paths with `[*]`, where each condition may be about a different
+/// element.
 pub(super) fn find_contradictions(part: PredicateList, rule: &LocatedPredicate<'_>, warnings: &mut Vec<Diagnostic>) {
     let mut by_path: HashMap<(&PathRoot, &[PathSegment]), Vec<LocatedCondition<'_>>> = HashMap::new();
     for clause in rule.conditions().filter(|clause| !clause.condition.path.has_wildcard()) {
@@ -47,7 +48,7 @@ fn contradiction_warning(part: PredicateList, (first, second): ConflictingCondit
     })
 }
 
-/// What must not be there cannot be compared.
+/// A value that must be absent cannot be compared.
 fn find_presence_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
     let is_absence =
         |clause: &&LocatedCondition<'p>| matches!(clause.condition.compiled, CompiledOperator::Exists(false));
@@ -71,7 +72,7 @@ fn find_kind_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Conflictin
     None
 }
 
-/// One end of a range: the number, and whether it belongs to the range.
+/// One end of a range.
 struct RangeEnd<'p> {
     number: &'p DecimalText,
     is_exclusive: bool,
@@ -103,7 +104,7 @@ fn find_range_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Conflicti
     None
 }
 
-/// The end that leaves less: a number that compares so, or the open one of equals.
+/// Returns the end that allows fewer numbers. Of equal numbers, the exclusive one.
 fn narrower_end<'p>(old: Option<RangeEnd<'p>>, new: RangeEnd<'p>, wins: Ordering) -> RangeEnd<'p> {
     let Some(old) = old else { return new };
     let order = new.number.value().cmp(&old.number.value());
@@ -133,7 +134,7 @@ fn suffix_operand(test: &CompiledOperator) -> Option<&str> {
     }
 }
 
-/// Of two beginnings of one text the longer begins with the shorter; likewise its ends.
+/// Two prefixes of one text must be prefixes of each other; the same holds for suffixes.
 fn find_affix_conflict<'p>(
     clauses: &[LocatedCondition<'p>],
     text_of: fn(&'p CompiledOperator) -> Option<&'p str>,
@@ -156,7 +157,7 @@ fn find_affix_conflict<'p>(
     None
 }
 
-/// Tries the values that an `eq` or `in` leaves against all other conditions.
+/// Evaluates each member of an `eq` or `in` against all other conditions.
 fn find_member_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
     let listed = clauses.iter().find_map(|clause| match &clause.condition.compiled {
         CompiledOperator::MemberOf { members, negated: false } => Some((*clause, members)),

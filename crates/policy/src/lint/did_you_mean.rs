@@ -1,23 +1,23 @@
-//! The name that was probably meant.
+//! Finds the name that was probably meant.
 
-/// Offers names, as long as that takes not too long.
+/// Suggests names, within a budget of comparisons.
 pub(super) struct NameSuggester {
-    /// How many pairs of letters may still be compared.
+    /// Remaining number of character comparisons.
     remaining_comparisons: usize,
 }
 
 impl Default for NameSuggester {
     fn default() -> Self {
-        // About a second; enough for hundreds of misspelled names among ten thousand.
+        // About one second; enough for hundreds of misspelled names among ten thousand.
         Self { remaining_comparisons: 30_000_000 }
     }
 }
 
-/// Longer names are no misspellings.
+/// Longer names are not treated as misspellings.
 const MAX_NAME_BYTES: usize = 64;
 
 impl NameSuggester {
-    /// Finds the name that differs least from the word, if it differs little.
+    /// Returns the name with the smallest edit distance, if that is small.
     pub fn find_nearest<'n>(&mut self, word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
         if word.len() > MAX_NAME_BYTES {
             return None;

@@ -1,4 +1,4 @@
-//! A condition held against what is known of the value it looks at.
+//! Checks a condition against what is known about the value at its path.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -13,12 +13,12 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::scalar::{Operand, ScalarSet};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
-/// Of the members of one list, no more than this are named.
+/// Maximum number of members reported per list.
 const MAX_NAMED_MEMBERS: usize = 8;
-/// Of the values that can come, no more than this are named.
+/// Maximum number of possible values shown.
 const MAX_NAMED_VALUES: usize = 12;
 
-/// A warning in the making; the tools it is about are added later.
+/// A warning to which the names of the tools are added later.
 #[derive(Debug, Clone)]
 pub(super) struct LintFinding {
     pub code: DiagnosticCode,
@@ -28,7 +28,7 @@ pub(super) struct LintFinding {
 }
 
 impl LintFinding {
-    /// Whether two tools gave the same reason.
+    /// Returns whether two tools have the same finding.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.code, &self.span, &self.message) == (other.code, &other.span, &other.message)
     }
@@ -38,14 +38,14 @@ impl LintFinding {
     }
 }
 
-/// Says what can never be, given the shape of the value.
+/// Returns what can never hold, given the shape of the value.
 pub(super) fn find_impossible(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,
     offers: &mut NameSuggester,
 ) -> Vec<LintFinding> {
     let test = &clause.condition.compiled;
-    // Without kinds only null is left, which is more than can be judged here.
+    // An empty set of kinds means that only null is possible, which is not checked here.
     if matches!(test, CompiledOperator::Exists(_)) || shape.kinds.is_empty() {
         return Vec::new();
     }
@@ -76,7 +76,7 @@ fn wrong_kind_finding(clause: LocatedCondition<'_>, shape: &ValueShape<'_>) -> L
     }
 }
 
-/// A comparison that no number between the bounds satisfies.
+/// Finds a comparison that no number within the bounds satisfies.
 fn find_out_of_bounds(clause: LocatedCondition<'_>, shape: &ValueShape<'_>) -> Option<LintFinding> {
     let (bound, number, beyond, is_strict) = match &clause.condition.compiled {
         CompiledOperator::Greater(number) => (shape.maximum?, number, Ordering::Greater, true),
@@ -105,7 +105,7 @@ fn find_out_of_bounds(clause: LocatedCondition<'_>, shape: &ValueShape<'_>) -> O
     Some(LintFinding { code: DiagnosticCode::NeverHolds, span: clause.value_span(), message: claim, help })
 }
 
-/// A test that none of the values holds for that can come.
+/// Finds a condition that holds for none of the possible values.
 fn find_no_match(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,
@@ -124,7 +124,8 @@ fn find_no_match(
     })
 }
 
-/// Members that the value can never be equal to. Members of another kind are left alone: they may be meant for it.
+/// Returns members that the value can never equal. Members of a different kind are skipped, because they may be
+/// intended.
 fn impossible_members(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,
@@ -176,11 +177,11 @@ fn operand_kind(operand: &Operand<'_>) -> KindSet {
 }
 
 fn is_date(text: &str) -> bool {
-    // Readers of dates take more than one spelling; the fact has one.
+    // Date parsers accept several spellings, but the `time.date` fact has only one.
     text.parse::<jiff::civil::Date>().is_ok_and(|date| date.to_string() == text)
 }
 
-/// Offers what one member may have meant, or names some of the values that can come.
+/// Suggests what a single member may have meant, or lists some of the possible values.
 fn possible_values_help(values: &ScalarSet, members: &[SyntaxNode], offers: &mut NameSuggester) -> String {
     let meant = match members {
         [SyntaxNode { value: NodeValue::Text(word), .. }] => {

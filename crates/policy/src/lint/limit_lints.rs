@@ -1,18 +1,18 @@
-//! Limits that do not bound what they seem to.
+//! Finds limits that do not restrict what they seem to.
 
 use std::collections::HashMap;
 
 use super::located_block::{LocatedBlock, member_span};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::limit::{CounterRef, Limit, Scope};
+use crate::limit::{CounterRef, Limit, LimitScope};
 use crate::syntax_tree::SyntaxNode;
 
-/// What the limits of one block come to.
+/// Summary of the limits of one block.
 #[derive(Default)]
 pub(super) struct BlockLimits<'p> {
-    /// Of each counter the limit that rules: the smallest, the first of equals.
+    /// The effective limit of each counter: the smallest, and of equal ones the first.
     strictest: HashMap<&'p str, (&'p Limit, &'p SyntaxNode)>,
-    /// Those that never rule, each with the one that does.
+    /// Limits that never take effect, each with the one that does.
     shadowed: Vec<(&'p SyntaxNode, &'p SyntaxNode)>,
     outlives_session: bool,
 }
@@ -21,8 +21,8 @@ impl<'p> BlockLimits<'p> {
     pub fn of(section: &LocatedBlock<'p>) -> Self {
         let mut bounds = Self::default();
         for (limit, node) in section.limits() {
-            bounds.outlives_session |= limit.scope != Scope::Session;
-            // A block has one `rate_limit`, on a counter of its own.
+            bounds.outlives_session |= limit.scope != LimitScope::Session;
+            // A block has at most one `rate_limit`, and that has a counter of its own.
             let CounterRef::Named(name) = &limit.counter else { continue };
             let (ruling, place) = *bounds.strictest.entry(name).or_insert((limit, node));
             if limit.max < ruling.max {

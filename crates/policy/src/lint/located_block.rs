@@ -1,4 +1,4 @@
-//! Rule blocks side by side: what they mean, and where each part of them is written.
+//! Pairs compiled rule blocks with their syntax nodes, so that warnings have locations.
 
 use std::collections::HashMap;
 use std::iter::zip;
@@ -9,7 +9,7 @@ use crate::condition::Condition;
 use crate::limit::Limit;
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
-/// The fields of a policy that hold rule blocks.
+/// Fields of a policy that contain rule blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PolicySection {
     AllTools,
@@ -19,7 +19,7 @@ pub(super) enum PolicySection {
     Prompts,
 }
 
-/// The lists of predicates in a block.
+/// Lists of predicates in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PredicateList {
     Require,
@@ -27,21 +27,21 @@ pub(super) enum PredicateList {
     ApproveIf,
 }
 
-/// A rule block, and where it is written.
+/// A rule block and its syntax node.
 pub(super) struct LocatedBlock<'p> {
     pub field: PolicySection,
     pub entry: &'p MapEntry,
     pub block: &'p RuleBlock,
 }
 
-/// A predicate, and where it is written.
+/// A predicate and its syntax node.
 #[derive(Clone, Copy)]
 pub(super) struct LocatedPredicate<'p> {
     pub predicate: &'p Predicate,
     node: &'p SyntaxNode,
 }
 
-/// A condition, and where it is written.
+/// A condition and its syntax node.
 #[derive(Clone, Copy)]
 pub(super) struct LocatedCondition<'p> {
     pub condition: &'p Condition,
@@ -60,7 +60,7 @@ impl PolicySection {
         }
     }
 
-    /// Whether `all_tools` holds besides a block of this field.
+    /// Returns whether `all_tools` also applies to the blocks of this field.
     pub fn is_under_all_tools(self) -> bool {
         match self {
             Self::Categories | Self::Tools => true,
@@ -81,9 +81,9 @@ impl PredicateList {
     }
 }
 
-/// All rule blocks, in the order of the document.
+/// Returns all rule blocks in document order.
 pub(super) fn located_blocks<'p>(policy: &'p Policy, root: &'p SyntaxNode) -> Vec<LocatedBlock<'p>> {
-    // INVARIANT: the parser notes for each block where its name stands.
+    // INVARIANT: the parser records the span of each block's name.
     let blocks: HashMap<usize, &RuleBlock> = all_blocks(policy).map(|block| (block.span.start, block)).collect();
     let section = |field, entry: &'p MapEntry| {
         let block = blocks.get(&entry.key_span.start)?;
@@ -116,7 +116,7 @@ impl<'p> LocatedBlock<'p> {
             PredicateList::DenyIf => &self.block.deny_if,
             PredicateList::ApproveIf => &self.block.approve_if,
         };
-        // INVARIANT: a document without faults has one predicate for each element.
+        // INVARIANT: a document without errors has one predicate per list element.
         let nodes = self.entry.value.get(part.as_str()).map(items).unwrap_or_default();
         zip(predicates, nodes).map(|(predicate, node)| LocatedPredicate { predicate, node })
     }
@@ -125,14 +125,14 @@ impl<'p> LocatedBlock<'p> {
         PredicateList::ALL.into_iter().flat_map(|part| self.predicates(part).map(move |rule| (part, rule)))
     }
 
-    /// The limits, each with the object that it is written as; a `rate_limit` comes last.
+    /// Returns the limits with their syntax nodes; `rate_limit` comes last.
     pub fn limits(&self) -> impl Iterator<Item = (&'p Limit, &'p SyntaxNode)> + use<'p> {
         let listed = self.entry.value.get("limits").map(items).unwrap_or_default();
         let nodes = listed.iter().chain(self.entry.value.get("rate_limit"));
         zip(&self.block.limits, nodes).map(|(limit, node)| (&**limit, node))
     }
 
-    /// Where a field of the block has its name.
+    /// Returns the span of a field's name.
     pub fn key_span(&self, name: &str) -> Option<Range<usize>> {
         key_span(&self.entry.value, name)
     }
@@ -142,13 +142,13 @@ impl<'p> LocatedPredicate<'p> {
     pub fn conditions(&self) -> impl Iterator<Item = LocatedCondition<'p>> + use<'p> {
         let nodes = match self.node.get("conditions") {
             Some(list) => items(list),
-            // A bare condition is a predicate of one.
+            // A bare condition is a predicate with one condition.
             None => std::slice::from_ref(self.node),
         };
         zip(&self.predicate.conditions, nodes).map(|(condition, node)| LocatedCondition { condition, node })
     }
 
-    /// A short place that stands for the whole.
+    /// Returns a short span that represents the whole predicate.
     pub fn short_span(&self) -> Range<usize> {
         let name = key_span(self.node, "conditions").or_else(|| key_span(self.node, "path"));
         name.unwrap_or_else(|| self.predicate.span.clone())
@@ -168,7 +168,7 @@ impl<'p> LocatedCondition<'p> {
         self.node.get(name).map_or(&self.condition.span, |node| &node.span).clone()
     }
 
-    /// The value if it is a scalar; of a list that may be long, the operator.
+    /// Returns the span of a scalar value. For lists, which may be long, that of the operator.
     pub fn value_span(&self) -> Range<usize> {
         match self.node.get("value") {
             Some(SyntaxNode { value: NodeValue::List(_), .. }) | None => self.operator_span(),
@@ -176,7 +176,7 @@ impl<'p> LocatedCondition<'p> {
         }
     }
 
-    /// The members of a list, or the one value.
+    /// Returns the members of a list, or the single value.
     pub fn members(&self) -> &'p [SyntaxNode] {
         match self.node.get("value") {
             Some(SyntaxNode { value: NodeValue::List(members), .. }) => members,
@@ -185,7 +185,7 @@ impl<'p> LocatedCondition<'p> {
         }
     }
 
-    /// The operator and its value, for messages.
+    /// Returns the operator and its value, for messages.
     pub fn operator_text(&self) -> String {
         const MAX_VALUE_CHARS: usize = 40;
         let expected: String = self.condition.expected_json.chars().take(MAX_VALUE_CHARS).collect();
@@ -208,7 +208,7 @@ pub(super) fn items(node: &SyntaxNode) -> &[SyntaxNode] {
     }
 }
 
-/// Where a member's value stands; the whole, should it have none.
+/// Returns the span of a member's value, or of the whole node if it has no such member.
 pub(super) fn member_span(node: &SyntaxNode, name: &str) -> Range<usize> {
     node.get(name).unwrap_or(node).span.clone()
 }

@@ -1,4 +1,4 @@
-//! Predicates that do less than they seem to, whatever the tools are.
+//! Finds predicates that do less than they seem to. Does not need the server's tools.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,13 +12,13 @@ use crate::call_path::{CallPath, PathRoot, PathSegment};
 use crate::condition::{CompiledOperator, Operator};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 
-/// Longer paths are not taken apart.
+/// Parents of longer paths are not recorded.
 const MAX_PARENT_SEGMENTS: usize = 32;
 
-/// The paths that a block asks for: a call without one of them is refused.
+/// Paths that a block requires: a call without one of them is refused.
 pub(super) struct RequiredPaths<'p> {
     paths: HashSet<(&'p PathRoot, &'p [PathSegment])>,
-    /// Whether a schema may ask for more, which is not looked at here.
+    /// Whether an input schema may require more; it is not examined here.
     validates_arguments: bool,
 }
 
@@ -32,7 +32,7 @@ impl<'p> RequiredPaths<'p> {
         }
         for part in [PredicateList::DenyIf, PredicateList::ApproveIf] {
             for rule in section.predicates(part) {
-                // Absence by itself is denied, or asked about.
+                // Absence alone is denied or needs approval.
                 if let [condition] = rule.predicate.conditions.as_slice()
                     && matches!(condition.compiled, CompiledOperator::Exists(false))
                 {
@@ -47,7 +47,7 @@ impl<'p> RequiredPaths<'p> {
         self.paths.insert((&path.root, &path.segments));
     }
 
-    /// What is there stands in something that is there.
+    /// If a value is present, its parents are, too.
     fn add_with_parents(&mut self, path: &'p CallPath) {
         self.add(path);
         let mut segments = path.segments.as_slice();
@@ -115,7 +115,7 @@ fn find_unanchored_regex(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     Some(warning.with_help(regex_anchor::anchoring_help(pattern)))
 }
 
-/// `neq` and `not_in` read as if they held for all else; they do not hold for what is not there.
+/// `neq` and `not_in` read as if they held for everything else, but they do not hold for an absent value.
 fn find_absence_passes(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     if !matches!(clause.condition.operator, Operator::Neq | Operator::NotIn) {
         return None;
@@ -141,7 +141,7 @@ fn is_always_present(field: PolicySection, clause: LocatedCondition<'_>) -> bool
     }
 }
 
-/// Predicates that an earlier one of the same list makes idle: an unconditional denial, or the same again.
+/// Finds predicates that an earlier one of the same list makes redundant: an unconditional or an identical one.
 fn find_shadowed_predicates(section: &LocatedBlock<'_>, part: PredicateList, warnings: &mut Vec<Diagnostic>) {
     let mut seen: HashMap<Vec<ConditionKey<'_>>, LocatedPredicate<'_>> = HashMap::new();
     let mut always: Option<LocatedPredicate<'_>> = None;
@@ -161,7 +161,7 @@ fn find_shadowed_predicates(section: &LocatedBlock<'_>, part: PredicateList, war
 
 type ConditionKey<'p> = (&'p PathRoot, &'p [PathSegment], Operator, &'p str);
 
-/// What two predicates must share to be the same, in whatever order it is written.
+/// Returns a key that is equal for predicates with the same conditions in any order.
 fn condition_keys<'p>(rule: &LocatedPredicate<'p>) -> Vec<ConditionKey<'p>> {
     let key = |clause: LocatedCondition<'p>| {
         let condition = clause.condition;

@@ -1,27 +1,26 @@
-//! Whether a regular expression must match a whole text.
+//! Checks whether a regular expression must match the whole text.
 
 use regex_syntax::Parser;
 use regex_syntax::hir::Look;
 
-/// Whether every match begins where the text begins and ends where it ends.
-/// What cannot be told counts as anchored.
+/// Returns whether every match starts and ends with the text. Patterns that cannot be parsed count as anchored.
 pub(super) fn is_anchored(pattern: &str) -> bool {
     let Ok(parsed) = Parser::new().parse(pattern) else { return true };
     let properties = parsed.properties();
     properties.look_set_prefix().contains(Look::Start) && properties.look_set_suffix().contains(Look::End)
 }
 
-/// Longer expressions are not repeated in a message.
+/// Longer patterns are not repeated in a message.
 const MAX_REPEATED_PATTERN_BYTES: usize = 60;
 
-/// How to make an expression match a whole text.
+/// Returns help on how to anchor a pattern.
 pub(super) fn anchoring_help(pattern: &str) -> String {
     let whole = format!("^(?:{pattern})$");
     let is_good = Parser::new().parse(&whole).is_ok();
     let what = match is_good {
         true if pattern.len() <= MAX_REPEATED_PATTERN_BYTES => format!("write `{whole}`"),
         true => "write `^(?:` before it and `)$` behind it".to_owned(),
-        // A comment of `(?x)` would swallow the end of the group; a line break ends the comment.
+        // A comment under `(?x)` would swallow the end of the group; a line break ends the comment.
         false => "write `^(?:` before it, and a line break and `)$` behind it".to_owned(),
     };
     format!("{what}, so that the whole text must match")

@@ -1,6 +1,6 @@
-//! What an input schema says of a path into the arguments.
+//! Looks up a path into the arguments in an input schema.
 //!
-//! Only what can be read off is taken: references within the schema, alternatives, lists of types. All else is "unknown".
+//! Supports references within the schema, alternatives and lists of types. Everything else is "unknown".
 
 use gatelodge_json::{JsonKind, JsonValue};
 
@@ -8,28 +8,28 @@ use super::value_shape::{KindSet, NumericBound, PossibleValues, ValueShape};
 use crate::call_path::PathSegment;
 use crate::scalar::{DecimalText, ScalarSet};
 
-/// References and alternatives are followed no deeper.
+/// Maximum depth of references and alternatives.
 const MAX_SCHEMA_LEVELS: usize = 16;
-/// One path is followed over no more parts of a schema than this.
+/// Maximum number of schema parts visited for one path.
 const MAX_PARTS_PER_PATH: usize = 2_000;
-/// What a member of an `enum` costs, in the same measure.
+/// Cost of one `enum` member, in visited parts.
 const ENUM_MEMBER_COST: usize = 8;
-/// No more names than this are compared with a misspelled one.
+/// Maximum number of names compared with a misspelled one.
 const MAX_PROPERTY_NAMES: usize = 200;
-/// Keywords that may allow more properties than `properties` names.
+/// Keywords that may allow more properties than `properties` lists.
 const OPEN_ENDED_KEYWORDS: [&str; 8] =
     ["patternProperties", "if", "then", "else", "dependentSchemas", "dependencies", "$dynamicRef", "$recursiveRef"];
 
-/// What a schema says of a path.
+/// Result of looking up a path in a schema.
 pub(super) enum SchemaLookupResult<'d> {
-    /// Nothing, or more than can be read off.
+    /// The schema says nothing, or more than this module understands.
     Unknown,
-    /// The object that segment `at` looks into lists its properties, and this one is not there.
+    /// The object at segment `at` lists its properties, and this one is not among them.
     Missing {
         at: usize,
         names: Vec<String>,
     },
-    /// Segment `at` looks into something that is never a list, or never an object.
+    /// Segment `at` needs a list or an object, and the schema never allows one there.
     WrongContainer {
         at: usize,
         kinds: KindSet,
@@ -37,20 +37,20 @@ pub(super) enum SchemaLookupResult<'d> {
     Value(ValueShape<'d>),
 }
 
-/// What one schema says of a property.
+/// What one schema says about a property.
 enum PropertyDeclaration<'d> {
-    /// It is declared, by each of these.
+    /// Declared, by each of these schemas.
     Declared(Vec<JsonValue<'d>>),
     /// Any name is allowed.
     Open,
-    /// Others are declared.
+    /// Other properties are declared, but not this one.
     Missing,
-    /// Properties are not spoken of.
+    /// The schema does not mention properties.
     Unspecified,
 }
 
 impl PropertyDeclaration<'_> {
-    /// Both schemas hold: whichever knows more.
+    /// Combines two schemas that both apply: the more specific one wins.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Declared(mut parts), Self::Declared(more)) => {
@@ -64,7 +64,7 @@ impl PropertyDeclaration<'_> {
         }
     }
 
-    /// One of the schemas holds: whichever allows more.
+    /// Combines two alternatives: the more permissive one wins.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Declared(_), Self::Open | Self::Unspecified)
@@ -75,12 +75,12 @@ impl PropertyDeclaration<'_> {
     }
 }
 
-/// Reads one schema, within bounds.
+/// Reads one schema, within a budget.
 pub(super) struct SchemaLookup<'d> {
     root: JsonValue<'d>,
-    /// How many parts may still be looked at for this path.
+    /// Remaining number of parts for the current path.
     remaining_parts: usize,
-    /// How many parts were looked at for all paths.
+    /// Number of parts visited for all paths.
     pub visited_parts: usize,
 }
 
@@ -92,15 +92,15 @@ impl<'d> SchemaLookup<'d> {
     pub fn lookup(&mut self, segments: &[PathSegment]) -> SchemaLookupResult<'d> {
         self.remaining_parts = MAX_PARTS_PER_PATH;
         let found = self.follow_path(segments);
-        // What was not looked at could have said more.
+        // The parts that were not visited could have changed the result.
         if self.remaining_parts == 0 { SchemaLookupResult::Unknown } else { found }
     }
 
     fn follow_path(&mut self, segments: &[PathSegment]) -> SchemaLookupResult<'d> {
-        // A place in the arguments, as the schemas that may describe it: each value satisfies one of them at least.
+        // The schemas that may describe the current location: each value satisfies at least one of them.
         let mut place = vec![self.root];
         for (at, segment) in segments.iter().enumerate() {
-            // Arguments are an object, whatever the schema says.
+            // Arguments are always an object, whatever the schema says.
             let kinds = if at == 0 { KindSet::OBJECT } else { self.shape_of_any(&place).kinds };
             let wanted = match segment {
                 PathSegment::Name(_) => KindSet::OBJECT,
@@ -132,7 +132,7 @@ impl<'d> SchemaLookup<'d> {
         SchemaLookupResult::Value(self.shape_of_any(&place))
     }
 
-    /// Counts a part; false if there were too many.
+    /// Counts a part. Returns `false` once the budget is used up.
     fn count_part(&mut self) -> bool {
         self.visited_parts += 1;
         self.remaining_parts = self.remaining_parts.saturating_sub(1);
@@ -151,7 +151,7 @@ impl<'d> SchemaLookup<'d> {
         None
     }
 
-    /// The schema that stands for this one: itself, or what it refers to. None if that cannot be told.
+    /// Returns the schema, or the target of its `$ref`. `None` if the reference cannot be resolved.
     fn resolve(&mut self, mut schema: JsonValue<'d>) -> Option<JsonValue<'d>> {
         for _ in 0..MAX_SCHEMA_LEVELS {
             if schema.kind() != JsonKind::Object || self.remaining_parts == 0 {
@@ -163,12 +163,12 @@ impl<'d> SchemaLookup<'d> {
         None
     }
 
-    /// Follows a reference within the schema.
+    /// Resolves a reference within the schema.
     fn resolve_reference(&mut self, reference: JsonValue<'d>) -> Option<JsonValue<'d>> {
         let reference = reference.as_str()?;
         let mut target = self.root;
         let mut steps = reference.strip_prefix('#')?.split('/');
-        // Anchors are too rare to be looked for.
+        // Anchors are too rare to support.
         if steps.next() != Some("") {
             return None;
         }
@@ -182,7 +182,7 @@ impl<'d> SchemaLookup<'d> {
         Some(target)
     }
 
-    /// The parts of `anyOf` and `oneOf`, each list by itself.
+    /// Returns the lists `anyOf` and `oneOf`, if they are not empty.
     fn alternatives(&mut self, schema: JsonValue<'d>) -> impl Iterator<Item = JsonValue<'d>> + use<'d> {
         let lists = ["anyOf", "oneOf"].map(|name| self.find_member(schema, name));
         lists.into_iter().flatten().filter(|list| list.elements().next().is_some())
@@ -197,7 +197,7 @@ impl<'d> SchemaLookup<'d> {
             return PropertyDeclaration::Open;
         }
         let mut opinion = self.own_property_declaration(schema, name);
-        // What stands beside a reference counts too.
+        // Keywords next to a `$ref` apply, too.
         if let Some(reference) = self.find_member(schema, "$ref") {
             let Some(target) = self.resolve_reference(reference) else { return PropertyDeclaration::Open };
             opinion = opinion.and(self.property_declaration(target, name, levels - 1));
@@ -228,14 +228,14 @@ impl<'d> SchemaLookup<'d> {
         {
             return PropertyDeclaration::Open;
         }
-        // Deeper down, an object without properties is often one that nobody described.
+        // Below the root, an object without properties is often just undocumented.
         let is_root = schema.span() == self.root.span();
         let lists = properties.is_some_and(|properties| is_root || properties.members().next().is_some());
         let is_closed = others.iter().flatten().next().is_some();
         if lists || is_closed { PropertyDeclaration::Missing } else { PropertyDeclaration::Unspecified }
     }
 
-    /// The schemas of the elements of a list; none if they are not known.
+    /// Returns the schemas of a list's elements. `None` if they are unknown.
     fn elements_of_any(&mut self, place: &[JsonValue<'d>], index: Option<usize>) -> Option<Vec<JsonValue<'d>>> {
         let mut all = Vec::new();
         for schema in place {
@@ -324,7 +324,7 @@ impl<'d> SchemaLookup<'d> {
         shape
     }
 
-    /// The names of the properties that are declared at a place, for offering one.
+    /// Returns the declared property names at a location, for suggestions.
     fn property_names(&mut self, place: &[JsonValue<'d>]) -> Vec<String> {
         let mut names = Vec::new();
         for schema in place {
@@ -342,7 +342,7 @@ impl<'d> SchemaLookup<'d> {
     }
 }
 
-/// The kinds that `type` allows; all, if it is not understood.
+/// Returns the kinds that `type` allows. All kinds if it is not understood.
 fn kinds_of_type(value: JsonValue<'_>) -> KindSet {
     let one = |word: JsonValue<'_>| match word.as_str().as_deref() {
         Some("boolean") => KindSet::BOOL,
@@ -359,7 +359,7 @@ fn kinds_of_type(value: JsonValue<'_>) -> KindSet {
     }
 }
 
-/// The values of `enum` or `const`. With a list or an object among them, only their kinds are kept.
+/// Returns the shape of `enum` or `const`. If a list or object is among the values, only their kinds are kept.
 fn enum_shape<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> ValueShape<'d> {
     let mut kinds = KindSet::NONE;
     let mut scalars = ScalarSet::default();
@@ -377,7 +377,8 @@ fn enum_shape<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> ValueShape<'d>
     ValueShape { kinds, values, ..ValueShape::ANY }
 }
 
-/// A bound; none if it is no number. In old drafts the exclusive ones are booleans beside the plain.
+/// Returns a bound. `None` if it is not a number: in old drafts, the exclusive bounds are booleans next to the
+/// inclusive ones.
 fn numeric_bound(value: JsonValue<'_>, is_open: bool) -> Option<NumericBound<'_>> {
     value.as_number().map(|number| NumericBound { number, text: value.raw(), is_exclusive: is_open })
 }

@@ -1,4 +1,4 @@
-//! The tools that a server offers, as it answers `tools/list`.
+//! The tool list of a server, as returned by `tools/list`.
 
 use std::collections::HashMap;
 
@@ -9,26 +9,25 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, so
 const TOOL_LIST_HELP: &str =
     r#"give what the server answers to `tools/list`, such as {"tools": [{"name": "…", "inputSchema": {…}}]}"#;
 
-/// The definitions of a server's tools.
+/// Tool definitions of a server.
 #[derive(Debug, Default)]
 pub struct ToolList {
     tools: Vec<ListedTool>,
     by_name: HashMap<Box<str>, usize>,
 }
 
-/// One tool that is offered.
+/// One tool of the list.
 #[derive(Debug)]
 pub(super) struct ListedTool {
     pub name: Box<str>,
-    /// The text of its input schema.
+    /// Text of its input schema.
     pub schema: Option<Box<str>>,
 }
 
 impl ToolList {
-    /// Reads the result of `tools/list`, the whole response that holds it, or the list alone.
+    /// Reads the result of `tools/list`, the whole response, or the list alone.
     ///
-    /// # Errors
-    /// All faults, with their places in the text.
+    /// # Errors Returns all diagnostics, with spans in the text.
     pub fn read(bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
         let document = read(bytes, &JsonLimits::REPLY).map_err(|fault| {
             let fault = Diagnostic::from_json_error(&fault);
@@ -107,7 +106,7 @@ fn find_tool_array(root: JsonValue<'_>) -> Result<JsonValue<'_>, Diagnostic> {
         return Err(wrong_type_error(result, "`result`", "an object").with_help(TOOL_LIST_HELP));
     }
     if let Some(cursor) = result.get("nextCursor").filter(|cursor| cursor.kind() != JsonKind::Null) {
-        // Checked against a part, what is on the other pages would seem not to be offered.
+        // With only one page, the tools on the other pages would be reported as missing.
         let fault =
             Diagnostic::error(DiagnosticCode::BadValue, value_span(cursor), "this is one page of a longer list");
         return Err(fault.with_help("put the tools of all pages into one list"));
@@ -138,7 +137,7 @@ fn value_span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     start..end
 }
 
-/// The first character: a whole block underlined says nothing.
+/// Returns the span of the first character. Underlining a whole block does not help the reader.
 fn first_char_span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     let (start, end) = value.span();
     start..end.min(start + 1)

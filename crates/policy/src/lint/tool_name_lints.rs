@@ -1,4 +1,4 @@
-//! Names: rules for tools that never come to them, and for tools that are not there.
+//! Lints about tool names: rules that are never reached, and rules for tools that do not exist.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use super::did_you_mean::NameSuggester;
 use super::located_block::{LocatedBlock, PolicySection, entries, items};
 use super::tool_list::ToolList;
-use crate::compiled_policy::{Action, Policy};
+use crate::compiled_policy::{BlockAction, Policy};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::glob::Glob;
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
-/// The fields of a block that a denial makes idle.
+/// Fields of a block that have no effect under `action: deny`.
 const FIELDS_UNUSED_UNDER_DENY: [&str; 6] =
     ["require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
 
-/// How often a glob is held against a name before it is given up; about a second.
+/// Maximum number of glob matches; about one second.
 const MAX_GLOB_TRIALS: usize = 20_000_000;
 
 pub(super) fn find_shadowed(
@@ -29,17 +29,17 @@ pub(super) fn find_shadowed(
     warnings.extend(tools.clone().take(most_names).filter_map(|section| find_hidden_rule(policy, root, section)));
     warnings.extend(tools.clone().nth(most_names).map(|section| unfinished_warning(&section.entry.key_span)));
     for section in sections {
-        if section.block.action == Action::Deny {
+        if section.block.action == BlockAction::Deny {
             find_unused_fields(section, warnings);
         }
     }
     find_shadowed_categories(root, warnings);
 }
 
-/// A rule for a tool that `hide` makes disappear.
+/// Finds a rule for a tool that `hide` removes.
 fn find_hidden_rule(policy: &Policy, root: &SyntaxNode, section: &LocatedBlock<'_>) -> Option<Diagnostic> {
     let key = &section.entry.key;
-    // A glob hides another if it matches its text: a `*` is matched by nothing but a `*`.
+    // A glob hides another one if it matches its text, because only a `*` can match a `*`.
     let pointer = policy.hide.find(key)?;
     let message = format!("`{key}` is hidden, so this rule is never looked at");
     let warning = Diagnostic::warning(DiagnosticCode::Shadowed, section.entry.key_span.clone(), message);
@@ -55,7 +55,7 @@ fn hide_entry_span(root: &SyntaxNode, pointer: &Arc<str>) -> Option<Range<usize>
     items(root.get("hide")?).get(at).map(|item| item.span.clone())
 }
 
-/// Whatever stands beside `action: deny`: the call is refused before it is looked at.
+/// Finds fields next to `action: deny`: the call is refused before they are evaluated.
 fn find_unused_fields(section: &LocatedBlock<'_>, warnings: &mut Vec<Diagnostic>) {
     for name in FIELDS_UNUSED_UNDER_DENY {
         let is_empty = section.entry.value.get(name).is_none_or(is_without_effect);
@@ -78,7 +78,7 @@ fn is_without_effect(node: &SyntaxNode) -> bool {
     }
 }
 
-/// A tool's category is asked only where nothing under `tools` matches its name.
+/// Finds categories that have no effect. A tool's category is used only if no entry of `tools` matches its name.
 fn find_shadowed_categories(root: &SyntaxNode, warnings: &mut Vec<Diagnostic>) {
     let Some(tools) = root.get("tools") else { return };
     let is_all = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte == b'*');
@@ -91,7 +91,7 @@ fn find_shadowed_categories(root: &SyntaxNode, warnings: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Says so: a check that silently does less is worse than none.
+/// Reports that the check is incomplete. Silence would be misleading.
 fn unfinished_warning(span: &Range<usize>) -> Diagnostic {
     let message = "too many globs for so many names: from here on they were not compared";
     Diagnostic::warning(DiagnosticCode::TooLarge, span.clone(), message).with_help("write fewer globs")

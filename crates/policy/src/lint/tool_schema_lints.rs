@@ -1,4 +1,4 @@
-//! Rules held against the definitions of the tools they apply to.
+//! Checks rules against the definitions of the tools that they apply to.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,44 +17,44 @@ use crate::compiled_policy::Policy;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::input_schema::InputSchema;
 
-/// How many parts of schemas are looked at in all; about a second.
+/// Maximum number of schema parts visited in total; about one second.
 const MAX_SCHEMA_PARTS: usize = 30_000_000;
-/// What telling a finding costs, in the same measure.
+/// Cost of reporting a finding, in visited parts.
 const FINDING_COST_PARTS: usize = 100;
-/// How many tools are named in a message.
+/// Maximum number of tools named in a message.
 const MAX_NAMED_TOOLS: usize = 3;
-/// How many different findings are kept for one condition.
+/// Maximum number of different findings per condition.
 const MAX_FINDINGS_PER_CONDITION: usize = 16;
-/// How many arguments are offered in place of a wrong one.
+/// Maximum number of arguments suggested in place of an unknown one.
 const MAX_SUGGESTED_ARGUMENTS: usize = 12;
 
-/// A block with the tools it applies to, as far as they have been seen.
+/// Findings for one block, collected over the tools that it applies to.
 struct BlockToolCheck<'p, 't> {
     section: &'p LocatedBlock<'p>,
     argument_checks: Vec<ArgumentCheck<'p, 't>>,
-    /// Tools that `validate_arguments` cannot be done for, and why not for the first of them.
+    /// Tools whose arguments cannot be validated, and the reason for the first of them.
     unusable_schemas: Option<(ToolNameSample<'t>, String)>,
 }
 
-/// A part of a block that looks at the arguments.
+/// A path into the arguments that a block uses.
 struct ArgumentCheck<'p, 't> {
     path: &'p CallPath,
     span: Range<usize>,
-    /// The condition; none for the amount of a limit.
+    /// The condition. `None` for the amount of a limit.
     condition: Option<LocatedCondition<'p>>,
     findings: Vec<(LintFinding, ToolNameSample<'t>)>,
-    /// Whether some tool gave no reason for a warning.
+    /// Whether at least one tool had no finding.
     has_passing_tool: bool,
 }
 
-/// Tools of which the first few are named.
+/// A number of tools, of which the first few are named.
 #[derive(Default)]
 struct ToolNameSample<'t> {
     names: Vec<&'t str>,
     count: usize,
 }
 
-/// What may still be spent on comparing.
+/// Remaining budget for lookups and suggestions.
 struct LintBudget {
     remaining_parts: usize,
     suggester: NameSuggester,
@@ -80,7 +80,7 @@ pub(super) fn lint_against_tools(
         effort.remaining_parts = effort.remaining_parts.saturating_sub(globs);
         if effort.remaining_parts == 0 {
             warnings.push(unfinished_warning(&tool.name));
-            // Of all tools something can only be said when all were seen.
+            // Findings for `all_tools` are valid only if all tools were checked.
             all_tools.and_then(|at| blocks.get_mut(at)).into_iter().for_each(|block| block.argument_checks.clear());
             break;
         }
@@ -119,7 +119,7 @@ impl<'p, 't> BlockToolCheck<'p, 't> {
         Self { section, argument_checks: conditions.chain(amounts).collect(), unusable_schemas: None }
     }
 
-    /// Compares what the block looks at with what one tool declares.
+    /// Compares the block with the definition of one tool.
     fn check_tool(&mut self, tool: &'t ListedTool, effort: &mut LintBudget) {
         if self.section.block.validate_arguments
             && let Some(why) = unusable_schema_reason(tool)
@@ -180,8 +180,8 @@ impl<'t> ArgumentCheck<'_, 't> {
         }
     }
 
-    /// In `all_tools` a condition may be meant for some tools alone; it is wrong only if it is for all that have the
-    /// argument.
+    /// Reports findings for `all_tools`, where a condition may be intended for some tools only. It is wrong only if it
+    /// is wrong for every tool that has the argument.
     fn push_all_tools_warnings(self, warnings: &mut Vec<Diagnostic>) {
         if self.has_passing_tool {
             return;
@@ -283,7 +283,7 @@ impl fmt::Display for ToolNameSample<'_> {
     }
 }
 
-/// A path under `args`, as it could be written.
+/// Returns a path under `args` in policy notation.
 fn path_text(segments: &[PathSegment]) -> String {
     let parts: Vec<String> = segments.iter().map(segment_text).collect();
     format!("args{}", parts.concat())

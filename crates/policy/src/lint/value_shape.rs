@@ -1,6 +1,6 @@
-//! What is known of a value before any call: its kinds, its bounds, the values it can have.
+//! Static knowledge about a value: its kinds, bounds and possible values.
 //!
-//! A shape never excludes a value that could come; where nothing is known, it is any value.
+//! A shape never excludes a value that is possible. If nothing is known, it allows any value.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::call_path::PathRoot;
 use crate::condition::{CompiledOperator, HOUR_TEXTS, weekday_name};
 use crate::scalar::{DecimalText, ScalarSet};
 
-/// A set of kinds. Null is none: it counts as not there.
+/// A set of JSON kinds. Null is not a member, because it counts as absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KindSet(u8);
 
@@ -63,7 +63,7 @@ impl fmt::Display for KindSet {
     }
 }
 
-/// The kinds that an operator can hold for. All others are a mismatch.
+/// Returns the kinds that an operator can hold for. All others give a mismatch.
 pub(super) fn accepted_kinds(test: &CompiledOperator) -> KindSet {
     match test {
         CompiledOperator::MemberOf { members, .. } => members.kinds().map(KindSet::of).fold(KindSet::NONE, KindSet::or),
@@ -84,23 +84,23 @@ pub(super) fn accepted_kinds(test: &CompiledOperator) -> KindSet {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NumericBound<'d> {
     pub number: Decimal<'d>,
-    /// The number as it is written.
+    /// The number as written.
     pub text: &'d str,
-    /// Whether the number itself lies outside.
+    /// Whether the number itself is outside the range.
     pub is_exclusive: bool,
 }
 
-/// Which values can come.
+/// The possible values.
 #[derive(Debug)]
 pub(super) enum PossibleValues {
     Any,
     /// Only these.
     OneOf(ScalarSet),
-    /// Texts such as `2026-11-15`.
+    /// Strings such as `2026-11-15`.
     Dates,
 }
 
-/// What is known of a value.
+/// Static knowledge about a value.
 #[derive(Debug)]
 pub(super) struct ValueShape<'d> {
     pub kinds: KindSet,
@@ -112,7 +112,7 @@ pub(super) struct ValueShape<'d> {
 impl<'d> ValueShape<'d> {
     pub const ANY: Self = Self { kinds: KindSet::ALL, values: PossibleValues::Any, minimum: None, maximum: None };
 
-    /// The shape of a fact outside the arguments.
+    /// Returns the shape of a fact outside the arguments.
     pub fn of_fact(root: &PathRoot) -> Option<Self> {
         let categories = || Category::WORDS.iter().filter_map(|word| Category::from_word(word));
         let (kinds, values) = match root {
@@ -136,7 +136,7 @@ impl<'d> ValueShape<'d> {
         Some(Self { kinds, values, ..ValueShape::ANY })
     }
 
-    /// Whether a number lies within the bounds.
+    /// Returns whether a number is within the bounds.
     pub fn is_within(&self, number: Decimal<'_>) -> bool {
         let is_in = |bound: NumericBound<'_>, outside| match number.cmp(&bound.number) {
             Ordering::Equal => !bound.is_exclusive,
@@ -146,7 +146,7 @@ impl<'d> ValueShape<'d> {
             && self.maximum.is_none_or(|bound| is_in(bound, Ordering::Greater))
     }
 
-    /// What satisfies both.
+    /// Returns the shape of values that satisfy both.
     pub fn and(self, other: Self) -> Self {
         Self {
             kinds: self.kinds.and(other.kinds),
@@ -158,7 +158,7 @@ impl<'d> ValueShape<'d> {
         }
     }
 
-    /// What satisfies one of the two. A shape without kinds is null alone, and adds nothing.
+    /// Returns the shape of values that satisfy at least one. A shape without kinds allows only null, and adds nothing.
     pub fn or(self, other: Self) -> Self {
         if self.kinds.is_empty() {
             return other;
@@ -188,7 +188,7 @@ fn values_from_words(words: impl Iterator<Item = &'static str>) -> PossibleValue
     PossibleValues::OneOf(texts.sorted())
 }
 
-/// The bound that leaves less: the one that compares so, and of equals an open one.
+/// Returns the bound that allows fewer numbers. Of equal ones, an exclusive one.
 fn narrower_bound<'d>(
     a: Option<NumericBound<'d>>,
     b: Option<NumericBound<'d>>,
@@ -202,7 +202,7 @@ fn narrower_bound<'d>(
     })
 }
 
-/// The bound that leaves more: none if one of them is not there.
+/// Returns the bound that allows more numbers. `None` if one of them is missing.
 fn wider_bound<'d>(
     a: Option<NumericBound<'d>>,
     b: Option<NumericBound<'d>>,

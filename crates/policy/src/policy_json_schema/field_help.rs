@@ -1,6 +1,6 @@
-//! What an editor tells about each field and word.
+//! Help texts for editors, for each field and word.
 
-/// The help of one field.
+/// Help for one field.
 pub(super) struct FieldHelp {
     pub title: &'static str,
     pub text: &'static str,

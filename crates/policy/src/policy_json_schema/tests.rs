@@ -16,7 +16,7 @@ fn every_field_of_the_parser_is_a_property_and_no_other() {
     assert_eq!(names(&schema, "/$defs/predicate/properties"), PREDICATE_FIELDS);
     assert_eq!(names(&schema, "/$defs/condition/properties"), CONDITION_FIELDS);
     assert_eq!(names(&schema, "/properties/categories/properties"), Category::WORDS);
-    assert_eq!(names(&schema, "/properties/client_requests/properties"), ClientRequest::WORDS);
+    assert_eq!(names(&schema, "/properties/client_requests/properties"), ClientRequestKind::WORDS);
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn every_field_has_help_and_says_what_it_takes() {
         for (name, property) in schema.pointer(pointer).and_then(Value::as_object).expect("properties") {
             let property = property.as_object().expect("a schema");
             assert!(property.contains_key("title") && property.contains_key("description"), "{pointer} {name}");
-            // The value of a condition is said for each operator.
+            // The type of `value` is given per operator.
             assert!(property.len() > 2 || name == "value", "{pointer} {name} takes anything");
         }
     }

@@ -1,4 +1,4 @@
-//! Rule blocks.
+//! Parses rule blocks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use super::PolicyParser;
 use super::field_parser::{check_field_names, read_entries, read_list, read_text, read_word, report_wrong_type};
 use super::limit_parser::{read_limit, read_rate_limit};
 use super::predicate_parser::read_predicate;
-use crate::compiled_policy::{Action, Predicate, RuleBlock};
+use crate::compiled_policy::{BlockAction, Predicate, RuleBlock};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::ALL_TOOLS_COUNTER_PREFIX;
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
-/// The fields of a rule block.
+/// Fields of a rule block.
 pub(crate) const BLOCK_FIELDS: [&str; 8] =
     ["action", "reason", "require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
 
-/// More limits in one block than this are refused: each is compared with each in every call.
+/// Maximum number of limits per block, because every call compares all pairs.
 const MAX_LIMITS_PER_BLOCK: usize = 100;
 
-/// Where a block stands; not every field makes sense everywhere.
+/// Location of a block. Some fields are valid only in some locations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockKind {
     Tool,
@@ -38,8 +38,8 @@ impl BlockKind {
     }
 }
 
-/// A block that only has an action.
-pub(super) fn empty_block(pointer: Arc<str>, span: Range<usize>, action: Action) -> RuleBlock {
+/// Returns a block with only an action.
+pub(super) fn empty_block(pointer: Arc<str>, span: Range<usize>, action: BlockAction) -> RuleBlock {
     RuleBlock {
         pointer,
         span,
@@ -62,13 +62,13 @@ pub(super) fn read_block(
     let (node, span) = (&entry.value, entry.key_span.clone());
     let fields = read_entries(node, "a rule block", parser);
     check_field_names(fields, &BLOCK_FIELDS, "a rule block", parser);
-    let mut block = empty_block(pointer, span, Action::Allow);
+    let mut block = empty_block(pointer, span, BlockAction::Allow);
     for field in fields {
         let value = &field.value;
         match field.key.as_str() {
             "action" => {
-                block.action =
-                    read_word(value, "action", Action::WORDS, Action::from_word, parser).unwrap_or(Action::Deny)
+                block.action = read_word(value, "action", BlockAction::WORDS, BlockAction::from_word, parser)
+                    .unwrap_or(BlockAction::Deny)
             }
             "reason" => block.reason = read_text(value, "reason", parser).map(Into::into),
             "require" => block.require = read_predicates(field, &block.pointer, place, parser),
@@ -101,7 +101,7 @@ fn read_validate_arguments(field: &MapEntry, place: BlockKind, parser: &mut Poli
     }
 }
 
-/// `limits` in their order, then `rate_limit`, however the two are written.
+/// Adds `limits` in their order, then `rate_limit`, regardless of their order in the document.
 fn add_limits(block: &mut RuleBlock, node: &SyntaxNode, place: BlockKind, parser: &mut PolicyParser) {
     let field = |name: &str| match &node.value {
         NodeValue::Map(entries) => entries.iter().find(|entry| entry.key == name),

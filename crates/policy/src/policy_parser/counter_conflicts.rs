@@ -1,4 +1,4 @@
-//! Counters that several limits share: what they must agree on.
+//! Checks that limits that share a counter agree with each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::compiled_policy::{Policy, RuleBlock};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::limit::{ALL_TOOLS_COUNTER_PREFIX, CounterRef, Limit, RATE_COUNTER_SUFFIX};
 
-/// A limit and the block it stands in.
+/// A limit and its block.
 #[derive(Clone, Copy)]
 struct CounterUse<'p> {
     limit: &'p Limit,
@@ -38,7 +38,7 @@ struct CounterConflictChecker<'p, 'f> {
 }
 
 impl<'p> CounterConflictChecker<'p, '_> {
-    /// All limits, in the order of the document's parts.
+    /// Returns all limits in document order.
     fn counter_uses(&self) -> Vec<CounterUse<'p>> {
         let policy = self.policy;
         let blocks = policy
@@ -56,12 +56,12 @@ impl<'p> CounterConflictChecker<'p, '_> {
                 block.limits.iter().map(move |limit| CounterUse { limit, block, block_kind: place })
             })
             .collect();
-        // Tables hash their names; places in the document are the order that people see.
+        // Tables are hash maps; sorting by span gives document order.
         uses.sort_by_key(|user| user.limit.span.start);
         uses
     }
 
-    /// Window, scope, align, and having an amount or not.
+    /// Compares window, scope, alignment, and whether there is an amount.
     fn check_window_and_scope(&mut self, users: &[CounterUse<'_>]) {
         let Some((first, rest)) = users.split_first() else { return };
         for user in rest {
@@ -71,7 +71,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
         }
     }
 
-    /// Limits that can meet in one call: in one block, or in a tool's block and `all_tools`.
+    /// Compares the amounts of limits that can apply to one call: in one block, or in a tool's block and `all_tools`.
     fn check_amount_paths(&mut self, users: &[CounterUse<'_>]) {
         let in_all: Option<&CounterUse<'_>> = users.iter().find(|user| user.block_kind == BlockKind::AllTools);
         let mut firsts: BTreeMap<&str, &CounterUse<'_>> = BTreeMap::new();
@@ -87,7 +87,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
         }
     }
 
-    /// The counters that a `rate_limit` gives, by the name of the tool that is called.
+    /// Compares with the counters of `rate_limit`, whose names contain the called tool.
     fn check_rate_limits(&mut self, name: &str, users: &[CounterUse<'_>]) {
         for (block, rate) in self.rate_limits_using(name) {
             let rate = CounterUse { limit: rate, block, block_kind: BlockKind::Tool };
@@ -101,7 +101,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
         }
     }
 
-    /// The blocks whose `rate_limit` could use a counter of this name, judged by their keys alone.
+    /// Returns the blocks whose `rate_limit` could use a counter of this name, by their keys alone.
     fn rate_limits_using(&self, name: &str) -> Vec<(&'p RuleBlock, &'p Limit)> {
         let policy = self.policy;
         let Some(tool) = name.strip_suffix(RATE_COUNTER_SUFFIX) else { return Vec::new() };
@@ -116,7 +116,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
         exact.into_iter().chain(globs).chain(categories).chain(all).filter_map(rate).collect()
     }
 
-    /// Tells that a block counts the same twice: the two cannot agree, one has to go.
+    /// Reports a block that uses a counter twice. The two cannot agree, so one has to go.
     fn report_duplicate(&mut self, name: &str, user: &CounterUse<'_>, rate: &CounterUse<'_>) {
         let message = format!("the counter `{name}` is also that of the block's own `rate_limit`");
         let fault = Diagnostic::error(DiagnosticCode::CounterClash, user.limit.span.clone(), message);
@@ -126,7 +126,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
         );
     }
 
-    /// Tells a disagreement.
+    /// Reports limits that disagree.
     fn report_conflict(&mut self, user: &CounterUse<'_>, other: &CounterUse<'_>, field: &str) {
         let name = match &user.limit.counter {
             CounterRef::Named(name) => name.to_string(),
@@ -138,7 +138,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
         self.push(fault.with_help(format!("make them agree, or give this one a name of its own, such as `{name}_2`")));
     }
 
-    /// Keeps a fault, unless there are more already than anybody is told.
+    /// Adds a diagnostic, up to [`MAX_SEARCHED_DIAGNOSTICS`].
     fn push(&mut self, fault: Diagnostic) {
         if self.diagnostics.len() < MAX_SEARCHED_DIAGNOSTICS {
             self.diagnostics.push(fault);
@@ -146,7 +146,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
     }
 }
 
-/// The first field on which two limits of one counter disagree.
+/// Returns the first field in which two limits on one counter differ.
 fn find_difference(a: &Limit, b: &Limit) -> Option<&'static str> {
     if a.window != b.window {
         return Some("`window`");

@@ -1,4 +1,4 @@
-//! Reading fields: types, words, names, and the faults they can have.
+//! Parses fields: types, words and names, and reports their errors.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::PolicyParser;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
-/// A JSON Pointer to a member of what `parent` points to.
+/// Returns the JSON Pointer of a member.
 pub(crate) fn json_pointer(parent: &str, key: &str) -> Arc<str> {
     format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1")).into()
 }
@@ -44,7 +44,7 @@ pub(super) fn read_text<'n>(node: &'n SyntaxNode, what: &str, parser: &mut Polic
 
 pub(super) fn report_wrong_type(node: &SyntaxNode, what: &str, wanted: &str, parser: &mut PolicyParser) {
     let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
-    // Of a container only the bracket, else half the document is underlined.
+    // For a container only the bracket; otherwise half of the document would be underlined.
     let end = match node.value {
         NodeValue::List(_) | NodeValue::Map(_) => (node.span.start + 1).min(node.span.end),
         _ => node.span.end,
@@ -52,7 +52,7 @@ pub(super) fn report_wrong_type(node: &SyntaxNode, what: &str, wanted: &str, par
     parser.report(Diagnostic::error(DiagnosticCode::WrongType, node.span.start..end, message));
 }
 
-/// Reads one of a closed set of words.
+/// Reads one of a fixed set of words.
 pub(super) fn read_word<T>(
     node: &SyntaxNode,
     what: &str,
@@ -73,7 +73,7 @@ pub(super) fn read_word<T>(
     found
 }
 
-/// Refuses fields that do not exist, and offers the nearest that does.
+/// Reports unknown fields and suggests the nearest known one.
 pub(super) fn check_field_names(entries: &[MapEntry], known: &[&str], what: &str, parser: &mut PolicyParser) {
     for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS) {
         let message = format!("`{}` is not a field of {what}", entry.key);
@@ -82,12 +82,12 @@ pub(super) fn check_field_names(entries: &[MapEntry], known: &[&str], what: &str
     }
 }
 
-/// Offers the nearest word, or all.
+/// Suggests the nearest word, or lists all of them.
 pub(crate) fn suggest_word(word: &str, known: &[&str]) -> String {
-    // Long foreign words are no misspellings, and comparing them costs.
+    // Longer words are not treated as misspellings; comparing them would be slow.
     let short: String = word.chars().take(64).collect();
     let distance = |known: &&&str| strsim::damerau_levenshtein(&short, known);
-    // Of a short word few letters can be wrong, else `level` would be a misspelt `server`.
+    // The allowed distance depends on the length; otherwise `level` would count as a misspelled `server`.
     let most = |nearest: &str| 1 + nearest.len().min(short.len()) / 3;
     let nearest = known.iter().min_by_key(distance).filter(|nearest| distance(nearest) <= most(nearest));
     match nearest {

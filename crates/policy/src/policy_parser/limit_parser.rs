@@ -1,4 +1,4 @@
-//! Limits and their short form.
+//! Parses limits and `rate_limit`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::field_parser::{check_field_names, read_entries, read_text, read_word,
 use super::predicate_parser::{parse_positive_amount, read_path};
 use crate::call_path::{CallPath, PathRoot};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::limit::{Align, Amount, CounterRef, Limit, LimitWindow, Scope};
+use crate::limit::{Amount, CounterRef, Limit, LimitScope, LimitWindow, WindowAlignment};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 pub(crate) const LIMIT_FIELDS: [&str; 8] =
@@ -31,12 +31,14 @@ pub(super) fn read_limit(node: &SyntaxNode, pointer: Arc<str>, parser: &mut Poli
     let counter = node.get("counter").and_then(|node| read_counter(node, parser));
     let window = node.get("window").and_then(|node| read_window(node, parser));
     let scope = node.get("scope").map(|node| read_scope(node, parser));
-    let align = node.get("align").map(|node| read_word(node, "align", Align::WORDS, Align::from_word, parser));
+    let align = node
+        .get("align")
+        .map(|node| read_word(node, "align", WindowAlignment::WORDS, WindowAlignment::from_word, parser));
     let on_deny = node.get("on_deny").and_then(|node| read_text(node, "on_deny", parser)).map(Into::into);
     let amount = read_amount(node, parser);
     let max = node.get("max").and_then(|node| read_max(node, amount.is_some(), parser));
-    let align = align.flatten().unwrap_or(Align::Calendar);
-    if let (Some(written), Some(LimitWindow::Month), Align::Rolling) = (node.get("align"), window, align) {
+    let align = align.flatten().unwrap_or(WindowAlignment::Calendar);
+    if let (Some(written), Some(LimitWindow::Month), WindowAlignment::Rolling) = (node.get("align"), window, align) {
         let fault = Diagnostic::error(
             DiagnosticCode::BadWindow,
             written.span.clone(),
@@ -51,7 +53,7 @@ pub(super) fn read_limit(node: &SyntaxNode, pointer: Arc<str>, parser: &mut Poli
         counter: CounterRef::Named(counter?),
         window: window?,
         align,
-        scope: scope.flatten().unwrap_or(Scope::Grant),
+        scope: scope.flatten().unwrap_or(LimitScope::Grant),
         max: max?,
         amount: amount.flatten(),
         on_deny,
@@ -67,13 +69,13 @@ fn read_counter(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Arc<str>
     Some(name.into())
 }
 
-fn read_scope(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Scope> {
-    read_word(node, "scope", Scope::WORDS, Scope::from_word, parser)
+fn read_scope(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<LimitScope> {
+    read_word(node, "scope", LimitScope::WORDS, LimitScope::from_word, parser)
 }
 
 fn read_window(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<LimitWindow> {
     let window = match &node.value {
-        // Bare digits are for numbers; as text they would be a second spelling.
+        // Seconds are written as a number; as a string they would be a second spelling.
         NodeValue::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => None,
         NodeValue::Text(text) => LimitWindow::new(text),
         NodeValue::Number(text) => window_from_seconds(text),
@@ -96,7 +98,7 @@ fn window_from_seconds(text: &str) -> Option<LimitWindow> {
     LimitWindow::of_seconds(u32::try_from(amount.billionths() / 1_000_000_000).ok()?)
 }
 
-/// The path of `amount` or `increment_from`: none if there is none, some of none if it is faulty.
+/// Reads the path of `amount` or `increment_from`. `None` if there is none, `Some(None)` if it is invalid.
 fn read_amount(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Option<CallPath>> {
     if let (Some(_), Some(second)) = (node.get("amount"), node.get("increment_from")) {
         let fault = Diagnostic::error(
@@ -160,7 +162,7 @@ pub(super) fn read_rate_limit(
                 parser.report(fault.with_help(RATE_LIMIT_HELP));
             }
             let (max, window) = short?;
-            (max, window, Scope::Grant)
+            (max, window, LimitScope::Grant)
         }
         NodeValue::Map(fields) => {
             check_field_names(fields, &RATE_LIMIT_FIELDS, "a rate limit", parser);
@@ -169,7 +171,7 @@ pub(super) fn read_rate_limit(
             }
             let written_max = node.get("max").and_then(|node| read_max(node, false, parser));
             let window = node.get("window").and_then(|node| read_window(node, parser));
-            let scope = node.get("scope").and_then(|node| read_scope(node, parser)).unwrap_or(Scope::Grant);
+            let scope = node.get("scope").and_then(|node| read_scope(node, parser)).unwrap_or(LimitScope::Grant);
             (written_max?, window?, scope)
         }
         _ => {
@@ -179,10 +181,20 @@ pub(super) fn read_rate_limit(
     };
     let counter = CounterRef::PerTool { prefix };
     let span = node.span.clone();
-    Some(Limit { pointer, span, counter, window, align: Align::Calendar, scope, max, amount: None, on_deny: None })
+    Some(Limit {
+        pointer,
+        span,
+        counter,
+        window,
+        align: WindowAlignment::Calendar,
+        scope,
+        max,
+        amount: None,
+        on_deny: None,
+    })
 }
 
-/// Reads `10/minute`.
+/// Parses `10/minute`.
 fn parse_short_rate(text: &str) -> Option<(Amount, LimitWindow)> {
     let (max, window) = text.split_once('/')?;
     let is_plain = !max.starts_with('0') && max.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Predicates and conditions: paths, operators, and the values they take.
+//! Parses predicates and conditions: paths, operators and their values.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) fn read_predicate(
     let fields = read_entries(node, "a predicate", parser);
     let on_deny = node.get("on_deny").and_then(|text_node| read_text(text_node, "on_deny", parser)).map(Into::into);
     let Some(written) = node.get("conditions") else {
-        // A bare condition is a predicate of one.
+        // A bare condition is a predicate with one condition.
         let known: Vec<&str> = CONDITION_FIELDS.iter().copied().chain(["on_deny"]).collect();
         check_field_names(fields, &known, "a condition", parser);
         return Predicate {
@@ -47,7 +47,7 @@ pub(super) fn read_predicate(
         check_field_names(read_entries(item, "a condition", parser), &CONDITION_FIELDS, "a condition", parser);
         conditions.extend(read_condition(item, place, parser));
     }
-    // Nothing is added any more, and small policies stay in the cache.
+    // Frees spare capacity: the list is final, and small policies then fit the CPU cache.
     conditions.shrink_to_fit();
     Predicate { pointer, span: node.span.clone(), conditions, on_deny }
 }
@@ -161,7 +161,7 @@ fn read_number(value: &SyntaxNode, operator: Operator, parser: &mut PolicyParser
 fn add_scalar(scalars: &mut ScalarSet, node: &SyntaxNode) -> Option<()> {
     match &node.value {
         NodeValue::Text(text) => scalars.add_text(text),
-        // A number out of bounds has its fault already.
+        // A number out of range has already been reported.
         NodeValue::Number(text) => DecimalText::new(text).into_iter().for_each(|number| scalars.add_number(number)),
         NodeValue::Bool(value) => scalars.add_bool(*value),
         NodeValue::Null | NodeValue::List(_) | NodeValue::Map(_) => return None,
@@ -213,7 +213,7 @@ fn read_length(value: &SyntaxNode, parser: &mut PolicyParser) -> Option<u64> {
         );
         return None;
     }
-    // No text is longer than what does not fit.
+    // Any larger value is longer than every text.
     let fits = Amount::new(decimal).and_then(|amount| u64::try_from(amount.billionths() / 1_000_000_000).ok());
     Some(fits.unwrap_or(u64::MAX))
 }
@@ -256,7 +256,7 @@ fn read_hosts(value: &SyntaxNode, parser: &mut PolicyParser) -> Option<Vec<HostP
     Some(hosts)
 }
 
-/// What the regular expressions of one document may take in memory, in bytes.
+/// Memory budget for all regular expressions of one document, in bytes.
 pub(crate) struct RegexBudget {
     remaining_bytes: usize,
 }
@@ -267,11 +267,12 @@ impl Default for RegexBudget {
     }
 }
 
-/// The sizes that are tried, smallest first, so that the budget is charged about what is used.
+/// Size limits to try, in ascending order, so that the budget is charged roughly what is used.
 const REGEX_SIZE_STEPS_BYTES: [usize; 5] = [8 << 10, 64 << 10, USUAL_REGEX_BYTES, 4 << 20, 16 << 20];
-/// Larger ones must be short: one of 16 MiB takes half a second for 64 KiB of text, unless it gives up early.
+/// Patterns above this size must have short matches: one of 16 MiB takes half a second for 64 KiB of text, unless it
+/// fails early.
 const USUAL_REGEX_BYTES: usize = 1 << 20;
-/// The most bytes that a large one may match. `^[\w.-]{1,255}$` matches 1,020.
+/// Maximum match length of a large pattern, in bytes. `^[\w.-]{1,255}$` matches up to 1,020.
 const MAX_SHORT_MATCH_BYTES: usize = 4_096;
 
 fn compile_regex(pattern: &str, span: &Range<usize>, parser: &mut PolicyParser) -> Option<Regex> {
@@ -279,7 +280,7 @@ fn compile_regex(pattern: &str, span: &Range<usize>, parser: &mut PolicyParser) 
         if size > USUAL_REGEX_BYTES && !has_short_match(pattern) {
             break;
         }
-        // What failed to compile is paid for, too; without means nothing more is tried.
+        // Failed attempts are charged, too. Once the budget is used up, nothing more is tried.
         if size > parser.regex_budget.remaining_bytes {
             break;
         }
@@ -314,7 +315,7 @@ fn compile_regex(pattern: &str, span: &Range<usize>, parser: &mut PolicyParser) 
     None
 }
 
-/// Whether an expression looks at the beginning of a text alone, however long that is.
+/// Returns whether a pattern only examines a bounded prefix of the text.
 fn has_short_match(pattern: &str) -> bool {
     let Ok(parsed) = regex_syntax::parse(pattern) else { return false };
     let properties = parsed.properties();
@@ -322,7 +323,7 @@ fn has_short_match(pattern: &str) -> bool {
     starts && properties.maximum_len().is_some_and(|length| length <= MAX_SHORT_MATCH_BYTES)
 }
 
-/// Whether a written number is above zero, for limits.
+/// Parses an amount above zero, for limits.
 pub(super) fn parse_positive_amount(text: &str) -> Option<Amount> {
     Decimal::new(text).and_then(Amount::new).filter(|amount| !amount.is_zero())
 }

@@ -1,6 +1,6 @@
-//! YAML into the written form, from the parser's events.
+//! Builds the syntax tree from the events of a YAML parser.
 //!
-//! Only what JSON can also say: whatever two YAML readers could take differently is a fault.
+//! Accepts only what JSON can express. Anything that two YAML parsers could read differently is an error.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -84,7 +84,7 @@ impl<'a> YamlDocumentReader<'a> {
             }
             Some(Err(error)) => {
                 let at = self.offsets.byte_offset(error.marker().index());
-                // The parser looks ahead, so it can meet its own bound before ours.
+                // The YAML parser reads ahead, so it can hit its own depth limit first.
                 if error.info().contains("recursion limit") {
                     return Err(too_deep_error(at..at));
                 }
@@ -100,7 +100,7 @@ impl<'a> YamlDocumentReader<'a> {
         }
     }
 
-    /// Reads the value that an event begins; none for an alias, which is refused and left out.
+    /// Reads the value that starts with an event. `None` for an alias, which is reported and left out.
     fn read_node(
         &mut self,
         event: Event<'a>,
@@ -174,7 +174,7 @@ impl<'a> YamlDocumentReader<'a> {
         }
     }
 
-    /// Reads a key; none for one that is refused, whose member is then left out.
+    /// Reads a key. `None` for a rejected key, whose member is left out.
     fn read_key(&mut self, event: Event<'a>, span: &Range<usize>, depth: usize) -> Result<Option<String>, Diagnostic> {
         let is_merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<");
         if is_merge {
@@ -207,7 +207,7 @@ impl<'a> YamlDocumentReader<'a> {
         );
     }
 
-    /// Resolves a scalar by the core schema, with numbers as JSON writes them.
+    /// Resolves a scalar by the core schema. Numbers must be in JSON notation.
     fn resolve_scalar(&mut self, text: Cow<'_, str>, style: ScalarStyle, span: &Range<usize>) -> NodeValue {
         if style != ScalarStyle::Plain {
             return NodeValue::Text(text.into_owned());
@@ -222,7 +222,7 @@ impl<'a> YamlDocumentReader<'a> {
                 let fault = Diagnostic::error(DiagnosticCode::BadNumber, span.clone(), message);
                 let help = "write it as JSON does (`15`, `0.5`, `1e3`), or quote it if it is text";
                 push_bounded(&mut self.diagnostics, fault.with_help(help));
-                // Any number will do: the document does not load, and one fault about it is enough.
+                // Any number will do: the document is rejected anyway, and one error is enough.
                 NodeValue::Number("1".to_owned())
             }
             other => NodeValue::Text(other.to_owned()),
@@ -230,10 +230,10 @@ impl<'a> YamlDocumentReader<'a> {
     }
 }
 
-/// Where a `%` directive stands: only comments and empty lines can come before it.
+/// Returns the offset of a `%` directive. Only comments and empty lines can precede it.
 fn find_directive(text: &str) -> Option<usize> {
     let mut at = 0;
-    // A carriage return alone ends a line of YAML, too.
+    // In YAML, a carriage return alone also ends a line.
     for line in text.split_inclusive(['\n', '\r']) {
         match line.trim_start().chars().next() {
             Some('%') if line.starts_with('%') => return Some(at),
@@ -252,7 +252,7 @@ fn too_deep_error(span: Range<usize>) -> Diagnostic {
     )
 }
 
-/// Whether YAML's core schema takes the text for a number although [`Decimal`] does not.
+/// Returns whether YAML's core schema reads the text as a number although [`Decimal`] does not.
 fn is_non_json_number(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
@@ -278,9 +278,9 @@ fn is_non_json_number(text: &str) -> bool {
         && exponent.is_none_or(|exponent| all(exponent, char::is_ascii_digit))
 }
 
-/// From the parser's places, in characters, to bytes.
+/// Converts the parser's character offsets to byte offsets.
 struct ByteOffsets {
-    /// Byte offset of each character; empty for ASCII, where the two are the same.
+    /// Byte offset of each character. Empty for ASCII text, where both are equal.
     char_starts: Vec<usize>,
     text_len: usize,
 }

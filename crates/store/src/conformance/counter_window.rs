@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use gatelodge_policy::{Align, Amount, LimitWindow};
+use gatelodge_policy::{Amount, LimitWindow, WindowAlignment};
 
 use super::ConformanceBackend;
 use super::support::{DAY_WINDOW, calls, counter_charge, daily_charge, timestamp};
 use crate::CounterCharge;
 
-const ROLLING: (LimitWindow, Align) = (LimitWindow::Seconds(60), Align::Rolling);
+const ROLLING: (LimitWindow, WindowAlignment) = (LimitWindow::Seconds(60), WindowAlignment::Rolling);
 
 fn single_charge(window: LimitWindow) -> Vec<CounterCharge> {
-    vec![counter_charge("calls", (window, Align::Calendar), calls(1), Amount::ONE)]
+    vec![counter_charge("calls", (window, WindowAlignment::Calendar), calls(1), Amount::ONE)]
 }
 
 /// Exhausts the window and checks that it has capacity again at `next` and not a nanosecond earlier.
@@ -38,20 +38,20 @@ pub async fn a_calendar_day_ends_at_midnight(store: &ConformanceBackend) {
 pub async fn windows_in_seconds_start_at_multiples_of_their_length(store: &ConformanceBackend) {
     assert_capacity_at(store, single_charge(LimitWindow::Seconds(900)), "2026-11-15T12:14:59Z", "2026-11-15T12:15:00Z")
         .await;
-    let seven = vec![counter_charge("seven", (LimitWindow::Seconds(7), Align::Calendar), calls(1), Amount::ONE)];
+    let seven = vec![counter_charge("seven", (LimitWindow::Seconds(7), WindowAlignment::Calendar), calls(1), Amount::ONE)];
     // 1,795,348,807 seconds after 1970, a multiple of seven.
     assert_capacity_at(store, seven, "2026-11-22T12:00:01Z", "2026-11-22T12:00:07Z").await;
 }
 
 pub async fn a_week_starts_on_monday(store: &ConformanceBackend) {
     assert_capacity_at(store, single_charge(LimitWindow::Week), "2026-11-15T23:59:59Z", "2026-11-16T00:00:00Z").await;
-    let other = vec![counter_charge("other", (LimitWindow::Week, Align::Calendar), calls(1), Amount::ONE)];
+    let other = vec![counter_charge("other", (LimitWindow::Week, WindowAlignment::Calendar), calls(1), Amount::ONE)];
     assert_capacity_at(store, other, "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z").await;
 }
 
 pub async fn a_month_starts_on_its_first_day(store: &ConformanceBackend) {
     assert_capacity_at(store, single_charge(LimitWindow::Month), "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z").await;
-    let other = vec![counter_charge("other", (LimitWindow::Month, Align::Calendar), calls(1), Amount::ONE)];
+    let other = vec![counter_charge("other", (LimitWindow::Month, WindowAlignment::Calendar), calls(1), Amount::ONE)];
     assert_capacity_at(store, other, "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z").await;
 }
 
@@ -91,7 +91,7 @@ pub async fn a_clock_set_back_does_not_refill_a_window(store: &ConformanceBacken
 }
 
 pub async fn a_clock_briefly_ahead_does_not_refill_a_window(store: &ConformanceBackend) {
-    let week = counter_charge("week", (LimitWindow::Month, Align::Calendar), calls(1), Amount::ONE);
+    let week = counter_charge("week", (LimitWindow::Month, WindowAlignment::Calendar), calls(1), Amount::ONE);
     let _spent = store.reserve_ok(vec![daily_charge("calls", 1), week.clone()]).await;
     // Tomorrow the first has capacity, but the second is exhausted: nothing is charged, and nothing expires.
     store.clock.set(timestamp("2026-11-16T12:00:00Z"));

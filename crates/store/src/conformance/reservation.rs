@@ -1,6 +1,6 @@
 //! Requirements of reservations, one call at a time.
 
-use gatelodge_policy::{Align, Amount};
+use gatelodge_policy::{Amount, WindowAlignment};
 
 use super::ConformanceBackend;
 use super::support::{DAY_WINDOW, billionths, calls, counter_charge, daily_charge, record};
@@ -65,7 +65,7 @@ pub async fn a_call_without_charges_only_writes_its_intent(store: &ConformanceBa
 pub async fn decimal_amounts_are_exact(store: &ConformanceBackend) {
     // A tenth ten times, which floats would not add up to one.
     let spend =
-        |amount| vec![counter_charge("spend", (DAY_WINDOW, Align::Calendar), billionths(BILLION), billionths(amount))];
+        |amount| vec![counter_charge("spend", (DAY_WINDOW, WindowAlignment::Calendar), billionths(BILLION), billionths(amount))];
     for _ in 0..10 {
         let _spent = store.reserve_ok(spend(BILLION / 10)).await;
     }
@@ -73,13 +73,15 @@ pub async fn decimal_amounts_are_exact(store: &ConformanceBackend) {
     assert_eq!(store.reserve_exhausted(spend(1)).await.charge_index, 0);
     assert_eq!(store.used_billionths("spend").await, BILLION);
     let largest = billionths(10_i128.pow(27) - 1);
-    let _spent = store.reserve_ok(vec![counter_charge("huge", (DAY_WINDOW, Align::Calendar), largest, largest)]).await;
-    let _ =
-        store.reserve_exhausted(vec![counter_charge("huge", (DAY_WINDOW, Align::Calendar), largest, largest)]).await;
+    let _spent =
+        store.reserve_ok(vec![counter_charge("huge", (DAY_WINDOW, WindowAlignment::Calendar), largest, largest)]).await;
+    let _ = store
+        .reserve_exhausted(vec![counter_charge("huge", (DAY_WINDOW, WindowAlignment::Calendar), largest, largest)])
+        .await;
 }
 
 pub async fn an_amount_above_the_limit_never_fits(store: &ConformanceBackend) {
-    let two_of_one = counter_charge("calls", (DAY_WINDOW, Align::Calendar), calls(1), calls(2));
+    let two_of_one = counter_charge("calls", (DAY_WINDOW, WindowAlignment::Calendar), calls(1), calls(2));
     assert_eq!(
         store.reserve_exhausted(vec![two_of_one]).await,
         ExhaustedCounter { charge_index: 0, retry_after: None }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_policy::{Align, Amount, LimitWindow};
+use gatelodge_policy::{Amount, LimitWindow, WindowAlignment};
 use tokio::task::JoinSet;
 
 use super::ConformanceBackend;
@@ -36,7 +36,7 @@ pub async fn concurrent_callers_take_exactly_the_limit(store: &ConformanceBacken
         let daily = take_concurrently(store, |_| vec![daily_charge(&counter, limit)]).await;
         assert_eq!(daily, limit);
         assert_eq!(store.used_billionths(&counter).await, calls(limit).billionths());
-        let rolling = (LimitWindow::Seconds(60), Align::Rolling);
+        let rolling = (LimitWindow::Seconds(60), WindowAlignment::Rolling);
         let rolling = |_| vec![counter_charge(&format!("rolling-{limit}"), rolling, calls(limit), Amount::ONE)];
         assert_eq!(take_concurrently(store, rolling).await, limit);
     }
@@ -47,8 +47,10 @@ pub async fn concurrent_callers_take_exactly_the_limit(store: &ConformanceBacken
 pub async fn concurrent_callers_take_exactly_the_decimal_limit(store: &ConformanceBackend) {
     // 12.34 in steps of 0.07: 176 times, and 0.02 remain.
     let (max, amount) = (billionths(12_340_000_000), billionths(70_000_000));
-    let taken =
-        take_concurrently(store, |_| vec![counter_charge("spend", (DAY_WINDOW, Align::Calendar), max, amount)]).await;
+    let taken = take_concurrently(store, |_| {
+        vec![counter_charge("spend", (DAY_WINDOW, WindowAlignment::Calendar), max, amount)]
+    })
+    .await;
     assert_eq!(taken, 176);
     assert_eq!(store.used_billionths("spend").await, 12_320_000_000);
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use gatelodge_policy::{Align, Amount, LimitWindow};
+use gatelodge_policy::{Amount, LimitWindow, WindowAlignment};
 
 use super::ConformanceBackend;
 use super::support::{START_TIME, calls, counter_charge, daily_charge, not_sent_record, record, timestamp};
 use crate::{CallOutcome, RecordKind, ReserveOutcome};
 
 const BILLION: i128 = 1_000_000_000;
-const ROLLING: (LimitWindow, Align) = (LimitWindow::Seconds(60), Align::Rolling);
+const ROLLING: (LimitWindow, WindowAlignment) = (LimitWindow::Seconds(60), WindowAlignment::Rolling);
 
 pub async fn a_release_refunds_and_writes_the_outcome(store: &ConformanceBackend) {
     let claims = || vec![daily_charge("a", 1), daily_charge("b", 2)];

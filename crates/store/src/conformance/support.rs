@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gatelodge_policy::{Align, Amount, LimitWindow};
+use gatelodge_policy::{Amount, LimitWindow, WindowAlignment};
 use jiff::Timestamp;
 
 use super::ConformanceBackend;
@@ -32,7 +32,7 @@ pub fn billionths(number: i128) -> Amount {
 /// A charge to the counter of this name.
 pub fn counter_charge(
     counter: &str,
-    (window, align): (LimitWindow, Align),
+    (window, align): (LimitWindow, WindowAlignment),
     max: Amount,
     amount: Amount,
 ) -> CounterCharge {
@@ -41,7 +41,7 @@ pub fn counter_charge(
 
 /// A charge of one call to a counter with `max` calls per calendar day.
 pub fn daily_charge(counter: &str, max: u32) -> CounterCharge {
-    counter_charge(counter, (DAY_WINDOW, Align::Calendar), calls(max), Amount::ONE)
+    counter_charge(counter, (DAY_WINDOW, WindowAlignment::Calendar), calls(max), Amount::ONE)
 }
 
 /// A record with a unique call id.

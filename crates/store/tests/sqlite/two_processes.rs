@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_policy::{Align, Amount, LimitWindow};
+use gatelodge_policy::{Amount, LimitWindow, WindowAlignment};
 use gatelodge_store::conformance::support::{calls, counter_charge, daily_charge, not_sent_record, record};
 use gatelodge_store::{Ledger, RecordKind, Reservation, ReserveOutcome, SqliteLedger};
 use tokio::task::JoinSet;
@@ -16,7 +16,8 @@ const LIMIT: u32 = 1_000;
 async fn take_all(ledger: Arc<SqliteLedger>) -> u32 {
     let mut taken = 0;
     loop {
-        let rolling = counter_charge("rolling", (LimitWindow::Seconds(60), Align::Rolling), calls(LIMIT), Amount::ONE);
+        let rolling =
+            counter_charge("rolling", (LimitWindow::Seconds(60), WindowAlignment::Rolling), calls(LIMIT), Amount::ONE);
         let claims = vec![daily_charge("calls", LIMIT), rolling];
         match ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer") {
             ReserveOutcome::Taken(_) => taken += 1,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_policy::{CallTarget, Code, Decision, Definition, Reason, Terms, decide};
+use gatelodge_policy::{CallTarget, Decision, DefinitionStatus, Reason, ReasonCode, Terms, decide};
 use gatelodge_store::EnforcementMode;
 
 use crate::Gateway;
@@ -23,7 +23,7 @@ pub(super) fn hidden_reason(
     }
     match evaluate_policy(ctx, subject, None, recorder) {
         Decision::Deny(reason) if ctx.server_access.mode == EnforcementMode::Enforce => {
-            matches!(reason.code, Code::Hidden | Code::NotListed | Code::NoPolicy).then_some(reason)
+            matches!(reason.code, ReasonCode::Hidden | ReasonCode::NotListed | ReasonCode::NoPolicy).then_some(reason)
         }
         _ => None,
     }
@@ -52,11 +52,11 @@ fn evaluate_as_pinned(ctx: &RequestContext, subject: &RequestSubject<'_>, record
     let Some(policy) = &ctx.server_access.policy else { return Some(Decision::Deny(Reason::no_policy())) };
     let mut call = subject.to_policy_call(ctx, None);
     if let CallTarget::Tool(tool) = &mut call.target {
-        tool.definition = Definition::Accepted;
+        tool.definition = DefinitionStatus::Accepted;
     }
     match decide(&policy.policy, &call, recorder.started_at()) {
         _ if policy.policy.has_category_rules() => None,
-        Decision::Deny(Reason { code: Code::InvalidArguments, .. }) => None,
+        Decision::Deny(Reason { code: ReasonCode::InvalidArguments, .. }) => None,
         decision => Some(decision),
     }
 }

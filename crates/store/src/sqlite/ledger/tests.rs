@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Barrier;
 use std::task::{Context, Waker};
 
-use gatelodge_policy::{Align, Amount, LimitWindow};
+use gatelodge_policy::{Amount, LimitWindow, WindowAlignment};
 
 use super::*;
 use crate::call_record::{CallId, RecordKind};
@@ -26,7 +26,7 @@ fn daily_charge(counter: &str, max: i128) -> CounterCharge {
     CounterCharge {
         key: CounterKey::from_stored(counter),
         window: LimitWindow::Seconds(86_400),
-        align: Align::Calendar,
+        align: WindowAlignment::Calendar,
         max: Amount::of_billionths(max * billion).expect("an amount"),
         amount: Amount::ONE,
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use anyhow::Result;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_policy::{ClientRequest, DraftBuilder, ObservedCall, is_always_allowed};
+use gatelodge_policy::{ClientRequestKind, DraftBuilder, ObservedCall, is_always_allowed};
 use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, Ledger, RecordKind};
 use jiff::Timestamp;
 
@@ -105,7 +105,7 @@ impl GrantUsage {
 /// Whether a policy has rules for the subject of a row. For unchecked rows, this is only client input that a server
 /// asked for.
 fn is_policy_relevant(method: &str, kind: RecordKind) -> bool {
-    let is_client_input = ClientRequest::of_method(method).is_some();
+    let is_client_input = ClientRequestKind::of_method(method).is_some();
     match kind {
         RecordKind::Unchecked => is_client_input,
         _ => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use gatelodge_gateway::ActivePolicy;
-use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, Decision, Definition, decide};
+use gatelodge_policy::{Call, CallTarget, CalledTool, Category, ClientFacts, Decision, DefinitionStatus, decide};
 use gatelodge_store::ServerName;
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ pub(super) fn grants_reaching(
     category: Category,
     ctx: &AdminContext,
 ) -> Vec<GrantReach> {
-    let tool = CalledTool { name, category, definition: Definition::Accepted, schema: None };
+    let tool = CalledTool { name, category, definition: DefinitionStatus::Accepted, schema: None };
     let reach = |(grant, policy): &(String, Arc<ActivePolicy>)| {
         if !policy.policy.is_tool_visible(&tool) {
             return None;
