@@ -194,7 +194,7 @@ def check_eval_code(findings: Findings, setup: TestSetup) -> None:
     policy = setup.folder / "gate/eval_code.json"
     done = setup.run("policy", "check", "--json", "--tools", str(listed), str(policy))
     found = [(finding["severity"], finding["code"], finding["message"]) for finding in json.loads(done.stdout)]
-    findings.same("the check of a policy with eval_code", (0, [("warning", "not-offered", "the server offers no tool `eval_code`")]),
+    findings.same("the check of a policy with eval_code", (0, [("warning", "not-offered", "the server has no tool `eval_code`")]),
                   (done.returncode, found))
     for name in CALLERS:
         done = setup.run("policy", "check", "--strict", "--json", "--tools", str(listed), str(setup.folder / f"gate/{name}.json"))

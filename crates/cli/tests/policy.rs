@@ -163,14 +163,14 @@ fn explain_takes_a_call_that_names_only_a_tool_and_one_of_each_other_kind() {
 #[test]
 fn a_call_that_is_none_is_refused_with_its_place() {
     for (call, message) in [
-        ("{}", "the call names nothing to judge"),
-        (r#"{"tool": "a", "prompt": "b"}"#, "`prompt` stands beside `tool`"),
+        ("{}", "the call has no target"),
+        (r#"{"tool": "a", "prompt": "b"}"#, "`prompt` cannot be combined with `tool`"),
         (r#"{"tool": "a", "argumnets": {}}"#, "did you mean `arguments`?"),
         (r#"{"tool": "a", "arguments": []}"#, "`arguments` must be an object, not a list"),
         (r#"{"tool": "a", "arguments": {"n": 1e400}}"#, "beyond 10^308"),
         (r#"{"tool": "a", "arguments": {"n": 1, "n": 2}}"#, "the key `n` is repeated"),
-        (r#"{"tool": "a", "accepted": "maybe"}"#, "`maybe` is not a word for `accepted`"),
-        (r#"{"tool": "a", "at": "noon"}"#, "`noon` is no time"),
+        (r#"{"tool": "a", "accepted": "maybe"}"#, "`maybe` is not a valid value for `accepted`"),
+        (r#"{"tool": "a", "at": "noon"}"#, "`noon` is not a time"),
     ] {
         let run =
             gatelodge(&["policy", "explain", "--policy", &example("books/policy.json"), "--call", call, "--json"]);
@@ -541,7 +541,7 @@ fn standard_input_is_read_once() {
     }
     let run = house.run_with_input(&["policy", "test", "cases.yaml"], GOOD);
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("`-` names no file") && run.stderr.contains("cases.yaml:1:9"), "{}", run.stderr);
+    assert!(run.stderr.contains("`-` is not a file name") && run.stderr.contains("cases.yaml:1:9"), "{}", run.stderr);
 }
 
 #[test]

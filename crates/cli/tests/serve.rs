@@ -98,7 +98,7 @@ fn a_changed_policy_is_in_force_within_a_moment_and_a_broken_one_changes_nothing
 
     site.house.write("policy.json", r#"{"version": "1", "default": "dney"}"#);
     until("the fault is logged", || site.outer.log().contains("what was in force stays in force"));
-    assert!(site.outer.log().contains("`dney` is not a word for default"), "{}", site.outer.log());
+    assert!(site.outer.log().contains("`dney` is not a valid value for default"), "{}", site.outer.log());
     assert_eq!(site.call("list_notes").stdout, "[POLICY DENIED] Closed.\n");
     for status in [site.run(&["status", "--data", "data"]), site.run(&["status", "--config", "gatelodge.toml"])] {
         assert_eq!(status.code, 1);

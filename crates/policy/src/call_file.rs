@@ -141,16 +141,15 @@ impl CallFileReader {
         let mut found = TARGET_FIELDS.iter().filter_map(|name| root.get(name).map(|value| (*name, value)));
         let Some((name, value)) = found.next() else {
             let (start, _) = root.span();
-            let fault =
-                Diagnostic::error(DiagnosticCode::MissingField, start..start + 1, "the call names nothing to judge");
-            self.diagnostics.push(fault.with_help("write one of `tool`, `resource`, `prompt` and `method`"));
+            let diagnostic =
+                Diagnostic::error(DiagnosticCode::MissingField, start..start + 1, "the call has no target");
+            self.diagnostics.push(diagnostic.with_help("write one of `tool`, `resource`, `prompt` and `method`"));
             return None;
         };
         if let Some((second, value)) = found.next() {
-            let message = format!("`{second}` stands beside `{name}`");
+            let message = format!("`{second}` cannot be combined with `{name}`");
             self.diagnostics.push(
-                Diagnostic::error(DiagnosticCode::FieldClash, value_span(value), message)
-                    .with_help("a call is about one of them"),
+                Diagnostic::error(DiagnosticCode::FieldClash, value_span(value), message).with_help("keep one of them"),
             );
         }
         Some((name, self.read_text(value, name)?))
@@ -183,8 +182,9 @@ impl CallFileReader {
         let text = self.read_text(value, "at")?;
         let at = text.parse().ok();
         if at.is_none() {
-            let fault = Diagnostic::error(DiagnosticCode::BadValue, value_span(value), format!("`{text}` is no time"));
-            self.diagnostics.push(fault.with_help("write it as `2026-11-15T12:00:00Z`"));
+            let diagnostic =
+                Diagnostic::error(DiagnosticCode::BadValue, value_span(value), format!("`{text}` is not a time"));
+            self.diagnostics.push(diagnostic.with_help("write it as `2026-11-15T12:00:00Z`"));
         }
         at
     }
@@ -217,12 +217,12 @@ impl CallFileReader {
         let text = self.read_text(value, name)?;
         let found = find(&text);
         if found.is_none() {
-            let fault = Diagnostic::error(
+            let diagnostic = Diagnostic::error(
                 DiagnosticCode::UnknownWord,
                 value_span(value),
-                format!("`{text}` is not a word for `{name}`"),
+                format!("`{text}` is not a valid value for `{name}`"),
             );
-            self.diagnostics.push(fault.with_help(suggest_word(&text, words)));
+            self.diagnostics.push(diagnostic.with_help(suggest_word(&text, words)));
         }
         found
     }
@@ -231,7 +231,7 @@ impl CallFileReader {
         for (key, _) in value.members() {
             let name = key.as_str().unwrap_or_default();
             if self.diagnostics.len() < MAX_SEARCHED_DIAGNOSTICS && !known.contains(&name.as_ref()) {
-                let fault = Diagnostic::error(
+                let diagnostic = Diagnostic::error(
                     DiagnosticCode::UnknownField,
                     value_span(key),
                     format!("`{name}` is not a field of {what}"),
@@ -240,15 +240,15 @@ impl CallFileReader {
                     "level" => "a tool's level follows from its `category`".to_owned(),
                     _ => suggest_word(&name, known),
                 };
-                self.diagnostics.push(fault.with_help(help));
+                self.diagnostics.push(diagnostic.with_help(help));
             }
         }
     }
 
     fn report_wrong_type(&mut self, value: JsonValue<'_>, what: &str, wanted: &str) {
         let message = format!("{what} must be {wanted}, not {}", value.kind().with_article());
-        let fault = Diagnostic::error(DiagnosticCode::WrongType, value_span(value), message);
-        self.diagnostics.push(fault.with_help(format!("write {wanted}; {CALL_FILE_HELP}")));
+        let diagnostic = Diagnostic::error(DiagnosticCode::WrongType, value_span(value), message);
+        self.diagnostics.push(diagnostic.with_help(format!("write {wanted}; {CALL_FILE_HELP}")));
     }
 }
 

@@ -61,7 +61,7 @@ impl CallPath {
                 root
             }
             other => {
-                return Err(PathError { message: format!("`{other}` is no root of a path"), help: PATH_ROOTS_HELP });
+                return Err(PathError { message: format!("`{other}` is not a root of a path"), help: PATH_ROOTS_HELP });
             }
         };
         Ok(Self { root, segments, text: text.into() })
@@ -128,13 +128,13 @@ fn ends_in_name(segments: &[PathSegment]) -> bool {
 fn parse_segments(mut rest: &str) -> Result<Vec<PathSegment>, PathError> {
     let mut segments = Vec::new();
     while !rest.is_empty() {
-        let (segment, behind) = if let Some(name) = rest.strip_prefix('.') {
+        let (segment, after) = if let Some(name) = rest.strip_prefix('.') {
             parse_name_segment(name)?
         } else {
             parse_bracket_segment(rest)?
         };
         segments.push(segment);
-        rest = behind;
+        rest = after;
     }
     // Frees spare capacity: the list is final, and small policies then fit the CPU cache.
     segments.shrink_to_fit();
@@ -146,7 +146,7 @@ fn parse_name_segment(text: &str) -> Result<(PathSegment, &str), PathError> {
     let (name, rest) = text.split_at(end);
     if name.is_empty() {
         return Err(PathError {
-            message: "a name is missing behind a dot".into(),
+            message: "a name is missing after a dot".into(),
             help: r#"write an empty key as `[""]`"#,
         });
     }

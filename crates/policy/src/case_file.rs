@@ -108,9 +108,9 @@ impl CaseFile {
     /// assert!(file.run(&policies).iter().all(|report| report.has_passed()));
     /// ```
     pub fn read(text: &[u8], format: DocumentFormat) -> Result<Self, Vec<Diagnostic>> {
-        let (root, faults) = syntax_tree::read(text, format)
-            .map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(CASE_FILE_HELP)]))?;
-        let mut reader = CaseFileReader { diagnostics: faults, sources: Vec::new() };
+        let (root, diagnostics) = syntax_tree::read(text, format)
+            .map_err(|diagnostic| sorted_for_display(vec![diagnostic.with_help_if_empty(CASE_FILE_HELP)]))?;
+        let mut reader = CaseFileReader { diagnostics, sources: Vec::new() };
         let cases = reader.read_cases(&root);
         if reader.diagnostics.is_empty() {
             Ok(Self { sources: reader.sources, cases })
@@ -153,15 +153,15 @@ impl PolicyCase {
         };
         match policy.map(|at| policies.get(at).and_then(Option::as_ref)) {
             None => {
-                let fault = Diagnostic::error(DiagnosticCode::MissingField, span.clone(), "no policy is named");
-                report.diagnostics.push(fault.with_help("write `policy` at the top of the file, or in the case"));
+                let diagnostic = Diagnostic::error(DiagnosticCode::MissingField, span.clone(), "no policy is named");
+                report.diagnostics.push(diagnostic.with_help("write `policy` at the top of the file, or in the case"));
             }
             Some(None) => report.differences.push("the policy cannot be read".into()),
-            Some(Some(Err(faults))) => report.differences = self.expect.compare_load_errors(faults),
+            Some(Some(Err(diagnostics))) => report.differences = self.expect.compare_load_errors(diagnostics),
             Some(Some(Ok(policy))) => match &self.call {
                 None => report.differences = self.expect.compare_load_errors(&[]),
                 Some(call) => match explain_call(policy, call) {
-                    Err(faults) => report.diagnostics = faults,
+                    Err(diagnostics) => report.diagnostics = diagnostics,
                     Ok(explanation) => {
                         report.differences = self.expect.compare(&explanation);
                         report.explanation = Some(explanation);
@@ -178,16 +178,16 @@ impl PolicyCase {
 /// # Errors Returns all diagnostics of the call, with spans in the case file.
 fn explain_call(policy: &Policy, call: &SyntaxNode) -> Result<Explanation, Vec<Diagnostic>> {
     let (json, places) = call.to_json_with_spans();
-    let in_file = |fault: Diagnostic| {
+    let in_file = |diagnostic: Diagnostic| {
         // Inner nodes come first, so the first match is the smallest node that contains the diagnostic.
-        let holds = |(part, _): &&SpanMapping| part.start <= fault.span.start && fault.span.end <= part.end;
+        let holds = |(part, _): &&SpanMapping| part.start <= diagnostic.span.start && diagnostic.span.end <= part.end;
         let span = places.iter().find(holds).map_or_else(|| first_char_span(call), |(_, place)| place.clone());
-        Diagnostic { span, related: None, ..fault }
+        Diagnostic { span, related: None, ..diagnostic }
     };
     let document = read(json.as_bytes(), &JsonLimits::REQUEST)
-        .map_err(|fault| vec![in_file(Diagnostic::from_call_error(&fault))])?;
+        .map_err(|diagnostic| vec![in_file(Diagnostic::from_call_error(&diagnostic))])?;
     let file = CallFile::new(document.root())
-        .map_err(|faults| faults.into_iter().map(in_file).collect::<Vec<Diagnostic>>())?;
+        .map_err(|diagnostics| diagnostics.into_iter().map(in_file).collect::<Vec<Diagnostic>>())?;
     let at = file.at().or_else(|| DEFAULT_TIME.parse::<Timestamp>().ok()).unwrap_or_default();
     Ok(explain(policy, &file.call(), at))
 }
@@ -288,10 +288,10 @@ impl CaseFileReader {
 
     /// Returns the index of the source, adding it if it is new.
     fn read_source(&mut self, node: &SyntaxNode) -> Option<usize> {
-        let help = "write a path beside the case file, such as `policy: books.json`, or the policy itself";
+        let help = "write a path relative to the case file, such as `policy: books.json`, or the policy itself";
         let source = match &node.value {
             NodeValue::Text(path) if path == "-" || path.is_empty() => {
-                self.report(DiagnosticCode::BadValue, node.span.clone(), &format!("`{path}` names no file"), help);
+                self.report(DiagnosticCode::BadValue, node.span.clone(), &format!("`{path}` is not a file name"), help);
                 return None;
             }
             NodeValue::Text(path) => {

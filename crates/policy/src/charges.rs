@@ -75,14 +75,15 @@ fn find_argument<'a>(arguments: JsonValue<'a>, path: &CallPath) -> Option<JsonVa
 
 fn invalid_amount_reason(limit: &Limit, name: &str) -> Reason {
     let path = limit.amount.as_ref().map(ToString::to_string).unwrap_or_default();
-    let message = format!("`{path}` must be a number, not negative, of at most 18 digits before and 9 after the point");
+    let message =
+        format!("`{path}` must be a non-negative number with at most 18 digits before and 9 after the decimal point");
     Reason::new(ReasonCode::Amount, Some(&limit.pointer), message).with_counter(limit.counter.name(name))
 }
 
 fn above_max_reason(limit: &Limit, amount: Amount, name: &str) -> Reason {
     let engine = || {
         let counter = limit.counter.name(name);
-        format!("limit `{counter}`: {amount} is more than the {} of a {}", limit.max, limit.window).into()
+        format!("limit `{counter}`: {amount} is more than the maximum of {} per {}", limit.max, limit.window).into()
     };
     let message = limit.on_deny.clone().unwrap_or_else(engine);
     Reason::new(ReasonCode::Limit, Some(&limit.pointer), message).with_counter(limit.counter.name(name))

@@ -111,9 +111,9 @@ impl Predicate {
         &self,
         call: &crate::Call<'_>,
         moment: EvaluationTime<'_>,
-        polarity: Quantifier,
+        quantifier: Quantifier,
     ) -> ConditionResult {
-        let answers = self.conditions.iter().map(|condition| condition.evaluate(call, moment, polarity));
+        let answers = self.conditions.iter().map(|condition| condition.evaluate(call, moment, quantifier));
         answers.fold(ConditionResult::True, ConditionResult::and)
     }
 }
@@ -192,7 +192,7 @@ pub(crate) struct MethodTable {
 impl MethodTable {
     pub fn find(&self, method: &str) -> Option<&MethodRule> {
         let by_prefix = || self.prefixes.iter().find(|(prefix, _)| method.starts_with(&**prefix));
-        self.exact.get(method).or_else(|| by_prefix().map(|(_, verdict)| verdict))
+        self.exact.get(method).or_else(|| by_prefix().map(|(_, rule)| rule))
     }
 }
 

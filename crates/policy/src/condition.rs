@@ -158,7 +158,7 @@ pub(crate) struct EvaluationTime<'a> {
 const MAX_ELEMENTS: usize = 50_000;
 
 impl Condition {
-    pub fn evaluate(&self, call: &Call<'_>, moment: EvaluationTime<'_>, polarity: Quantifier) -> ConditionResult {
+    pub fn evaluate(&self, call: &Call<'_>, moment: EvaluationTime<'_>, quantifier: Quantifier) -> ConditionResult {
         if self.path.root != PathRoot::Args {
             let found = call_fact(&self.path.root, call, moment);
             return self.compiled.evaluate(found.as_ref());
@@ -168,7 +168,7 @@ impl Condition {
             (CallTarget::Resource { uri }, _) => self.evaluate_resource(uri, segments),
             (_, Some(arguments)) => {
                 let mut looked_at = 0;
-                let answer = self.evaluate_at(arguments, segments, polarity, &mut looked_at);
+                let answer = self.evaluate_at(arguments, segments, quantifier, &mut looked_at);
                 if looked_at > MAX_ELEMENTS { ConditionResult::Mismatch } else { answer }
             }
             (_, None) => self.evaluate_missing(segments),
@@ -180,7 +180,7 @@ impl Condition {
         &self,
         value: JsonValue<'_>,
         segments: &[PathSegment],
-        polarity: Quantifier,
+        quantifier: Quantifier,
         looked_at: &mut usize,
     ) -> ConditionResult {
         let is_kept_null = mutant!("null-treated-as-value") && segments.is_empty();
@@ -197,12 +197,12 @@ impl Condition {
             (PathSegment::Name(name), JsonKind::Object) => value.get(name),
             (PathSegment::Index(index), JsonKind::Array) => value.elements().nth(*index),
             (PathSegment::Wildcard, JsonKind::Array) => {
-                return self.evaluate_elements(value, rest, polarity, looked_at);
+                return self.evaluate_elements(value, rest, quantifier, looked_at);
             }
             _ => return ConditionResult::Mismatch,
         };
         match next {
-            Some(next) => self.evaluate_at(next, rest, polarity, looked_at),
+            Some(next) => self.evaluate_at(next, rest, quantifier, looked_at),
             None => self.compiled.evaluate(None),
         }
     }
@@ -212,7 +212,7 @@ impl Condition {
         &self,
         list: JsonValue<'_>,
         rest: &[PathSegment],
-        polarity: Quantifier,
+        quantifier: Quantifier,
         looked_at: &mut usize,
     ) -> ConditionResult {
         let mut all: Option<ConditionResult> = None;
@@ -221,8 +221,8 @@ impl Condition {
             if *looked_at > MAX_ELEMENTS {
                 break;
             }
-            let answer = self.evaluate_at(element, rest, polarity, looked_at);
-            all = Some(match (all, polarity) {
+            let answer = self.evaluate_at(element, rest, quantifier, looked_at);
+            all = Some(match (all, quantifier) {
                 (None, _) => answer,
                 (Some(others), Quantifier::All) => others.and(answer),
                 (Some(others), Quantifier::Any) => others.or(answer),

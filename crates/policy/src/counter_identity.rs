@@ -25,11 +25,11 @@ impl Policy {
         let tables = [&self.tools, &self.resources, &self.prompts].into_iter().flat_map(|table| table.blocks());
         let named = tables.map(|block| (block.pointer.rsplit('/').next().unwrap_or_default(), block));
         let all = self.all_tools.iter().map(|block| ("<tool>", block));
-        let mut shapes: Vec<CounterIdentity> =
+        let mut identities: Vec<CounterIdentity> =
             all.chain(categories).chain(named).flat_map(|(tool, block)| counter_identities(tool, block)).collect();
-        shapes.sort_by(|a, b| a.name.cmp(&b.name));
-        shapes.dedup();
-        shapes
+        identities.sort_by(|a, b| a.name.cmp(&b.name));
+        identities.dedup();
+        identities
     }
 }
 
@@ -56,11 +56,13 @@ mod tests {
                       "refund": {"limits": [{"counter": "spend", "window": "day", "max": 3}]},
                       "get_*": {"rate_limit": "1/minute"}}}"#;
         let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
-        let told = policy.counters();
-        let told: Vec<String> =
-            told.iter().map(|shape| format!("{} {} {:?}", shape.name, shape.window, shape.scope)).collect();
+        let counters = policy.counters();
+        let counters: Vec<String> = counters
+            .iter()
+            .map(|identity| format!("{} {} {:?}", identity.name, identity.window, identity.scope))
+            .collect();
         assert_eq!(
-            told,
+            counters,
             ["<tool>_rate hour Grant", "all:<tool>_rate minute Grant", "get_*_rate minute Grant", "spend day Grant"]
         );
     }

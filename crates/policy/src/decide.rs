@@ -35,7 +35,7 @@ use crate::method_rules;
 /// assert!(matches!(decide(&policy, &call("insult"), now), Decision::Deny(_)));
 /// ```
 pub fn decide(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Decision {
-    let judged = match call.target {
+    let result = match call.target {
         CallTarget::Tool(tool) => decide_tool(policy, call, &tool, at),
         CallTarget::Task(tool) => decide_task(policy, &tool),
         CallTarget::Resource { uri } => decide_resource(policy, call, uri, at),
@@ -43,11 +43,11 @@ pub fn decide(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Decision {
         CallTarget::Completion(reference) => decide_completion(policy, reference),
         CallTarget::Method { name } => method_rules::decide_method(policy, name),
     };
-    as_decision(judged)
+    as_decision(result)
 }
 
-pub(crate) fn as_decision(judged: Result<Terms, Reason>) -> Decision {
-    match judged {
+pub(crate) fn as_decision(result: Result<Terms, Reason>) -> Decision {
+    match result {
         Ok(terms) => Decision::Allow(terms),
         Err(reason) => Decision::Deny(reason),
     }
@@ -164,7 +164,7 @@ pub(crate) fn refuse_ambiguous_uri(policy: &Policy, uri: &str) -> Result<(), Rea
     if policy.resources.exact.contains_key(uri) || !ambiguous_uri::is_ambiguous(uri) {
         return Ok(());
     }
-    let message = "the URI could mean another resource than it says; it must be listed exactly";
+    let message = "the URI is ambiguous; the policy must list it exactly";
     Err(Reason::new(ReasonCode::Denied, None, message))
 }
 
@@ -182,10 +182,10 @@ fn refuse_unaccepted(tool: &CalledTool<'_>) -> Result<(), Reason> {
     match tool.definition {
         DefinitionStatus::Accepted | DefinitionStatus::NotOffered => Ok(()),
         DefinitionStatus::New => {
-            Err(Reason::new(ReasonCode::NotAccepted, None, "nobody has accepted the definition of this tool"))
+            Err(Reason::new(ReasonCode::NotAccepted, None, "the definition of this tool has not been accepted"))
         }
         DefinitionStatus::Changed => {
-            let message = "the definition of this tool is no longer the one that was accepted";
+            let message = "the definition of this tool has changed since it was accepted";
             Err(Reason::new(ReasonCode::DefinitionChanged, None, message))
         }
     }
@@ -207,7 +207,7 @@ pub(crate) fn argument_violation(block: &RuleBlock, tool: &CalledTool<'_>, call:
         return None;
     }
     match tool.schema {
-        None => Some("the tool has no usable input schema that the arguments could be held against".into()),
+        None => Some("the tool has no usable input schema to validate the arguments against".into()),
         Some(schema) => {
             schema.find_violation(call.arguments).map(|what| format!("the arguments are not valid: {what}"))
         }
@@ -246,7 +246,7 @@ fn predicate_reason(code: ReasonCode, predicate: &Predicate) -> Reason {
         // `on_deny` describes the case that the rule is about, not a type mismatch.
         (ReasonCode::TypeMismatch, _) => "a value cannot be compared with what the rule expects".into(),
         (_, Some(text)) => Arc::clone(text),
-        (ReasonCode::DenyIf, None) => "the arguments are ones that the policy denies".into(),
+        (ReasonCode::DenyIf, None) => "the policy denies these arguments".into(),
         (_, None) => "the arguments do not satisfy the policy".into(),
     };
     Reason::new(code, Some(&predicate.pointer), message)
@@ -261,8 +261,8 @@ fn build_terms(
 ) -> Result<Terms, Reason> {
     let charges = charges::compute_charges(blocks, call, name)?;
     let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
-    let question = blocks.iter().find_map(|block| find_approval_requirement(block, call, moment));
-    Ok(Terms { rule: Some(Arc::clone(rule)), charges, approval: question })
+    let approval = blocks.iter().find_map(|block| find_approval_requirement(block, call, moment));
+    Ok(Terms { rule: Some(Arc::clone(rule)), charges, approval })
 }
 
 /// Returns the first reason in a block to require approval.

@@ -28,28 +28,28 @@ pub(crate) const MAX_REPORTED_DIAGNOSTICS: usize = 200;
 pub(crate) const MAX_SEARCHED_DIAGNOSTICS: usize = MAX_REPORTED_DIAGNOSTICS + 1;
 
 /// Adds a diagnostic, unless [`MAX_COLLECTED_DIAGNOSTICS`] is reached.
-pub(crate) fn push_bounded(faults: &mut Vec<Diagnostic>, fault: Diagnostic) {
-    if faults.len() < MAX_COLLECTED_DIAGNOSTICS {
-        faults.push(fault);
+pub(crate) fn push_bounded(diagnostics: &mut Vec<Diagnostic>, diagnostic: Diagnostic) {
+    if diagnostics.len() < MAX_COLLECTED_DIAGNOSTICS {
+        diagnostics.push(diagnostic);
     }
 }
 
 /// Sorts diagnostics by severity and location, adds a default help text to each, and truncates very long lists.
-pub(crate) fn sorted_for_display(mut faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    faults.sort_by_key(|fault| (fault.severity, fault.span.start));
-    truncate_with_notice(&mut faults, MAX_REPORTED_DIAGNOSTICS);
-    faults.into_iter().map(Diagnostic::with_default_help).collect()
+pub(crate) fn sorted_for_display(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    diagnostics.sort_by_key(|diagnostic| (diagnostic.severity, diagnostic.span.start));
+    truncate_with_notice(&mut diagnostics, MAX_REPORTED_DIAGNOSTICS);
+    diagnostics.into_iter().map(Diagnostic::with_default_help).collect()
 }
 
 /// Keeps the first `max` diagnostics and appends a note that there are more.
-pub(crate) fn truncate_with_notice(faults: &mut Vec<Diagnostic>, most: usize) {
-    let Some(next) = faults.get(most) else { return };
+pub(crate) fn truncate_with_notice(diagnostics: &mut Vec<Diagnostic>, max: usize) {
+    let Some(next) = diagnostics.get(max) else { return };
     let at = next.span.start..next.span.start;
-    let fault =
-        Diagnostic::error(DiagnosticCode::MoreFaults, at, format!("there are more; only the first {most} are told"));
-    let fault = Diagnostic { severity: next.severity, ..fault.with_help("mend these first") };
-    faults.truncate(most);
-    faults.push(fault);
+    let diagnostic =
+        Diagnostic::error(DiagnosticCode::MoreFaults, at, format!("there are more; only the first {max} are shown"));
+    let diagnostic = Diagnostic { severity: next.severity, ..diagnostic.with_help("fix these first") };
+    diagnostics.truncate(max);
+    diagnostics.push(diagnostic);
 }
 
 /// Severity of a diagnostic.
@@ -63,16 +63,18 @@ pub enum Severity {
 
 impl Diagnostic {
     /// Converts an error of the JSON parser.
-    pub(crate) fn from_json_error(fault: &gatelodge_json::JsonError) -> Self {
-        crate::syntax_tree::diagnostic_from_json(fault)
+    pub(crate) fn from_json_error(diagnostic: &gatelodge_json::JsonError) -> Self {
+        crate::syntax_tree::diagnostic_from_json(diagnostic)
     }
 
     /// Converts an error in parsing the text of a call.
-    pub fn from_call_error(fault: &gatelodge_json::JsonError) -> Self {
-        let fault = Self::from_json_error(fault);
-        match fault.code {
-            DiagnosticCode::Syntax if fault.help.is_none() => fault.with_help(crate::call_file::CALL_FILE_HELP),
-            _ => fault.with_default_help(),
+    pub fn from_call_error(diagnostic: &gatelodge_json::JsonError) -> Self {
+        let diagnostic = Self::from_json_error(diagnostic);
+        match diagnostic.code {
+            DiagnosticCode::Syntax if diagnostic.help.is_none() => {
+                diagnostic.with_help(crate::call_file::CALL_FILE_HELP)
+            }
+            _ => diagnostic.with_default_help(),
         }
     }
 
@@ -100,10 +102,10 @@ impl Diagnostic {
             return self;
         }
         let help = match self.code {
-            DiagnosticCode::Syntax => "mend the text here; the rest is read once this part can be",
+            DiagnosticCode::Syntax => "fix the text here; the rest is checked after that",
             DiagnosticCode::TooLarge => "make it smaller, or split it in two",
             DiagnosticCode::WrongType => {
-                "replace it by what is expected; `gatelodge policy schema` tells the form of each field"
+                "write a value of the expected type; `gatelodge policy schema` describes each field"
             }
             DiagnosticCode::RepeatedKey => "keep one of the two",
             DiagnosticCode::EmptyText => "write a name",
@@ -111,7 +113,7 @@ impl Diagnostic {
                 "write a number that is allowed here: at most 1,000 digits, and at most 10^308"
             }
             DiagnosticCode::BadValue => "write a number that is allowed here",
-            _ => "see the language's description for what is allowed here",
+            _ => "see the policy reference for what is allowed here",
         };
         self.with_help(help)
     }

@@ -130,11 +130,11 @@ pub struct UncoveredCall {
 
 impl DraftBuilder {
     /// Adds a call.
-    pub fn add(&mut self, deed: &ObservedCall<'_>) {
-        if is_always_allowed(deed.method) {
+    pub fn add(&mut self, call: &ObservedCall<'_>) {
+        if is_always_allowed(call.method) {
             return;
         }
-        let (part, name) = match (deed.method, deed.target) {
+        let (section, name) = match (call.method, call.target) {
             ("completion/complete", target) => {
                 *self.completions.entry(target.unwrap_or_default().into()).or_default() += 1;
                 return;
@@ -149,9 +149,9 @@ impl DraftBuilder {
                 None => (DraftSection::Methods, method),
             },
         };
-        match uncoverable_reason(part, name) {
-            Some(why) => *self.uncovered.entry((describe_call(deed.method, deed.target).into(), why)).or_default() += 1,
-            None => self.tallies.entry((part, name.into())).or_insert_with(|| UsageTally::new(deed.at)).add(deed),
+        match uncoverable_reason(section, name) {
+            Some(why) => *self.uncovered.entry((describe_call(call.method, call.target).into(), why)).or_default() += 1,
+            None => self.tallies.entry((section, name.into())).or_insert_with(|| UsageTally::new(call.at)).add(call),
         }
     }
 
@@ -159,13 +159,13 @@ impl DraftBuilder {
     ///
     /// # Errors Returns diagnostics if the draft exceeds the size of a policy.
     pub fn write(&self, origin: &str) -> Result<DraftPolicy, Vec<Diagnostic>> {
-        let used: Vec<DraftBlock> =
-            self.tallies.iter().map(|((part, name), tally)| tally.summary(*part, name)).collect();
-        let policy = draft_text::write_draft(origin, &used)?;
+        let blocks: Vec<DraftBlock> =
+            self.tallies.iter().map(|((section, name), tally)| tally.summary(*section, name)).collect();
+        let policy = draft_text::write_draft(origin, &blocks)?;
         let compiled = parse(policy.as_bytes(), DocumentFormat::Json)?;
         let mut left_out = self.uncovered.clone();
         for (target, calls) in self.completions.iter().filter(|(target, _)| !allows_completion(&compiled, target)) {
-            let why = "a completion passes where its prompt or resource does, and neither was used";
+            let why = "a completion is allowed if its prompt or resource is, and neither was used";
             left_out.insert((describe_call("completion/complete", Some(target)).into(), why), *calls);
         }
         let left_out = left_out.into_iter().map(|((what, why), calls)| UncoveredCall {
@@ -173,7 +173,7 @@ impl DraftBuilder {
             calls,
             reason: why,
         });
-        Ok(DraftPolicy { policy, blocks: used, uncovered: left_out.collect() })
+        Ok(DraftPolicy { policy, blocks, uncovered: left_out.collect() })
     }
 }
 
@@ -186,16 +186,16 @@ fn describe_call(method: &str, target: Option<&str>) -> String {
 }
 
 /// Returns why no block can allow exactly this, or `None` if one can.
-fn uncoverable_reason(part: DraftSection, name: &str) -> Option<&'static str> {
-    match part {
+fn uncoverable_reason(section: DraftSection, name: &str) -> Option<&'static str> {
+    match section {
         DraftSection::Methods if name.is_empty() || crate::method_rules::METHODS_DECIDED_BY_TARGET.contains(&name) => {
-            Some("the log does not say what it was about")
+            Some("the log does not record its target")
         }
         DraftSection::Methods if name.starts_with(TASK_METHOD_PREFIX) => {
-            Some("a task is under the rule of the call that made it")
+            Some("a task follows the rule of the call that created it")
         }
         DraftSection::ClientRequests => None,
-        _ if name.contains('*') => Some("a policy would take the `*` in its name for any text"),
+        _ if name.contains('*') => Some("a policy would read the `*` in its name as a wildcard"),
         _ => None,
     }
 }

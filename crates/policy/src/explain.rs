@@ -139,9 +139,9 @@ pub fn explain(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Explanation {
             let charges = terms.charges.iter().map(explain_charge).collect();
             let (decision, rule, message) = match &terms.approval {
                 None => ("allow", terms.rule.as_deref(), None),
-                Some(question) => {
-                    let message = question.message.as_deref().unwrap_or("the policy asks a person first");
-                    ("approve", Some(&*question.rule), Some(message))
+                Some(approval) => {
+                    let message = approval.message.as_deref().unwrap_or("the policy requires approval");
+                    ("approve", Some(&*approval.rule), Some(message))
                 }
             };
             Explanation {

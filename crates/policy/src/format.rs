@@ -42,11 +42,12 @@ fn format_document(text: &[u8], format: DocumentFormat) -> Result<FormattedPolic
     match format {
         DocumentFormat::Json => Ok(FormattedPolicy { text: format_json(text)?, comments_lost: 0 }),
         DocumentFormat::Yaml => {
-            let (root, repeats) = syntax_tree::read(text, format).map_err(|fault| vec![fault])?;
+            let (root, repeats) = syntax_tree::read(text, format).map_err(|diagnostic| vec![diagnostic])?;
             fail_if_any(repeats)?;
             let json = root.to_json();
             // Spans in the generated JSON mean nothing to the author of the YAML.
-            let laid_out = format_json(json.as_bytes()).map_err(|faults| replace_spans(faults, 0..text.len()))?;
+            let laid_out =
+                format_json(json.as_bytes()).map_err(|diagnostics| replace_spans(diagnostics, 0..text.len()))?;
             Ok(FormattedPolicy { text: laid_out, comments_lost: comments_of_yaml(text, &root) })
         }
     }
@@ -54,23 +55,23 @@ fn format_document(text: &[u8], format: DocumentFormat) -> Result<FormattedPolic
 
 fn format_json(text: &[u8]) -> Result<String, Vec<Diagnostic>> {
     let (document, repeats) = read_with_comments(text, &JsonLimits::DOCUMENT)
-        .map_err(|fault| vec![syntax_tree::diagnostic_from_json(&fault)])?;
+        .map_err(|diagnostic| vec![syntax_tree::diagnostic_from_json(&diagnostic)])?;
     fail_if_any(repeats.iter().map(syntax_tree::diagnostic_from_json).collect())?;
     let laid_out = layout::render_layout(&comment_attachment::attach_comments(&document));
     if laid_out.len() > JsonLimits::DOCUMENT.max_bytes {
-        let message = "laid out, the text would be larger than a policy may be";
+        let message = "the formatted text would exceed the maximum size of a policy";
         return Err(vec![Diagnostic::error(DiagnosticCode::TooLarge, 0..text.len(), message)]);
     }
     Ok(laid_out)
 }
 
-fn fail_if_any(faults: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
-    if faults.is_empty() { Ok(()) } else { Err(faults) }
+fn fail_if_any(diagnostics: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
+    if diagnostics.is_empty() { Ok(()) } else { Err(diagnostics) }
 }
 
-fn replace_spans(mut faults: Vec<Diagnostic>, span: Range<usize>) -> Vec<Diagnostic> {
-    for fault in &mut faults {
-        fault.span = span.clone();
+fn replace_spans(mut diagnostics: Vec<Diagnostic>, span: Range<usize>) -> Vec<Diagnostic> {
+    for diagnostic in &mut diagnostics {
+        diagnostic.span = span.clone();
     }
-    faults
+    diagnostics
 }

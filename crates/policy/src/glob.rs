@@ -25,8 +25,8 @@ impl Glob {
         let Some(mut rest) = rest.strip_suffix(&*self.suffix) else { return false };
         for part in &self.middle {
             // The earliest match leaves the most text for the remaining parts.
-            let Some((_, behind)) = rest.split_once(&**part) else { return false };
-            rest = behind;
+            let Some((_, after)) = rest.split_once(&**part) else { return false };
+            rest = after;
         }
         true
     }

@@ -43,7 +43,7 @@ pub enum InputSchemaError {
     #[error("the input schema is not an object")]
     NotObject,
     /// References are cyclic, or so many that validation would take too long.
-    #[error("the input schema refers to itself without end, or too often")]
+    #[error("the input schema refers to itself endlessly or too often")]
     Unbounded,
     /// Not a JSON Schema, a reference outside the document, or a regular expression that cannot run in linear time.
     #[error("the input schema does not compile: {0}")]

@@ -78,14 +78,14 @@ string_enum! {
 /// ```
 pub fn import_intercept(text: &[u8]) -> Result<ImportedPolicy, Vec<Diagnostic>> {
     let (root, repeats) = syntax_tree::read(text, DocumentFormat::Yaml)
-        .map_err(|fault| sorted_for_display(vec![fault.with_help_if_empty(EMPTY_SOURCE_HELP)]))?;
+        .map_err(|diagnostic| sorted_for_display(vec![diagnostic.with_help_if_empty(EMPTY_SOURCE_HELP)]))?;
     let mut importer = InterceptImporter { diagnostics: repeats, ..InterceptImporter::default() };
     let policy = importer.convert_policy(&root);
     importer.check_references();
-    importer.tell_comments(comments_of_yaml(text, &root));
-    let InterceptImporter { diagnostics: faults, mut notes, .. } = importer;
-    if !faults.is_empty() {
-        return Err(sorted_for_display(faults));
+    importer.note_comments(comments_of_yaml(text, &root));
+    let InterceptImporter { diagnostics, mut notes, .. } = importer;
+    if !diagnostics.is_empty() {
+        return Err(sorted_for_display(diagnostics));
     }
     let policy = format(policy.as_bytes(), DocumentFormat::Json).map_err(as_result_diagnostics)?.text;
     // Guards against bugs in the importer: a policy that does not load is never returned.
@@ -95,16 +95,16 @@ pub fn import_intercept(text: &[u8]) -> Result<ImportedPolicy, Vec<Diagnostic>> 
 }
 
 /// Converts diagnostics of the imported policy. Their spans mean nothing in the source.
-fn as_result_diagnostics(faults: Vec<Diagnostic>) -> Vec<Diagnostic> {
-    let tell = |fault: Diagnostic| {
-        let message = format!("the policy that this becomes would not load: {}", fault.message);
-        Diagnostic { span: 0..0, message, related: None, ..fault }
+fn as_result_diagnostics(diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let convert = |diagnostic: Diagnostic| {
+        let message = format!("the imported policy would not load: {}", diagnostic.message);
+        Diagnostic { span: 0..0, message, related: None, ..diagnostic }
     };
-    faults.into_iter().map(tell).collect()
+    diagnostics.into_iter().map(convert).collect()
 }
 
 /// Help for an empty source.
-const EMPTY_SOURCE_HELP: &str = "name a policy of Intercept: `version`, `default` and `tools`";
+const EMPTY_SOURCE_HELP: &str = "write an Intercept policy: `version`, `default` and `tools`";
 
 const SOURCE_FIELDS: [&str; 6] = ["version", "description", "default", "hide", "tools", "approvals"];
 
@@ -123,8 +123,8 @@ struct InterceptImporter {
 }
 
 impl InterceptImporter {
-    fn report(&mut self, fault: Diagnostic) {
-        push_bounded(&mut self.diagnostics, fault);
+    fn report(&mut self, diagnostic: Diagnostic) {
+        push_bounded(&mut self.diagnostics, diagnostic);
     }
 
     fn add_note(&mut self, kind: ImportNoteKind, span: &Range<usize>, message: impl Into<String>) {
@@ -143,19 +143,19 @@ impl InterceptImporter {
         self.check_field_names(fields, &SOURCE_FIELDS, "a policy");
         self.check_version(root);
         let default = self.convert_default(root);
-        let mut members = vec![member("version", &quoted("1"))];
+        let mut members = vec![json_member("version", &quoted("1"))];
         if let Some(text) = self.read_text(root, "description") {
-            members.push(member("description", &quoted(&text)));
+            members.push(json_member("description", &quoted(&text)));
         }
-        members.push(member("default", &quoted(default.as_str())));
+        members.push(json_member("default", &quoted(default.as_str())));
         if let Some(hide) = root.get("hide") {
-            members.push(member("hide", &self.hide(hide)));
+            members.push(json_member("hide", &self.convert_hide(hide)));
         }
         if let Some(tools) = root.get("tools") {
-            members.extend(self.tools(tools, default));
+            members.extend(self.convert_tools(tools, default));
         }
         if let Some(approvals) = root.get("approvals") {
-            let message = "`approvals` is not taken over; who is asked, and how, is set in the gateway";
+            let message = "`approvals` is not imported; approvers are configured in the gateway";
             self.add_note(ImportNoteKind::Dropped, &key_span(fields, "approvals", approvals), message);
         }
         format!("{{\n{}\n}}", members.join(",\n"))
@@ -166,9 +166,9 @@ impl InterceptImporter {
             Some("1") => {}
             Some(other) => {
                 let span = root.get("version").unwrap_or(root).span.clone();
-                let fault =
-                    Diagnostic::error(DiagnosticCode::UnknownWord, span, format!("version `{other}` is not known"));
-                self.report(fault.with_help("write `version: \"1\"`"));
+                let diagnostic =
+                    Diagnostic::error(DiagnosticCode::UnknownWord, span, format!("unknown version `{other}`"));
+                self.report(diagnostic.with_help("write `version: \"1\"`"));
             }
             None => self.report_missing(root, "version", "write `version: \"1\"`"),
         }
@@ -178,38 +178,38 @@ impl InterceptImporter {
     fn convert_default(&mut self, root: &SyntaxNode) -> DefaultAction {
         let Some((node, word)) = root.get("default").zip(self.read_text(root, "default")) else {
             let span = root.span.start..root.span.start;
-            let message = "without `default`, tools that are not listed pass; it is now written out: consider `deny`";
+            let message = "without `default`, tools that are not listed are allowed; the import states that explicitly: consider `deny`";
             self.add_note(ImportNoteKind::Exact, &span, message);
             return DefaultAction::Allow;
         };
         let found = self.read_word(node, &word, "default", DefaultAction::WORDS, DefaultAction::from_word);
         if found == Some(DefaultAction::Deny) {
-            let message = "`default: deny` was about tools only; here it also refuses resources, prompts and other \
-                           methods that are not named: write `resources`, `prompts` and `methods` for what should pass";
+            let message = "`default: deny` applied to tools only; here it also refuses resources, prompts and other \
+                           methods that are not listed: add `resources`, `prompts` and `methods` for what should be allowed";
             self.add_note(ImportNoteKind::Changed, &node.span, message);
         }
         found.unwrap_or(DefaultAction::Deny)
     }
 
-    fn hide(&mut self, node: &SyntaxNode) -> String {
+    fn convert_hide(&mut self, node: &SyntaxNode) -> String {
         let mut names: Vec<String> = Vec::new();
         for item in self.read_list(node, "hide") {
             let Some(name) = self.read_scalar(item, "an entry of `hide`") else { continue };
             if name.trim().is_empty() {
-                let fault =
+                let diagnostic =
                     Diagnostic::error(DiagnosticCode::EmptyText, item.span.clone(), "an entry of `hide` is empty");
-                self.report(fault.with_help("remove it, or write the name of a tool"));
+                self.report(diagnostic.with_help("remove it, or write the name of a tool"));
             }
             if names.contains(&quoted(&name)) {
-                let fault = Diagnostic::error(
+                let diagnostic = Diagnostic::error(
                     DiagnosticCode::RepeatedKey,
                     item.span.clone(),
                     format!("`{name}` is hidden twice"),
                 );
-                self.report(fault.with_help("keep one of the two"));
+                self.report(diagnostic.with_help("keep one of the two"));
             }
             if name.contains('*') && name != WILDCARD_TOOL_KEY {
-                let message = format!("`{name}` was taken for a whole name; here it hides all tools that match");
+                let message = format!("`{name}` was matched literally; here it hides all tools that match the glob");
                 self.add_note(ImportNoteKind::Changed, &item.span, message);
             }
             names.push(quoted(&name));
@@ -218,44 +218,46 @@ impl InterceptImporter {
     }
 
     /// Returns the members `all_tools` and `tools`.
-    fn tools(&mut self, node: &SyntaxNode, default: DefaultAction) -> Vec<String> {
+    fn convert_tools(&mut self, node: &SyntaxNode, default: DefaultAction) -> Vec<String> {
         let (mut all_tools, mut tools) = (None, Vec::new());
         for entry in self.read_entries(node, "`tools`") {
             if entry.key == WILDCARD_TOOL_KEY {
                 let message =
-                    "the rules of `*` become `all_tools`; as before, they let no tool pass that is not listed";
+                    "the rules of `*` become `all_tools`; as before, they do not allow tools that are not listed";
                 self.add_note(ImportNoteKind::Exact, &entry.key_span, message);
-                all_tools = Some(member("all_tools", &self.tool(entry, "_global").to_json()));
+                all_tools = Some(json_member("all_tools", &self.convert_tool(entry, "_global").to_json()));
             } else if entry.key.contains('*') && default == DefaultAction::Deny {
                 self.drop_glob(entry);
             } else {
                 if entry.key.contains('*') {
-                    let message =
-                        format!("`{}` was taken for a whole name; here it holds for all that match", entry.key);
+                    let message = format!(
+                        "`{}` was matched literally; here it applies to all tools that match the glob",
+                        entry.key
+                    );
                     self.add_note(ImportNoteKind::Changed, &entry.key_span, message);
                 }
-                tools.push(member(&entry.key, &self.tool(entry, &entry.key).to_json()));
+                tools.push(json_member(&entry.key, &self.convert_tool(entry, &entry.key).to_json()));
             }
         }
         let tools = format!("{{\n{}\n}}", tools.join(",\n"));
-        all_tools.into_iter().chain([member("tools", &tools)]).collect()
+        all_tools.into_iter().chain([json_member("tools", &tools)]).collect()
     }
 
     /// Drops a tool name with a star. Intercept matched it literally, so it matched no tool; as a glob under `default:
     /// deny` it would allow tools.
     fn drop_glob(&mut self, entry: &MapEntry) {
-        let told = self.notes.len();
-        self.tool(entry, &entry.key);
-        self.notes.truncate(told);
+        let note_count = self.notes.len();
+        self.convert_tool(entry, &entry.key);
+        self.notes.truncate(note_count);
         let message = format!(
-            "`{}` was taken for a whole name and matched no tool; as a glob it would let tools pass: list it yourself \
-             if that is what it should do",
+            "`{}` was matched literally and matched no tool; as a glob it would allow tools: add it by hand if that is \
+             intended",
             entry.key
         );
         self.add_note(ImportNoteKind::Dropped, &entry.key_span, message);
     }
 
-    fn tool(&mut self, entry: &MapEntry, scope: &str) -> BlockBuilder {
+    fn convert_tool(&mut self, entry: &MapEntry, scope: &str) -> BlockBuilder {
         let mut block = BlockBuilder::default();
         if self.is_null(&entry.value) {
             return block;
@@ -274,13 +276,14 @@ impl InterceptImporter {
     fn check_references(&mut self) {
         for (key, span) in std::mem::take(&mut self.counter_references) {
             if !self.counted_keys.contains_key(&key) {
-                let fault = Diagnostic::error(DiagnosticCode::BadPath, span, format!("no rule counts `state.{key}`"));
-                self.report(fault.with_help("add a `state` block for it, or remove the condition"));
+                let diagnostic =
+                    Diagnostic::error(DiagnosticCode::BadPath, span, format!("no rule increments `state.{key}`"));
+                self.report(diagnostic.with_help("add a `state` block for it, or remove the condition"));
             }
         }
     }
 
-    fn tell_comments(&mut self, count: usize) {
+    fn note_comments(&mut self, count: usize) {
         let what = match count {
             0 => return,
             1 => "a comment is".to_owned(),
@@ -289,7 +292,7 @@ impl InterceptImporter {
         self.add_note(
             ImportNoteKind::Dropped,
             &(0..0),
-            format!("{what} not taken over; copy by hand what should stay"),
+            format!("{what} not imported; copy what you want to keep by hand"),
         );
     }
 }
@@ -304,6 +307,6 @@ fn quoted(text: &str) -> String {
     out
 }
 
-fn member(name: &str, value: &str) -> String {
+fn json_member(name: &str, value: &str) -> String {
     format!("{}: {value}", quoted(name))
 }

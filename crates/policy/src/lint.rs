@@ -45,23 +45,23 @@ const MAX_MESSAGE_CHARS: usize = 600;
 pub fn lint(text: &[u8], format: DocumentFormat, tools: Option<&ToolList>) -> Vec<Diagnostic> {
     let (policy, root) = match policy_parser::read(text, format) {
         Ok(read) => read,
-        Err(faults) => return faults,
+        Err(diagnostics) => return diagnostics,
     };
     let sections = located_blocks(&policy, &root);
     let all_tools = sections.iter().find(|section| section.field == PolicySection::AllTools);
     let guarded = all_tools.map(RequiredPaths::of);
     let bounds = all_tools.map(BlockLimits::of);
-    let mut offers = NameSuggester::default();
+    let mut suggester = NameSuggester::default();
     let mut warnings = Vec::new();
     for section in &sections {
         let is_under = section.field.is_under_all_tools();
-        predicate_lints::lint_predicates(section, guarded.as_ref().filter(|_| is_under), &mut offers, &mut warnings);
+        predicate_lints::lint_predicates(section, guarded.as_ref().filter(|_| is_under), &mut suggester, &mut warnings);
         limit_lints::lint_limits(section, bounds.as_ref().filter(|_| is_under), &mut warnings);
     }
     tool_name_lints::find_shadowed(&policy, &root, &sections, &mut warnings);
     if let Some(tools) = tools {
-        tool_name_lints::find_not_offered(&root, tools, &mut offers, &mut warnings);
-        tool_schema_lints::lint_against_tools(&policy, &sections, tools, offers, &mut warnings);
+        tool_name_lints::find_not_offered(&root, tools, &mut suggester, &mut warnings);
+        tool_schema_lints::lint_against_tools(&policy, &sections, tools, suggester, &mut warnings);
     }
     warnings.sort_by_key(|warning| (warning.span.start, warning.code));
     truncate_with_notice(&mut warnings, MAX_WARNINGS);

@@ -45,11 +45,11 @@ pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<Terms, Reason
         return Ok(Terms::default());
     }
     if METHODS_DECIDED_BY_TARGET.contains(&name) || name.starts_with(TASK_METHOD_PREFIX) {
-        return Err(Reason::new(ReasonCode::NotListed, None, "the method cannot be judged without what it is about"));
+        return Err(Reason::new(ReasonCode::NotListed, None, "the method cannot be decided without its target"));
     }
     if let Some(request) = ClientRequestKind::of_method(name) {
         let requests = policy.client_requests.as_ref();
-        let found = requests.map(|list| list.iter().find(|(own, _)| *own == request).map(|(_, verdict)| verdict));
+        let found = requests.map(|list| list.iter().find(|(own, _)| *own == request).map(|(_, rule)| rule));
         return apply_method_rule(policy, found);
     }
     apply_method_rule(policy, policy.methods.as_ref().map(|methods| methods.find(name)))
@@ -59,9 +59,9 @@ pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<Terms, Reason
 fn apply_method_rule(policy: &Policy, found: Option<Option<&MethodRule>>) -> Result<Terms, Reason> {
     let allowed = |rule: &Arc<str>| Terms { rule: Some(Arc::clone(rule)), ..Terms::default() };
     match (found, policy.default) {
-        (Some(Some(verdict)), _) if verdict.allows => Ok(allowed(&verdict.pointer)),
-        (Some(Some(verdict)), _) => {
-            Err(Reason::new(ReasonCode::Denied, Some(&verdict.pointer), "the policy denies this method"))
+        (Some(Some(rule)), _) if rule.allows => Ok(allowed(&rule.pointer)),
+        (Some(Some(rule)), _) => {
+            Err(Reason::new(ReasonCode::Denied, Some(&rule.pointer), "the policy denies this method"))
         }
         (None, DefaultAction::Allow) => Ok(allowed(&policy.default_pointer)),
         (Some(None), _) | (None, DefaultAction::Deny) => {

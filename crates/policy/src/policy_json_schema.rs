@@ -92,8 +92,8 @@ fn policy_field_schema(field: &str) -> Value {
         "resources" | "prompts" => map_schema(ref_schema("listed_block")),
         "methods" => methods_schema(),
         "client_requests" => {
-            let verdict = enum_schema(DefaultAction::WORDS, field_help::default_help);
-            let properties = ClientRequestKind::WORDS.iter().map(|word| ((*word).to_owned(), verdict.clone()));
+            let rule = enum_schema(DefaultAction::WORDS, field_help::default_help);
+            let properties = ClientRequestKind::WORDS.iter().map(|word| ((*word).to_owned(), rule.clone()));
             let properties: serde_json::Map<String, Value> = properties.collect();
             json!({ "type": "object", "properties": properties, "additionalProperties": false })
         }

@@ -48,7 +48,7 @@ pub(crate) const TIME_ZONE_FIELD: &str = "time_zone";
 const MAX_GLOBS: usize = 5_000;
 
 /// Help for an empty document.
-const EMPTY_POLICY_HELP: &str = r#"write something; the smallest policy is {"version": "1", "default": "deny"}"#;
+const EMPTY_POLICY_HELP: &str = r#"the smallest policy is {"version": "1", "default": "deny"}"#;
 
 /// Parses and compiles a policy document.
 ///
@@ -69,23 +69,20 @@ pub fn parse(text: &[u8], format: DocumentFormat) -> Result<Policy, Vec<Diagnost
 
 /// Parses a policy and also returns its syntax tree, for callers that need spans.
 pub(crate) fn read(text: &[u8], format: DocumentFormat) -> Result<(Policy, SyntaxNode), Vec<Diagnostic>> {
-    let (root, faults) = syntax_tree::read(text, format)
-        .map_err(|fault| vec![fault.with_help_if_empty(EMPTY_POLICY_HELP).with_default_help()])?;
-    Ok((compile(&root, faults)?, root))
+    let (root, diagnostics) = syntax_tree::read(text, format)
+        .map_err(|diagnostic| vec![diagnostic.with_help_if_empty(EMPTY_POLICY_HELP).with_default_help()])?;
+    Ok((compile(&root, diagnostics)?, root))
 }
 
 /// Compiles a syntax tree. `diagnostics` are those of reading it.
-pub(crate) fn compile(root: &SyntaxNode, faults: Vec<Diagnostic>) -> Result<Policy, Vec<Diagnostic>> {
-    let mut parser = PolicyParser {
-        diagnostics: faults,
-        regex_budget: predicate_parser::RegexBudget::default(),
-        paths: HashMap::new(),
-    };
+pub(crate) fn compile(root: &SyntaxNode, diagnostics: Vec<Diagnostic>) -> Result<Policy, Vec<Diagnostic>> {
+    let mut parser =
+        PolicyParser { diagnostics, regex_budget: predicate_parser::RegexBudget::default(), paths: HashMap::new() };
     let policy = parser.read_policy(root);
-    let mut faults = parser.diagnostics;
-    counter_conflicts::check_counters(&policy, &mut faults);
-    if faults.iter().any(|fault| fault.severity == Severity::Error) {
-        return Err(sorted_for_display(faults));
+    let mut diagnostics = parser.diagnostics;
+    counter_conflicts::check_counters(&policy, &mut diagnostics);
+    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+        return Err(sorted_for_display(diagnostics));
     }
     Ok(policy)
 }
@@ -99,8 +96,8 @@ pub(crate) struct PolicyParser {
 }
 
 impl PolicyParser {
-    pub fn report(&mut self, fault: Diagnostic) {
-        push_bounded(&mut self.diagnostics, fault);
+    pub fn report(&mut self, diagnostic: Diagnostic) {
+        push_bounded(&mut self.diagnostics, diagnostic);
     }
 
     fn read_policy(&mut self, root: &SyntaxNode) -> Policy {
@@ -152,7 +149,7 @@ impl PolicyParser {
             Some(node) => match &node.value {
                 NodeValue::Text(version) if version == "1" => {}
                 NodeValue::Text(version) => {
-                    let message = format!("version `{version}` is not known");
+                    let message = format!("unknown version `{version}`");
                     self.report(
                         Diagnostic::error(DiagnosticCode::UnknownWord, node.span.clone(), message).with_help(help),
                     );
@@ -256,8 +253,8 @@ impl PolicyParser {
     fn refuse_too_many_globs(&mut self, globs: usize, node: &SyntaxNode) {
         if globs > MAX_GLOBS {
             let message = format!("more than {MAX_GLOBS} globs in one place");
-            let fault = Diagnostic::error(DiagnosticCode::TooLarge, node.span.start..node.span.start, message);
-            self.report(fault.with_help("write whole names, or fewer globs with more stars"));
+            let diagnostic = Diagnostic::error(DiagnosticCode::TooLarge, node.span.start..node.span.start, message);
+            self.report(diagnostic.with_help("write whole names, or fewer globs with more stars"));
         }
     }
 
@@ -268,10 +265,10 @@ impl PolicyParser {
                 |(other_count, other, _): &&(usize, Glob, &MapEntry)| count == other_count && glob.can_overlap(other);
             let Some((_, _, earlier)) = globs.iter().take(at).find(ties) else { continue };
             let message =
-                format!("`{}` and `{}` can match the same name, and neither is the more exact", earlier.key, entry.key);
-            let fault = Diagnostic::error(DiagnosticCode::TiedGlobs, entry.key_span.clone(), message);
-            let fault = fault.with_related(earlier.key_span.clone(), "the other one");
-            self.report(fault.with_help("write more of the name into one of them"));
+                format!("`{}` and `{}` can match the same name, and neither is more specific", earlier.key, entry.key);
+            let diagnostic = Diagnostic::error(DiagnosticCode::TiedGlobs, entry.key_span.clone(), message);
+            let diagnostic = diagnostic.with_related(earlier.key_span.clone(), "the other one");
+            self.report(diagnostic.with_help("make one of them more specific"));
         }
     }
 
@@ -281,20 +278,20 @@ impl PolicyParser {
             let allows =
                 read_word(&entry.value, "a method's rule", DefaultAction::WORDS, DefaultAction::from_word, self)
                     == Some(DefaultAction::Allow);
-            let verdict = MethodRule { allows, pointer: json_pointer("/methods", &entry.key) };
+            let rule = MethodRule { allows, pointer: json_pointer("/methods", &entry.key) };
             if let Err(why) = check_method_name(&entry.key) {
-                let fault = Diagnostic::error(
+                let diagnostic = Diagnostic::error(
                     DiagnosticCode::BadMethod,
                     entry.key_span.clone(),
                     format!("`{}` cannot be named here", entry.key),
                 );
-                self.report(fault.with_help(why));
+                self.report(diagnostic.with_help(why));
                 continue;
             }
             match entry.key.strip_suffix('*') {
-                Some(prefix) => methods.prefixes.push((prefix.into(), verdict)),
+                Some(prefix) => methods.prefixes.push((prefix.into(), rule)),
                 None => {
-                    methods.exact.insert(entry.key.as_str().into(), verdict);
+                    methods.exact.insert(entry.key.as_str().into(), rule);
                 }
             }
         }
@@ -323,12 +320,12 @@ impl PolicyParser {
         match database.get(name) {
             Ok(zone) if is_name => zone,
             _ => {
-                let fault = Diagnostic::error(
+                let diagnostic = Diagnostic::error(
                     DiagnosticCode::BadTimeZone,
                     node.span.clone(),
-                    format!("`{name}` is no time zone"),
+                    format!("`{name}` is not a time zone"),
                 );
-                self.report(fault.with_help("write the exact IANA name, such as `Europe/Berlin`"));
+                self.report(diagnostic.with_help("write the exact IANA name, such as `Europe/Berlin`"));
                 TimeZone::UTC
             }
         }
@@ -338,13 +335,13 @@ impl PolicyParser {
 /// Returns why a method cannot be named under `methods`.
 fn check_method_name(method: &str) -> Result<(), &'static str> {
     if ALWAYS_ALLOWED.contains(&method) {
-        return Err("this method always passes; lists are filtered by the other parts of the policy");
+        return Err("this method is always allowed; lists are filtered by the other parts of the policy");
     }
     if METHODS_DECIDED_BY_TARGET.contains(&method) {
-        return Err("this method follows `tools`, `resources` or `prompts`");
+        return Err("this method is decided by `tools`, `resources` or `prompts`");
     }
     if method.starts_with(TASK_METHOD_PREFIX) {
-        return Err("tasks are under the rule of the call that made them");
+        return Err("tasks follow the rule of the call that created them");
     }
     if ClientRequestKind::of_method(method).is_some() {
         return Err("write `sampling`, `elicitation` or `roots` under `client_requests`");

@@ -130,7 +130,7 @@ pub(crate) fn read(text: &[u8], format: DocumentFormat) -> Result<(SyntaxNode, V
 
 fn read_json(text: &[u8]) -> Result<(SyntaxNode, Vec<Diagnostic>), Diagnostic> {
     let (document, repeats) =
-        read_with_comments(text, &JsonLimits::DOCUMENT).map_err(|fault| diagnostic_from_json(&fault))?;
+        read_with_comments(text, &JsonLimits::DOCUMENT).map_err(|diagnostic| diagnostic_from_json(&diagnostic))?;
     let repeats = repeats.iter().map(diagnostic_from_json).collect();
     Ok((from_json(document.root()), repeats))
 }
@@ -157,9 +157,9 @@ pub(crate) fn from_json(value: JsonValue<'_>) -> SyntaxNode {
 }
 
 /// Converts an error of the JSON parser to a diagnostic.
-pub(crate) fn diagnostic_from_json(fault: &gatelodge_json::JsonError) -> Diagnostic {
+pub(crate) fn diagnostic_from_json(diagnostic: &gatelodge_json::JsonError) -> Diagnostic {
     use gatelodge_json::JsonErrorKind as Kind;
-    let code = match fault.kind {
+    let code = match diagnostic.kind {
         Kind::DuplicateKey(_) => DiagnosticCode::RepeatedKey,
         Kind::TooLarge { .. } | Kind::TooDeep { .. } | Kind::TooManyMembers { .. } => DiagnosticCode::TooLarge,
         Kind::NumberTooLong | Kind::NumberTooLarge => DiagnosticCode::BadNumber,
@@ -177,7 +177,7 @@ pub(crate) fn diagnostic_from_json(fault: &gatelodge_json::JsonError) -> Diagnos
         | Kind::LoneSurrogate
         | Kind::InvalidNumber => DiagnosticCode::Syntax,
     };
-    let help = match fault.kind {
+    let help = match diagnostic.kind {
         Kind::InvalidUtf8 => Some("save the file as UTF-8 text"),
         Kind::ByteOrderMark => Some("save the file without a byte order mark"),
         Kind::TrailingComma => Some("remove the comma before the bracket"),
@@ -185,12 +185,12 @@ pub(crate) fn diagnostic_from_json(fault: &gatelodge_json::JsonError) -> Diagnos
         Kind::NumberTooLong => Some("write at most 1,000 digits, and an exponent of at most 18"),
         _ => None,
     };
-    let message = match fault.kind {
+    let message = match diagnostic.kind {
         Kind::Empty => EMPTY_TEXT_MESSAGE.to_owned(),
         Kind::NumberTooLong => "a number has more digits than can be compared, or too long an exponent".to_owned(),
-        _ => fault.kind.to_string(),
+        _ => diagnostic.kind.to_string(),
     };
-    let found = Diagnostic::error(code, fault.start..fault.end, message);
+    let found = Diagnostic::error(code, diagnostic.start..diagnostic.end, message);
     match help {
         Some(help) => found.with_help(help),
         None => found,

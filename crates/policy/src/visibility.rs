@@ -56,11 +56,11 @@ impl Policy {
 fn template_glob(template: &str) -> Option<Glob> {
     let mut pattern = String::new();
     let mut rest = template;
-    while let Some((literal, behind)) = rest.split_once('{') {
+    while let Some((literal, after)) = rest.split_once('{') {
         // A literal star widens the match, which only lists more templates whose expansions are visible anyway.
         pattern.push_str(literal);
         pattern.push('*');
-        rest = behind.split_once('}').map_or("", |(_, behind)| behind);
+        rest = after.split_once('}').map_or("", |(_, after)| after);
     }
     if pattern.is_empty() {
         return None;

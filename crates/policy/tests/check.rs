@@ -145,19 +145,19 @@ tools:
     };
     let text: Vec<String> = faults(policy, &offered).iter().map(line).collect();
     insta::assert_snapshot!(text.join("\n"), @r#"
-    5 shadowed: every tool matches `*`, so no category is looked at
-      help: write what is meant for all tools into `all_tools`
-    7 shadowed: `delete_all` is hidden, so this rule is never looked at
-      help: remove the rule, or what hides the tool
-    8 not-offered: the server offers no tool `refund`
-      help: as it stands the entry does nothing; correct or remove it
-    12 unanchored-regex: the expression may be found anywhere in the text, whatever stands around it
+    5 shadowed: every tool matches `*`, so categories have no effect
+      help: put rules for all tools into `all_tools`
+    7 shadowed: `delete_all` is hidden, so this rule is never evaluated
+      help: remove the rule, or the entry that hides the tool
+    8 not-offered: the server has no tool `refund`
+      help: the entry has no effect; correct or remove it
+    12 unanchored-regex: the expression can match anywhere in the text, with anything around it
       help: write `^(?:refund|charge)$`, so that the whole text must match
-    13 claim-alone: a client can claim any name and version; nothing else guards this rule
-      help: look at `grant.label` or `grant.labels`, which the gateway knows by itself
+    13 claim-alone: a client can report any name and version, and this rule checks nothing else
+      help: check `grant.label` or `grant.labels`, which the gateway sets itself
     14 unknown-argument: in `pay`, there is no `args.amounts`
       help: did you mean `args.amount`?
-    15 impossible-comparison: in `pay`, `args.note` is a string, and `lt` is for a number
+    15 impossible-comparison: in `pay`, `args.note` is a string, and `lt` needs a number
       help: as it stands every call with it is refused; compare it as a string
     17 absence-passes: without `args.currency` this does not hold, and the call passes
       help: add {"path": "args.currency", "op": "exists", "value": true} to `require`
@@ -168,17 +168,17 @@ tools:
     19 never-holds: `eq "sunday"` never holds for `time.weekday`
       help: it is one of `fri`, `mon`, `sat`, `sun`, `thu`, `tue`, `wed`
     22 never-holds: `args.count` cannot be `gt 5` and `lt 3` at once
-      help: the conditions of a rule hold together; write two rules if one is enough
-    23 shadowed: this rule never decides: the same conditions stand in an earlier rule
+      help: all conditions of a rule must hold; write two rules if one of them is enough
+    23 shadowed: this rule never decides: an earlier rule has the same conditions
       help: remove one of the two
     23 never-holds: in `pay`, `args.amount` is at most 500, so `gt 500` never holds
       help: correct the number, or remove the condition
-    25 session-alone: a session bounds a loop, not an agent: each new session begins at zero
-      help: write a second limit with "scope": "grant" beside it
-    26 shadowed: another limit on the same counter is always full first
-      help: remove one of the two, or give them counters of their own
-    26 session-alone: a session bounds a loop, not an agent: each new session begins at zero
-      help: write a second limit with "scope": "grant" beside it
+    25 session-alone: a session limit alone does not limit an agent: each new session starts at zero
+      help: add a second limit with "scope": "grant"
+    26 shadowed: another limit on the same counter is always reached first
+      help: remove one of the two, or give them different counters
+    26 session-alone: a session limit alone does not limit an agent: each new session starts at zero
+      help: add a second limit with "scope": "grant"
     "#);
 }
 
@@ -409,7 +409,7 @@ fn a_rule_for_a_tool_that_pharo_never_offers_loads_with_a_warning() {
     let offered = tools(&format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {{"tools": [{}]}}}}"#, list.join(",")));
     let found = lint(policy.as_bytes(), DocumentFormat::Json, Some(&offered));
     assert_eq!(told(&policy, &found), ["not-offered 5:5 \"eval_code\""]);
-    assert_eq!(found[0].message, "the server offers no tool `eval_code`");
+    assert_eq!(found[0].message, "the server has no tool `eval_code`");
 }
 
 /// What is said of one condition in `require` on the tool of [`PAY`], without the place.
@@ -563,7 +563,7 @@ fn a_glob_names_the_tools_it_is_wrong_for() {
     assert_eq!(told(policy, &found), ["impossible-comparison 5:40 gt"]);
     assert_eq!(
         found[0].message,
-        "in `get_a`, `get_b`, `get_c` and 2 more, `args.x` is a string, and `gt` is for a number"
+        "in `get_a`, `get_b`, `get_c` and 2 more, `args.x` is a string, and `gt` needs a number"
     );
 }
 

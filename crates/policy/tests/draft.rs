@@ -123,9 +123,9 @@ fn a_draft_says_how_often_when_and_with_what() {
     let left: Vec<String> =
         drafted.uncovered.iter().map(|left| format!("{} x{}: {}", left.description, left.calls, left.reason)).collect();
     assert_snapshot!(left.join("\n"), @r"
-    completion/complete other x1: a completion passes where its prompt or resource does, and neither was used
-    tasks/get x1: a task is under the rule of the call that made it
-    tools/call get_* x1: a policy would take the `*` in its name for any text
+    completion/complete other x1: a completion is allowed if its prompt or resource is, and neither was used
+    tasks/get x1: a task follows the rule of the call that created it
+    tools/call get_* x1: a policy would read the `*` in its name as a wildcard
     ");
 }
 

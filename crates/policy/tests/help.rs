@@ -30,9 +30,9 @@ fn two_limits_of_one_block_that_count_the_same_cannot_be_made_to_agree() {
     let (code, message, help) = of_policy(&text);
     assert_eq!(
         (code, message.as_str()),
-        (DiagnosticCode::CounterClash, "the counter `a_rate` is also that of the block's own `rate_limit`")
+        (DiagnosticCode::CounterClash, "the block's own `rate_limit` also uses the counter `a_rate`")
     );
-    assert_eq!(help, "remove one of the two, or name this counter otherwise, such as `a_rate_2`");
+    assert_eq!(help, "remove one of the two, or rename this counter, for example to `a_rate_2`");
     let renamed = text.replace("a_rate", "a_rate_2");
     assert!(parse(renamed.as_bytes(), DocumentFormat::Json).is_ok());
 }

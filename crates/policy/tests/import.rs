@@ -191,16 +191,16 @@ fn a_policy_is_taken_over_rule_by_rule() {
 #[test]
 fn what_changed_meaning_is_told() {
     assert_snapshot!(notes(SHOP), @r#"
-    dropped ``: a comment is not taken over; copy by hand what should stay
-    exact ``: without `default`, tools that are not listed pass; it is now written out: consider `deny`
+    dropped ``: a comment is not imported; copy what you want to keep by hand
+    exact ``: without `default`, tools that are not listed are allowed; the import states that explicitly: consider `deny`
     changed `50000`: numbers were compared as floats, of about 16 digits; here every digit counts. A number so near to the rule's that it was taken for the same, as 10.0000000000000001 for 10, passed `lte`, `gte`, `eq` and `in`, and is now refused
-    exact `spend`: below 1000000 let the counter reach 999999 and no more; `max` says so
+    exact `spend`: `lt 1000000` let the counter reach 999999, which is now `max`
     changed `spend`: amounts were cut to whole numbers, and negative ones gave room back; here decimals count in full and negative amounts are denied
     changed `spend`: counters were shared by all agents, so the scope is `server`; write `grant` for one each. A call that is answered with an error stays counted here
-    exact `'^R-\d{4}$'`: `^R-\d{4}$` is written as `^R-[0-9]{4}$`, which finds the same here
-    dropped `10m`: `approval_timeout` is not taken over; how long a question stays open is set in the gateway
-    exact `"*"`: the rules of `*` become `all_tools`; as before, they let no tool pass that is not listed
-    dropped `approvals`: `approvals` is not taken over; who is asked, and how, is set in the gateway
+    exact `'^R-\d{4}$'`: `^R-\d{4}$` is written as `^R-[0-9]{4}$`, which matches the same texts here
+    dropped `10m`: `approval_timeout` is not imported; the timeout is configured in the gateway
+    exact `"*"`: the rules of `*` become `all_tools`; as before, they do not allow tools that are not listed
+    dropped `approvals`: `approvals` is not imported; approvers are configured in the gateway
     "#);
 }
 
@@ -243,33 +243,33 @@ tools:
         })
         .collect();
     assert_snapshot!(told, @r#"
-    unknown-word `"2"`: version `2` is not known
-    unknown-word `maybe`: `maybe` is not a word for `default`
+    unknown-word `"2"`: unknown version `2`
+    unknown-word `maybe`: `maybe` is not a valid value for `default`
     empty-text `""`: an entry of `hide` is empty
     repeated-key `a`: `a` is hidden twice
-    unknown-field `extra`: `extra` is not a field of a policy; Intercept passed over it
+    unknown-field `extra`: `extra` is not a field of a policy; Intercept ignores it
     missing-field `c`: `name` is missing
-    unknown-word `like`: `like` is not a word for `op`
-    unknown-word `allow`: `allow` is not a word for `action`
+    unknown-word `like`: `like` is not a valid value for `op`
+    unknown-word `allow`: `allow` is not a valid value for `action`
     field-clash `[{path: args.x, op: eq, value: 1}]`: a rule with `action: deny` has conditions
     empty-list `{`: the rule `d` has no conditions
-    bad-path `arg.x`: `arg.x` is no path
+    bad-path `arg.x`: `arg.x` is not a valid path
     wrong-type `x`: the value of `in` must be a list, not a string
     wrong-type `"1"`: the value of `lt` must be a number, not a string
     wrong-type `1`: the value of `exists` must be true or false, not a number
     bad-regex `"a("`: this is not a regular expression: unclosed group
-    bad-path `state.a.n`: no rule counts `state.a.n`
+    bad-path `state.a.n`: no rule increments `state.a.n`
     missing-field `{`: `counter` is missing
     bad-window `week`: `week` is not a window
-    bad-path `state.b.n`: no rule counts `state.b.n`
+    bad-path `state.b.n`: no rule increments `state.b.n`
     bad-window `5/week`: `week` is not a window
     bad-number `0/hour`: `0/hour` is not a rate
-    field-clash `5/hour`: `rate_limit` stands beside `conditions` or `state`
-    bad-path `x`: `x` is no path into the arguments
+    field-clash `5/hour`: `rate_limit` cannot be combined with `conditions` or `state`
+    bad-path `x`: `x` is not a path into the arguments
     bad-number `-1`: `increment` must be a whole number above 0
-    field-clash `5/hour`: `rate_limit` stands in a rule that denies every call
-    counter-clash `6/day`: the counter `a._rate_day` is counted twice
-    unknown-field `on_denny`: `on_denny` is not a field of a rule; Intercept passed over it
+    field-clash `5/hour`: `rate_limit` has no effect in a rule that denies every call
+    counter-clash `6/day`: the counter `a._rate_day` is incremented twice
+    unknown-field `on_denny`: `on_denny` is not a field of a rule; Intercept ignores it
     "#);
 }
 

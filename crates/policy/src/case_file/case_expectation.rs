@@ -19,7 +19,7 @@ pub(super) struct CaseExpectation {
     /// Each charge as pairs of member name and JSON text.
     charges: Option<Vec<Vec<(String, String)>>>,
     /// Expected codes of the diagnostics when the policy is loaded.
-    faults: Option<Vec<String>>,
+    diagnostic_codes: Option<Vec<String>>,
 }
 
 impl CaseExpectation {
@@ -57,13 +57,13 @@ impl CaseExpectation {
             rule,
             message,
             charges: read_charges(node, reader),
-            faults: read_expected_codes(node, reader),
+            diagnostic_codes: read_expected_codes(node, reader),
         };
         if matches!(&node.value, NodeValue::Map(entries) if expect.expects_load_errors() && entries.len() > 1) {
             reader.report(
                 DiagnosticCode::FieldClash,
                 first_char_span(node),
-                "a policy that does not load decides nothing: `faults` stands alone",
+                "`faults` cannot be combined with other fields: a policy that does not load decides nothing",
                 "remove the other fields, or `faults`",
             );
         }
@@ -75,20 +75,20 @@ impl CaseExpectation {
     }
 
     pub fn expects_load_errors(&self) -> bool {
-        self.faults.is_some()
+        self.diagnostic_codes.is_some()
     }
 
     pub fn compare(&self, came: &Explanation) -> Vec<String> {
         let mut differences = Vec::new();
-        if self.faults.is_some() {
-            differences.push("the policy loads without a fault".into());
+        if self.diagnostic_codes.is_some() {
+            differences.push("the policy loads without errors".into());
         }
         let mut compare = |name: &str, expected: &Option<Option<String>>, came: Option<&str>| {
             if let Some(expected) = expected
                 && expected.as_deref() != came
             {
                 differences.push(format!(
-                    "{name}: expected {}, came {}",
+                    "{name}: expected {}, got {}",
                     quote_or_none(expected.as_deref()),
                     quote_or_none(came)
                 ));
@@ -105,14 +105,14 @@ impl CaseExpectation {
     fn compare_charges(&self, came: &Explanation) -> Vec<String> {
         let Some(expected) = &self.charges else { return Vec::new() };
         if expected.len() != came.charges.len() {
-            return vec![format!("charges: expected {}, came {}", expected.len(), came.charges.len())];
+            return vec![format!("charges: expected {}, got {}", expected.len(), came.charges.len())];
         }
         let mut differences = Vec::new();
         for (at, (expected, charge)) in expected.iter().zip(&came.charges).enumerate() {
             for (name, value) in expected {
                 let came = charge.field_json(name).unwrap_or_else(|| "nothing".into());
                 if came != *value {
-                    differences.push(format!("charges/{at}/{name}: expected {value}, came {came}"));
+                    differences.push(format!("charges/{at}/{name}: expected {value}, got {came}"));
                 }
             }
         }
@@ -121,12 +121,12 @@ impl CaseExpectation {
 
     /// Compares with the diagnostics of loading the policy.
     pub fn compare_load_errors(&self, came: &[Diagnostic]) -> Vec<String> {
-        let mut codes: Vec<&str> = came.iter().map(|fault| fault.code.as_str()).collect();
+        let mut codes: Vec<&str> = came.iter().map(|diagnostic| diagnostic.code.as_str()).collect();
         codes.sort_unstable();
         codes.dedup();
-        match &self.faults {
+        match &self.diagnostic_codes {
             Some(expected) if *expected == codes => Vec::new(),
-            Some(expected) => vec![format!("faults: expected {}, came {}", expected.join(", "), codes.join(", "))],
+            Some(expected) => vec![format!("faults: expected {}, got {}", expected.join(", "), codes.join(", "))],
             None => vec!["the policy does not load".into()],
         }
     }
@@ -134,7 +134,7 @@ impl CaseExpectation {
 
 fn check_decision(decision: &str, node: &SyntaxNode, reader: &mut CaseFileReader) {
     if !DECISION_WORDS.contains(&decision) {
-        let message = format!("`{decision}` is no decision");
+        let message = format!("`{decision}` is not a decision");
         reader.report(DiagnosticCode::UnknownWord, node.span.clone(), &message, "write `allow`, `deny` or `approve`");
     }
 }
@@ -157,7 +157,7 @@ fn read_charges(node: &SyntaxNode, reader: &mut CaseFileReader) -> Option<Vec<Ve
                 charges.push(entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect());
             }
             _ => {
-                let message = "a charge must be an object that names something";
+                let message = "a charge must be an object with at least one member";
                 reader.report(
                     DiagnosticCode::WrongType,
                     first_char_span(item),
@@ -186,7 +186,7 @@ fn read_expected_codes(node: &SyntaxNode, reader: &mut CaseFileReader) -> Option
         match &item.value {
             NodeValue::Text(code) => codes.push(code.clone()),
             _ => {
-                let message = "a fault is named by its code";
+                let message = "a member of `faults` must be a diagnostic code";
                 reader.report(DiagnosticCode::WrongType, first_char_span(item), message, "such as `unknown-field`");
             }
         }

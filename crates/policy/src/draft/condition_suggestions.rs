@@ -68,22 +68,22 @@ fn literal(value: JsonValue<'_>) -> Option<String> {
 /// Returns whether arguments of this name usually hold secrets.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let folded = name.to_ascii_lowercase();
-    folded.ends_with("key") || SECRET_NAME_PARTS.iter().any(|part| folded.contains(part))
+    folded.ends_with("key") || SECRET_NAME_PARTS.iter().any(|section| folded.contains(section))
 }
 
 /// Returns the conditions that all of `calls` calls satisfy.
 pub(super) fn suggest_conditions(values: &BTreeMap<Box<str>, ArgumentValues>, calls: u64) -> Vec<String> {
-    let mut offers = Vec::new();
+    let mut suggestions = Vec::new();
     for (name, values) in values {
         // A call without recorded arguments could have had any value.
         let Some(written) = values.literals.as_ref().filter(|_| values.calls == calls) else { continue };
         if calls >= MIN_CALLS_PER_VALUE * written.len() as u64 {
             let list: Vec<&str> = written.iter().map(AsRef::as_ref).collect();
             let path = quote_for_display(&argument_path(name));
-            offers.push(format!(r#"{{ "path": {path}, "op": "in", "value": [{}] }}"#, list.join(", ")));
+            suggestions.push(format!(r#"{{ "path": {path}, "op": "in", "value": [{}] }}"#, list.join(", ")));
         }
     }
-    offers
+    suggestions
 }
 
 fn argument_path(name: &str) -> String {

@@ -11,16 +11,18 @@ use crate::format::format;
 use crate::syntax_tree::DocumentFormat;
 
 /// Writes the policy in canonical layout.
-pub(super) fn write_draft(origin: &str, used: &[DraftBlock]) -> Result<String, Vec<Diagnostic>> {
+pub(super) fn write_draft(origin: &str, blocks: &[DraftBlock]) -> Result<String, Vec<Diagnostic>> {
     let mut out = String::new();
-    let calls: u64 = used.iter().map(|used| used.calls).sum();
-    let span = used.iter().map(|used| used.first).min().zip(used.iter().map(|used| used.last).max());
+    let calls: u64 = blocks.iter().map(|blocks| blocks.calls).sum();
+    let span = blocks.iter().map(|blocks| blocks.first).min().zip(blocks.iter().map(|blocks| blocks.last).max());
     let span = span.map(|(first, last)| format!(", {}", time_span_text(first, last))).unwrap_or_default();
     let _ = writeln!(out, "// Drafted from {}: {}{span}.", escape_unprintable(origin), call_count_text(calls));
-    out.push_str("// It allows what was done and nothing else. Each rate is twice the busiest hour, rounded up.\n");
+    out.push_str(
+        "// It allows the recorded calls and nothing else. Each rate limit is twice the peak hour, rounded up.\n",
+    );
     out.push_str("{\"version\": \"1\", \"default\": \"deny\"");
     let mut part = None;
-    for block in used {
+    for block in blocks {
         match part {
             Some(current) if current == block.section => out.push(','),
             Some(_) => open_section(block, "},", &mut out),
@@ -45,7 +47,7 @@ fn write_entry(block: &DraftBlock, out: &mut String) {
     let span = time_span_text(block.first, block.last);
     let _ = write!(out, "\n// {}, {span}", call_count_text(block.calls));
     if block.calls > 1 {
-        let _ = write!(out, "; the most: {minute} in a minute, {hour} in an hour, {day} in a day");
+        let _ = write!(out, "; peaks: {minute} per minute, {hour} per hour, {day} per day");
     }
     out.push_str(".\n");
     if !block.arguments.is_empty() {
@@ -57,8 +59,11 @@ fn write_entry(block: &DraftBlock, out: &mut String) {
     }
     if !block.reason_codes.is_empty() {
         let codes = block.reason_codes.iter().map(|(code, calls)| format!("{} ({calls})", escape_unprintable(code)));
-        let _ =
-            writeln!(out, "// The policy in force then would have refused: {}.", codes.collect::<Vec<_>>().join(", "));
+        let _ = writeln!(
+            out,
+            "// The policy active at that time would have refused: {}.",
+            codes.collect::<Vec<_>>().join(", ")
+        );
     }
     let _ = write!(out, "{}: ", quote_for_display(&block.name));
     match block.section {
@@ -72,9 +77,9 @@ fn write_block(block: &DraftBlock, out: &mut String) {
     out.push('{');
     let comma = if block.rate_limit.is_some() { "," } else { "" };
     if !block.suggested_conditions.is_empty() {
-        let offers = block.suggested_conditions.join(", ");
-        let _ = write!(out, "\n// These had few values; without the slashes, only they pass:\n");
-        let _ = writeln!(out, "// \"require\": [{offers}]{comma}");
+        let suggestions = block.suggested_conditions.join(", ");
+        let _ = write!(out, "\n// Few distinct values; uncomment to allow only these:\n");
+        let _ = writeln!(out, "// \"require\": [{suggestions}]{comma}");
     }
     if let Some(rate) = &block.rate_limit {
         let _ = write!(out, "\"rate_limit\": {}", quote_for_display(rate));

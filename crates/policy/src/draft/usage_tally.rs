@@ -38,18 +38,18 @@ impl UsageTally {
         }
     }
 
-    pub fn add(&mut self, deed: &ObservedCall<'_>) {
+    pub fn add(&mut self, call: &ObservedCall<'_>) {
         self.calls += 1;
-        self.first = self.first.min(deed.at);
-        self.last = self.last.max(deed.at);
-        *self.calls_per_minute.entry(deed.at.as_second().div_euclid(60)).or_default() += 1;
-        for name in deed.argument_names {
+        self.first = self.first.min(call.at);
+        self.last = self.last.max(call.at);
+        *self.calls_per_minute.entry(call.at.as_second().div_euclid(60)).or_default() += 1;
+        for name in call.argument_names {
             *self.argument_names.entry((*name).into()).or_default() += 1;
         }
-        if let Some(code) = deed.reason_code.filter(|code| !EXPECTED_REASON_CODES.contains(code)) {
+        if let Some(code) = call.reason_code.filter(|code| !EXPECTED_REASON_CODES.contains(code)) {
             *self.reason_codes.entry(code.into()).or_default() += 1;
         }
-        if let Some(arguments) = deed.arguments.filter(|arguments| arguments.kind() == JsonKind::Object) {
+        if let Some(arguments) = call.arguments.filter(|arguments| arguments.kind() == JsonKind::Object) {
             self.add_arguments(arguments);
         }
     }
@@ -63,7 +63,7 @@ impl UsageTally {
     }
 
     pub fn summary(&self, part: DraftSection, name: &str) -> DraftBlock {
-        let told = |counts: &BTreeMap<Box<str>, u64>| {
+        let to_vec = |counts: &BTreeMap<Box<str>, u64>| {
             counts.iter().map(|(name, count)| (name.to_string(), *count)).collect::<Vec<_>>()
         };
         let peaks = PEAK_WINDOWS_MINUTES.map(|window| self.peak(window));
@@ -76,27 +76,27 @@ impl UsageTally {
             first: self.first,
             last: self.last,
             peaks,
-            arguments: told(&self.argument_names),
+            arguments: to_vec(&self.argument_names),
             suggested_conditions: if takes_conditions {
                 condition_suggestions::suggest_conditions(&self.values, self.calls)
             } else {
                 Vec::new()
             },
-            reason_codes: told(&self.reason_codes),
+            reason_codes: to_vec(&self.reason_codes),
             rate_limit: (part == DraftSection::Tools).then(|| format!("{}/hour", rate_with_headroom(per_hour))),
         }
     }
 
     /// Returns the highest number of calls in one window of `window` minutes. Windows are aligned like those of limits.
     fn peak(&self, window: i64) -> u64 {
-        let (mut most, mut current, mut sum) = (0, None, 0);
+        let (mut peak, mut current, mut sum) = (0, None, 0);
         for (minute, count) in &self.calls_per_minute {
             let start = minute.div_euclid(window);
             sum = if current == Some(start) { sum + count } else { *count };
             current = Some(start);
-            most = sum.max(most);
+            peak = sum.max(peak);
         }
-        most
+        peak
     }
 }
 

@@ -85,7 +85,7 @@ impl<'a> TraceBuilder<'a> {
                     "standing",
                     Some(&block.pointer),
                     "pass",
-                    format!("this block holds for `{}`", tool.name),
+                    format!("this block applies to `{}`", tool.name),
                 );
                 Some(block)
             }
@@ -102,14 +102,14 @@ impl<'a> TraceBuilder<'a> {
         match tool.definition {
             DefinitionStatus::Accepted | DefinitionStatus::NotOffered => {}
             DefinitionStatus::New => {
-                self.push_refusal("accepted", None, ReasonCode::NotAccepted, "nobody has accepted the definition")
+                self.push_refusal("accepted", None, ReasonCode::NotAccepted, "the definition has not been accepted")
             }
             DefinitionStatus::Changed => {
                 self.push_refusal(
                     "accepted",
                     None,
                     ReasonCode::DefinitionChanged,
-                    "the definition is not the accepted one",
+                    "the definition has changed since it was accepted",
                 );
             }
         }
@@ -133,7 +133,7 @@ impl<'a> TraceBuilder<'a> {
 
     fn trace_block_match(&mut self, own: Option<&'a RuleBlock>) {
         match own {
-            Some(block) => self.push_step("standing", Some(&block.pointer), "pass", "this block holds"),
+            Some(block) => self.push_step("standing", Some(&block.pointer), "pass", "this block applies"),
             None => self.trace_default(),
         }
     }
@@ -141,14 +141,14 @@ impl<'a> TraceBuilder<'a> {
     fn trace_default(&mut self) {
         match self.policy.default {
             DefaultAction::Allow => {
-                self.push_step("standing", Some("/default"), "pass", "nothing speaks of it; the default allows")
+                self.push_step("standing", Some("/default"), "pass", "no rule matches; the default allows it")
             }
             DefaultAction::Deny => {
                 self.push_refusal(
                     "standing",
                     Some("/default"),
                     ReasonCode::NotListed,
-                    "nothing speaks of it; the default denies",
+                    "no rule matches; the default denies it",
                 );
             }
         }
@@ -162,7 +162,7 @@ impl<'a> TraceBuilder<'a> {
 
     fn trace_method(&mut self, name: &str) {
         match crate::decide::as_decision(method_rules::decide_method(self.policy, name)) {
-            Decision::Allow(terms) => self.push_step("method", terms.rule.as_deref(), "pass", "the method passes"),
+            Decision::Allow(terms) => self.push_step("method", terms.rule.as_deref(), "pass", "the method is allowed"),
             Decision::Deny(reason) => {
                 self.push_refusal("method", reason.rule.as_deref(), reason.code, reason.message.as_ref())
             }
@@ -193,9 +193,7 @@ impl<'a> TraceBuilder<'a> {
             match answer {
                 ConditionResult::True => self.conclude("pass", None, "it holds"),
                 ConditionResult::False => self.conclude("refuse", Some(ReasonCode::Require), "it does not hold"),
-                ConditionResult::Absent => {
-                    self.conclude("refuse", Some(ReasonCode::Require), "what it needs is not there")
-                }
+                ConditionResult::Absent => self.conclude("refuse", Some(ReasonCode::Require), "the value is absent"),
                 ConditionResult::Mismatch => {
                     self.conclude("refuse", Some(ReasonCode::TypeMismatch), "a value cannot be compared")
                 }
@@ -209,7 +207,7 @@ impl<'a> TraceBuilder<'a> {
                     }
                     ConditionResult::True => self.conclude("ask", None, "it holds"),
                     ConditionResult::False => self.conclude("pass", None, "it does not hold"),
-                    ConditionResult::Absent => self.conclude("pass", None, "what it looks at is not there"),
+                    ConditionResult::Absent => self.conclude("pass", None, "the value is absent"),
                     ConditionResult::Mismatch => {
                         self.conclude("refuse", Some(ReasonCode::TypeMismatch), "a value cannot be compared")
                     }
@@ -219,20 +217,25 @@ impl<'a> TraceBuilder<'a> {
     }
 
     /// Adds a step with the conditions of a predicate. The caller sets the outcome.
-    fn trace_predicate(&mut self, step: &'static str, predicate: &Predicate, polarity: Quantifier) -> ConditionResult {
+    fn trace_predicate(
+        &mut self,
+        step: &'static str,
+        predicate: &Predicate,
+        quantifier: Quantifier,
+    ) -> ConditionResult {
         let (call, moment) = (self.call, self.moment);
         let line = |condition: &crate::condition::Condition| ConditionExplanation {
             path: condition.path.to_string(),
             op: condition.operator.as_str(),
             value: raw_json(condition.expected_json.to_string()),
             found: values_at_path(&condition.path, call, moment),
-            answer: condition.evaluate(call, moment, polarity).as_str(),
+            answer: condition.evaluate(call, moment, quantifier).as_str(),
         };
         self.push_step(step, Some(&predicate.pointer), "pass", "");
         if let Some(step) = self.steps.last_mut() {
             step.conditions = predicate.conditions.iter().map(line).collect();
         }
-        predicate.evaluate(call, moment, polarity)
+        predicate.evaluate(call, moment, quantifier)
     }
 
     fn conclude(&mut self, outcome: &'static str, code: Option<ReasonCode>, note: &str) {
@@ -259,13 +262,16 @@ impl<'a> TraceBuilder<'a> {
                     "limit",
                     rule,
                     "pass",
-                    format!("`{counter}`: a stricter limit on the same counter rules"),
+                    format!("`{counter}`: a stricter limit on the same counter applies"),
                 );
             } else if amount > limit.max {
-                let note = format!("`{counter}`: {amount} alone is more than the {} of a {}", limit.max, limit.window);
+                let note = format!(
+                    "`{counter}`: {amount} alone is more than the maximum of {} per {}",
+                    limit.max, limit.window
+                );
                 self.push_refusal("limit", rule, ReasonCode::Limit, note);
             } else {
-                let note = format!("`{counter}`: takes {amount} of {} in a {}", limit.max, limit.window);
+                let note = format!("`{counter}`: takes {amount} of {} per {}", limit.max, limit.window);
                 self.push_step("limit", rule, "charge", note);
             }
         }
@@ -273,7 +279,7 @@ impl<'a> TraceBuilder<'a> {
 
     fn trace_approvals(&mut self, blocks: ApplicableBlocks<'_>) {
         for block in blocks.iter().filter(|block| block.action == BlockAction::Approve) {
-            let note = block.reason.as_deref().unwrap_or("every call waits for a person");
+            let note = block.reason.as_deref().unwrap_or("every call requires approval");
             self.push_step("action", Some(&block.pointer), "ask", note);
         }
     }

@@ -73,7 +73,7 @@ impl<'d> CommentAttacher<'d> {
         before.extend(
             self.take_own_line_comments(value_start)
                 .into_iter()
-                .map(|remark| OwnLineComment { has_blank_line_before: false, ..remark }),
+                .map(|comment| OwnLineComment { has_blank_line_before: false, ..comment }),
         );
         let shape = match value.kind() {
             JsonKind::Object | JsonKind::Array => CommentedValue::Container(self.read_container(value)),
@@ -101,20 +101,20 @@ impl<'d> CommentAttacher<'d> {
         let remarks_before = self.comments.len();
         self.end = start + 1;
         let head = self.take_line_end_comments(start_of(0).unwrap_or(close));
-        let mut pieces = Vec::with_capacity(items.len());
+        let mut nodes = Vec::with_capacity(items.len());
         for (at, (key, value)) in items.iter().enumerate() {
-            let piece = self.read_node(*key, *value);
-            let behind = match start_of(at + 1) {
+            let node = self.read_node(*key, *value);
+            let after = match start_of(at + 1) {
                 Some(next) => self.take_comments_around_comma(next),
                 None => self.take_same_line_comments(close),
             };
-            pieces.push(CommentedNode { trailing_comments: behind, ..piece });
+            nodes.push(CommentedNode { trailing_comments: after, ..node });
         }
         let tail = self.take_own_line_comments(close);
         CommentedContainer {
             is_object,
             opening_comments: head,
-            nodes: pieces,
+            nodes,
             closing_comments: tail,
             has_comments: self.comments.len() != remarks_before,
         }
@@ -123,14 +123,14 @@ impl<'d> CommentAttacher<'d> {
     /// Takes the comments after a value and after its comma, as far as they end the line.
     fn take_comments_around_comma(&mut self, next: usize) -> Vec<&'d str> {
         let comma = self.find_comma(next);
-        let mut behind = self.take_same_line_comments(comma);
-        let is_closed = behind.last().is_some_and(|text| text.starts_with("//"));
+        let mut after = self.take_same_line_comments(comma);
+        let is_closed = after.last().is_some_and(|text| text.starts_with("//"));
         let next_is_behind_comma = self.comments.first().is_some_and(|(start, _)| *start > comma);
         if !is_closed && next_is_behind_comma {
             self.end = comma + 1;
-            behind.extend(self.take_line_end_comments(next));
+            after.extend(self.take_line_end_comments(next));
         }
-        behind
+        after
     }
 
     /// Finds the comma in front of the next item: the first one outside a comment.
@@ -147,13 +147,13 @@ impl<'d> CommentAttacher<'d> {
 
     /// Takes all comments in front of an offset.
     fn take_own_line_comments(&mut self, until: usize) -> Vec<OwnLineComment<'d>> {
-        let mut remarks = Vec::new();
+        let mut comments = Vec::new();
         while let Some((start, text)) = self.next_comment(until) {
             let is_apart = self.has_blank_line_before(start);
             self.consume_comment(start, text);
-            remarks.push(OwnLineComment { text: text.trim_end(), has_blank_line_before: is_apart });
+            comments.push(OwnLineComment { text: text.trim_end(), has_blank_line_before: is_apart });
         }
-        remarks
+        comments
     }
 
     /// Takes the comments on the line where the last token ended.

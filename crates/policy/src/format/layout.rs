@@ -11,15 +11,15 @@ const BLOCK_LEVEL: usize = 2;
 /// A rule block that is one level higher than the others and is laid out like them.
 const ALL_TOOLS_KEY: &str = "\"all_tools\"";
 
-pub(super) fn render_layout(sheet: &CommentedDocument<'_>) -> String {
+pub(super) fn render_layout(document: &CommentedDocument<'_>) -> String {
     let mut writer = LayoutWriter { out: String::new(), indent: 0 };
-    writer.write_node(&sheet.root, 0, true);
-    for text in &sheet.root.trailing_comments {
+    writer.write_node(&document.root, 0, true);
+    for text in &document.root.trailing_comments {
         writer.write_trailing_comment(text);
     }
     writer.out.push('\n');
-    for remark in &sheet.closing_comments {
-        writer.write_comment(remark, false);
+    for comment in &document.closing_comments {
+        writer.write_comment(comment, false);
     }
     writer.out
 }
@@ -31,20 +31,20 @@ struct LayoutWriter {
 
 impl LayoutWriter {
     /// Writes the comments in front of a node, its key and its value. Level 0 is the root.
-    fn write_node(&mut self, piece: &CommentedNode<'_>, level: usize, is_first: bool) {
-        for (at, remark) in piece.leading_comments.iter().enumerate() {
-            self.write_comment(remark, is_first && at == 0);
+    fn write_node(&mut self, node: &CommentedNode<'_>, level: usize, is_first: bool) {
+        for (at, comment) in node.leading_comments.iter().enumerate() {
+            self.write_comment(comment, is_first && at == 0);
         }
-        if piece.has_blank_line_before && !(is_first && piece.leading_comments.is_empty()) {
+        if node.has_blank_line_before && !(is_first && node.leading_comments.is_empty()) {
             self.out.push('\n');
         }
         let line_start = self.out.len();
         self.write_indent();
-        if let Some(key) = piece.key {
+        if let Some(key) = node.key {
             self.out.push_str(key);
             self.out.push_str(": ");
         }
-        match &piece.value {
+        match &node.value {
             CommentedValue::Scalar(text) => self.out.push_str(text),
             CommentedValue::Container(container) => {
                 // One more, because a comma may follow.
@@ -68,19 +68,19 @@ impl LayoutWriter {
         }
         self.out.push('\n');
         self.indent += 1;
-        for (at, piece) in container.nodes.iter().enumerate() {
-            let is_high = level == 0 && piece.key == Some(ALL_TOOLS_KEY);
-            self.write_node(piece, if is_high { BLOCK_LEVEL } else { level + 1 }, at == 0);
+        for (at, node) in container.nodes.iter().enumerate() {
+            let is_high = level == 0 && node.key == Some(ALL_TOOLS_KEY);
+            self.write_node(node, if is_high { BLOCK_LEVEL } else { level + 1 }, at == 0);
             if at + 1 < container.nodes.len() {
                 self.out.push(',');
             }
-            for text in &piece.trailing_comments {
+            for text in &node.trailing_comments {
                 self.write_trailing_comment(text);
             }
             self.out.push('\n');
         }
-        for (at, remark) in container.closing_comments.iter().enumerate() {
-            self.write_comment(remark, at == 0 && container.nodes.is_empty());
+        for (at, comment) in container.closing_comments.iter().enumerate() {
+            self.write_comment(comment, at == 0 && container.nodes.is_empty());
         }
         self.indent -= 1;
         self.write_indent();
@@ -88,12 +88,12 @@ impl LayoutWriter {
     }
 
     /// Writes a comment on lines of its own.
-    fn write_comment(&mut self, remark: &OwnLineComment<'_>, is_first: bool) {
-        if remark.has_blank_line_before && !is_first {
+    fn write_comment(&mut self, comment: &OwnLineComment<'_>, is_first: bool) {
+        if comment.has_blank_line_before && !is_first {
             self.out.push('\n');
         }
         self.write_indent();
-        self.out.push_str(remark.text);
+        self.out.push_str(comment.text);
         self.out.push('\n');
     }
 
@@ -115,7 +115,7 @@ fn brackets(container: &CommentedContainer<'_>) -> (&'static str, &'static str) 
 
 /// Returns whether a container may go on one line. Rule blocks are broken up, their contents are not.
 fn can_be_flat(container: &CommentedContainer<'_>, level: usize) -> bool {
-    let is_scalar = |piece: &CommentedNode<'_>| matches!(piece.value, CommentedValue::Scalar(_));
+    let is_scalar = |node: &CommentedNode<'_>| matches!(node.value, CommentedValue::Scalar(_));
     let has_scalars_only = container.nodes.iter().all(is_scalar);
     let is_plain_list = !container.is_object && has_scalars_only;
     let is_plain_block = level == BLOCK_LEVEL && has_scalars_only;
@@ -135,13 +135,13 @@ fn write_flat(container: &CommentedContainer<'_>, room: usize, line: &mut String
     let padding = if container.is_object && !container.nodes.is_empty() { " " } else { "" };
     line.push_str(open);
     line.push_str(padding);
-    for (at, piece) in container.nodes.iter().enumerate() {
+    for (at, node) in container.nodes.iter().enumerate() {
         line.push_str(if at > 0 { ", " } else { "" });
-        if let Some(key) = piece.key {
+        if let Some(key) = node.key {
             line.push_str(key);
             line.push_str(": ");
         }
-        match &piece.value {
+        match &node.value {
             CommentedValue::Scalar(text) => line.push_str(text),
             CommentedValue::Container(inner) => write_flat(inner, room, line)?,
         }

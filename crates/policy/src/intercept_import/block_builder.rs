@@ -1,6 +1,6 @@
 //! Builds the JSON of a rule block. Rule names become comments.
 
-use super::{member, quoted};
+use super::{json_member, quoted};
 use crate::compiled_policy::BlockAction;
 
 /// The block that the rules of one tool become.
@@ -31,24 +31,28 @@ impl BlockBuilder {
 
     /// Denies every call, in place of a rule that cannot be expressed.
     pub fn deny_all(&mut self, rule: &str) {
-        let text = format!("the rule `{rule}` could not be taken over, so every call is denied");
-        let json = format!("{{\"conditions\": [], {}}}", member("on_deny", &quoted(&text)));
+        let text = format!("the rule `{rule}` could not be imported, so every call is denied");
+        let json = format!("{{\"conditions\": [], {}}}", json_member("on_deny", &quoted(&text)));
         self.deny_if.push(RuleFragment { rule_name: rule.to_owned(), json });
     }
 
     pub fn to_json(&self) -> String {
         let mut members = Vec::new();
         if let Some((action, reason)) = &self.action {
-            members.push(format!("{}{}", comment_line(&reason.rule_name), member("action", &quoted(action.as_str()))));
+            members.push(format!(
+                "{}{}",
+                comment_line(&reason.rule_name),
+                json_member("action", &quoted(action.as_str()))
+            ));
             if !reason.json.is_empty() {
-                members.push(member("reason", &reason.json));
+                members.push(json_member("reason", &reason.json));
             }
         }
         for (name, parts) in [("require", &self.require), ("deny_if", &self.deny_if), ("limits", &self.limits)] {
             let items: Vec<String> =
                 parts.iter().map(|part| format!("{}{}", comment_line(&part.rule_name), part.json)).collect();
             if !items.is_empty() {
-                members.push(member(name, &format!("[\n{}\n]", items.join(",\n"))));
+                members.push(json_member(name, &format!("[\n{}\n]", items.join(",\n"))));
             }
         }
         format!("{{\n{}\n}}", members.join(",\n"))

@@ -76,7 +76,7 @@ impl GoRegexTranslator<'_> {
         match self.rest.next() {
             Some('0'..='9') => return Err("an octal escape"),
             Some('C') => return Err(r"`\C`"),
-            Some('u' | 'U') => return Err(r"`\u`, which Intercept does not know,"),
+            Some('u' | 'U') => return Err(r"`\u`, which Intercept does not support,"),
             // In Rust, the escaped forms are word boundaries.
             Some(plain @ ('<' | '>')) => self.out.push(plain),
             Some(letter @ ('p' | 'P')) => {
@@ -108,7 +108,7 @@ impl GoRegexTranslator<'_> {
         }
         while let Some(flag) = self.rest.next_if(|character| !matches!(character, ':' | ')')) {
             if !matches!(flag, 'i' | 'm' | 's' | 'U' | '-') {
-                return Err("a flag other than `i`, `m`, `s` and `U`, which Intercept does not know,");
+                return Err("a flag other than `i`, `m`, `s` and `U`, which Intercept does not support,");
             }
             self.out.push(flag);
         }

@@ -21,30 +21,28 @@ const INTERCEPT_OPERATORS: [&str; 11] =
 /// Maximum compiled size of a pattern in bytes, as in policies.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
-const FLOAT_LOOSER_NOTE: &str = "numbers were compared as floats, of about 16 digits; here every digit counts. A number so near to the \
-                      rule's that it was taken for the same, as 9.99999999999999999 for 10, was refused by `lt`, `gt`, \
-                      `neq` and `not_in`, and now passes: if that matters, write a bound that leaves room, with `lte` or \
-                      `gte`";
-const STRICTER: &str = "numbers were compared as floats, of about 16 digits; here every digit counts. A number so near to \
-                        the rule's that it was taken for the same, as 10.0000000000000001 for 10, passed `lte`, `gte`, \
-                        `eq` and `in`, and is now refused";
+const FLOAT_LOOSER_NOTE: &str = "numbers were compared as floats with about 16 digits; here every digit counts. Numbers that are equal as floats, \
+     such as 9.99999999999999999 and 10, failed `lt`, `gt`, `neq` and `not_in`, and now satisfy them: if that \
+     matters, write a stricter bound with `lte` or `gte`";
+const FLOAT_STRICTER_NOTE: &str = "numbers were compared as floats with about 16 digits; here every digit counts. Numbers that are equal as floats, \
+     such as 10.0000000000000001 and 10, satisfied `lte`, `gte`, `eq` and `in`, and now fail them";
 
 /// Result of converting a condition.
-pub(super) enum Taken {
+pub(super) enum ConvertedCondition {
     /// A condition, as JSON.
     Condition(String),
     /// A bound on the rule's own counter.
     Bound(CounterBound),
     /// The condition cannot be expressed; the text says why.
-    Unsaid(String),
+    Unsupported(String),
 }
 
 /// Converts one condition. `None` if it is invalid; the diagnostics then say why.
-pub(super) fn take(
+pub(super) fn convert_condition(
     importer: &mut InterceptImporter,
     node: &SyntaxNode,
     counter: Option<&InterceptCounter>,
-) -> Option<Taken> {
+) -> Option<ConvertedCondition> {
     let NodeValue::Map(fields) = &node.value else {
         importer.report_wrong_type(node, "a condition", "an object");
         return None;
@@ -55,31 +53,36 @@ pub(super) fn take(
     for (name, _) in [("path", &path), ("op", &word)].iter().filter(|(_, text)| text.is_none()) {
         importer.report_missing(node, name, "a condition has `path`, `op` and `value`");
     }
-    let operator = operator(importer, node, &word?)?;
+    let operator = read_operator(importer, node, &word?)?;
     let null = SyntaxNode { value: NodeValue::Null, span: node.span.clone() };
     let value = node.get("value").unwrap_or(&null);
     check_value(importer, operator, value)?;
     let (path, path_span) = (path?, &node.get("path")?.span);
     if let Some(keys) = path.strip_prefix("args.") {
-        let path = args_path(importer, keys, path_span);
-        return Some(of_args(importer, &path, operator, value));
+        let path = convert_args_path(importer, keys, path_span);
+        return Some(convert_argument_condition(importer, &path, operator, value));
     }
     let Some(key) = path.strip_prefix("state.").filter(|key| key.contains('.')) else {
-        let fault = Diagnostic::error(DiagnosticCode::BadPath, path_span.clone(), format!("`{path}` is no path"));
-        importer.report(fault.with_help("paths begin with `args.` or `state.<tool>.<counter>`"));
+        let diagnostic =
+            Diagnostic::error(DiagnosticCode::BadPath, path_span.clone(), format!("`{path}` is not a valid path"));
+        importer.report(diagnostic.with_help("paths begin with `args.` or `state.<tool>.<counter>`"));
         return None;
     };
     importer.counter_references.push((key.to_owned(), path_span.clone()));
     let is_own = counter.is_some_and(|counter| counter.key == key);
     Some(match (operator, &value.value) {
-        (Operator::Lt, NodeValue::Number(text)) if is_own => Taken::Bound(CounterBound::Below(text.clone())),
-        (Operator::Lte, NodeValue::Number(text)) if is_own => Taken::Bound(CounterBound::AtMost(text.clone())),
-        _ if is_own => Taken::Unsaid(format!("`{operator}` on a counter cannot be said")),
-        _ => Taken::Unsaid("a counter of another rule cannot be read".into()),
+        (Operator::Lt, NodeValue::Number(text)) if is_own => {
+            ConvertedCondition::Bound(CounterBound::Below(text.clone()))
+        }
+        (Operator::Lte, NodeValue::Number(text)) if is_own => {
+            ConvertedCondition::Bound(CounterBound::AtMost(text.clone()))
+        }
+        _ if is_own => ConvertedCondition::Unsupported(format!("`{operator}` on a counter cannot be expressed")),
+        _ => ConvertedCondition::Unsupported("a counter of another rule cannot be read".into()),
     })
 }
 
-fn operator(importer: &mut InterceptImporter, node: &SyntaxNode, word: &str) -> Option<Operator> {
+fn read_operator(importer: &mut InterceptImporter, node: &SyntaxNode, word: &str) -> Option<Operator> {
     let place = node.get("op").unwrap_or(node);
     let find = |word: &str| Operator::from_word(word).filter(|_| INTERCEPT_OPERATORS.contains(&word));
     importer.read_word(place, word, "op", &INTERCEPT_OPERATORS, find)
@@ -102,17 +105,17 @@ fn check_value(importer: &mut InterceptImporter, operator: Operator, value: &Syn
 }
 
 /// Converts a path: dots separate keys, everything else belongs to a key.
-pub(super) fn args_path(importer: &mut InterceptImporter, keys: &str, span: &Range<usize>) -> String {
+pub(super) fn convert_args_path(importer: &mut InterceptImporter, keys: &str, span: &Range<usize>) -> String {
     let mut path = String::from("args");
     for key in keys.split('.') {
         if key.is_empty() || key.contains(['[', ']', '"']) {
             let message = match key {
                 "" => {
-                    "between two dots, or behind the last, stood an empty key; it is written out: correct the path if \
-                       that is not meant"
+                    "there is an empty key between two dots or after the last one; it is written as `[\"\"]`: correct the path if \
+                       that is not intended"
                         .to_owned()
                 }
-                _ => format!("`{key}` was one key, brackets and all; to look into a list, write `[0]` or `[*]`"),
+                _ => format!("`{key}` was one key including the brackets; to select list elements, write `[0]` or `[*]`"),
             };
             importer.add_note(ImportNoteKind::Exact, span, message);
             path.push_str(&format!("[{}]", quoted(key)));
@@ -123,34 +126,42 @@ pub(super) fn args_path(importer: &mut InterceptImporter, keys: &str, span: &Ran
     path
 }
 
-fn of_args(importer: &mut InterceptImporter, path: &str, operator: Operator, value: &SyntaxNode) -> Taken {
+fn convert_argument_condition(
+    importer: &mut InterceptImporter,
+    path: &str,
+    operator: Operator,
+    value: &SyntaxNode,
+) -> ConvertedCondition {
     let condition = |operator: Operator, value: &str| {
-        Taken::Condition(format!("{{\"path\": {}, \"op\": \"{operator}\", \"value\": {value}}}", quoted(path)))
+        ConvertedCondition::Condition(format!(
+            "{{\"path\": {}, \"op\": \"{operator}\", \"value\": {value}}}",
+            quoted(path)
+        ))
     };
     match (operator, &value.value) {
         (Operator::NotIn, NodeValue::List(items)) if items.is_empty() => {
-            let message = "`not_in` an empty list held for whatever is there; it becomes `exists`";
+            let message = "`not_in` with an empty list held for any value that is present; it becomes `exists`";
             importer.add_note(ImportNoteKind::Changed, &value.span, message);
             condition(Operator::Exists, "true")
         }
         (Operator::In, NodeValue::List(items)) if items.is_empty() => {
-            Taken::Unsaid("`in` an empty list never holds".into())
+            ConvertedCondition::Unsupported("`in` with an empty list never holds".into())
         }
         (Operator::In | Operator::NotIn, NodeValue::List(items)) => match unsupported_members_reason(operator, items) {
-            Some(why) => Taken::Unsaid(why),
+            Some(why) => ConvertedCondition::Unsupported(why),
             None => {
                 note_types(importer, operator, items, value);
-                tell_digits(importer, operator, items, value);
+                note_digits(importer, operator, items, value);
                 condition(operator, &value.to_json())
             }
         },
-        (Operator::Regex, NodeValue::Text(pattern)) => of_regex(importer, pattern, value, condition),
+        (Operator::Regex, NodeValue::Text(pattern)) => convert_regex(importer, pattern, value, condition),
         (_, NodeValue::Null | NodeValue::List(_) | NodeValue::Map(_)) => {
-            Taken::Unsaid(format!("`{operator}` cannot compare with {}", value.kind().with_article()))
+            ConvertedCondition::Unsupported(format!("`{operator}` cannot compare with {}", value.kind().with_article()))
         }
         _ => {
             note_types(importer, operator, std::slice::from_ref(value), value);
-            tell_digits(importer, operator, std::slice::from_ref(value), value);
+            note_digits(importer, operator, std::slice::from_ref(value), value);
             condition(operator, &value.to_json())
         }
     }
@@ -166,30 +177,31 @@ fn unsupported_members_reason(operator: Operator, items: &[SyntaxNode]) -> Optio
     // Intercept treats 5 and "5" as equal. Here, a number that is not in the list would pass because the list also has
     // strings.
     let is_mixed = items.iter().any(|item| Some(item.kind()) != first);
-    (operator == Operator::NotIn && is_mixed).then(|| "`not_in` a list of several types cannot be said".into())
+    (operator == Operator::NotIn && is_mixed)
+        .then(|| "`not_in` with a list of several types cannot be expressed".into())
 }
 
 /// Adds a note that types matter, where that can make a difference.
 fn note_types(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
-    let has_twin = |item: &SyntaxNode| match &item.value {
+    let has_equal_in_other_type = |item: &SyntaxNode| match &item.value {
         NodeValue::Text(text) => Decimal::new(text).is_some() || matches!(text.as_str(), "true" | "false"),
         _ => true,
     };
     let matters = match operator {
         Operator::Neq | Operator::NotIn => true,
-        Operator::Eq | Operator::In | Operator::Contains => items.iter().any(has_twin),
+        Operator::Eq | Operator::In | Operator::Contains => items.iter().any(has_equal_in_other_type),
         _ => false,
     };
     if matters {
-        let message = "values of two types were compared as texts, so that 5 was equal to \"5\"; here another type than \
-                       that of the rule's value denies the call: write the type that the tool's schema asks for";
+        let message = "values of different types were compared as strings, so 5 was equal to \"5\"; here a value of a different type \
+                       than the rule's denies the call: use the type in the tool's schema";
         importer.add_note_once(ImportNoteKind::Changed, &value.span, message);
     }
 }
 
 /// Adds a note that all digits of a number count. Floats preserve order but merge some numbers. So operators that hold
 /// for unequal numbers hold more often here, and those that hold for equal numbers less often.
-fn tell_digits(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
+fn note_digits(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     if items.iter().all(|item| item.kind() != JsonKind::Number) {
         return;
     }
@@ -197,29 +209,31 @@ fn tell_digits(importer: &mut InterceptImporter, operator: Operator, items: &[Sy
         Operator::Lt | Operator::Gt | Operator::Neq | Operator::NotIn => {
             importer.add_note_once(ImportNoteKind::Looser, &value.span, FLOAT_LOOSER_NOTE);
         }
-        _ => importer.add_note_once(ImportNoteKind::Changed, &value.span, STRICTER),
+        _ => importer.add_note_once(ImportNoteKind::Changed, &value.span, FLOAT_STRICTER_NOTE),
     }
 }
 
-fn of_regex(
+fn convert_regex(
     importer: &mut InterceptImporter,
     pattern: &str,
     value: &SyntaxNode,
-    condition: impl Fn(Operator, &str) -> Taken,
-) -> Taken {
+    condition: impl Fn(Operator, &str) -> ConvertedCondition,
+) -> ConvertedCondition {
     let translated = match translate_go_regex(pattern) {
         Ok(translated) => translated,
-        Err(why) => return Taken::Unsaid(format!("{why} in a regular expression cannot be said")),
+        Err(why) => {
+            return ConvertedCondition::Unsupported(format!("{why} in a regular expression cannot be expressed here"));
+        }
     };
     if let Err(error) = RegexBuilder::new(&translated).size_limit(MAX_REGEX_BYTES).build() {
         let whole = error.to_string();
         let what = whole.lines().last().unwrap_or_default().trim_start_matches("error: ");
         let message = format!("this is not a regular expression: {what}");
-        let help = "mend it; the syntax is that of Go's `regexp`: no look-around, no back-references";
+        let help = "fix it; the syntax is that of Go's `regexp`: no look-around, no back-references";
         importer.report(Diagnostic::error(DiagnosticCode::BadRegex, value.span.clone(), message).with_help(help));
     }
     if translated != pattern {
-        let message = format!("`{pattern}` is written as `{translated}`, which finds the same here");
+        let message = format!("`{pattern}` is written as `{translated}`, which matches the same texts here");
         importer.add_note(ImportNoteKind::Exact, &value.span, message);
     }
     condition(Operator::Regex, &quoted(&translated))

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::block_builder::{BlockBuilder, RuleFragment};
-use super::intercept_condition::args_path;
+use super::intercept_condition::convert_args_path;
 use super::intercept_rule::InterceptRule;
 use super::{ImportNoteKind, InterceptImporter, quoted};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
@@ -78,8 +78,9 @@ fn check_window(importer: &mut InterceptImporter, place: &SyntaxNode, word: Stri
     if INTERCEPT_WINDOWS.contains(&word.as_str()) {
         return Some(word);
     }
-    let fault = Diagnostic::error(DiagnosticCode::BadWindow, place.span.clone(), format!("`{word}` is not a window"));
-    importer.report(fault.with_help("write `minute`, `hour` or `day`"));
+    let diagnostic =
+        Diagnostic::error(DiagnosticCode::BadWindow, place.span.clone(), format!("`{word}` is not a window"));
+    importer.report(diagnostic.with_help("write `minute`, `hour` or `day`"));
     None
 }
 
@@ -94,12 +95,12 @@ fn read_increment(importer: &mut InterceptImporter, node: &SyntaxNode) -> Option
         Some(0) => Some(1),
         Some(number) if number > 0 => Some(number),
         _ => {
-            let fault = Diagnostic::error(
+            let diagnostic = Diagnostic::error(
                 DiagnosticCode::BadNumber,
                 written.span.clone(),
                 "`increment` must be a whole number above 0",
             );
-            importer.report(fault.with_help("write `increment: 1`, or leave it out"));
+            importer.report(diagnostic.with_help("write `increment: 1`, or leave it out"));
             None
         }
     }
@@ -110,21 +111,22 @@ fn read_amount(importer: &mut InterceptImporter, node: &SyntaxNode) -> Option<Op
     let Some(path) = importer.read_text(node, "increment_from") else { return Some(None) };
     let span = node.get("increment_from").unwrap_or(node).span.clone();
     let Some(keys) = path.strip_prefix("args.") else {
-        let fault = Diagnostic::error(DiagnosticCode::BadPath, span, format!("`{path}` is no path into the arguments"));
-        importer.report(fault.with_help("write a path such as `args.amount`"));
+        let diagnostic =
+            Diagnostic::error(DiagnosticCode::BadPath, span, format!("`{path}` is not a path into the arguments"));
+        importer.report(diagnostic.with_help("write a path such as `args.amount`"));
         return None;
     };
-    Some(Some(args_path(importer, keys, &span)))
+    Some(Some(convert_args_path(importer, keys, &span)))
 }
 
 fn register_counter(importer: &mut InterceptImporter, key: &str, span: &Range<usize>) {
     if let Some(other) = importer.counted_keys.insert(key.to_owned(), span.clone()) {
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             DiagnosticCode::CounterClash,
             span.clone(),
-            format!("the counter `{key}` is counted twice"),
+            format!("the counter `{key}` is incremented twice"),
         );
-        importer.report(fault.with_related(other, "the other one").with_help("give this one a name of its own"));
+        importer.report(diagnostic.with_related(other, "the other one").with_help("give this one a name of its own"));
     }
 }
 
@@ -140,18 +142,18 @@ pub(super) fn convert_limit(
         return unbounded(importer, state);
     };
     if let CounterBound::Below(text) = bound {
-        let message = format!("below {text} let the counter reach {} and no more; `max` says so", bound.max());
+        let message = format!("`lt {text}` let the counter reach {}, which is now `max`", bound.max());
         importer.add_note(ImportNoteKind::Exact, &state.span, message);
     }
     let mut max = bound.max();
     if state.amount.is_some() {
-        let message = "amounts were cut to whole numbers, and negative ones gave room back; here decimals count in \
-                       full and negative amounts are denied";
+        let message = "amounts were truncated to integers, and negative ones decreased the counter; here decimals count in full \
+                       and negative amounts are denied";
         importer.add_note_once(ImportNoteKind::Changed, &state.span, message);
         // Below this value, truncating to an integer never increases an amount.
         if bound.max() > MAX_EXACT_FLOAT_INTEGER {
-            let message = "amounts beyond 2^53 were rounded to floats, some of them up; here every digit counts, so \
-                           that a little more can pass: write a lower bound if that matters";
+            let message = "amounts above 2^53 were rounded to floats, some of them up; here every digit counts, so slightly more \
+                           can be allowed: write a lower bound if that matters";
             importer.add_note_once(ImportNoteKind::Looser, &state.span, message);
         }
     } else if state.increment > 1 {
@@ -161,7 +163,7 @@ pub(super) fn convert_limit(
     }
     if max < 1 {
         let message =
-            "the counter has no room for any call, so the rule denies every call; remove it, or raise the bound";
+            "the bound is too low for any call, so the rule denies every call; remove the rule, or raise the bound";
         importer.add_note(ImportNoteKind::Changed, &state.span, message);
         block.deny_all(&rule.name);
         return None;
@@ -173,7 +175,7 @@ pub(super) fn convert_limit(
 /// Handles a counter without a bound: it limited nothing, but a call without its amount was refused.
 fn unbounded(importer: &mut InterceptImporter, state: &InterceptCounter) -> Option<String> {
     let message =
-        "no `lt` or `lte` in the same rule bounds this counter, so it limited nothing; write a limit if it should";
+        "no `lt` or `lte` in the same rule bounds this counter, so it had no effect; add a limit if it should";
     importer.add_note(ImportNoteKind::Dropped, &state.span, message);
     let path = quoted(state.amount.as_ref()?);
     Some(format!("{{\"path\": {path}, \"op\": \"gte\", \"value\": 0}}"))
@@ -187,8 +189,9 @@ pub(super) fn convert_rate_limit(importer: &mut InterceptImporter, rule: &Interc
     let (count, word) = text.split_once('/').unwrap_or((&text, ""));
     let count = count.parse::<i64>().ok().filter(|count| *count > 0);
     let Some(count) = count.filter(|_| text.contains('/')) else {
-        let fault = Diagnostic::error(DiagnosticCode::BadNumber, node.span.clone(), format!("`{text}` is not a rate"));
-        return importer.report(fault.with_help("write it as `10/minute`"));
+        let diagnostic =
+            Diagnostic::error(DiagnosticCode::BadNumber, node.span.clone(), format!("`{text}` is not a rate"));
+        return importer.report(diagnostic.with_help("write it as `10/minute`"));
     };
     let Some(window) = check_window(importer, node, word.to_owned()) else { return };
     let key = format!("{}._rate_{window}", rule.scope);
@@ -204,8 +207,8 @@ fn push_limit(
     max: i64,
     block: &mut BlockBuilder,
 ) {
-    let message = "counters were shared by all agents, so the scope is `server`; write `grant` for one each. A call \
-                   that is answered with an error stays counted here";
+    let message = "counters were shared by all agents, so the scope is `server`; write `grant` for one counter per grant. \
+                   Here, a call that returns an error still counts";
     importer.add_note_once(ImportNoteKind::Changed, &state.span, message);
     let (counter, window) = (quoted(&state.key), &state.window);
     let mut json = format!("{{\"counter\": {counter}, \"window\": \"{window}\", \"max\": {max}, \"scope\": \"server\"");

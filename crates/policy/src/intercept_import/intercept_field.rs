@@ -61,7 +61,7 @@ impl InterceptImporter {
     ) -> Option<T> {
         let found = find(word);
         if found.is_none() {
-            let message = format!("`{word}` is not a word for `{what}`");
+            let message = format!("`{word}` is not a valid value for `{what}`");
             self.report(
                 Diagnostic::error(DiagnosticCode::UnknownWord, node.span.clone(), message)
                     .with_help(suggest_word(word, words)),
@@ -73,9 +73,9 @@ impl InterceptImporter {
     pub(super) fn check_field_names(&mut self, entries: &[MapEntry], known: &[&str], what: &str) {
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS)
         {
-            let message = format!("`{}` is not a field of {what}; Intercept passed over it", entry.key);
-            let fault = Diagnostic::error(DiagnosticCode::UnknownField, entry.key_span.clone(), message);
-            self.report(fault.with_help(format!("remove it, or correct it: {}", suggest_word(&entry.key, known))));
+            let message = format!("`{}` is not a field of {what}; Intercept ignores it", entry.key);
+            let diagnostic = Diagnostic::error(DiagnosticCode::UnknownField, entry.key_span.clone(), message);
+            self.report(diagnostic.with_help(format!("remove it, or correct it: {}", suggest_word(&entry.key, known))));
         }
     }
 
@@ -88,7 +88,7 @@ impl InterceptImporter {
 
     pub(super) fn report_wrong_type(&mut self, node: &SyntaxNode, what: &str, wanted: &str) {
         let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
-        let fault = Diagnostic::error(DiagnosticCode::WrongType, node.span.clone(), message);
-        self.report(fault.with_help(format!("write {wanted}; Intercept would not load it either")));
+        let diagnostic = Diagnostic::error(DiagnosticCode::WrongType, node.span.clone(), message);
+        self.report(diagnostic.with_help(format!("write {wanted}; Intercept would not load it either")));
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::block_builder::{BlockBuilder, RuleFragment};
-use super::intercept_condition::{self, Taken};
+use super::intercept_condition::{self, ConvertedCondition};
 use super::intercept_counter::{self, CounterBound, InterceptCounter};
 use super::{ImportNoteKind, InterceptImporter, quoted};
 use crate::compiled_policy::BlockAction;
@@ -47,32 +47,32 @@ pub(super) fn convert_rule(importer: &mut InterceptImporter, node: &SyntaxNode, 
     let on_deny = importer.read_text(node, "on_deny").map(|text| quoted(&text));
     let rule = InterceptRule { node, name: name.unwrap_or_default(), on_deny, scope };
     if let Some(timeout) = node.get("approval_timeout") {
-        let message = "`approval_timeout` is not taken over; how long a question stays open is set in the gateway";
+        let message = "`approval_timeout` is not imported; the timeout is configured in the gateway";
         importer.add_note(ImportNoteKind::Dropped, &timeout.span, message);
     }
-    let verb = verb(importer, &rule);
-    let has_conditions = check_fields(importer, &rule, verb);
-    match verb {
-        InterceptAction::Deny => return block.set_action(BlockAction::Deny, reason(&rule)),
+    let action = read_action(importer, &rule);
+    let has_conditions = check_fields(importer, &rule, action);
+    match action {
+        InterceptAction::Deny => return block.set_action(BlockAction::Deny, reason_fragment(&rule)),
         InterceptAction::RequireApproval => {
             if has_conditions {
-                let message = "every call waits for a person here, whatever the conditions say, which is the safer \
-                               reading; to ask for some calls only, write the conditions under `approve_if`";
-                importer.add_note(ImportNoteKind::Changed, &start(node), message);
+                let message = "every call requires approval here, whatever the conditions say, which is the safer interpretation; to \
+                               require it for some calls only, move the conditions to `approve_if`";
+                importer.add_note(ImportNoteKind::Changed, &first_char_span(node), message);
             }
-            block.set_action(BlockAction::Approve, reason(&rule));
+            block.set_action(BlockAction::Approve, reason_fragment(&rule));
         }
         InterceptAction::Evaluate => {}
     }
-    evaluate(importer, &rule, verb, block);
+    convert_checks(importer, &rule, action, block);
 }
 
 /// Returns the span of the first character. Underlining a whole rule does not help the reader.
-fn start(node: &SyntaxNode) -> Range<usize> {
+fn first_char_span(node: &SyntaxNode) -> Range<usize> {
     node.span.start..(node.span.start + 1).min(node.span.end)
 }
 
-fn verb(importer: &mut InterceptImporter, rule: &InterceptRule<'_>) -> InterceptAction {
+fn read_action(importer: &mut InterceptImporter, rule: &InterceptRule<'_>) -> InterceptAction {
     let Some((node, word)) = rule.node.get("action").zip(importer.read_text(rule.node, "action")) else {
         return InterceptAction::Evaluate;
     };
@@ -82,7 +82,7 @@ fn verb(importer: &mut InterceptImporter, rule: &InterceptRule<'_>) -> Intercept
 }
 
 /// Reports fields that exclude each other. Returns whether the rule has conditions.
-fn check_fields(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, verb: InterceptAction) -> bool {
+fn check_fields(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, action: InterceptAction) -> bool {
     let present = |name: &str| rule.node.get(name).filter(|value| !matches!(value.value, NodeValue::Null));
     let conditions =
         present("conditions").filter(|node| !matches!(&node.value, NodeValue::List(list) if list.is_empty()));
@@ -91,55 +91,55 @@ fn check_fields(importer: &mut InterceptImporter, rule: &InterceptRule<'_>, verb
         importer.report(Diagnostic::error(DiagnosticCode::FieldClash, node.span.clone(), message).with_help(help));
     };
     if let Some(rate) = rate.filter(|_| conditions.is_some() || state.is_some()) {
-        clash(rate, "`rate_limit` stands beside `conditions` or `state`", "make two rules of it");
+        clash(rate, "`rate_limit` cannot be combined with `conditions` or `state`", "split it into two rules");
     }
-    if let Some(rate) = rate.filter(|_| verb == InterceptAction::Deny) {
-        clash(rate, "`rate_limit` stands in a rule that denies every call", "remove one of the two");
+    if let Some(rate) = rate.filter(|_| action == InterceptAction::Deny) {
+        clash(rate, "`rate_limit` has no effect in a rule that denies every call", "remove one of the two");
     }
-    if let Some(conditions) = conditions.filter(|_| verb == InterceptAction::Deny) {
+    if let Some(conditions) = conditions.filter(|_| action == InterceptAction::Deny) {
         clash(conditions, "a rule with `action: deny` has conditions", "remove the action, or the conditions");
     }
-    if verb == InterceptAction::Evaluate && conditions.is_none() && rate.is_none() {
-        let fault = Diagnostic::error(
+    if action == InterceptAction::Evaluate && conditions.is_none() && rate.is_none() {
+        let diagnostic = Diagnostic::error(
             DiagnosticCode::EmptyList,
-            start(rule.node),
+            first_char_span(rule.node),
             format!("the rule `{}` has no conditions", rule.name),
         );
-        importer.report(fault.with_help("add conditions, or write `action: deny`"));
+        importer.report(diagnostic.with_help("add conditions, or write `action: deny`"));
     }
     conditions.is_some()
 }
 
-fn reason(rule: &InterceptRule<'_>) -> RuleFragment {
+fn reason_fragment(rule: &InterceptRule<'_>) -> RuleFragment {
     RuleFragment { rule_name: rule.name.clone(), json: rule.on_deny.clone().unwrap_or_default() }
 }
 
 /// Converts conditions and counters.
-fn evaluate(
+fn convert_checks(
     importer: &mut InterceptImporter,
     rule: &InterceptRule<'_>,
-    verb: InterceptAction,
+    action: InterceptAction,
     block: &mut BlockBuilder,
 ) {
     let counter = intercept_counter::read_state(importer, rule);
-    let told = importer.notes.len();
-    let ConvertedConditions { conditions: mut said, bounds, is_complete: is_whole } =
+    let note_count = importer.notes.len();
+    let ConvertedConditions { mut conditions, bounds, is_complete } =
         convert_conditions(importer, rule, counter.as_ref());
-    if verb == InterceptAction::Evaluate && !is_whole {
+    if action == InterceptAction::Evaluate && !is_complete {
         block.deny_all(&rule.name);
     }
-    if verb == InterceptAction::RequireApproval {
+    if action == InterceptAction::RequireApproval {
         // Every call needs approval, so the conditions and their notes do not matter. Limits still apply.
-        said.clear();
-        importer.notes.truncate(told);
+        conditions.clear();
+        importer.notes.truncate(note_count);
     }
     if let Some(counter) = &counter {
-        said.extend(intercept_counter::convert_limit(importer, rule, counter, &bounds, block));
+        conditions.extend(intercept_counter::convert_limit(importer, rule, counter, &bounds, block));
     }
     intercept_counter::convert_rate_limit(importer, rule, block);
-    if !said.is_empty() {
+    if !conditions.is_empty() {
         let on_deny = rule.on_deny.as_ref().map_or_else(String::new, |text| format!(", \"on_deny\": {text}"));
-        let json = format!("{{\"conditions\": [{}]{on_deny}}}", said.join(", "));
+        let json = format!("{{\"conditions\": [{}]{on_deny}}}", conditions.join(", "));
         block.require.push(RuleFragment { rule_name: rule.name.clone(), json });
     }
 }
@@ -163,11 +163,11 @@ fn convert_conditions(
     let mut all = ConvertedConditions { is_complete: true, ..ConvertedConditions::default() };
     let written = rule.node.get("conditions").map_or(&[][..], |node| importer.read_list(node, "conditions"));
     for node in written {
-        match intercept_condition::take(importer, node, counter) {
-            Some(Taken::Condition(json)) => all.conditions.push(json),
-            Some(Taken::Bound(bound)) => all.bounds.push(bound),
-            Some(Taken::Unsaid(why)) => {
-                let message = format!("{why}, so the rule denies every call here; write it anew");
+        match intercept_condition::convert_condition(importer, node, counter) {
+            Some(ConvertedCondition::Condition(json)) => all.conditions.push(json),
+            Some(ConvertedCondition::Bound(bound)) => all.bounds.push(bound),
+            Some(ConvertedCondition::Unsupported(why)) => {
+                let message = format!("{why}, so the rule denies every call here; rewrite it");
                 importer.add_note(ImportNoteKind::Changed, &node.span, message);
                 all.is_complete = false;
             }

@@ -39,11 +39,11 @@ fn contradiction_warning(part: PredicateList, (first, second): ConflictingCondit
     let path = &second.condition.path;
     let message = format!("`{path}` cannot be `{}` and `{}` at once", first.operator_text(), second.operator_text());
     let warning = Diagnostic::warning(DiagnosticCode::NeverHolds, second.value_span(), message);
-    let warning = warning.with_related(first.value_span(), "excludes it");
+    let warning = warning.with_related(first.value_span(), "contradicts it");
     warning.with_help(match part {
         PredicateList::Require => "as it stands every call is refused; remove or widen one of the two",
         PredicateList::DenyIf | PredicateList::ApproveIf => {
-            "the conditions of a rule hold together; write two rules if one is enough"
+            "all conditions of a rule must hold; write two rules if one of them is enough"
         }
     })
 }

@@ -54,8 +54,8 @@ mod tests {
 
     #[test]
     fn comparing_ends() {
-        let mut offers = NameSuggester { remaining_comparisons: 100 };
-        assert_eq!(offers.find_nearest("amont", ["amount"].into_iter()), Some("amount"));
-        assert_eq!(offers.find_nearest("amont", ["x", "amounts", "amount"].into_iter()), None);
+        let mut suggester = NameSuggester { remaining_comparisons: 100 };
+        assert_eq!(suggester.find_nearest("amont", ["amount"].into_iter()), Some("amount"));
+        assert_eq!(suggester.find_nearest("amont", ["x", "amounts", "amount"].into_iter()), None);
     }
 }

@@ -42,7 +42,7 @@ impl LintFinding {
 pub(super) fn find_impossible(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,
-    offers: &mut NameSuggester,
+    suggester: &mut NameSuggester,
 ) -> Vec<LintFinding> {
     let test = &clause.condition.compiled;
     // An empty set of kinds means that only null is possible, which is not checked here.
@@ -52,11 +52,11 @@ pub(super) fn find_impossible(
     if !shape.kinds.has(accepted_kinds(test)) {
         return vec![wrong_kind_finding(clause, shape)];
     }
-    if let Some(finding) = find_out_of_bounds(clause, shape).or_else(|| find_no_match(clause, shape, offers)) {
+    if let Some(finding) = find_out_of_bounds(clause, shape).or_else(|| find_no_match(clause, shape, suggester)) {
         return vec![finding];
     }
     match test {
-        CompiledOperator::MemberOf { negated, .. } => impossible_members(clause, shape, *negated, offers),
+        CompiledOperator::MemberOf { negated, .. } => impossible_members(clause, shape, *negated, suggester),
         _ => Vec::new(),
     }
 }
@@ -66,7 +66,7 @@ fn wrong_kind_finding(clause: LocatedCondition<'_>, shape: &ValueShape<'_>) -> L
     let (path, operator, kinds) = (&condition.path, condition.operator, shape.kinds);
     let (span, relation) = match condition.compiled {
         CompiledOperator::MemberOf { .. } => (clause.value_span(), "compares with"),
-        _ => (clause.operator_span(), "is for"),
+        _ => (clause.operator_span(), "needs"),
     };
     LintFinding {
         code: DiagnosticCode::ImpossibleComparison,
@@ -109,7 +109,7 @@ fn find_out_of_bounds(clause: LocatedCondition<'_>, shape: &ValueShape<'_>) -> O
 fn find_no_match(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,
-    offers: &mut NameSuggester,
+    suggester: &mut NameSuggester,
 ) -> Option<LintFinding> {
     let PossibleValues::OneOf(values) = &shape.values else { return None };
     let test = &clause.condition.compiled;
@@ -120,7 +120,7 @@ fn find_no_match(
         code: DiagnosticCode::NeverHolds,
         span: clause.value_span(),
         message: format!("`{}` never holds for `{}`", clause.operator_text(), clause.condition.path),
-        help: possible_values_help(values, clause.members(), offers),
+        help: possible_values_help(values, clause.members(), suggester),
     })
 }
 
@@ -130,7 +130,7 @@ fn impossible_members(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,
     negated: bool,
-    offers: &mut NameSuggester,
+    suggester: &mut NameSuggester,
 ) -> Vec<LintFinding> {
     let can_be = |operand: &Operand<'_>| match (&shape.values, operand) {
         (PossibleValues::OneOf(values), operand) => values.contains(operand) == Some(true),
@@ -149,7 +149,7 @@ fn impossible_members(
         span: member.span.clone(),
         message: format!("`{}` is never `{}`", clause.condition.path, shorten(&member.to_json())),
         help: match &shape.values {
-            PossibleValues::OneOf(values) => possible_values_help(values, std::slice::from_ref(*member), offers),
+            PossibleValues::OneOf(values) => possible_values_help(values, std::slice::from_ref(*member), suggester),
             PossibleValues::Dates => "write a date as `2026-11-15`".to_owned(),
             PossibleValues::Any => "correct the number, or remove it".to_owned(),
         },
@@ -182,10 +182,10 @@ fn is_date(text: &str) -> bool {
 }
 
 /// Suggests what a single member may have meant, or lists some of the possible values.
-fn possible_values_help(values: &ScalarSet, members: &[SyntaxNode], offers: &mut NameSuggester) -> String {
+fn possible_values_help(values: &ScalarSet, members: &[SyntaxNode], suggester: &mut NameSuggester) -> String {
     let meant = match members {
         [SyntaxNode { value: NodeValue::Text(word), .. }] => {
-            offers.find_nearest(word, values.member_texts().take(1_000))
+            suggester.find_nearest(word, values.member_texts().take(1_000))
         }
         _ => None,
     };

@@ -54,14 +54,14 @@ pub(super) fn lint_limits(
 }
 
 fn session_scope_only_warning(node: &SyntaxNode) -> Diagnostic {
-    let message = "a session bounds a loop, not an agent: each new session begins at zero";
+    let message = "a session limit alone does not limit an agent: each new session starts at zero";
     let warning = Diagnostic::warning(DiagnosticCode::SessionAlone, member_span(node, "scope"), message);
-    warning.with_help(r#"write a second limit with "scope": "grant" beside it"#)
+    warning.with_help(r#"add a second limit with "scope": "grant""#)
 }
 
 fn shadowed_limit_warning(node: &SyntaxNode, ruling: &SyntaxNode) -> Diagnostic {
-    let message = "another limit on the same counter is always full first";
+    let message = "another limit on the same counter is always reached first";
     let warning = Diagnostic::warning(DiagnosticCode::Shadowed, member_span(node, "max"), message);
     let warning = warning.with_related(member_span(ruling, "max"), "this one");
-    warning.with_help("remove one of the two, or give them counters of their own")
+    warning.with_help("remove one of the two, or give them different counters")
 }

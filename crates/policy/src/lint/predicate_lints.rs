@@ -66,7 +66,7 @@ impl<'p> RequiredPaths<'p> {
 pub(super) fn lint_predicates(
     section: &LocatedBlock<'_>,
     all_tools: Option<&RequiredPaths<'_>>,
-    offers: &mut NameSuggester,
+    suggester: &mut NameSuggester,
     warnings: &mut Vec<Diagnostic>,
 ) {
     let own = RequiredPaths::of(section);
@@ -76,7 +76,7 @@ pub(super) fn lint_predicates(
         contradiction::find_contradictions(part, &rule, warnings);
         for clause in rule.conditions() {
             if let Some(shape) = ValueShape::of_fact(&clause.condition.path.root) {
-                let findings = impossible_condition::find_impossible(clause, &shape, offers);
+                let findings = impossible_condition::find_impossible(clause, &shape, suggester);
                 warnings.extend(findings.into_iter().map(impossible_condition::LintFinding::into_warning));
             }
             match part {
@@ -99,9 +99,9 @@ fn find_client_claim_only(rule: &LocatedPredicate<'_>) -> Option<Diagnostic> {
     if !rule.conditions().all(is_claim) {
         return None;
     }
-    let message = "a client can claim any name and version; nothing else guards this rule";
+    let message = "a client can report any name and version, and this rule checks nothing else";
     let warning = Diagnostic::warning(DiagnosticCode::ClaimAlone, first.path_span(), message);
-    Some(warning.with_help("look at `grant.label` or `grant.labels`, which the gateway knows by itself"))
+    Some(warning.with_help("check `grant.label` or `grant.labels`, which the gateway sets itself"))
 }
 
 fn find_unanchored_regex(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
@@ -110,7 +110,7 @@ fn find_unanchored_regex(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     if regex_anchor::is_anchored(pattern) {
         return None;
     }
-    let message = "the expression may be found anywhere in the text, whatever stands around it";
+    let message = "the expression can match anywhere in the text, with anything around it";
     let warning = Diagnostic::warning(DiagnosticCode::UnanchoredRegex, clause.value_span(), message);
     Some(warning.with_help(regex_anchor::anchoring_help(pattern)))
 }
@@ -151,7 +151,7 @@ fn find_shadowed_predicates(section: &LocatedBlock<'_>, part: PredicateList, war
         if let Some(earlier) = always {
             warnings.push(shadowed_warning(&rule, &earlier, "an unconditional rule before it always holds"));
         } else if let Some(earlier) = same.filter(|_| !conditions.is_empty()) {
-            warnings.push(shadowed_warning(&rule, &earlier, "the same conditions stand in an earlier rule"));
+            warnings.push(shadowed_warning(&rule, &earlier, "an earlier rule has the same conditions"));
         }
         if conditions.is_empty() && part != PredicateList::Require && always.is_none() {
             always = Some(rule);

@@ -19,9 +19,9 @@ pub(super) fn anchoring_help(pattern: &str) -> String {
     let is_good = Parser::new().parse(&whole).is_ok();
     let what = match is_good {
         true if pattern.len() <= MAX_REPEATED_PATTERN_BYTES => format!("write `{whole}`"),
-        true => "write `^(?:` before it and `)$` behind it".to_owned(),
+        true => "write `^(?:` before it and `)$` after it".to_owned(),
         // A comment under `(?x)` would swallow the end of the group; a line break ends the comment.
-        false => "write `^(?:` before it, and a line break and `)$` behind it".to_owned(),
+        false => "write `^(?:` before it, and a line break and `)$` after it".to_owned(),
     };
     format!("{what}, so that the whole text must match")
 }

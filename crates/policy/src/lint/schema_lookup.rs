@@ -111,9 +111,9 @@ impl<'d> SchemaLookup<'d> {
             }
             let next = match segment {
                 PathSegment::Name(name) => {
-                    let opinions =
+                    let declarations =
                         place.iter().map(|schema| self.property_declaration(*schema, name, MAX_SCHEMA_LEVELS));
-                    match opinions.reduce(PropertyDeclaration::or) {
+                    match declarations.reduce(PropertyDeclaration::or) {
                         Some(PropertyDeclaration::Declared(parts)) => Some(parts),
                         Some(PropertyDeclaration::Missing) => {
                             return SchemaLookupResult::Missing { at, names: self.property_names(&place) };
@@ -196,23 +196,23 @@ impl<'d> SchemaLookup<'d> {
         if levels == 0 || !self.count_part() || schema.kind() != JsonKind::Object {
             return PropertyDeclaration::Open;
         }
-        let mut opinion = self.own_property_declaration(schema, name);
+        let mut declaration = self.own_property_declaration(schema, name);
         // Keywords next to a `$ref` apply, too.
         if let Some(reference) = self.find_member(schema, "$ref") {
             let Some(target) = self.resolve_reference(reference) else { return PropertyDeclaration::Open };
-            opinion = opinion.and(self.property_declaration(target, name, levels - 1));
+            declaration = declaration.and(self.property_declaration(target, name, levels - 1));
         }
         for part in self.all_of(schema) {
-            opinion = opinion.and(self.property_declaration(part, name, levels - 1));
+            declaration = declaration.and(self.property_declaration(part, name, levels - 1));
         }
         for list in self.alternatives(schema) {
             let any = list
                 .elements()
                 .map(|part| self.property_declaration(part, name, levels - 1))
                 .reduce(PropertyDeclaration::or);
-            opinion = opinion.and(any.unwrap_or(PropertyDeclaration::Open));
+            declaration = declaration.and(any.unwrap_or(PropertyDeclaration::Open));
         }
-        opinion
+        declaration
     }
 
     fn own_property_declaration(&mut self, schema: JsonValue<'d>, name: &str) -> PropertyDeclaration<'d> {

@@ -7,7 +7,7 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, sorted_for_display};
 
 const TOOL_LIST_HELP: &str =
-    r#"give what the server answers to `tools/list`, such as {"tools": [{"name": "…", "inputSchema": {…}}]}"#;
+    r#"pass the server's response to `tools/list`, such as {"tools": [{"name": "…", "inputSchema": {…}}]}"#;
 
 /// Tool definitions of a server.
 #[derive(Debug, Default)]
@@ -29,26 +29,26 @@ impl ToolList {
     ///
     /// # Errors Returns all diagnostics, with spans in the text.
     pub fn read(bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
-        let document = read(bytes, &JsonLimits::REPLY).map_err(|fault| {
-            let fault = Diagnostic::from_json_error(&fault);
-            vec![if fault.code == DiagnosticCode::Syntax {
-                fault.with_help(TOOL_LIST_HELP)
+        let document = read(bytes, &JsonLimits::REPLY).map_err(|diagnostic| {
+            let diagnostic = Diagnostic::from_json_error(&diagnostic);
+            vec![if diagnostic.code == DiagnosticCode::Syntax {
+                diagnostic.with_help(TOOL_LIST_HELP)
             } else {
-                fault.with_default_help()
+                diagnostic.with_default_help()
             }]
         })?;
-        let list = find_tool_array(document.root()).map_err(|fault| vec![fault])?;
+        let list = find_tool_array(document.root()).map_err(|diagnostic| vec![diagnostic])?;
         let mut tools = Self::default();
         let mut places = Vec::new();
-        let mut faults = Vec::new();
+        let mut diagnostics = Vec::new();
         for item in list.elements() {
             match tools.add(item, &mut places) {
                 Ok(()) => {}
-                Err(fault) if faults.len() < MAX_SEARCHED_DIAGNOSTICS => faults.push(fault),
+                Err(diagnostic) if diagnostics.len() < MAX_SEARCHED_DIAGNOSTICS => diagnostics.push(diagnostic),
                 Err(_) => break,
             }
         }
-        if faults.is_empty() { Ok(tools) } else { Err(sorted_for_display(faults)) }
+        if diagnostics.is_empty() { Ok(tools) } else { Err(sorted_for_display(diagnostics)) }
     }
 
     fn add<'d>(&mut self, item: JsonValue<'d>, places: &mut Vec<JsonValue<'d>>) -> Result<(), Diagnostic> {
@@ -58,12 +58,14 @@ impl ToolList {
         let name = item.get("name").ok_or_else(|| missing_field_error(item, "name"))?;
         let text = name.as_str().ok_or_else(|| wrong_type_error(name, "`name`", "a string"))?;
         if let Some(earlier) = self.by_name.get(&*text).and_then(|at| places.get(*at)) {
-            let fault = Diagnostic::error(
+            let diagnostic = Diagnostic::error(
                 DiagnosticCode::RepeatedKey,
                 value_span(name),
                 format!("the tool `{text}` is listed twice"),
             );
-            return Err(fault.with_related(value_span(*earlier), "the other one").with_help("keep one of the two"));
+            return Err(diagnostic
+                .with_related(value_span(*earlier), "the other one")
+                .with_help("keep one of the two"));
         }
         self.by_name.insert(text.as_ref().into(), self.tools.len());
         let schema = item.get("inputSchema").map(|schema| schema.raw().into());
@@ -97,7 +99,7 @@ fn find_tool_array(root: JsonValue<'_>) -> Result<JsonValue<'_>, Diagnostic> {
         return Err(Diagnostic::error(
             DiagnosticCode::MissingField,
             first_char_span(error),
-            "the server answered an error",
+            "the server returned an error",
         )
         .with_help(TOOL_LIST_HELP));
     }
@@ -107,9 +109,9 @@ fn find_tool_array(root: JsonValue<'_>) -> Result<JsonValue<'_>, Diagnostic> {
     }
     if let Some(cursor) = result.get("nextCursor").filter(|cursor| cursor.kind() != JsonKind::Null) {
         // With only one page, the tools on the other pages would be reported as missing.
-        let fault =
+        let diagnostic =
             Diagnostic::error(DiagnosticCode::BadValue, value_span(cursor), "this is one page of a longer list");
-        return Err(fault.with_help("put the tools of all pages into one list"));
+        return Err(diagnostic.with_help("put the tools of all pages into one list"));
     }
     let tools = result.get("tools").ok_or_else(|| missing_field_error(result, "tools"))?;
     match tools.kind() {

@@ -41,9 +41,9 @@ fn find_hidden_rule(policy: &Policy, root: &SyntaxNode, section: &LocatedBlock<'
     let key = &section.entry.key;
     // A glob hides another one if it matches its text, because only a `*` can match a `*`.
     let pointer = policy.hide.find(key)?;
-    let message = format!("`{key}` is hidden, so this rule is never looked at");
+    let message = format!("`{key}` is hidden, so this rule is never evaluated");
     let warning = Diagnostic::warning(DiagnosticCode::Shadowed, section.entry.key_span.clone(), message);
-    let warning = warning.with_help("remove the rule, or what hides the tool");
+    let warning = warning.with_help("remove the rule, or the entry that hides the tool");
     Some(match hide_entry_span(root, pointer) {
         Some(place) => warning.with_related(place, "hidden here"),
         None => warning,
@@ -60,8 +60,11 @@ fn find_unused_fields(section: &LocatedBlock<'_>, warnings: &mut Vec<Diagnostic>
     for name in FIELDS_UNUSED_UNDER_DENY {
         let is_empty = section.entry.value.get(name).is_none_or(is_without_effect);
         let Some(place) = section.key_span(name).filter(|_| !is_empty) else { continue };
-        let warning =
-            Diagnostic::warning(DiagnosticCode::Shadowed, place, format!("`action: deny` comes before `{name}`"));
+        let warning = Diagnostic::warning(
+            DiagnosticCode::Shadowed,
+            place,
+            format!("`{name}` has no effect next to `action: deny`"),
+        );
         let warning = match section.key_span("action") {
             Some(action) => warning.with_related(action, "refuses every call"),
             None => warning,
@@ -84,23 +87,23 @@ fn find_shadowed_categories(root: &SyntaxNode, warnings: &mut Vec<Diagnostic>) {
     let is_all = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte == b'*');
     let Some(all) = entries(tools).iter().find(|entry| is_all(&entry.key)) else { return };
     for category in root.get("categories").map(entries).unwrap_or_default() {
-        let message = format!("every tool matches `{}`, so no category is looked at", all.key);
+        let message = format!("every tool matches `{}`, so categories have no effect", all.key);
         let warning = Diagnostic::warning(DiagnosticCode::Shadowed, category.key_span.clone(), message);
         let warning = warning.with_related(all.key_span.clone(), "matches every name");
-        warnings.push(warning.with_help("write what is meant for all tools into `all_tools`"));
+        warnings.push(warning.with_help("put rules for all tools into `all_tools`"));
     }
 }
 
 /// Reports that the check is incomplete. Silence would be misleading.
 fn unfinished_warning(span: &Range<usize>) -> Diagnostic {
-    let message = "too many globs for so many names: from here on they were not compared";
+    let message = "too many globs and names: from here on they were not compared";
     Diagnostic::warning(DiagnosticCode::TooLarge, span.clone(), message).with_help("write fewer globs")
 }
 
 pub(super) fn find_not_offered(
     root: &SyntaxNode,
     tools: &ToolList,
-    offers: &mut NameSuggester,
+    suggester: &mut NameSuggester,
     warnings: &mut Vec<Diagnostic>,
 ) {
     let hide = root.get("hide").map(items).unwrap_or_default();
@@ -120,16 +123,16 @@ pub(super) fn find_not_offered(
             trials_left = trials_left.saturating_sub(tools.names().count());
         }
         let (is_offered, what) = match Glob::new(name) {
-            Some(glob) => (tools.names().any(|tool| glob.matches(tool)), "no tool that the server offers matches"),
-            None => (tools.has(name), "the server offers no tool"),
+            Some(glob) => (tools.names().any(|tool| glob.matches(tool)), "no tool of the server matches"),
+            None => (tools.has(name), "the server has no tool"),
         };
         if is_offered {
             continue;
         }
         let warning = Diagnostic::warning(DiagnosticCode::NotOffered, span.clone(), format!("{what} `{name}`"));
-        warnings.push(warning.with_help(match offers.find_nearest(name, tools.names()) {
+        warnings.push(warning.with_help(match suggester.find_nearest(name, tools.names()) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => "as it stands the entry does nothing; correct or remove it".to_owned(),
+            None => "the entry has no effect; correct or remove it".to_owned(),
         }));
     }
 }

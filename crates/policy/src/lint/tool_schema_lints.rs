@@ -64,21 +64,21 @@ pub(super) fn lint_against_tools(
     policy: &Policy,
     sections: &[LocatedBlock<'_>],
     tools: &ToolList,
-    offers: NameSuggester,
+    suggester: NameSuggester,
     warnings: &mut Vec<Diagnostic>,
 ) {
     let mut blocks: Vec<BlockToolCheck<'_, '_>> = sections.iter().map(BlockToolCheck::new).collect();
     let all_tools = sections.iter().position(|section| section.field == PolicySection::AllTools);
     let places: HashMap<&str, usize> = sections.iter().map(|section| &*section.block.pointer).zip(0..).collect();
-    let mut effort = LintBudget { remaining_parts: MAX_SCHEMA_PARTS, suggester: offers };
+    let mut budget = LintBudget { remaining_parts: MAX_SCHEMA_PARTS, suggester };
     let globs = policy.hide.globs.len() + policy.tools.globs.len();
     for tool in tools.iter().filter(|tool| policy.hide.find(&tool.name).is_none()) {
         let own = policy.tools.find(&tool.name).and_then(|block| places.get(&*block.pointer).copied());
         for at in own.into_iter().chain(all_tools) {
-            blocks.get_mut(at).into_iter().for_each(|block| block.check_tool(tool, &mut effort));
+            blocks.get_mut(at).into_iter().for_each(|block| block.check_tool(tool, &mut budget));
         }
-        effort.remaining_parts = effort.remaining_parts.saturating_sub(globs);
-        if effort.remaining_parts == 0 {
+        budget.remaining_parts = budget.remaining_parts.saturating_sub(globs);
+        if budget.remaining_parts == 0 {
             warnings.push(unfinished_warning(&tool.name));
             // Findings for `all_tools` are valid only if all tools were checked.
             all_tools.and_then(|at| blocks.get_mut(at)).into_iter().for_each(|block| block.argument_checks.clear());
@@ -96,13 +96,13 @@ fn unusable_schema_reason(tool: &ListedTool) -> Option<String> {
 }
 
 fn unfinished_warning(tool: &str) -> Diagnostic {
-    let message = format!("too many rules for so many tools: from `{tool}` on they were not compared");
+    let message = format!("too many rules and tools: from `{tool}` on they were not compared");
     Diagnostic::warning(DiagnosticCode::TooLarge, 0..0, message).with_help("check against fewer tools at a time")
 }
 
 impl<'p, 't> BlockToolCheck<'p, 't> {
     fn new(section: &'p LocatedBlock<'p>) -> Self {
-        let look = |path, place, clause| ArgumentCheck {
+        let check = |path, place, clause| ArgumentCheck {
             path,
             span: place,
             condition: clause,
@@ -111,16 +111,16 @@ impl<'p, 't> BlockToolCheck<'p, 't> {
         };
         let clauses = section.all_predicates().flat_map(|(_, rule)| rule.conditions());
         let clauses = clauses.filter(|clause| clause.condition.path.root == PathRoot::Args);
-        let conditions = clauses.map(|clause| look(&clause.condition.path, clause.path_span(), Some(clause)));
+        let conditions = clauses.map(|clause| check(&clause.condition.path, clause.path_span(), Some(clause)));
         let amounts = section.limits().filter_map(|(limit, node)| {
             let name = if node.get("amount").is_some() { "amount" } else { "increment_from" };
-            Some(look(limit.amount.as_ref()?, member_span(node, name), None))
+            Some(check(limit.amount.as_ref()?, member_span(node, name), None))
         });
         Self { section, argument_checks: conditions.chain(amounts).collect(), unusable_schemas: None }
     }
 
     /// Compares the block with the definition of one tool.
-    fn check_tool(&mut self, tool: &'t ListedTool, effort: &mut LintBudget) {
+    fn check_tool(&mut self, tool: &'t ListedTool, budget: &mut LintBudget) {
         if self.section.block.validate_arguments
             && let Some(why) = unusable_schema_reason(tool)
         {
@@ -131,16 +131,16 @@ impl<'p, 't> BlockToolCheck<'p, 't> {
         }
         let document = tool.schema.as_deref().and_then(|text| read(text.as_bytes(), &JsonLimits::REPLY).ok());
         let mut declared = document.as_ref().map(|document| SchemaLookup::new(document.root()));
-        for look in &mut self.argument_checks {
-            if effort.remaining_parts == 0 {
+        for check in &mut self.argument_checks {
+            if budget.remaining_parts == 0 {
                 return;
             }
             let findings = match &mut declared {
-                Some(declared) => look.findings(declared, effort),
+                Some(declared) => check.findings(declared, budget),
                 None => Vec::new(),
             };
-            look.has_passing_tool |= findings.is_empty();
-            findings.into_iter().for_each(|finding| look.add_finding(finding, &tool.name));
+            check.has_passing_tool |= findings.is_empty();
+            findings.into_iter().for_each(|finding| check.add_finding(finding, &tool.name));
         }
     }
 
@@ -150,14 +150,13 @@ impl<'p, 't> BlockToolCheck<'p, 't> {
         {
             let message = format!("the arguments of {named} cannot be validated, so each call is denied: {why}");
             let warning = Diagnostic::warning(DiagnosticCode::NoSchema, place, message);
-            warnings
-                .push(warning.with_help("have the server repair its schema, or leave `validate_arguments` out here"));
+            warnings.push(warning.with_help("fix the server's schema, or remove `validate_arguments` here"));
         }
-        for look in self.argument_checks {
+        for check in self.argument_checks {
             if is_for_all {
-                look.push_all_tools_warnings(warnings);
+                check.push_all_tools_warnings(warnings);
             } else {
-                warnings.extend(look.findings.into_iter().map(|(finding, named)| tool_warning(finding, &named)));
+                warnings.extend(check.findings.into_iter().map(|(finding, named)| tool_warning(finding, &named)));
             }
         }
     }
@@ -198,40 +197,40 @@ impl<'t> ArgumentCheck<'_, 't> {
         warnings.extend(wrong.map(|(finding, named)| tool_warning(finding, &named)));
     }
 
-    fn findings(&self, declared: &mut SchemaLookup<'_>, effort: &mut LintBudget) -> Vec<LintFinding> {
+    fn findings(&self, declared: &mut SchemaLookup<'_>, budget: &mut LintBudget) -> Vec<LintFinding> {
         let before = declared.visited_parts;
         let found = declared.lookup(&self.path.segments);
         let members = self.condition.map_or(0, |clause| clause.members().len());
         let parts = declared.visited_parts - before + members + FINDING_COST_PARTS;
-        effort.remaining_parts = effort.remaining_parts.saturating_sub(parts);
+        budget.remaining_parts = budget.remaining_parts.saturating_sub(parts);
         match found {
             SchemaLookupResult::Unknown => Vec::new(),
             SchemaLookupResult::Missing { at, names } => {
-                vec![self.missing_argument_finding(at, &names, &mut effort.suggester)]
+                vec![self.missing_argument_finding(at, &names, &mut budget.suggester)]
             }
             SchemaLookupResult::WrongContainer { at, kinds } => vec![self.wrong_container_finding(at, kinds)],
             SchemaLookupResult::Value(shape) => match self.condition {
-                Some(clause) => impossible_condition::find_impossible(clause, &shape, &mut effort.suggester),
+                Some(clause) => impossible_condition::find_impossible(clause, &shape, &mut budget.suggester),
                 None => self.find_amount_mismatch(&shape).into_iter().collect(),
             },
         }
     }
 
-    fn missing_argument_finding(&self, at: usize, names: &[String], offers: &mut NameSuggester) -> LintFinding {
-        let (parents, behind) = self.path.segments.split_at(at);
-        let name = match behind.first() {
+    fn missing_argument_finding(&self, at: usize, names: &[String], suggester: &mut NameSuggester) -> LintFinding {
+        let (parents, after) = self.path.segments.split_at(at);
+        let name = match after.first() {
             Some(PathSegment::Name(name)) => name,
             Some(PathSegment::Index(_) | PathSegment::Wildcard) | None => "",
         };
         let written = |name: &str| path_text(parents) + &segment_text(&PathSegment::Name(name.into()));
-        let help = match offers.find_nearest(name, names.iter().map(String::as_str)) {
+        let help = match suggester.find_nearest(name, names.iter().map(String::as_str)) {
             Some(nearest) => format!("did you mean `{}`?", written(nearest)),
             None if names.is_empty() => "nothing is declared there".to_owned(),
             None => {
                 let known: Vec<String> =
                     names.iter().take(MAX_SUGGESTED_ARGUMENTS).map(|name| format!("`{name}`")).collect();
                 format!(
-                    "declared are {}{}",
+                    "the declared ones are {}{}",
                     known.join(", "),
                     if names.len() > MAX_SUGGESTED_ARGUMENTS { ", …" } else { "" }
                 )
@@ -242,12 +241,12 @@ impl<'t> ArgumentCheck<'_, 't> {
     }
 
     fn wrong_container_finding(&self, at: usize, kinds: KindSet) -> LintFinding {
-        let (parents, behind) = self.path.segments.split_at(at);
-        let segment = behind.first().map(segment_text).unwrap_or_default();
+        let (parents, after) = self.path.segments.split_at(at);
+        let segment = after.first().map(segment_text).unwrap_or_default();
         LintFinding {
             code: DiagnosticCode::ImpossibleComparison,
             span: self.span.clone(),
-            message: format!("`{}` is {kinds}, and `{segment}` looks for something else", path_text(parents)),
+            message: format!("`{}` is {kinds}, so `{segment}` never matches", path_text(parents)),
             help: "names are for objects, `[0]` and `[*]` for lists; every call with it is refused".to_owned(),
         }
     }

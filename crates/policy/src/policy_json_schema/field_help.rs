@@ -7,7 +7,7 @@ pub(super) struct FieldHelp {
 }
 
 pub(super) const POLICY_DESCRIPTION: &str =
-    "What agents may do on one server. It is attached to grants; what cannot be judged is denied.";
+    "What agents may do on one server. Policies are attached to grants. A call that cannot be evaluated is denied.";
 
 const fn field_help(title: &'static str, text: &'static str) -> Option<FieldHelp> {
     Some(FieldHelp { title, text })
@@ -16,14 +16,16 @@ const fn field_help(title: &'static str, text: &'static str) -> Option<FieldHelp
 pub(super) fn policy_field_help(field: &str) -> Option<FieldHelp> {
     match field {
         "version" => field_help("Version", "The version of the language. Only \"1\" is known."),
-        "description" => field_help("Description", "What the policy is for. For people; it decides nothing."),
-        "$schema" => field_help("Schema", "Where editors find this schema. It decides nothing."),
-        "default" => field_help("Default", "The fate of tools, resources and prompts that no other part speaks of."),
-        "hide" => field_help("Hidden tools", "Names or globs of tools that are not listed, and not there when called."),
-        "all_tools" => field_help("All tools", "A rule block that holds for every tool call, besides the tool's own."),
+        "description" => field_help("Description", "What the policy is for. It has no effect on decisions."),
+        "$schema" => field_help("Schema", "Where editors find this schema. It has no effect on decisions."),
+        "default" => field_help("Default", "Decision for tools, resources and prompts that no other rule matches."),
+        "hide" => field_help("Hidden tools", "Names or globs of tools that are neither listed nor callable."),
+        "all_tools" => {
+            field_help("All tools", "A rule block that applies to every tool call, in addition to the tool's own.")
+        }
         "categories" => field_help(
             "Categories",
-            "Rules for tools that `tools` does not match, by what the tool can do. A tool whose category is here counts as listed.",
+            "Rules for tools that `tools` does not match, by category. A tool whose category is named here counts as listed.",
         ),
         "tools" => field_help("Tools", "Rule blocks by tool name or glob. `{}` allows the tool without checks."),
         "resources" => {
@@ -35,12 +37,12 @@ pub(super) fn policy_field_help(field: &str) -> Option<FieldHelp> {
         ),
         "methods" => field_help(
             "Other methods",
-            "Methods that no other part speaks of, or `x/*` for all that begin with `x/`. Once this field is there, what it does not name is denied.",
+            "Rules for other methods; `x/*` matches all that start with `x/`. If this field is present, methods that it does not name are denied.",
         ),
-        "client_requests" => field_help("Requests to the client", "What the server may ask of the client."),
+        "client_requests" => field_help("Requests to the client", "Requests that the server may send to the client."),
         "time_zone" => field_help(
             "Time zone",
-            "The zone of `time.*` conditions, by its exact IANA name; else UTC. Limits are always in UTC.",
+            "Time zone of `time.*` conditions, by its exact IANA name. Default: UTC. Limits always use UTC.",
         ),
         _ => None,
     }
@@ -49,21 +51,23 @@ pub(super) fn policy_field_help(field: &str) -> Option<FieldHelp> {
 pub(super) fn block_field_help(field: &str) -> Option<FieldHelp> {
     match field {
         "action" => field_help("Action", "What happens to a call that passes all checks of the block."),
-        "reason" => field_help("Reason", "Shown to the agent with `deny`, to the person who is asked with `approve`."),
-        "require" => {
-            field_help("Require", "Each of these must hold, or the call is denied. What is absent does not hold.")
-        }
+        "reason" => field_help("Reason", "Shown to the agent with `deny`, to the approver with `approve`."),
+        "require" => field_help(
+            "Require",
+            "Each of these must hold, or the call is denied. A condition on an absent value does not hold.",
+        ),
         "deny_if" => field_help("Deny if", "None of these may hold. Empty `conditions` always hold."),
-        "approve_if" => field_help("Approve if", "If one of these holds, the call waits for a person."),
-        "limits" => {
-            field_help("Limits", "How much in which window. Each must have room; all are charged together or none.")
-        }
+        "approve_if" => field_help("Approve if", "If one of these holds, the call requires approval."),
+        "limits" => field_help(
+            "Limits",
+            "Maximum amounts per window. No limit may be exceeded; either all are charged or none.",
+        ),
         "rate_limit" => {
             field_help("Rate limit", "Short for one limit on calls of this tool: `10/minute`, or an object.")
         }
         "validate_arguments" => field_help(
             "Validate arguments",
-            "Whether the arguments must satisfy the tool's accepted input schema. Without a usable schema the call is denied.",
+            "Whether the arguments must satisfy the tool's accepted input schema. Without a usable schema, the call is denied.",
         ),
         _ => None,
     }
@@ -72,82 +76,84 @@ pub(super) fn block_field_help(field: &str) -> Option<FieldHelp> {
 pub(super) fn predicate_field_help(field: &str) -> Option<FieldHelp> {
     match field {
         "conditions" => field_help("Conditions", "All must hold together."),
-        "on_deny" => field_help("Message", "What the agent is told, or the person who is asked."),
+        "on_deny" => field_help("Message", "Message for the agent or the approver."),
         "path" => field_help(
             "Path",
-            "Where to look: `args`, `tool`, `server`, `grant`, `client` or `time`, then `.name`, `[\"any key\"]`, `[0]` or `[*]` for every element.",
+            "Path of the value: `args`, `tool`, `server`, `grant`, `client` or `time`, then `.name`, `[\"any key\"]`, `[0]` or `[*]` for every element.",
         ),
-        "op" => field_help("Operator", "How what is found is compared. A value of the wrong type denies the call."),
-        "value" => field_help("Value", "What to compare with. Numbers compare exactly; null is no value."),
+        "op" => field_help("Operator", "How the value is compared. A value of the wrong type denies the call."),
+        "value" => field_help("Value", "What to compare with. Numbers compare exactly; null is not allowed."),
         _ => None,
     }
 }
 
 pub(super) fn limit_field_help(field: &str) -> Option<FieldHelp> {
     match field {
-        "counter" => field_help("Counter", "The counter's name. Limits that name the same one share it."),
+        "counter" => field_help("Counter", "Name of the counter. Limits with the same name share it."),
         "window" => field_help(
             "Window",
-            "How long it counts: a word, seconds, or a number with `s`, `m`, `h` or `d`, up to 366 days.",
+            "Length of the window: a name, seconds, or a number with `s`, `m`, `h` or `d`, up to 366 days.",
         ),
-        "max" => {
-            field_help("Maximum", "What the counter may reach in one window. Whole for calls; decimals with `amount`.")
-        }
-        "scope" => field_help("Scope", "Whose counter it is. Without it, each grant has its own."),
-        "amount" => {
-            field_help("Amount", "The number in the arguments to add instead of 1. Absent or negative: denied.")
-        }
+        "max" => field_help(
+            "Maximum",
+            "Maximum of the counter in one window. A whole number for calls; decimals are allowed with `amount`.",
+        ),
+        "scope" => field_help("Scope", "What shares one counter. Default: each grant has its own."),
+        "amount" => field_help(
+            "Amount",
+            "Path of a number in the arguments to add instead of 1. If it is absent or negative, the call is denied.",
+        ),
         "increment_from" => field_help("Amount", "Another name for `amount`."),
-        "align" => field_help("Alignment", "When the window begins. Without it, by the calendar in UTC."),
-        "on_deny" => field_help("Message", "What the agent is told when there is no room."),
+        "align" => field_help("Alignment", "When the window starts. Default: by the calendar in UTC."),
+        "on_deny" => field_help("Message", "Message for the agent when the limit is reached."),
         _ => None,
     }
 }
 
 pub(super) fn default_help(word: &str) -> &'static str {
     match word {
-        "allow" => "It passes.",
-        "deny" => "It is refused.",
+        "allow" => "Allowed.",
+        "deny" => "Denied.",
         _ => "",
     }
 }
 
 pub(super) fn action_help(word: &str) -> &'static str {
     match word {
-        "allow" => "Lets the call through.",
-        "deny" => "Refuses each call; the tool stays listed.",
-        "approve" => "Each call waits for a person.",
-        "hide" => "Not listed, and not there when called.",
+        "allow" => "Allows the call.",
+        "deny" => "Denies every call; the tool stays listed.",
+        "approve" => "Every call requires approval.",
+        "hide" => "Neither listed nor callable.",
         _ => "",
     }
 }
 
 pub(super) fn category_help(word: &str) -> &'static str {
     match word {
-        "read" => "Tools that look.",
-        "write" => "Tools that change things that can be changed back.",
-        "execute" => "Tools that run something.",
-        "destructive" => "Tools that remove things for good.",
+        "read" => "Tools that only read.",
+        "write" => "Tools whose changes can be undone.",
+        "execute" => "Tools that run code or commands.",
+        "destructive" => "Tools that delete or overwrite irreversibly.",
         "financial" => "Tools that move money.",
-        "unknown" => "Tools that are not classified, or whose definition nobody has accepted.",
+        "unknown" => "Tools that are not classified, or whose definition has not been accepted.",
         _ => "",
     }
 }
 
 pub(super) fn scope_help(word: &str) -> &'static str {
     match word {
-        "grant" => "One for each grant.",
-        "session" => "One for each session of a client; for a client without sessions, its grant's.",
-        "server" => "One for all grants of the server.",
-        "organisation" => "One for all servers.",
+        "grant" => "One counter per grant.",
+        "session" => "One counter per client session; clients without sessions use their grant's.",
+        "server" => "One counter for all grants of the server.",
+        "organisation" => "One counter for all servers.",
         _ => "",
     }
 }
 
 pub(super) fn align_help(word: &str) -> &'static str {
     match word {
-        "calendar" => "At the UTC minute, hour, midnight, Monday or first of the month.",
-        "rolling" => "At each moment: no interval of the window's length holds more than `max`.",
+        "calendar" => "Starts at the UTC minute, hour, midnight, Monday or first of the month.",
+        "rolling" => "Sliding window: no interval of its length contains more than `max`.",
         _ => "",
     }
 }
@@ -158,19 +164,19 @@ pub(super) fn operator_help(word: &str) -> &'static str {
         "neq" => "Not equal to a string, number or boolean.",
         "in" => "Equal to a member of a list.",
         "not_in" => "Equal to no member of a list.",
-        "lt" => "A number below.",
-        "lte" => "A number not above.",
-        "gt" => "A number above.",
-        "gte" => "A number not below.",
-        "contains" => "A string in a string, or a string, number or boolean in a list.",
-        "starts_with" => "The beginning of a string.",
-        "ends_with" => "The end of a string.",
-        "regex" => "Found anywhere in a string; write `^…$` for the whole. Syntax of Rust's `regex`.",
-        "exists" => "Whether it is there and not null.",
-        "length_lte" => "At most so many code points of a string, or elements of a list.",
-        "subset_of" => "A list that is not empty, and all of whose elements are members.",
+        "lt" => "Less than a number.",
+        "lte" => "Less than or equal to a number.",
+        "gt" => "Greater than a number.",
+        "gte" => "Greater than or equal to a number.",
+        "contains" => "A string contains a string, or a list contains a string, number or boolean.",
+        "starts_with" => "A string starts with this.",
+        "ends_with" => "A string ends with this.",
+        "regex" => "Matches anywhere in a string; write `^…$` for the whole. Syntax of Rust's `regex`.",
+        "exists" => "Whether the value is present and not null.",
+        "length_lte" => "Maximum number of code points of a string, or elements of a list.",
+        "subset_of" => "A non-empty list whose elements are all members.",
         "path_within" => "An absolute file path in this directory.",
-        "host_in" => "An http(s) URL whose host is a member; `*.example.com` stands for all below.",
+        "host_in" => "An http(s) URL whose host is a member; `*.example.com` matches all subdomains.",
         _ => "",
     }
 }

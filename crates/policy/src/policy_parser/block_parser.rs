@@ -127,12 +127,12 @@ fn add_limits(block: &mut RuleBlock, node: &SyntaxNode, place: BlockKind, parser
 fn refuse_too_many_limits(limits: &SyntaxNode, parser: &mut PolicyParser) {
     if matches!(&limits.value, NodeValue::List(items) if items.len() > MAX_LIMITS_PER_BLOCK) {
         let span = limits.span.start..limits.span.start + 1;
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             DiagnosticCode::TooLarge,
             span,
             format!("more than {MAX_LIMITS_PER_BLOCK} limits in one block"),
         );
-        parser.report(fault.with_help("one limit for each counter is enough: the smallest rules"));
+        parser.report(diagnostic.with_help("one limit per counter is enough: the smallest one applies"));
     }
 }
 

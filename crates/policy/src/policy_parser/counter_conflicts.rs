@@ -16,8 +16,8 @@ struct CounterUse<'p> {
     block_kind: BlockKind,
 }
 
-pub(super) fn check_counters(policy: &Policy, faults: &mut Vec<Diagnostic>) {
-    let mut checker = CounterConflictChecker { policy, diagnostics: faults };
+pub(super) fn check_counters(policy: &Policy, diagnostics: &mut Vec<Diagnostic>) {
+    let mut checker = CounterConflictChecker { policy, diagnostics };
     let uses = checker.counter_uses();
     let mut by_name: BTreeMap<&str, Vec<CounterUse<'_>>> = BTreeMap::new();
     for user in &uses {
@@ -118,11 +118,11 @@ impl<'p> CounterConflictChecker<'p, '_> {
 
     /// Reports a block that uses a counter twice. The two cannot agree, so one has to go.
     fn report_duplicate(&mut self, name: &str, user: &CounterUse<'_>, rate: &CounterUse<'_>) {
-        let message = format!("the counter `{name}` is also that of the block's own `rate_limit`");
-        let fault = Diagnostic::error(DiagnosticCode::CounterClash, user.limit.span.clone(), message);
-        let fault = fault.with_related(rate.limit.span.clone(), "which counts the same");
+        let message = format!("the block's own `rate_limit` also uses the counter `{name}`");
+        let diagnostic = Diagnostic::error(DiagnosticCode::CounterClash, user.limit.span.clone(), message);
+        let diagnostic = diagnostic.with_related(rate.limit.span.clone(), "which counts the same");
         self.push(
-            fault.with_help(format!("remove one of the two, or name this counter otherwise, such as `{name}_2`")),
+            diagnostic.with_help(format!("remove one of the two, or rename this counter, for example to `{name}_2`")),
         );
     }
 
@@ -133,15 +133,17 @@ impl<'p> CounterConflictChecker<'p, '_> {
             CounterRef::PerTool { .. } => String::new(),
         };
         let message = format!("the counter `{name}` is shared, and the limits on it disagree on {field}");
-        let fault = Diagnostic::error(DiagnosticCode::CounterClash, user.limit.span.clone(), message);
-        let fault = fault.with_related(other.limit.span.clone(), "shared with this one");
-        self.push(fault.with_help(format!("make them agree, or give this one a name of its own, such as `{name}_2`")));
+        let diagnostic = Diagnostic::error(DiagnosticCode::CounterClash, user.limit.span.clone(), message);
+        let diagnostic = diagnostic.with_related(other.limit.span.clone(), "shared with this one");
+        self.push(
+            diagnostic.with_help(format!("make them agree, or give this one a name of its own, such as `{name}_2`")),
+        );
     }
 
     /// Adds a diagnostic, up to [`MAX_SEARCHED_DIAGNOSTICS`].
-    fn push(&mut self, fault: Diagnostic) {
+    fn push(&mut self, diagnostic: Diagnostic) {
         if self.diagnostics.len() < MAX_SEARCHED_DIAGNOSTICS {
-            self.diagnostics.push(fault);
+            self.diagnostics.push(diagnostic);
         }
     }
 }

@@ -63,12 +63,12 @@ pub(super) fn read_word<T>(
     let text = read_text(node, what, parser)?;
     let found = find(text);
     if found.is_none() {
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             DiagnosticCode::UnknownWord,
             node.span.clone(),
-            format!("`{text}` is not a word for {what}"),
+            format!("`{text}` is not a valid value for {what}"),
         );
-        parser.report(fault.with_help(suggest_word(text, words)));
+        parser.report(diagnostic.with_help(suggest_word(text, words)));
     }
     found
 }
@@ -77,8 +77,8 @@ pub(super) fn read_word<T>(
 pub(super) fn check_field_names(entries: &[MapEntry], known: &[&str], what: &str, parser: &mut PolicyParser) {
     for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS) {
         let message = format!("`{}` is not a field of {what}", entry.key);
-        let fault = Diagnostic::error(DiagnosticCode::UnknownField, entry.key_span.clone(), message);
-        parser.report(fault.with_help(suggest_word(&entry.key, known)));
+        let diagnostic = Diagnostic::error(DiagnosticCode::UnknownField, entry.key_span.clone(), message);
+        parser.report(diagnostic.with_help(suggest_word(&entry.key, known)));
     }
 }
 

@@ -39,12 +39,12 @@ pub(super) fn read_limit(node: &SyntaxNode, pointer: Arc<str>, parser: &mut Poli
     let max = node.get("max").and_then(|node| read_max(node, amount.is_some(), parser));
     let align = align.flatten().unwrap_or(WindowAlignment::Calendar);
     if let (Some(written), Some(LimitWindow::Month), WindowAlignment::Rolling) = (node.get("align"), window, align) {
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             DiagnosticCode::BadWindow,
             written.span.clone(),
-            "a month cannot roll: months differ in length",
+            "a month cannot be a rolling window: months differ in length",
         );
-        parser.report(fault.with_help("write `30d` as the window"));
+        parser.report(diagnostic.with_help("write `30d` as the window"));
     }
     let span = node.get("counter").unwrap_or(node).span.clone();
     Some(Limit {
@@ -101,24 +101,24 @@ fn window_from_seconds(text: &str) -> Option<LimitWindow> {
 /// Reads the path of `amount` or `increment_from`. `None` if there is none, `Some(None)` if it is invalid.
 fn read_amount(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Option<CallPath>> {
     if let (Some(_), Some(second)) = (node.get("amount"), node.get("increment_from")) {
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             DiagnosticCode::FieldClash,
             second.span.clone(),
             "`amount` and `increment_from` are the same field",
         );
-        parser.report(fault.with_help("keep `amount`"));
+        parser.report(diagnostic.with_help("keep `amount`"));
     }
     let written = node.get("amount").or_else(|| node.get("increment_from"))?;
     let path = read_path(written, parser);
     if let Some(path) = &path
         && (path.root != PathRoot::Args || path.segments.is_empty() || path.has_wildcard())
     {
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             DiagnosticCode::BadPath,
             written.span.clone(),
             "an amount is one number in the arguments",
         );
-        parser.report(fault.with_help("write a path such as `args.amount`, without `[*]`"));
+        parser.report(diagnostic.with_help("write a path such as `args.amount`, without `[*]`"));
     }
     Some(path)
 }
@@ -130,19 +130,19 @@ fn read_max(node: &SyntaxNode, has_amount: bool, parser: &mut PolicyParser) -> O
     };
     let max = parse_positive_amount(text);
     let Some(max) = max else {
-        let message = "`max` must be above 0, with at most 18 digits before and 9 after the point";
-        let fault = Diagnostic::error(DiagnosticCode::BadNumber, node.span.clone(), message);
+        let message = "`max` must be above 0, with at most 18 digits before and 9 after the decimal point";
+        let diagnostic = Diagnostic::error(DiagnosticCode::BadNumber, node.span.clone(), message);
         let is_above = Decimal::new(text).is_some_and(|number| number > Decimal::ZERO);
-        parser.report(fault.with_help(match is_above {
+        parser.report(diagnostic.with_help(match is_above {
             true => "write fewer digits; to limit nothing, remove the limit",
             false => "to deny every call, write `action: deny`",
         }));
         return None;
     };
     if !has_amount && !max.is_whole() {
-        let fault =
+        let diagnostic =
             Diagnostic::error(DiagnosticCode::BadNumber, node.span.clone(), "calls are counted in whole numbers");
-        parser.report(fault.with_help("write a whole number, or an `amount` to count by"));
+        parser.report(diagnostic.with_help("write a whole number, or an `amount` to count by"));
     }
     Some(max)
 }
@@ -157,9 +157,9 @@ pub(super) fn read_rate_limit(
         NodeValue::Text(text) => {
             let short = parse_short_rate(text);
             if short.is_none() {
-                let fault =
+                let diagnostic =
                     Diagnostic::error(DiagnosticCode::BadWindow, node.span.clone(), format!("`{text}` is not a rate"));
-                parser.report(fault.with_help(RATE_LIMIT_HELP));
+                parser.report(diagnostic.with_help(RATE_LIMIT_HELP));
             }
             let (max, window) = short?;
             (max, window, LimitScope::Grant)

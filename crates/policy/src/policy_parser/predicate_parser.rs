@@ -62,9 +62,9 @@ fn read_condition(node: &SyntaxNode, place: BlockKind, parser: &mut PolicyParser
         && path.is_tool_fact()
         && !place.is_for_tools()
     {
-        let fault =
+        let diagnostic =
             Diagnostic::error(DiagnosticCode::BadPath, written.span.clone(), "resources and prompts have no tool");
-        parser.report(fault.with_help("look at `args`, `server`, `grant`, `client` or `time`"));
+        parser.report(diagnostic.with_help("look at `args`, `server`, `grant`, `client` or `time`"));
     }
     let operator = node.get("op").and_then(|operator| read_operator(operator, parser));
     let (operator, value) = (operator?, node.get("value")?);
@@ -99,12 +99,12 @@ fn read_operator(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Operato
     let word = read_text(node, "op", parser)?;
     let found = Operator::from_word(word);
     if found.is_none() {
-        let fault = Diagnostic::error(
+        let diagnostic = Diagnostic::error(
             DiagnosticCode::UnknownOperator,
             node.span.clone(),
             format!("`{word}` is not an operator"),
         );
-        parser.report(fault.with_help(suggest_word(word, Operator::WORDS)));
+        parser.report(diagnostic.with_help(suggest_word(word, Operator::WORDS)));
     }
     found
 }
@@ -206,7 +206,7 @@ fn read_length(value: &SyntaxNode, parser: &mut PolicyParser) -> Option<u64> {
     let number = read_number(value, Operator::LengthLte, parser)?;
     let decimal = number.value();
     if decimal.is_negative() || !decimal.is_integer() {
-        let message = "the value of `length_lte` must be a whole number, not negative";
+        let message = "the value of `length_lte` must be a non-negative whole number";
         parser.report(
             Diagnostic::error(DiagnosticCode::BadValue, value.span.clone(), message)
                 .with_help("write a number such as 200"),
@@ -247,9 +247,11 @@ fn read_hosts(value: &SyntaxNode, parser: &mut PolicyParser) -> Option<Vec<HostP
         match HostPattern::new(member) {
             Some(host) => hosts.push(host),
             None => {
-                let fault =
+                let diagnostic =
                     Diagnostic::error(DiagnosticCode::BadValue, item.span.clone(), format!("`{member}` is not a host"));
-                parser.report(fault.with_help("write `example.com`, `*.example.com` or `example.com:8443`, in ASCII"));
+                parser.report(
+                    diagnostic.with_help("write `example.com`, `*.example.com` or `example.com:8443`, in ASCII"),
+                );
             }
         }
     }
@@ -295,23 +297,23 @@ fn compile_regex(pattern: &str, span: &Range<usize>, parser: &mut PolicyParser) 
             Err(error) => {
                 let whole = error.to_string();
                 let what = whole.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                let fault = Diagnostic::error(
+                let diagnostic = Diagnostic::error(
                     DiagnosticCode::BadRegex,
                     span.clone(),
                     format!("this is not a regular expression: {what}"),
                 );
                 parser.report(
-                    fault.with_help("the syntax is that of Rust's `regex`: no look-around, no back-references"),
+                    diagnostic.with_help("the syntax is that of Rust's `regex`: no look-around, no back-references"),
                 );
                 return None;
             }
         }
     }
     let message = "the regular expression is too large to compile";
-    let fault = Diagnostic::error(DiagnosticCode::LargeRegex, span.clone(), message);
+    let diagnostic = Diagnostic::error(DiagnosticCode::LargeRegex, span.clone(), message);
     let help = "write ASCII classes, such as `[0-9A-Za-z_]` for `\\w` and `[0-9]` for `\\d`, which are far smaller; or fewer \
-                repetitions, with `length_lte` beside it";
-    parser.report(fault.with_help(help));
+                repetitions, with an additional `length_lte`";
+    parser.report(diagnostic.with_help(help));
     None
 }
 

@@ -23,12 +23,12 @@ pub(super) fn read(text: &[u8]) -> Result<(SyntaxNode, Vec<Diagnostic>), Diagnos
             .with_help("save the file as UTF-8 text")
     })?;
     if text.starts_with('\u{feff}') {
-        let fault = Diagnostic::error(DiagnosticCode::Syntax, 0..3, "a byte order mark stands before the document");
-        return Err(fault.with_help("save the file without a byte order mark"));
+        let diagnostic = Diagnostic::error(DiagnosticCode::Syntax, 0..3, "the document starts with a byte order mark");
+        return Err(diagnostic.with_help("save the file without a byte order mark"));
     }
     if let Some(at) = find_directive(text) {
-        let fault = Diagnostic::error(DiagnosticCode::YamlFeature, at..at + 1, "directives are not allowed");
-        return Err(fault.with_help("remove the line; documents are YAML 1.2"));
+        let diagnostic = Diagnostic::error(DiagnosticCode::YamlFeature, at..at + 1, "directives are not allowed");
+        return Err(diagnostic.with_help("remove the line; documents are YAML 1.2"));
     }
     let mut reader = YamlDocumentReader {
         parser: Parser::new_from_str(text),
@@ -89,10 +89,9 @@ impl<'a> YamlDocumentReader<'a> {
                     return Err(too_deep_error(at..at));
                 }
                 if error.info().contains("unknown anchor") {
-                    let fault = Diagnostic::error(DiagnosticCode::YamlFeature, at..at, "aliases are not allowed");
-                    return Err(
-                        fault.with_help("write the value out where it is used, or put a text with a star in quotes")
-                    );
+                    let diagnostic = Diagnostic::error(DiagnosticCode::YamlFeature, at..at, "aliases are not allowed");
+                    return Err(diagnostic
+                        .with_help("write the value out where it is used, or put a text with a star in quotes"));
                 }
                 Err(Diagnostic::error(DiagnosticCode::Syntax, at..at, format!("this is not YAML: {}", error.info())))
             }
@@ -159,12 +158,12 @@ impl<'a> YamlDocumentReader<'a> {
             let value = self.read_node(event, span, depth + 1)?;
             let (Some(key), Some(value)) = (key, value) else { continue };
             if !seen.insert(key.clone()) {
-                let fault = Diagnostic::error(
+                let diagnostic = Diagnostic::error(
                     DiagnosticCode::RepeatedKey,
                     key_span.clone(),
                     format!("the key `{key}` is repeated"),
                 );
-                push_bounded(&mut self.diagnostics, fault.with_help("keep one of the two; neither wins"));
+                push_bounded(&mut self.diagnostics, diagnostic.with_help("keep one of the two; neither wins"));
             }
             if entries.len() >= JsonLimits::DOCUMENT.max_members {
                 let message = format!("an object has more than {} members", JsonLimits::DOCUMENT.max_members);
@@ -218,10 +217,10 @@ impl<'a> YamlDocumentReader<'a> {
             "false" | "False" | "FALSE" => NodeValue::Bool(false),
             number if Decimal::new(number).is_some() => NodeValue::Number(number.to_owned()),
             other if is_non_json_number(other) => {
-                let message = format!("`{other}` is a number that JSON would not write so, or is out of bounds");
-                let fault = Diagnostic::error(DiagnosticCode::BadNumber, span.clone(), message);
+                let message = format!("`{other}` is not a number in JSON notation, or is out of range");
+                let diagnostic = Diagnostic::error(DiagnosticCode::BadNumber, span.clone(), message);
                 let help = "write it as JSON does (`15`, `0.5`, `1e3`), or quote it if it is text";
-                push_bounded(&mut self.diagnostics, fault.with_help(help));
+                push_bounded(&mut self.diagnostics, diagnostic.with_help(help));
                 // Any number will do: the document is rejected anyway, and one error is enough.
                 NodeValue::Number("1".to_owned())
             }
