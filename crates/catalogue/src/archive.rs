@@ -1,5 +1,5 @@
-//! Packages as they are published: wheels, source archives, tarballs. They are read in memory and never unpacked to
-//! disk, so a path can lead nowhere; whatever is out of bounds is skipped and counted.
+//! Reads published packages: wheels, source archives, tarballs. Archives are read in memory and never unpacked to disk,
+//! so a malicious path cannot write anywhere. Everything that exceeds a limit is skipped and counted.
 
 mod decompression_guard;
 mod source_encoding;
@@ -14,21 +14,21 @@ use serde::{Deserialize, Serialize};
 
 use decompression_guard::DecompressionGuard;
 
-/// The longest first line that is looked at.
+/// Maximum length of a shebang line.
 const MAX_SHEBANG_BYTES: u64 = 256;
 
-/// What may be taken from one archive.
+/// Limits on what is read from one archive.
 #[derive(Debug, Clone, Copy)]
 pub struct ArchiveLimits {
-    /// Entries, of any kind.
+    /// Number of entries, of any kind.
     pub max_entries: usize,
-    /// Bytes of one file.
+    /// Size of one file, in bytes.
     pub max_file_bytes: usize,
-    /// Bytes of all files that are kept.
+    /// Total size of all extracted files, in bytes.
     pub max_total_bytes: usize,
-    /// Bytes that are unpacked in all, kept or not.
+    /// Total number of decompressed bytes, extracted or not.
     pub max_stream_bytes: u64,
-    /// Folders within folders.
+    /// Nesting depth of folders.
     pub max_path_depth: usize,
 }
 
@@ -44,49 +44,49 @@ impl Default for ArchiveLimits {
     }
 }
 
-/// Why a part of an archive was left out.
+/// Why a part of an archive was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkipReason {
-    /// A file is larger than a source file is.
+    /// A file is larger than `max_file_bytes`.
     LargeFile,
-    /// All files together are more than is kept.
+    /// All files together are larger than `max_total_bytes`.
     #[serde(rename = "large-whole")]
     LargeTotal,
-    /// The stream comes to more than it may.
+    /// The decompressed stream is larger than `max_stream_bytes`.
     LargeStream,
-    /// There are more entries than may be.
+    /// There are more than `max_entries` entries.
     ManyEntries,
-    /// A path that leads out of the archive, or is no path.
+    /// A path is malformed or leads out of the archive.
     BadPath,
-    /// Folders within folders without end.
+    /// Folders are nested deeper than `max_path_depth`.
     DeepPath,
-    /// A link in the place of a source file. It is not followed.
+    /// A link where a source file is expected. Links are not followed.
     Link,
-    /// A source file is not text, or text in letters that are not known.
+    /// A source file is not text, or has an unsupported encoding.
     NotText,
-    /// It cannot be read: broken, or packed in a way that is not known.
+    /// The archive is corrupt, or uses an unsupported compression method.
     Broken,
 }
 
 impl SkipReason {
-    /// Whether an honest package has no such thing.
+    /// Returns whether legitimate packages never cause this.
     pub fn is_hostile(self) -> bool {
         !matches!(self, Self::Link | Self::NotText | Self::LargeFile | Self::LargeTotal)
     }
 }
 
-/// The form of an archive.
+/// Format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArchiveFormat {
     /// A wheel, or a zip of sources.
     Zip,
-    /// A tar within gzip.
+    /// A gzip-compressed tar.
     TarGz,
 }
 
 impl ArchiveFormat {
-    /// The form that a file's name tells.
+    /// Returns the format by file name.
     pub fn of(name: &str) -> Option<Self> {
         let ends = |end: &str| name.len() > end.len() && name.to_ascii_lowercase().ends_with(end);
         if ends(".whl") || ends(".zip") {
@@ -102,38 +102,39 @@ impl ArchiveFormat {
 /// A file of a package.
 #[derive(Debug, Clone, Copy)]
 pub struct SourceFile<'a> {
-    /// Its path within the package.
+    /// Path within the package.
     pub path: &'a str,
-    /// Its text.
+    /// Content of the file.
     pub text: &'a str,
 }
 
-/// Whether a file is taken.
+/// Whether to extract a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtractDecision {
-    /// It is not looked at.
+    /// Skip the file.
     Skip,
-    /// It is.
+    /// Extract the file.
     Extract,
-    /// It is, if its first line names a program that runs JavaScript. Else nothing is said of it: it is no source.
+    /// Extract the file if its shebang names a JavaScript runtime. Otherwise it is not a source file and is not counted
+    /// as skipped.
     ExtractIfScript,
 }
 
-/// What was taken from an archive.
+/// Files extracted from an archive.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnpackedArchive {
-    /// Path and text of each file, by path.
+    /// Content of each file, by path.
     pub files: BTreeMap<String, String>,
-    /// What was left out, and how often.
+    /// What was skipped, and how often.
     pub skipped: BTreeMap<SkipReason, usize>,
-    /// Paths that came more than once. The last counts, as for programs that unpack to disk.
+    /// Paths that occur more than once. The last entry is used, as in programs that unpack to disk.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[serde(rename = "repeated")]
     pub duplicate_paths: BTreeSet<String>,
 }
 
 impl UnpackedArchive {
-    /// The files, as readers take them.
+    /// Returns the files as a list.
     pub fn source_files(&self) -> Vec<SourceFile<'_>> {
         self.files.iter().map(|(path, text)| SourceFile { path, text }).collect()
     }
@@ -143,41 +144,52 @@ impl UnpackedArchive {
     }
 }
 
-/// Takes the wanted files from an archive. It always ends, and what it cannot take it counts: an archive of which
-/// anything was skipped is known in part.
+/// Extracts the wanted files from an archive. Always terminates, and counts what it skips: if anything was skipped, the
+/// package is only partly known.
+///
+/// # Examples
+/// ```
+/// use std::io::Cursor;
+/// use gatelodge_catalogue::{ArchiveFormat, ArchiveLimits, ExtractDecision, SkipReason, unpack};
+///
+/// let limits = ArchiveLimits::default();
+/// let broken = unpack(Cursor::new(b"not an archive"), ArchiveFormat::Zip, &limits, |_| ExtractDecision::Extract);
+/// assert!(broken.files.is_empty());
+/// assert_eq!(broken.skipped.get(&SkipReason::Broken), Some(&1));
+/// ```
 pub fn unpack(
     archive: impl Read + Seek,
     form: ArchiveFormat,
     bounds: &ArchiveLimits,
     wanted: fn(&str) -> ExtractDecision,
 ) -> UnpackedArchive {
-    let idle = DecompressionGuard::default();
-    let mut taking = ArchiveExtractor {
+    let guard = DecompressionGuard::default();
+    let mut extractor = ArchiveExtractor {
         out: UnpackedArchive::default(),
         total_bytes: 0,
         unpacked_bytes: 0,
-        guard: idle.clone(),
+        guard: guard.clone(),
         limits: bounds,
         select_file: wanted,
     };
     let end = match form {
-        ArchiveFormat::Zip => zip::extract_zip(archive, &mut taking),
+        ArchiveFormat::Zip => zip::extract_zip(archive, &mut extractor),
         ArchiveFormat::TarGz => {
-            let stream = idle.guard_output(MultiGzDecoder::new(idle.guard_input(archive)));
-            tarball::extract_tar(&mut stream.take(bounds.max_stream_bytes), &mut taking)
+            let stream = guard.guard_output(MultiGzDecoder::new(guard.guard_input(archive)));
+            tarball::extract_tar(&mut stream.take(bounds.max_stream_bytes), &mut extractor)
         }
     };
     if let Err(why) = end {
-        taking.out.record_skip(why);
+        extractor.out.record_skip(why);
     }
-    taking.out
+    extractor.out
 }
 
-/// An archive while it is gone through.
+/// State of reading one archive.
 struct ArchiveExtractor<'b> {
     out: UnpackedArchive,
     total_bytes: usize,
-    /// Bytes that were unpacked to look at them. Parts of a zip may lie upon each other.
+    /// Bytes decompressed so far. Entries of a zip can overlap, so the archive's size does not bound this.
     unpacked_bytes: u64,
     guard: DecompressionGuard,
     limits: &'b ArchiveLimits,
@@ -185,7 +197,7 @@ struct ArchiveExtractor<'b> {
 }
 
 impl ArchiveExtractor<'_> {
-    /// The path of an entry, if it is wanted, and how; what is no path is counted.
+    /// Returns the path of an entry and whether to extract it. Counts malformed paths.
     fn select_entry(&mut self, path: &[u8]) -> Option<(String, ExtractDecision)> {
         let Ok(path) = std::str::from_utf8(path) else {
             self.out.record_skip(SkipReason::BadPath);
@@ -208,7 +220,7 @@ impl ArchiveExtractor<'_> {
         (want != ExtractDecision::Skip).then(|| (path.to_owned(), want))
     }
 
-    /// Keeps a file. Reads no more of it than may be kept.
+    /// Extracts a file. Reads no more than the limits allow.
     fn extract_file(
         &mut self,
         (path, want): (String, ExtractDecision),
@@ -216,7 +228,7 @@ impl ArchiveExtractor<'_> {
     ) -> Result<(), SkipReason> {
         let mut first = Vec::new();
         if want == ExtractDecision::ExtractIfScript {
-            // What breaks off here does so below as well, if it is a script.
+            // If reading fails here and the file is a script, it fails again below.
             let _ = content.by_ref().take(MAX_SHEBANG_BYTES).read_to_end(&mut first);
             if !has_javascript_shebang(&first) {
                 self.unpacked_bytes += first.len() as u64;
@@ -230,7 +242,7 @@ impl ArchiveExtractor<'_> {
         let most = self.limits.max_file_bytes.min(self.limits.max_total_bytes.saturating_sub(self.total_bytes));
         let mut bytes = Vec::new();
         let end = content.take(most as u64 + 1).read_to_end(&mut bytes);
-        // What ends broken was unpacked until there.
+        // A file that ends in an error was decompressed up to there.
         self.unpacked_bytes += bytes.len() as u64;
         if self.unpacked_bytes > self.limits.max_stream_bytes {
             return Err(SkipReason::LargeStream);
@@ -258,7 +270,7 @@ impl ArchiveExtractor<'_> {
         Ok(())
     }
 
-    /// Counts a link in the place of a file that is wanted. Where that depends on what is in it, it is no source.
+    /// Counts a link in place of a wanted file. If the decision depends on the content, a link is not a source file.
     fn record_link(&mut self, path: &[u8]) {
         if self.select_entry(path).is_some_and(|(_, want)| want == ExtractDecision::Extract) {
             self.out.record_skip(SkipReason::Link);
@@ -266,7 +278,7 @@ impl ArchiveExtractor<'_> {
     }
 }
 
-/// Whether a text begins with the name of a program that runs JavaScript, as a shell reads it.
+/// Returns whether a shebang line names a JavaScript runtime.
 fn has_javascript_shebang(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let words = line.strip_prefix(b"#!").and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Attack patterns, and which tools serve them.
+//! Attack patterns, and the tools that enable them.
 
 use gatelodge_policy::Category;
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,12 @@ use crate::classifier_data::ClassifierData;
 use crate::data_flow::DataFlow;
 use crate::risk_signals::{RiskSignal, RiskSignalKind};
 
-/// A pattern of attack.
+/// An attack pattern.
 #[derive(Debug, Clone, Serialize)]
 pub struct AttackPattern {
-    /// Its name for programs.
+    /// Identifier.
     pub slug: String,
-    /// Its name for people.
+    /// Display name.
     pub name: String,
     /// What it is.
     #[serde(rename = "what")]
@@ -20,17 +20,17 @@ pub struct AttackPattern {
     /// How it works.
     #[serde(rename = "how")]
     pub mechanism: String,
-    /// What it can be seen by.
+    /// How to recognize it.
     pub signs: String,
-    /// What links it to a tool; any line suffices.
+    /// Conditions under which a tool enables the pattern; one line is enough.
     #[serde(rename = "when")]
     pub conditions: Vec<String>,
-    /// What of ours limits the damage.
+    /// Gatelodge features that limit the damage.
     #[serde(rename = "bounds")]
     pub mitigations: Vec<String>,
-    /// Ids of the OWASP lists.
+    /// Ids in the OWASP lists.
     pub owasp: Vec<String>,
-    /// A policy that bounds it, as an example.
+    /// Example policy that mitigates it.
     pub policy: String,
     #[serde(skip)]
     compiled_conditions: Vec<Vec<AttackClause>>,
@@ -68,12 +68,19 @@ struct AttackEntry {
     policy: String,
 }
 
-/// All patterns.
+/// Returns all attack patterns.
+///
+/// # Examples
+/// ```
+/// use gatelodge_catalogue::attack_patterns;
+///
+/// assert!(attack_patterns().iter().all(|pattern| !pattern.policy.is_empty()));
+/// ```
 pub fn attack_patterns() -> &'static [AttackPattern] {
     &ClassifierData::built_in().patterns
 }
 
-/// Reads `data/attacks.toml`. A line that cannot be understood links to nothing; a test sees to it that there is none.
+/// Reads `data/attacks.toml`. Lines that cannot be parsed are ignored; a test checks that there are none.
 pub(crate) fn read_attack_patterns(text: &str) -> Result<Vec<AttackPattern>, toml::de::Error> {
     let file: AttackFile = toml::from_str(text)?;
     let patterns = file.pattern.into_iter().map(|written| {
@@ -115,9 +122,9 @@ fn parse_clause(text: &str) -> Option<AttackClause> {
     }
 }
 
-/// The patterns that a tool serves.
+/// Returns the patterns that a tool enables.
 pub(crate) fn patterns_for_tool<'b>(
-    book: &'b ClassifierData,
+    data: &'b ClassifierData,
     category: Category,
     signals: &[RiskSignal],
     flow: &[DataFlow],
@@ -127,7 +134,7 @@ pub(crate) fn patterns_for_tool<'b>(
         AttackClause::Signal(kind) => signals.iter().any(|signal| signal.kind == *kind),
         AttackClause::Flow(own) => flow.contains(own),
     };
-    book.patterns
+    data.patterns
         .iter()
         .filter(|pattern| pattern.compiled_conditions.iter().any(|line| line.iter().all(holds)))
         .collect()

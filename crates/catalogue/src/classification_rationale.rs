@@ -1,4 +1,4 @@
-//! Reasons in words. They name the facts that the answer rests on, and say why it is not a neighbour.
+//! Writes the rationale of a classification: the facts that it is based on, and why neighbouring categories do not fit.
 
 mod evidence_facts;
 mod other_categories;
@@ -18,14 +18,14 @@ use evidence_facts::{EvidenceFact, evidence_facts};
 use other_categories::explain_other_categories;
 use sibling_tools::explain_siblings;
 
-/// More facts than these are not told.
+/// Maximum number of facts listed as evidence.
 const MAX_EVIDENCE_FACTS: usize = 6;
-/// So many of them are told in the rationale.
+/// Maximum number of facts in the rationale.
 const MAX_RATIONALE_FACTS: usize = 2;
-/// A reading with this share is worth a doubt.
+/// A category with at least this probability is mentioned as an alternative.
 const DOUBT_PROBABILITY: f64 = 0.25;
 
-/// A tool and all that was found of it.
+/// A tool and everything that was found about it.
 struct RationaleContext<'c, 't> {
     tool: &'c ToolSpec<'t>,
     parsed: &'c ParsedTool<'c>,
@@ -35,32 +35,32 @@ struct RationaleContext<'c, 't> {
     data: &'c ClassifierData,
 }
 
-/// Why an answer is what it is.
+/// Explanation of a classification.
 pub(crate) struct ClassificationReasons {
-    /// Why this category and not its neighbours.
+    /// Why this category and not a neighbouring one.
     pub rationale: String,
-    /// The facts that it rests on, the weightiest first.
+    /// The facts it is based on, strongest first.
     pub evidence: Vec<String>,
 }
 
-/// Tells the reasons.
+/// Explains a category.
 pub(crate) fn explain_category(
     tool: &ToolSpec<'_>,
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
-    verdict: &CategoryDecision,
+    decision: &CategoryDecision,
     server: &ServerContext,
-    book: &ClassifierData,
+    data: &ClassifierData,
 ) -> ClassificationReasons {
-    let case = RationaleContext { tool, parsed: found, features, decision: verdict, server, data: book };
-    let (facts, beside) = (evidence_facts(&case), explain_siblings(&case));
-    let rationale = rationale_text(&case, &facts, beside.as_deref());
-    ClassificationReasons { rationale, evidence: evidence_texts(tool, facts, beside) }
+    let case = RationaleContext { tool, parsed: found, features, decision: decision, server, data };
+    let (facts, siblings) = (evidence_facts(&case), explain_siblings(&case));
+    let rationale = rationale_text(&case, &facts, siblings.as_deref());
+    ClassificationReasons { rationale, evidence: evidence_texts(tool, facts, siblings) }
 }
 
-fn evidence_texts(tool: &ToolSpec<'_>, facts: Vec<EvidenceFact>, beside: Option<String>) -> Vec<String> {
+fn evidence_texts(tool: &ToolSpec<'_>, facts: Vec<EvidenceFact>, siblings: Option<String>) -> Vec<String> {
     let mut evidence: Vec<String> = facts.into_iter().take(MAX_EVIDENCE_FACTS).map(|fact| fact.text).collect();
-    evidence.extend(beside);
+    evidence.extend(siblings);
     let claims = tool.annotations;
     let claim = |name: &str, value: Option<bool>| value.map(|value| format!("the server claims `{name}: {value}`"));
     evidence.extend(claim("readOnlyHint", claims.read_only));
@@ -71,23 +71,23 @@ fn evidence_texts(tool: &ToolSpec<'_>, facts: Vec<EvidenceFact>, beside: Option<
     evidence
 }
 
-fn rationale_text(case: &RationaleContext<'_, '_>, facts: &[EvidenceFact], beside: Option<&str>) -> String {
+fn rationale_text(case: &RationaleContext<'_, '_>, facts: &[EvidenceFact], siblings: Option<&str>) -> String {
     let strong = facts.iter().filter(|fact| !fact.is_weak);
-    // Where only what proves little was found, the weightiest of that.
+    // If there are only weak facts, the strongest of them.
     let last = facts.first().filter(|_| facts.iter().all(|fact| fact.is_weak));
     let strong = strong.chain(last).map(|fact| fact.text.clone());
     let claim = raising_claim(case);
     let because: Vec<String> = claim.into_iter().chain(strong).take(MAX_RATIONALE_FACTS).collect();
     let mut sentences = vec![category_sentence(case.decision.category, &because.join(", and "))];
-    if let Some(beside) = beside {
-        sentences.push(format!("{}.", capitalize(beside)));
+    if let Some(siblings) = siblings {
+        sentences.push(format!("{}.", capitalize(siblings)));
     }
     sentences.push(explain_other_categories(case));
     sentences.extend(doubt_sentences(case.tool, case.decision));
     sentences.join(" ")
 }
 
-/// The claim of the server that made it riskier than its words do.
+/// Returns the annotation that raised the category.
 fn raising_claim(case: &RationaleContext<'_, '_>) -> Option<String> {
     let destroys = case.tool.annotations.destructive == Some(true);
     let claim = if destroys { "destructiveHint: true" } else { "readOnlyHint: false" };
@@ -106,23 +106,23 @@ fn category_sentence(category: Category, because: &str) -> String {
     if because.is_empty() { format!("{what}.") } else { format!("{what}: {because}.") }
 }
 
-fn doubt_sentences(tool: &ToolSpec<'_>, verdict: &CategoryDecision) -> Vec<String> {
+fn doubt_sentences(tool: &ToolSpec<'_>, decision: &CategoryDecision) -> Vec<String> {
     let mut doubts = Vec::new();
-    if verdict.raised_by_claim {
+    if decision.raised_by_claim {
         doubts
             .push("The server's own claim makes it riskier than its words do; the riskier reading counts.".to_owned());
     }
-    if tool.annotations.read_only == Some(true) && verdict.category != Category::Read {
+    if tool.annotations.read_only == Some(true) && decision.category != Category::Read {
         doubts.push("The server claims that it only reads; a claim does not lower what the words say.".to_owned());
     }
     if tool.description.is_none() {
         doubts.push("There is no description, so this is less sure.".to_owned());
     }
     let is_doubt =
-        |other: &Category| *other != verdict.category && verdict.probabilities.get(*other) > DOUBT_PROBABILITY;
+        |other: &Category| *other != decision.category && decision.probabilities.get(*other) > DOUBT_PROBABILITY;
     for other in MODEL_CATEGORIES.into_iter().filter(is_doubt) {
         let other_word = category_name(other);
-        doubts.push(if RiskLevel::of(other) < RiskLevel::of(verdict.category) {
+        doubts.push(if RiskLevel::of(other) < RiskLevel::of(decision.category) {
             format!("It could also be {other_word}; of two readings the riskier one counts.")
         } else {
             format!("It could also be {other_word}; nothing says so plainly, so this is less sure.")

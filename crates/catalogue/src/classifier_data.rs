@@ -1,4 +1,4 @@
-//! All data in one place, read once. What cannot be read knows nothing, and then every tool is Unknown.
+//! All data of the classifier, parsed once. If it cannot be parsed, every tool is Unknown.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ const FLOW_TOML: &str = include_str!("../data/flow.toml");
 const ATTACKS_TOML: &str = include_str!("../data/attacks.toml");
 const WEIGHTS_JSON: &str = include_str!("../data/weights.json");
 
-/// The data.
+/// Parsed data files and weights.
 #[derive(Debug, Default)]
 pub(crate) struct ClassifierData {
     pub lexicon: Lexicon,
@@ -30,18 +30,18 @@ pub(crate) struct ClassifierData {
     /// Phrases by their first word.
     pub phrases: HashMap<WordId, Vec<(Vec<WordId>, PhraseKind)>>,
     pub choice_words: HashSet<Box<str>>,
-    /// Things that run, and verbs that need none, in names that say that a server runs code.
+    /// Nouns for code, and verbs that imply it, in names of servers that run code.
     pub code_nouns: HashSet<Box<str>>,
     pub code_verbs: HashSet<Box<str>>,
-    /// Words in a server's name that say that strangers write what it gives.
+    /// Words in a server's name that indicate content written by strangers.
     pub untrusted_server_words: Vec<String>,
-    /// Texts that are written for the model, in small letters.
+    /// Phrases that address the model, in lower case.
     pub steering_phrases: Vec<String>,
     pub thresholds: CategoryThresholds,
     pub biases: CategoryBiases,
 }
 
-/// Why the data cannot be used.
+/// Error returned when a data file cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClassifierDataError {
     #[error("cannot read the lexicon")]
@@ -54,39 +54,39 @@ static BUILT_IN_DATA: LazyLock<ClassifierData> =
     LazyLock::new(|| ClassifierData::read(WEIGHTS_JSON).unwrap_or_default());
 
 impl ClassifierData {
-    /// The data of this build.
+    /// Returns the data compiled into this build.
     pub fn built_in() -> &'static Self {
         &BUILT_IN_DATA
     }
 
-    /// Reads the data, with these weights.
+    /// Parses the data, with these weights.
     pub fn read(weights: &str) -> Result<Self, ClassifierDataError> {
-        let mut book = Self::untrained()?;
+        let mut data = Self::untrained()?;
         let trained: WeightsFile = serde_json::from_str(weights)?;
-        trained.apply_to(&mut book);
-        book.calibration = trained.calibration;
-        Ok(book)
+        trained.apply_to(&mut data);
+        data.calibration = trained.calibration;
+        Ok(data)
     }
 
-    /// Reads the data, with the points that the lexicon gives before anything is learned.
+    /// Parses the data, with the prior scores of the lexicon instead of trained weights.
     pub fn untrained() -> Result<Self, ClassifierDataError> {
         let written: LexiconFile = toml::from_str(LEXICON_TOML)?;
-        let mut book = Self { lexicon: written.build_lexicon(), ..Self::default() };
-        book.signals = SignalRules::read(SIGNALS_TOML, &mut book.lexicon)?;
-        book.untrusted_server_words = data_flow::read_flow_words(FLOW_TOML, &mut book.lexicon)?;
-        book.patterns = attack_pattern::read_attack_patterns(ATTACKS_TOML)?;
-        book.add_phrases(&written);
-        book.choice_words = written.choice.names.split_whitespace().map(Into::into).collect();
-        book.code_nouns = written.code.nouns.split_whitespace().map(Into::into).collect();
-        book.code_verbs = written.code.verbs.split_whitespace().map(Into::into).collect();
-        book.steering_phrases = written.steering.phrases.clone();
-        book.add_priors(&written);
-        book.thresholds = written.thresholds;
-        book.biases = written.biases;
-        Ok(book)
+        let mut data = Self { lexicon: written.build_lexicon(), ..Self::default() };
+        data.signals = SignalRules::read(SIGNALS_TOML, &mut data.lexicon)?;
+        data.untrusted_server_words = data_flow::read_flow_words(FLOW_TOML, &mut data.lexicon)?;
+        data.patterns = attack_pattern::read_attack_patterns(ATTACKS_TOML)?;
+        data.add_phrases(&written);
+        data.choice_words = written.choice.names.split_whitespace().map(Into::into).collect();
+        data.code_nouns = written.code.nouns.split_whitespace().map(Into::into).collect();
+        data.code_verbs = written.code.verbs.split_whitespace().map(Into::into).collect();
+        data.steering_phrases = written.steering.phrases.clone();
+        data.add_priors(&written);
+        data.thresholds = written.thresholds;
+        data.biases = written.biases;
+        Ok(data)
     }
 
-    /// Whether a parameter of this name chooses what is done.
+    /// Returns whether a parameter of this name selects an operation.
     pub fn is_choice_parameter(&self, joined: &str) -> bool {
         joined.split('_').any(|word| self.choice_words.contains(word))
     }
@@ -102,7 +102,7 @@ impl ClassifierData {
                 }
             }
         }
-        // The longest first: `permanently deletes` before `permanently`.
+        // Longest first: `permanently deletes` before `permanently`.
         for phrases in self.phrases.values_mut() {
             phrases.sort_by_key(|(words, _)| std::cmp::Reverse(words.len()));
         }
@@ -142,7 +142,7 @@ impl ClassifierData {
     }
 }
 
-/// The word for a form; the apostrophe belongs to it.
+/// Finds or adds the word for a form. An apostrophe is part of the word.
 fn find_or_add_word(form: &str, lexicon: &mut Lexicon) -> Option<WordId> {
     if let Some(id) = lexicon.find(form) {
         return Some(id);
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn the_data_of_this_build_can_be_read() {
-        let book = ClassifierData::read(WEIGHTS_JSON).unwrap();
-        assert!(book.patterns.len() >= 17);
-        assert!(book.lexicon.len() > 500);
+        let data = ClassifierData::read(WEIGHTS_JSON).unwrap();
+        assert!(data.patterns.len() >= 17);
+        assert!(data.lexicon.len() > 500);
     }
 }

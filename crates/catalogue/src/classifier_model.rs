@@ -1,4 +1,4 @@
-//! The model: each feature gives points to five outcomes, and the points become shares.
+//! The model: each feature adds scores for five categories, and softmax turns the sums into probabilities.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use crate::lexicon::{CategoryScores, Lexicon, VerbGroup};
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, PhraseKind, WordPosition};
 
-/// The outcomes, in the order of their points.
+/// Categories of the model, in the order of their scores.
 pub const MODEL_CATEGORIES: [Category; 5] =
     [Category::Read, Category::Write, Category::Execute, Category::Destructive, Category::Financial];
 
-/// The weights of all features.
+/// Weights of all features.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClassifierModel {
     pub bias: CategoryScores,
     pub weights: HashMap<FeatureId, CategoryScores>,
 }
 
-/// How likely each outcome is.
+/// Probability of each category.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct CategoryProbabilities {
     pub read: f64,
@@ -30,12 +30,12 @@ pub(crate) struct CategoryProbabilities {
 }
 
 impl ClassifierModel {
-    /// The points of a feature.
+    /// Returns the scores of a feature.
     pub fn scores(&self, key: FeatureId) -> CategoryScores {
         self.weights.get(&key).copied().unwrap_or_default()
     }
 
-    /// The points of all features together.
+    /// Returns the sum of the scores of all features.
     pub fn total_scores<'f>(&self, features: impl IntoIterator<Item = &'f Feature<'f>>) -> CategoryScores {
         let mut sum = self.bias;
         for feature in features {
@@ -45,14 +45,14 @@ impl ClassifierModel {
     }
 }
 
-/// Adds points.
+/// Adds scores.
 pub(crate) fn add_scores(sum: &mut CategoryScores, points: CategoryScores) {
     for (sum, point) in sum.iter_mut().zip(points) {
         *sum += point;
     }
 }
 
-/// Points as shares: the exponentials, over their sum.
+/// Converts scores to probabilities.
 pub(crate) fn softmax(points: CategoryScores) -> CategoryScores {
     let most = points.iter().copied().fold(f64::MIN, f64::max);
     let powers = points.map(|point| (point - most).exp());
@@ -61,13 +61,13 @@ pub(crate) fn softmax(points: CategoryScores) -> CategoryScores {
 }
 
 impl CategoryProbabilities {
-    /// The shares that points give.
+    /// Computes probabilities from scores.
     pub fn of(points: CategoryScores) -> Self {
         let [read, write, execute, destructive, financial] = softmax(points);
         Self { read, write, execute, destructive, financial }
     }
 
-    /// The share of a category.
+    /// Returns the probability of a category. Zero for Unknown.
     pub fn get(self, category: Category) -> f64 {
         match category {
             Category::Read => self.read,
@@ -80,7 +80,8 @@ impl CategoryProbabilities {
     }
 }
 
-/// Points that keep two promises: a word that takes away never makes a tool milder, and what warns never speaks for Read.
+/// Adjusts scores so that two guarantees hold: a word of removal never leads to a milder category, and a warning never
+/// supports Read.
 pub(crate) fn constrain_scores(key: FeatureId, points: CategoryScores, lexicon: &Lexicon) -> CategoryScores {
     if is_removal_feature(key, lexicon) {
         make_nondecreasing(points)
@@ -89,14 +90,14 @@ pub(crate) fn constrain_scores(key: FeatureId, points: CategoryScores, lexicon: 
         let [write, run, destroy, pay] = rest.map(|point| point.max(read));
         [read, write, run, destroy, pay]
     } else if key == FeatureId::Flag(FeatureFlag::NoVerb) {
-        // A verb that takes away ends it, which must not be milder either.
+        // A destructive verb removes this feature, which must not lead to a milder category either.
         make_nondecreasing(points.map(|point| -point)).map(|point| -point)
     } else {
         points
     }
 }
 
-/// Whether a fact warns: all signals do, and all phrases but those of only looking.
+/// Returns whether a feature is a warning: all risk signals, and all phrases except those about reading only.
 fn is_warning(key: FeatureId) -> bool {
     match key {
         FeatureId::Flag(FeatureFlag::Signal(_) | FeatureFlag::CommitsMoney) => true,
@@ -112,7 +113,7 @@ fn is_warning(key: FeatureId) -> bool {
     }
 }
 
-/// Points that rise with the level: from Read over Write and Execute to Destructive and Financial.
+/// Makes scores non-decreasing with risk: Read, Write, Execute, then Destructive and Financial.
 fn make_nondecreasing(points: CategoryScores) -> CategoryScores {
     let [read, write, run, destroy, pay] = points;
     let write = write.max(read);
@@ -120,7 +121,7 @@ fn make_nondecreasing(points: CategoryScores) -> CategoryScores {
     [read, write, run, destroy.max(run), pay.max(run)]
 }
 
-/// Whether a feature speaks of taking away.
+/// Returns whether a feature is about removal.
 pub(crate) fn is_removal_feature(key: FeatureId, lexicon: &Lexicon) -> bool {
     match key {
         FeatureId::Group(_, group) => group.is_removal(),
@@ -134,11 +135,11 @@ pub(crate) fn is_removal_feature(key: FeatureId, lexicon: &Lexicon) -> bool {
     }
 }
 
-/// Whether a feature speaks of money.
+/// Returns whether a feature is about money.
 pub(crate) fn is_money_feature(key: FeatureId, lexicon: &Lexicon) -> bool {
     match key {
         FeatureId::Group(_, group) => group == VerbGroup::Pay,
-        // What may be handed over is not always money: `transfer_issue`.
+        // Such verbs are not always about money: `transfer_issue`.
         FeatureId::Word(_, id) => lexicon.word(id).is_some_and(|word| word.is_money_noun && !word.commits_money),
         FeatureId::Flag(flag) => {
             matches!(

@@ -1,4 +1,4 @@
-//! One tool, classified: what it can do, how sure that is, and why.
+//! Classifies one tool: category, confidence and rationale.
 
 use gatelodge_policy::Category;
 use serde::Serialize;
@@ -22,21 +22,21 @@ use crate::{attack_pattern, recommendation};
 /// How much harm a call can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum RiskLevel {
-    /// It looks.
+    /// Only reads.
     Low,
-    /// It changes what can be changed back.
+    /// Makes changes that can be undone.
     Medium,
-    /// It runs something, or nobody knows.
+    /// Runs something, or is not understood.
     High,
-    /// Something is gone, or paid.
+    /// Destroys something or moves money.
     Critical,
 }
 
 impl RiskLevel {
-    /// All, the mildest first.
+    /// All levels, in ascending order.
     pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Critical];
 
-    /// The level of a category.
+    /// Returns the level of a category.
     pub fn of(category: Category) -> Self {
         match category {
             Category::Read => Self::Low,
@@ -46,7 +46,7 @@ impl RiskLevel {
         }
     }
 
-    /// The word for people.
+    /// Returns the display name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Low => "Low",
@@ -57,41 +57,41 @@ impl RiskLevel {
     }
 }
 
-/// What we know of a tool.
+/// Classification of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Classification {
-    /// What it can do.
+    /// What the tool does.
     #[serde(serialize_with = "serialize_category_name")]
     pub category: Category,
     /// How much harm a call can do.
     pub level: RiskLevel,
-    /// How sure the category is: of the tools given 0.9, nine in ten are right.
+    /// Calibrated confidence: of the tools with 0.9, nine in ten are right.
     pub confidence: f64,
-    /// Why this category and not its neighbours.
+    /// Why this category and not a neighbouring one.
     pub rationale: String,
-    /// The facts it rests on.
+    /// The facts it is based on.
     pub evidence: Vec<String>,
-    /// What the definition shows.
+    /// Risk signals in the definition.
     pub signals: Vec<RiskSignal>,
-    /// Where data comes from and where it goes.
+    /// Where data comes from and goes to.
     pub flow: Vec<DataFlow>,
-    /// Slugs of the attack patterns that this access serves.
+    /// Slugs of the attack patterns that this tool enables.
     pub attacks: Vec<&'static str>,
-    /// Ids of the OWASP lists.
+    /// Ids in the OWASP lists.
     pub owasp: Vec<&'static str>,
-    /// The rule that fits, as a whole policy.
+    /// The recommended rule, as a complete policy.
     pub recommended: Json,
-    /// Whether the index has it as one that is there only under a setting.
+    /// Whether the tool is available only with a setting that is off by default, according to the index.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
 }
 
-/// Below this confidence a category is likely, and is told as no more than that.
+/// Below this confidence, a category is shown as likely.
 const CERTAIN_CONFIDENCE: f64 = 0.7;
-/// Below this, something else is likelier than what is told.
+/// Below this confidence, some other category is more probable.
 const LIKELY_CONFIDENCE: f64 = 0.5;
 
-/// A category as it is told to people: `Write`, `likely Write` where that is not sure, `maybe Write` where it is a guess.
+/// Returns the category for display: `Write`, `likely Write` if uncertain, `maybe Write` if it is a guess.
 pub fn qualified_category_name(category: Category, confidence: f64) -> String {
     let word = category_name(category);
     if is_uncertain(category, confidence) { format!("{} {word}", certainty_word(confidence)) } else { word.to_owned() }
@@ -106,28 +106,28 @@ fn is_uncertain(category: Category, confidence: f64) -> bool {
 }
 
 impl Classification {
-    /// The category as it is told to people.
+    /// Returns the category for display, with its certainty.
     pub fn qualified_category_name(&self) -> String {
         qualified_category_name(self.category, self.confidence)
     }
 
-    /// How sure a category is that is not certain.
+    /// Returns the word for an uncertain category.
     pub(crate) fn certainty_word(&self) -> &'static str {
         certainty_word(self.confidence)
     }
 
-    /// What is said of such a category.
+    /// Returns a note about an uncertain category.
     pub fn uncertainty_note(&self) -> Option<&'static str> {
         let doubt = if self.confidence < LIKELY_CONFIDENCE { "This is a guess" } else { "This is likely, not certain" };
         self.is_uncertain().then_some(doubt)
     }
 
-    /// Whether the category is no more than likely.
+    /// Returns whether the category is uncertain.
     pub fn is_uncertain(&self) -> bool {
         is_uncertain(self.category, self.confidence)
     }
 
-    /// The category for people, with a capital.
+    /// Returns the display name of the category.
     pub fn category_name(&self) -> &'static str {
         category_name(self.category)
     }
@@ -137,7 +137,7 @@ fn serialize_category_name<S: serde::Serializer>(category: &Category, serializer
     serializer.serialize_str(category_name(*category))
 }
 
-/// A category for people, with a capital.
+/// Returns the display name of a category.
 pub fn category_name(category: Category) -> &'static str {
     match category {
         Category::Read => "Read",
@@ -149,32 +149,45 @@ pub fn category_name(category: Category) -> &'static str {
     }
 }
 
-/// Classifies a tool among its siblings.
+/// Classifies a tool in the context of its server.
+///
+/// # Examples
+/// ```
+/// use gatelodge_catalogue::{ServerContext, ToolSpec, classify};
+/// use gatelodge_json::{JsonLimits, read};
+/// use gatelodge_policy::Category;
+///
+/// let text = br#"{"name": "delete_branch", "description": "Deletes a branch permanently."}"#;
+/// let document = read(text, &JsonLimits::REPLY).expect("JSON");
+/// let tool = ToolSpec::of(document.root()).expect("a tool");
+/// let server = ServerContext::new("git", None, ["delete_branch"].into_iter());
+/// assert_eq!(classify(&tool, &server).category, Category::Destructive);
+/// ```
 pub fn classify(tool: &ToolSpec<'_>, server: &ServerContext) -> Classification {
     classify_with_data(tool, server, ClassifierData::built_in())
 }
 
-/// Finds what there is to find in a definition, and looks at it.
+/// Parses a definition, extracts its features, and passes them to `look`.
 pub(crate) fn with_features<T>(
     tool: &ToolSpec<'_>,
     server: &ServerContext,
-    book: &ClassifierData,
+    data: &ClassifierData,
     look: impl FnOnce(&ParsedTool<'_>, &[Feature<'_>]) -> T,
 ) -> T {
     let description = strip_invisible(tool.description.as_deref().unwrap_or_default());
-    let name = ToolNameWords::of(&tool.name, server.name_prefix(), &book.lexicon);
-    let text = DescriptionText::of(&description.text, &book.lexicon);
+    let name = ToolNameWords::of(&tool.name, server.name_prefix(), &data.lexicon);
+    let text = DescriptionText::of(&description.text, &data.lexicon);
     let parameters = ToolParameters::of(tool.schema);
-    let signals = find_signals(tool, server, &name, &text, &description, &parameters, book);
+    let signals = find_signals(tool, server, &name, &text, &description, &parameters, data);
     let is_cut = description.is_truncated;
     let found =
         ParsedTool { name: &name, text: &text, parameters: &parameters, signals: &signals, is_truncated: is_cut };
-    let features = extract_features(&found, book);
+    let features = extract_features(&found, data);
     look(&found, &features)
 }
 
-fn classify_with_data(tool: &ToolSpec<'_>, server: &ServerContext, book: &'static ClassifierData) -> Classification {
-    with_features(tool, server, book, |found, features| build_classification(tool, server, found, features, book))
+fn classify_with_data(tool: &ToolSpec<'_>, server: &ServerContext, data: &'static ClassifierData) -> Classification {
+    with_features(tool, server, data, |found, features| build_classification(tool, server, found, features, data))
 }
 
 fn build_classification(
@@ -182,20 +195,21 @@ fn build_classification(
     server: &ServerContext,
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
-    book: &'static ClassifierData,
+    data: &'static ClassifierData,
 ) -> Classification {
-    let verdict = categorize(found, features, tool.annotations, book);
-    let category = verdict.category;
-    let flow = data_flow::tool_data_flows(found, category, server, book);
-    let patterns = attack_pattern::patterns_for_tool(book, category, found.signals, &flow);
+    let decision = categorize(found, features, tool.annotations, data);
+    let category = decision.category;
+    let flow = data_flow::tool_data_flows(found, category, server, data);
+    let patterns = attack_pattern::patterns_for_tool(data, category, found.signals, &flow);
     let mut owasp: Vec<&str> = patterns.iter().flat_map(|pattern| pattern.owasp.iter().map(String::as_str)).collect();
     owasp.sort_unstable();
     owasp.dedup();
-    let ClassificationReasons { rationale, evidence } = explain_category(tool, found, features, &verdict, server, book);
+    let ClassificationReasons { rationale, evidence } =
+        explain_category(tool, found, features, &decision, server, data);
     Classification {
         category,
         level: RiskLevel::of(category),
-        confidence: classification_confidence(&verdict, tool, book),
+        confidence: classification_confidence(&decision, tool, data),
         rationale,
         evidence,
         attacks: patterns.iter().map(|pattern| pattern.slug.as_str()).collect(),
@@ -207,20 +221,21 @@ fn build_classification(
     }
 }
 
-/// How sure the category is. A claim that agrees adds nothing: it is the server's word.
-fn classification_confidence(verdict: &CategoryDecision, tool: &ToolSpec<'_>, book: &ClassifierData) -> f64 {
-    /// A claim raised it, against the words: one of two readings.
+/// Returns the confidence of a category. An annotation that agrees does not increase it, because it is only a claim of
+/// the server.
+fn classification_confidence(decision: &CategoryDecision, tool: &ToolSpec<'_>, data: &ClassifierData) -> f64 {
+    /// An annotation raised the category against the wording.
     const RAISED_CONFIDENCE: f64 = 0.6;
-    /// What a claim that contradicts takes away.
+    /// Factor for a contradicting annotation.
     const CONTRADICTED_FACTOR: f64 = 0.85;
-    /// What a missing description takes away.
+    /// Factor for a missing description.
     const NO_DESCRIPTION_FACTOR: f64 = 0.95;
-    if verdict.raised_by_claim {
+    if decision.raised_by_claim {
         return RAISED_CONFIDENCE;
     }
-    let sure = book.calibration.confidence(verdict.category, verdict.probability);
+    let sure = data.calibration.confidence(decision.category, decision.probability);
     let claims = tool.annotations;
-    let contradicts = match verdict.category {
+    let contradicts = match decision.category {
         Category::Read => claims.read_only == Some(false) || claims.destructive == Some(true),
         Category::Destructive => claims.destructive == Some(false),
         _ => claims.read_only == Some(true),
@@ -237,15 +252,15 @@ fn find_signals(
     text: &DescriptionText<'_>,
     description: &VisibleText<'_>,
     parameters: &ToolParameters<'_>,
-    book: &ClassifierData,
+    data: &ClassifierData,
 ) -> Vec<RiskSignal> {
     let mut signals = Vec::new();
     let named = name.words.iter().filter_map(|(_, id)| *id);
-    let told = text.tokens.iter().take_while(|token| token.is_in_first_sentence).filter_map(|token| token.word_id);
-    let words: Vec<_> = named.chain(told).filter_map(|id| book.lexicon.word(id)).collect();
+    let described = text.tokens.iter().take_while(|token| token.is_in_first_sentence).filter_map(|token| token.word_id);
+    let words: Vec<_> = named.chain(described).filter_map(|id| data.lexicon.word(id)).collect();
     let sends = words.iter().any(|word| word.is_sending_verb || word.flows.contains(&DataFlow::SendsOutward));
     for parameter in &parameters.list {
-        book.signals.add_parameter_signals(parameter, &description.text, sends, &mut signals);
+        data.signals.add_parameter_signals(parameter, &description.text, sends, &mut signals);
     }
     let shown_by_words = words.iter().flat_map(|word| &word.signals);
     signals.extend(shown_by_words.map(|kind| RiskSignal { kind: *kind, parameter: None }));
@@ -266,7 +281,7 @@ fn find_signals(
             description.had_invisible || texts().any(is_hidden) || tool.name.chars().any(is_invisible),
         ),
         (RiskSignalKind::MixedLetters, is_mixed),
-        (RiskSignalKind::SteersModel, has_model_instructions(texts().chain([&*description.text]), book)),
+        (RiskSignalKind::SteersModel, has_model_instructions(texts().chain([&*description.text]), data)),
         (RiskSignalKind::CrowdedServer, server.has_many_tools()),
     ];
     let whole = whole.into_iter().filter(|(_, is_shown)| *is_shown);
@@ -276,8 +291,8 @@ fn find_signals(
     signals
 }
 
-/// Whether a text speaks to the model, however its words are parted.
-fn has_model_instructions<'t>(texts: impl Iterator<Item = &'t str>, book: &ClassifierData) -> bool {
+/// Returns whether a text addresses the model, regardless of how its words are separated.
+fn has_model_instructions<'t>(texts: impl Iterator<Item = &'t str>, data: &ClassifierData) -> bool {
     let mut small = String::new();
     for text in texts {
         for word in text.split_whitespace() {
@@ -286,10 +301,10 @@ fn has_model_instructions<'t>(texts: impl Iterator<Item = &'t str>, book: &Class
         }
         small.push('\n');
     }
-    book.steering_phrases.iter().any(|phrase| small.contains(phrase))
+    data.steering_phrases.iter().any(|phrase| small.contains(phrase))
 }
 
-/// A name in a sentence. What it is set in is written out where the name has it too.
+/// Quotes a name for use in a sentence, escaping backticks.
 pub(crate) fn backtick_quoted(name: &str) -> String {
     format!("`{}`", escape_for_display(name).replace('`', "\\u{60}"))
 }

@@ -1,27 +1,27 @@
-//! From the model's share to a confidence: of the tools given 0.9, nine in ten are right.
+//! Converts model probabilities to calibrated confidence: of the tools with 0.9, nine in ten are right.
 
 use std::collections::BTreeMap;
 
 use gatelodge_policy::Category;
 use serde::{Deserialize, Serialize};
 
-/// Never surer than this: a definition is a claim, and nobody ran the tool.
+/// Upper limit: a definition is only a claim, and the tool was not run.
 const MAX_CONFIDENCE: f64 = 0.99;
-/// Where nothing was learned for a category.
+/// Factor for categories without calibration data.
 const UNCALIBRATED_FACTOR: f64 = 0.9;
-/// The same for a tool of which nothing is known.
+/// Confidence of Unknown without calibration data.
 const UNKNOWN_CATEGORY_CONFIDENCE: f64 = 0.3;
 
-/// For each category, points of a line that never falls: the share, and how often it was right.
+/// Calibration curve of each category: non-decreasing points of probability and observed accuracy.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ConfidenceCalibration {
-    /// The points of each category, by its word in small letters, sorted by share.
+    /// Points by lower-case category name, sorted by probability.
     pub curves: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
 impl ConfidenceCalibration {
-    /// How sure to be of a category, by the model's share for it.
+    /// Returns the confidence of a category for the model's probability.
     pub fn confidence(&self, category: Category, share: f64) -> f64 {
         let line = self.curves.get(category.as_str()).map(Vec::as_slice).unwrap_or_default();
         let sure = if line.is_empty() && category == Category::Unknown {
@@ -35,7 +35,7 @@ impl ConfidenceCalibration {
     }
 }
 
-/// The height of a line at a place; level before its first point and behind its last.
+/// Interpolates a curve. It is constant before the first point and after the last.
 fn interpolate(line: &[(f64, f64)], at: f64) -> f64 {
     let mut before: Option<(f64, f64)> = None;
     for (x, y) in line.iter().copied() {

@@ -1,4 +1,4 @@
-//! Where data comes from and where it goes: labels for rules about flows.
+//! Data-flow labels: where a tool's data comes from and goes to.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,20 +10,20 @@ use crate::risk_signals::RiskSignalKind;
 use crate::server_context::ServerContext;
 use crate::tool_features::{ParsedTool, has_signal};
 
-/// A label.
+/// A data-flow label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DataFlow {
-    /// It gives data that is somebody's own.
+    /// Returns private data.
     ReadsPrivate,
-    /// It gives content that strangers can write.
+    /// Returns content that strangers can write.
     ReadsUntrusted,
-    /// It carries something to others.
+    /// Sends data to others.
     SendsOutward,
 }
 
 impl DataFlow {
-    /// The word for programs.
+    /// Returns the identifier.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadsPrivate => "reads_private",
@@ -55,7 +55,7 @@ struct FlowWords {
     servers: String,
 }
 
-/// Reads `data/flow.toml` into the lexicon; gives the words of servers whose content strangers write.
+/// Reads `data/flow.toml` into the lexicon. Returns words in names of servers whose content strangers write.
 pub(crate) fn read_flow_words(text: &str, lexicon: &mut Lexicon) -> Result<Vec<String>, toml::de::Error> {
     let written: FlowFile = toml::from_str(text)?;
     let all = [
@@ -78,28 +78,28 @@ pub(crate) fn read_flow_words(text: &str, lexicon: &mut Lexicon) -> Result<Vec<S
     Ok(written.reads_untrusted.servers.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The labels of a tool.
+/// Returns the labels of a tool.
 pub(crate) fn tool_data_flows(
     found: &ParsedTool<'_>,
     category: Category,
     server: &ServerContext,
-    book: &ClassifierData,
+    data: &ClassifierData,
 ) -> Vec<DataFlow> {
     let signal = |kind| has_signal(found.signals, kind);
-    // What it runs may read, fetch and send.
+    // Code can read, fetch and send anything.
     if category == Category::Execute && (signal(RiskSignalKind::TakesCode) || signal(RiskSignalKind::TakesShell)) {
         return vec![DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted, DataFlow::SendsOutward];
     }
-    let words = || words_mentioned(found, book);
+    let words = || words_mentioned(found, data);
     let speaks_of = |flow: DataFlow| {
         words().any(|word| word.flows.contains(&flow))
             || (flow == DataFlow::ReadsUntrusted
-                && book.untrusted_server_words.iter().any(|word| server.has_word(word)))
+                && data.untrusted_server_words.iter().any(|word| server.has_word(word)))
     };
     let is_read = category == Category::Read || category == Category::Execute;
     let fetches = is_read && signal(RiskSignalKind::TakesUrl);
     let sends =
-        found.name.verb().and_then(|(_, id)| book.lexicon.word((*id)?)).is_some_and(|verb| verb.is_sending_verb);
+        found.name.verb().and_then(|(_, id)| data.lexicon.word((*id)?)).is_some_and(|verb| verb.is_sending_verb);
     let changes = matches!(category, Category::Write | Category::Execute | Category::Unknown | Category::Financial);
     let mut labels = Vec::new();
     if is_read
@@ -110,7 +110,7 @@ pub(crate) fn tool_data_flows(
     if fetches || (is_read && speaks_of(DataFlow::ReadsUntrusted)) {
         labels.push(DataFlow::ReadsUntrusted);
     }
-    // Fetching an address tells whoever runs it what stands in the address.
+    // Fetching a URL reveals its content to the operator of the host.
     let outward = sends
         || signal(RiskSignalKind::TakesRecipients)
         || signal(RiskSignalKind::TakesUrl)
@@ -121,11 +121,11 @@ pub(crate) fn tool_data_flows(
     labels
 }
 
-/// The words of the name and of the first sentence.
-fn words_mentioned<'b>(found: &ParsedTool<'_>, book: &'b ClassifierData) -> impl Iterator<Item = &'b LexiconWord> {
+/// Returns the words of the name and the first sentence.
+fn words_mentioned<'b>(found: &ParsedTool<'_>, data: &'b ClassifierData) -> impl Iterator<Item = &'b LexiconWord> {
     let named = found.name.words.iter().filter_map(|(_, id)| *id);
-    let told =
+    let described =
         found.text.tokens.iter().take_while(|token| token.is_in_first_sentence).filter_map(|token| token.word_id);
-    let all: Vec<WordId> = named.chain(told).collect();
-    all.into_iter().filter_map(|id| book.lexicon.word(id))
+    let all: Vec<WordId> = named.chain(described).collect();
+    all.into_iter().filter_map(|id| data.lexicon.word(id))
 }

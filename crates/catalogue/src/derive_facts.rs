@@ -1,4 +1,4 @@
-//! The facts of a release, made from the tools that were found in it.
+//! Derives the facts of a release from its extracted tools.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,29 +13,29 @@ use crate::package_index::{PackageFacts, PackageRegistry, ParameterFacts, ToolFa
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
-/// The most tools of one package; what has more makes them up.
+/// Maximum number of tools per package. A package with more generates them.
 const MAX_TOOLS_PER_PACKAGE: usize = 4_000;
-/// The most parameters of one tool.
+/// Maximum number of parameters per tool.
 const MAX_PARAMETERS_PER_TOOL: usize = 256;
-/// The longest name that an index keeps.
+/// Maximum length of a name in the index.
 const MAX_NAME_BYTES: usize = 256;
 
-/// Which package was read.
+/// The release that was read.
 #[derive(Debug, Clone)]
 pub struct PackageRelease {
-    /// Where it is published.
+    /// Registry it is published in.
     pub source: PackageRegistry,
-    /// Its name there.
+    /// Name in the registry.
     pub package: String,
-    /// The version that was read.
+    /// Version that was read.
     pub version: String,
-    /// The day of that version.
+    /// Release date of the version.
     pub date: Option<String>,
 }
 
-/// The facts of a package: its tools among their siblings, without a word of their authors. Of several definitions of
-/// a name the one that can do most harm counts: which of them runs is not known. A name is left out if one of its
-/// definitions cannot be judged.
+/// Derives the facts of a package, without any text written by its authors. If a name has several definitions, the
+/// riskiest one is used, because it is unknown which one runs. A name is left out if one of its definitions cannot be
+/// classified.
 pub fn derive_facts(release: &PackageRelease, tools: &[ExtractedTool]) -> PackageFacts {
     let mut seen = HashSet::new();
     let names =
@@ -60,7 +60,7 @@ pub fn derive_facts(release: &PackageRelease, tools: &[ExtractedTool]) -> Packag
     }
 }
 
-/// The one of two that can do more harm. It is optional only if both are.
+/// Returns the riskier of two tools. The result is optional only if both are.
 fn riskier_tool(known: ToolFacts, own: ToolFacts) -> ToolFacts {
     let optional = known.optional && own.optional;
     let worse = if RiskLevel::of(own.category) > RiskLevel::of(known.category) { own } else { known };
@@ -68,7 +68,7 @@ fn riskier_tool(known: ToolFacts, own: ToolFacts) -> ToolFacts {
 }
 
 fn derive_tool_facts(found: &ExtractedTool, server: &ServerContext) -> Option<ToolFacts> {
-    // Where it is registered is no part of its definition.
+    // Where a tool is registered is not part of its definition.
     let text = serde_json::to_string(&ExtractedTool { optional: false, ..found.clone() }).ok()?;
     let document = read(text.as_bytes(), &JsonLimits::REPLY).ok()?;
     let tool = ToolSpec::of(document.root()).ok()?;
@@ -99,7 +99,7 @@ fn parameter_facts(schema: &Json) -> Vec<ParameterFacts> {
     let required = schema.get("required").and_then(Json::as_array);
     let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
     let all = properties.iter().take(MAX_PARAMETERS_PER_TOOL);
-    // One whose name says nothing, or goes on without end, is nothing that can be told.
+    // Parameters with empty or extremely long names are left out.
     let all = all.filter(|(name, _)| !name.is_empty() && name.len() <= MAX_NAME_BYTES);
     all.map(|(name, schema)| ParameterFacts {
         name: name.clone(),
@@ -109,7 +109,7 @@ fn parameter_facts(schema: &Json) -> Vec<ParameterFacts> {
     .collect()
 }
 
-/// The JSON type of a schema; of several, the first that is something.
+/// Returns the JSON type of a schema; of several types, the first known one.
 fn json_type(schema: &Json) -> String {
     const JSON_TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
     let known = |word: &str| JSON_TYPES.contains(&word).then(|| word.to_owned());

@@ -1,4 +1,4 @@
-//! A description in words: which verb it begins with, what its first sentence and the rest of it say.
+//! Tokenizes a description: its leading verb, its first sentence and the rest.
 
 use std::borrow::Cow;
 
@@ -6,51 +6,51 @@ use crate::display_escape::is_invisible;
 use crate::homoglyphs::normalize_letters;
 use crate::lexicon::{Lexicon, VerbGroup, WordId};
 
-/// More of a description is not read. Whoever needs more than this to say what a tool does hides something in it.
+/// Maximum length of a description that is read. A description that needs more probably hides something.
 pub(crate) const MAX_DESCRIPTION_BYTES: usize = 32 << 10;
-/// A sentence that does not end, ends here.
+/// Longer sentences end here.
 const MAX_SENTENCE_WORDS: usize = 60;
-/// How far a denial reaches.
+/// Number of words that a negation applies to.
 const NEGATION_REACH_WORDS: usize = 3;
-/// The verb of a description is among its first words, or there is none.
+/// The leading verb must be among this many first words.
 const MAX_LEAD_VERB_POSITION: usize = 12;
 
 /// One word.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TextToken<'t> {
-    /// As it is written.
+    /// The word as written.
     pub text: &'t str,
-    /// Where it begins.
+    /// Byte offset.
     pub start: usize,
-    /// Which of ours it is.
+    /// Id in the lexicon.
     pub word_id: Option<WordId>,
-    /// Whether it stands in the first sentence.
+    /// Whether it is in the first sentence.
     pub is_in_first_sentence: bool,
-    /// Whether a sentence begins with it.
+    /// Whether it starts a sentence.
     pub starts_sentence: bool,
-    /// Whether it follows an `and`, an `or`, a `then` or a comma.
+    /// Whether it follows `and`, `or`, `then` or a comma.
     pub follows_conjunction: bool,
-    /// Whether a denial stands shortly before it.
+    /// Whether a negation shortly precedes it.
     pub is_negated: bool,
 }
 
-/// A description in words.
+/// A tokenized description.
 #[derive(Debug, Default)]
 pub(crate) struct DescriptionText<'t> {
     source: &'t str,
     pub tokens: Vec<TextToken<'t>>,
-    /// Which word is its first verb.
+    /// Index of its first verb.
     pub lead_verb: Option<usize>,
 }
 
-/// A text without the letters that are not shown, whether it had any, and whether it was cut.
+/// Text without invisible characters, whether it had any, and whether it was truncated.
 pub(crate) struct VisibleText<'t> {
     pub text: Cow<'t, str>,
     pub had_invisible: bool,
     pub is_truncated: bool,
 }
 
-/// Takes out what is not shown; it could part words. Emoji are joined by such letters; that alone hides nothing.
+/// Removes invisible characters, which could split words. Joiners, as used in emoji, do not count as hidden text.
 pub(crate) fn strip_invisible(text: &str) -> VisibleText<'_> {
     let is_cut = text.len() > MAX_DESCRIPTION_BYTES;
     let mut end = text.len().min(MAX_DESCRIPTION_BYTES);
@@ -73,7 +73,7 @@ pub(crate) fn strip_invisible(text: &str) -> VisibleText<'_> {
 }
 
 impl<'t> DescriptionText<'t> {
-    /// Reads a text.
+    /// Tokenizes a text.
     pub fn of(text: &'t str, lexicon: &Lexicon) -> Self {
         let mut reader = DescriptionTokenizer {
             lexicon,
@@ -93,7 +93,7 @@ impl<'t> DescriptionText<'t> {
                 }
                 let next = text.get(at + letter.len_utf8()..).and_then(|rest| rest.chars().next());
                 let pair = letter.len_utf8() + next.filter(|next| is_cjk(*next)).map_or(0, char::len_utf8);
-                // The last letter of a run is in the pair before.
+                // The last character of a run is part of the previous pair.
                 if pair > letter.len_utf8() || !is_cjk(before) {
                     reader.push_word(text.get(at..at + pair).unwrap_or_default(), at);
                 }
@@ -121,9 +121,9 @@ impl<'t> DescriptionText<'t> {
         Self { source: text, tokens: reader.tokens, lead_verb }
     }
 
-    /// Whether its words are mostly ours. Of a language that we do not know, a missing verb says nothing.
+    /// Returns whether most words are in the lexicon. In an unknown language, a missing verb means nothing.
     pub fn is_mostly_known(&self, lexicon: &Lexicon) -> bool {
-        // Words that take away are not counted: adding one must change nothing here.
+        // Words of removal are not counted, so that adding one does not change the result.
         let takes_away = |token: &&TextToken<'_>| {
             let word = token.word_id.and_then(|id| lexicon.word(id));
             word.and_then(|word| word.group).is_some_and(VerbGroup::is_removal)
@@ -133,8 +133,8 @@ impl<'t> DescriptionText<'t> {
         known > 0 && known * 2 >= others().count()
     }
 
-    /// A verb that says that the tool takes away for good: one that a sentence begins with, that is joined to another,
-    /// or that has the form of what somebody does: `removes`. What may be done elsewhere (`to remove`) says nothing.
+    /// Finds a verb that says that the tool destroys something: at the start of a sentence, joined to another verb, or
+    /// in the third person (`removes`). An infinitive (`to remove`) may refer to something else.
     pub fn find_destructive_verb(&self, lexicon: &Lexicon) -> Option<&TextToken<'t>> {
         self.tokens.iter().filter(|token| !token.is_negated).find(|token| {
             let word = token.word_id.and_then(|id| lexicon.word(id));
@@ -144,14 +144,14 @@ impl<'t> DescriptionText<'t> {
         })
     }
 
-    /// Whether a sentence begins with a verb that looks: `Returns the route.`
+    /// Returns whether a sentence starts with a verb of reading: `Returns the route.`
     pub fn has_reading_verb(&self, lexicon: &Lexicon) -> bool {
         let begins = self.tokens.iter().filter(|token| token.starts_sentence && !token.is_negated);
         let mut words = begins.filter_map(|token| lexicon.word(token.word_id?));
         words.any(|word| word.group == Some(VerbGroup::Read) && !word.is_often_noun)
     }
 
-    /// Some words as they are written, with what stands between them.
+    /// Returns the source text of some tokens.
     pub fn text_of_tokens(&self, from: usize, count: usize) -> &'t str {
         let last = from + count.saturating_sub(1);
         let (Some(first), Some(last)) = (self.tokens.get(from), self.tokens.get(last)) else { return "" };
@@ -171,7 +171,7 @@ struct DescriptionTokenizer<'t, 'l> {
 
 impl<'t> DescriptionTokenizer<'t, '_> {
     fn push_word(&mut self, written: &'t str, start: usize) {
-        // Names of other tools and of fields say nothing of this one.
+        // Names of other tools and of fields say nothing about this tool.
         let is_name = written.contains('_') || written.as_bytes().windows(2).any(is_camel_case_boundary);
         let id = if is_name { None } else { self.find_word(written) };
         let is_denied = self.negated_words_left > 0;
@@ -205,10 +205,10 @@ impl<'t> DescriptionTokenizer<'t, '_> {
         self.lexicon.find(&self.lowercase)
     }
 
-    fn handle_punctuation(&mut self, sign: char, behind: &str) {
+    fn handle_punctuation(&mut self, sign: char, after: &str) {
         let ends = match sign {
-            '.' | '!' | '?' => behind.is_empty() || behind.starts_with(char::is_whitespace),
-            '\n' => behind.trim_start_matches([' ', '\t', '\r']).starts_with(['\n', '-', '*', '•']),
+            '.' | '!' | '?' => after.is_empty() || after.starts_with(char::is_whitespace),
+            '\n' => after.trim_start_matches([' ', '\t', '\r']).starts_with(['\n', '-', '*', '•']),
             '。' | '；' => true,
             _ => false,
         };
@@ -216,14 +216,14 @@ impl<'t> DescriptionTokenizer<'t, '_> {
         if ends {
             self.negated_words_left = 0;
             self.starts_sentence = true;
-            // A heading of one or two words is no sentence.
+            // A heading of one or two words is not a sentence.
             self.is_in_first_sentence &= self.tokens.len() < 3;
         }
     }
 }
 
-/// Whether a letter is of a script that is read by pairs: words of Chinese, Japanese and Korean are mostly two letters,
-/// and no sign parts them from what is before and behind.
+/// Returns whether a character belongs to a script that is read in pairs: words in Chinese, Japanese and Korean mostly
+/// have two characters and no separators.
 fn is_cjk(letter: char) -> bool {
     matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
 }
@@ -250,12 +250,12 @@ fn is_conjunction(written: &str) -> bool {
     ["and", "or", "then"].iter().any(|word| written.eq_ignore_ascii_case(word))
 }
 
-/// Of `View or change` and `Gets, sets and deletes`, the verb that does the most.
+/// Returns the most harmful of joined verbs: `View or change`, `Gets, sets and deletes`.
 fn most_harmful_verb(tokens: &[TextToken<'_>], first: usize, lexicon: &Lexicon) -> usize {
     let group = |at: usize| lexicon.word(tokens.get(at)?.word_id?).filter(|word| !word.is_often_noun)?.group;
     let joins = |at: usize| tokens.get(at).is_some_and(|token| is_conjunction(token.text));
     let (mut most, mut at) = (first, first + 1);
-    // What the next sentence says is not what it begins with.
+    // Stops at the end of the first sentence.
     while at < first + MAX_LEAD_VERB_POSITION && tokens.get(at).is_some_and(|token| token.is_in_first_sentence) {
         match group(at) {
             Some(own) if group(most).is_none_or(|most| own.harm_rank() > most.harm_rank()) => most = at,

@@ -1,13 +1,13 @@
-//! Foreign text, made visible.
+//! Escapes foreign text for display.
 
 use std::fmt::Write;
 
 pub(crate) use gatelodge_json::is_unprintable;
 
-/// Longer pieces are cut; whoever wants all of it has the definition.
+/// Longer texts are truncated; the definition has the full text.
 const MAX_SHOWN_CHARS: usize = 120;
 
-/// Foreign text on one line: what is not shown or steers a terminal is written out, what is long is cut.
+/// Returns foreign text on one line: unprintable characters are escaped, long text is truncated.
 pub fn escape_for_display(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_SHOWN_CHARS));
     for (count, letter) in text.chars().enumerate() {
@@ -24,7 +24,7 @@ pub fn escape_for_display(text: &str) -> String {
     out
 }
 
-/// What is hidden without line ends and tabs, which text may have.
+/// Returns whether a character is invisible. Control characters such as line ends and tabs do not count.
 pub(crate) fn is_invisible(letter: char) -> bool {
     is_unprintable(letter) && !letter.is_control()
 }

@@ -1,34 +1,34 @@
-//! A tool as the sources or the manifest of a package define it.
+//! A tool as extracted from the sources or the manifest of a package.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A tool as its package defines it, in the form of `tools/list`.
+/// A tool definition from a package, in the form of `tools/list`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtractedTool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// What it does, in its author's words. It is classified and not kept.
+    /// Description by its author. Used for classification, but not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it takes, as far as it can be read.
+    /// Input schema, as far as it can be determined.
     pub input_schema: Value,
-    /// What its author claims.
+    /// Annotations by its author.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub annotations: Map<String, Value>,
-    /// Whether it is offered only under a setting that is off by default.
+    /// Whether it is available only with a setting that is off by default.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
 }
 
 impl ExtractedTool {
-    /// How much it says, to choose among several of one name.
+    /// Returns how much the definition contains, to choose among several of one name.
     pub fn says(&self) -> (bool, bool, usize) {
         (!self.annotations.is_empty(), self.description.is_some(), self.properties().map_or(0, Map::len))
     }
 
-    /// Whether another of its name says nothing that it does not say.
+    /// Returns whether another definition of this name has nothing that this one lacks.
     pub fn covers(&self, other: &Self) -> bool {
         let has = |name: &String| self.properties().is_some_and(|own| own.contains_key(name));
         (other.description.is_none() || other.description == self.description)
@@ -36,7 +36,7 @@ impl ExtractedTool {
             && other.properties().is_none_or(|properties| properties.keys().all(has))
     }
 
-    /// The parameters that its schema names.
+    /// Returns the properties of its schema.
     pub fn properties(&self) -> Option<&Map<String, Value>> {
         self.input_schema.get("properties").and_then(Value::as_object)
     }

@@ -1,13 +1,13 @@
-//! Letters that look like others: folded to those they stand for, or told.
+//! Look-alike characters: normalizes compatibility forms and detects mixed scripts.
 
 use std::borrow::Cow;
 
 use unicode_normalization::UnicodeNormalization;
 
-/// Fewer letters of two scripts in a word are a sign or a unit: `µs`, `Δt`.
+/// Shorter words with two scripts are symbols or units: `µs`, `Δt`.
 const MIN_MIXED_SCRIPT_CHARS: usize = 3;
 
-/// A text in plain letters: wide, bold and circled ones become those they stand for.
+/// Normalizes letters: full-width, bold and circled ones become plain.
 pub(crate) fn normalize_letters(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
@@ -23,7 +23,7 @@ pub(crate) fn normalize_letters(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a word mixes Latin letters with those of a script that looks like them.
+/// Returns whether a word mixes Latin letters with a script that looks similar.
 pub(crate) fn has_mixed_scripts(text: &str) -> bool {
     let is_mixed = |word: &str| {
         let latin = |letter: char| letter.is_ascii_alphabetic();
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_in_two_scripts_is_told_and_a_language_is_not() {
+    fn mixed_scripts_are_detected_within_a_word_but_not_across_words() {
         assert!(has_mixed_scripts("get dеlete"));
         assert!(
             !has_mixed_scripts("удалить файл")

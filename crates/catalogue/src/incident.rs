@@ -1,4 +1,4 @@
-//! Public cases, dated, in our own words.
+//! Public security incidents, dated and summarized.
 
 use std::sync::OnceLock;
 
@@ -7,56 +7,56 @@ use serde::{Deserialize, Serialize};
 use crate::package_index::{IndexedServer, PackageRegistry, is_same_package_name};
 use crate::package_name::PackageName;
 
-/// Something that happened, or was shown.
+/// A public incident or demonstration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Incident {
-    /// Its name for programs.
+    /// Identifier.
     pub slug: String,
-    /// The day or month it was made public: `2025-09-25`, `2025-07`.
+    /// Day or month of publication: `2025-09-25`, `2025-07`.
     pub date: String,
-    /// What it is called here.
+    /// Title.
     pub title: String,
     /// What happened.
     #[serde(rename = "what")]
     pub summary: String,
-    /// What follows from it.
+    /// What to learn from it.
     pub lesson: String,
-    /// Who told it.
+    /// Who reported it.
     pub source: String,
-    /// Slugs of the attack patterns that it shows.
+    /// Slugs of the attack patterns that it demonstrates.
     pub attacks: Vec<String>,
-    /// The packages that it was about.
+    /// Affected packages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<AffectedPackage>,
 }
 
-/// A package that a case was about, and in which versions.
+/// A package that an incident affects, with versions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AffectedPackage {
-    /// Where it is published.
+    /// Registry it is published in.
     pub source: PackageRegistry,
-    /// Its name there.
+    /// Name in the registry.
     pub name: String,
-    /// The first version; none if that is not known.
+    /// First affected version. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "from")]
     pub first_version: Option<String>,
-    /// The version that mended it; none if there is none.
+    /// Version that fixes it. `None` if the package has no fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "mended")]
     pub fixed_version: Option<String>,
 }
 
 impl AffectedPackage {
-    /// A version that can be compared. For npm, 1.2 is any version that begins so.
+    /// Parses a version for comparison. In npm, `1.2` is a range and is not comparable.
     fn comparable_version(&self, version: Option<&str>) -> Option<Vec<u64>> {
         let is_one = |version: &&str| self.source == PackageRegistry::Pypi || version.split('.').count() >= 3;
         version.filter(is_one).and_then(parse_version_numbers)
     }
 
-    /// Whether a version is one of those. One that cannot be told is.
+    /// Returns whether a version is affected. An unknown version counts as affected.
     fn includes_version(&self, version: Option<&[u64]>) -> bool {
         let Some(version) = version else { return true };
         let is_later = |other: &Option<String>| {
@@ -65,7 +65,7 @@ impl AffectedPackage {
         is_later(&self.first_version).unwrap_or(true) && !is_later(&self.fixed_version).unwrap_or(false)
     }
 
-    /// The versions, in words.
+    /// Describes the affected versions.
     pub(crate) fn versions_text(&self) -> String {
         match (&self.first_version, &self.fixed_version) {
             (None, None) => "all versions".to_owned(),
@@ -76,19 +76,19 @@ impl AffectedPackage {
     }
 }
 
-/// A public case that a package was part of.
+/// An incident that affects a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncidentMatch {
-    /// Whether the version that is meant is one of those, or may be.
+    /// Whether the version in question is or may be affected.
     pub is_affected: bool,
-    /// What is told of it.
+    /// Message for display.
     pub message: String,
 }
 
 impl PackageName {
-    /// The public cases of the package, by the version that starts: the one that is named, else, of its source, the one
-    /// that was read. Of what was installed, or is only a guess, nobody knows which that is. Where no source is named, a
-    /// case of either is told: that the index has one of the name says nothing of the other.
+    /// Returns the incidents of the package, compared with the version that starts: the given one or, for the same
+    /// registry, the one in the index. For installed packages and guesses, the version is unknown. Without a registry,
+    /// incidents of all registries match: that the index has the name in one says nothing about the others.
     pub fn incidents(&self, read: Option<&IndexedServer<'_>>) -> Vec<IncidentMatch> {
         match_incidents(self.source, &self.name, |source| {
             let read = read.filter(|own| own.source() == source && !self.is_guess).map(IndexedServer::version);
@@ -97,7 +97,7 @@ impl PackageName {
     }
 }
 
-/// The public cases of a package, by the version that starts; none where nobody knows which that is.
+/// Returns the incidents of a package, compared with the version that starts. `None` if that is unknown.
 pub(crate) fn incidents_of_package(source: PackageRegistry, name: &str, version: Option<&str>) -> Vec<IncidentMatch> {
     match_incidents(Some(source), name, |_| version)
 }
@@ -118,8 +118,8 @@ fn match_incidents<'v>(
         let (title, date, slug) = (&incident.title, &incident.date, &incident.slug);
         let which = match (is_affected, compared) {
             (true, Some(_)) => "this version is one of them",
-            (true, None) => "whether the one that is meant is among them cannot be told",
-            (false, _) => "the one that is meant is not among them",
+            (true, None) => "whether the version in question is among them is unknown",
+            (false, _) => "the version in question is not among them",
         };
         let called = match source {
             Some(_) => "it".to_owned(),
@@ -134,7 +134,7 @@ fn match_incidents<'v>(
     all
 }
 
-/// A version that is plain numbers, as far as versions are compared here. What comes before a release is not plain.
+/// Parses a version that consists of plain numbers. Pre-releases are not comparable.
 fn parse_version_numbers(version: &str) -> Option<Vec<u64>> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let mut all: Vec<u64> = version.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
@@ -149,11 +149,19 @@ struct IncidentFile {
     incident: Vec<Incident>,
 }
 
-/// All cases, the latest first.
+/// Returns all incidents, latest first.
+///
+/// # Examples
+/// ```
+/// use gatelodge_catalogue::incidents;
+///
+/// let all = incidents();
+/// assert!(all.is_sorted_by(|one, other| one.date >= other.date));
+/// ```
 pub fn incidents() -> &'static [Incident] {
     static ALL_INCIDENTS: OnceLock<Vec<Incident>> = OnceLock::new();
     ALL_INCIDENTS.get_or_init(|| {
-        // A test sees to it that the file can be read.
+        // A test checks that the file parses.
         let file: Option<IncidentFile> = toml::from_str(include_str!("../data/incidents.toml")).ok();
         let mut all = file.map(|file| file.incident).unwrap_or_default();
         all.sort_by(|one, other| other.date.cmp(&one.date));
@@ -168,7 +176,7 @@ mod tests {
     use crate::package_index::PackageRegistry;
 
     #[test]
-    fn a_version_of_a_case_is_affected_and_one_that_nobody_can_tell_is_too() {
+    fn affected_and_unknown_versions_match_an_incident() {
         let is_affected = |name: &str, version: Option<&str>| {
             incidents_of_package(PackageRegistry::Npm, name, version).first().map(|own| own.is_affected)
         };
@@ -179,7 +187,7 @@ mod tests {
             (Some("0.1.15"), true),
             (Some("0.1.16"), false),
             (Some("1.0.0"), false),
-            // For npm these are whole lines of versions.
+            // In npm these are version ranges.
             (Some("1.0"), true),
             (Some("0.0"), true),
             (Some("v0"), true),
@@ -195,7 +203,7 @@ mod tests {
         for version in ["1", "1.0"] {
             assert_eq!(is_affected("postmark-mcp", Some(version)), Some(true), "{version}");
             let says = incidents_of_package(PackageRegistry::Npm, "postmark-mcp", Some(version)).remove(0).message;
-            assert!(says.ends_with("cannot be told"), "{says}");
+            assert!(says.ends_with("is unknown"), "{says}");
         }
         assert_eq!(is_affected("mcp-remote-other", None), None);
         assert!(incidents_of_package(PackageRegistry::Pypi, "mcp-remote", None).is_empty());

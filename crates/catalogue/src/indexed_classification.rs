@@ -1,4 +1,4 @@
-//! The classification of a tool whose category is on record: the reasons are those that the record still shows.
+//! Classifies a tool from its facts in the index. The rationale uses only what the index stores.
 
 use std::borrow::Cow;
 
@@ -14,28 +14,28 @@ use crate::risk_signals::{RiskSignal, RiskSignalKind};
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
-/// Where neither name nor parameters tell, the description did.
+/// Used if neither name nor parameters explain the category.
 const DESCRIPTION_NOT_STORED_NOTE: &str = "its description, which was read and is not kept, decided it";
 
-/// What is known of a tool by its facts. `tool` is what is left of its definition.
+/// Classifies a tool from its facts. `tool` is what is left of its definition.
 pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, facts: &ToolFacts) -> Classification {
-    let book = ClassifierData::built_in();
+    let data = ClassifierData::built_in();
     let had_description = !facts.signals.contains(&RiskSignalKind::NoDescription);
-    // An empty one is there and not kept: nothing is told of what it says or lacks.
+    // Stands for a description that exists but is not stored, so nothing is said about its content.
     let tool = &ToolSpec { description: had_description.then_some(Cow::Borrowed("")), ..tool.clone() };
-    with_features(tool, server, book, |found, features| {
-        let decided = categorize(found, features, tool.annotations, book);
+    with_features(tool, server, data, |found, features| {
+        let decided = categorize(found, features, tool.annotations, data);
         let is_shown = decided.category == facts.category;
-        // How the name alone reads says little where there was more to read.
+        // The probabilities for the name alone say little if there was a description.
         let shares = if had_description { CategoryProbabilities::default() } else { decided.probabilities };
-        let verdict = CategoryDecision {
+        let decision = CategoryDecision {
             category: facts.category,
             raised_by_claim: decided.raised_by_claim && is_shown,
             probabilities: shares,
             ..decided
         };
         let ClassificationReasons { rationale: mut why, evidence: mut rests_on } =
-            explain_category(tool, found, features, &verdict, server, book);
+            explain_category(tool, found, features, &decision, server, data);
         if !is_shown && had_description {
             why.push_str(
                 " Name and parameters alone would say less: its description decided, which was read and is not kept.",
@@ -43,7 +43,7 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
             rests_on.push(DESCRIPTION_NOT_STORED_NOTE.to_owned());
         }
         let signals = signals_from_facts(facts, found.signals);
-        let patterns = attack_pattern::patterns_for_tool(book, facts.category, &signals, &facts.flow);
+        let patterns = attack_pattern::patterns_for_tool(data, facts.category, &signals, &facts.flow);
         let mut owasp: Vec<&str> = patterns.iter().flat_map(|own| own.owasp.iter().map(String::as_str)).collect();
         owasp.sort_unstable();
         owasp.dedup();
@@ -63,7 +63,7 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
     })
 }
 
-/// The signals on record, with the parameters that show them as far as that can be seen.
+/// Returns the stored signals, with the parameters that show them where they can be found.
 fn signals_from_facts(facts: &ToolFacts, seen: &[RiskSignal]) -> Vec<RiskSignal> {
     let mut signals = Vec::new();
     for kind in &facts.signals {

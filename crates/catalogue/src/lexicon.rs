@@ -1,4 +1,4 @@
-//! The words we know: what a verb does, which forms it has, what a noun is about.
+//! The lexicon: what verbs do, their forms, and what nouns refer to.
 
 mod lexicon_file;
 mod verb_forms;
@@ -11,10 +11,10 @@ pub use lexicon_file::CategoryScores;
 pub(crate) use lexicon_file::{CategoryBiases, CategoryThresholds, LexiconFile};
 use verb_forms::{singular_stem, verb_forms};
 
-/// A word of the lexicon.
+/// Id of a word in the lexicon.
 pub(crate) type WordId = u32;
 
-/// What a verb does to the world.
+/// What a verb does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum VerbGroup {
     Read,
@@ -48,7 +48,7 @@ impl VerbGroup {
         Self::ALL.into_iter().find(|group| group.as_str() == word)
     }
 
-    /// How much harm it can do, beside another verb.
+    /// Returns the rank by which the more harmful of two verbs is chosen.
     pub fn harm_rank(self) -> u8 {
         match self {
             Self::Read => 0,
@@ -60,44 +60,44 @@ impl VerbGroup {
         }
     }
 
-    /// Whether the verb takes something away, for good or perhaps.
+    /// Returns whether the verb removes something, permanently or perhaps.
     pub fn is_removal(self) -> bool {
         matches!(self, Self::Destroy | Self::Undo)
     }
 }
 
-/// What is known of a word.
+/// Properties of a word.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LexiconWord {
-    /// Its base form.
+    /// Base form.
     pub base_form: Box<str>,
     /// What it does, if it is a verb.
     pub group: Option<VerbGroup>,
-    /// Whether it is as often a noun.
+    /// Whether it is just as often a noun.
     pub is_often_noun: bool,
-    /// Whether it may give something back and leave everything as it was: `download`, `convert`.
+    /// Whether it may return something without changing anything: `download`, `convert`.
     pub may_change_nothing: bool,
-    /// Whether what it takes away may be no more than a relation, which can be put back: `remove` a label.
+    /// Whether it may remove only a relation, which can be restored: `remove` a label.
     pub may_only_unlink: bool,
-    /// Whether it is such a relation.
+    /// Whether it denotes such a relation.
     pub is_relation: bool,
-    /// Whether it may only compute, where it is given nothing but numbers: `add`.
+    /// Whether it may only compute if all parameters are numbers: `add`.
     pub may_only_compute: bool,
-    /// Whether it denies what follows.
+    /// Whether it negates what follows.
     pub is_negation: bool,
-    /// Whether it is a thing of money.
+    /// Whether it is a noun about money.
     pub is_money_noun: bool,
-    /// Whether doing this to a thing of money commits it.
+    /// Whether it commits money if applied to such a noun.
     pub commits_money: bool,
-    /// Which data it speaks of.
+    /// Data flows that it indicates.
     pub flows: Vec<DataFlow>,
-    /// Whether it carries something to others.
+    /// Whether it sends something to others.
     pub is_sending_verb: bool,
-    /// What it shows in the name of a tool.
+    /// Risk signals that it indicates in a tool's name.
     pub signals: Vec<RiskSignalKind>,
 }
 
-/// All words, found by any of their forms.
+/// All words, indexed by their forms.
 #[derive(Debug, Default)]
 pub(crate) struct Lexicon {
     ids: HashMap<Box<str>, WordId>,
@@ -105,23 +105,23 @@ pub(crate) struct Lexicon {
 }
 
 impl Lexicon {
-    /// Finds a word by a form of it, in small letters.
+    /// Finds a word by one of its forms, in lower case.
     pub fn find(&self, form: &str) -> Option<WordId> {
         self.ids.get(form).or_else(|| self.ids.get(singular_stem(form)?)).copied()
     }
 
-    /// What is known of a word.
+    /// Returns the properties of a word.
     pub fn word(&self, id: WordId) -> Option<&LexiconWord> {
         self.words.get(id as usize)
     }
 
-    /// How many words there are.
+    /// Returns the number of words.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// The word for a form, new if it is not known.
+    /// Returns the word for a form, adding it if it is new.
     pub fn get_or_insert(&mut self, form: &str) -> WordId {
         if let Some(id) = self.ids.get(form) {
             return *id;
@@ -139,14 +139,14 @@ impl Lexicon {
         }
     }
 
-    /// Adds a verb with its forms; where two groups have it, the one that does more harm stays.
+    /// Adds a verb with its forms. If it is in two groups, the more harmful one is kept.
     fn add_verb(&mut self, base: &str, group: VerbGroup) {
         let id = self.get_or_insert(base);
         let Some(word) = self.words.get_mut(id as usize) else { return };
         if word.group.is_none_or(|own| own.harm_rank() < group.harm_rank()) {
             word.group = Some(group);
         }
-        // `rms` and `cps` are other words, and most scripts have no such forms.
+        // `rms` and `cps` are different words, and most scripts do not inflect like this.
         let has_forms = base.len() > 2 && base.is_ascii();
         for form in verb_forms(base).into_iter().filter(|_| has_forms) {
             self.ids.entry(form.into()).or_insert(id);

@@ -1,7 +1,8 @@
-//! What we know of tools: what each can do, how sure that is and why, which attacks it serves, and which rule fits.
+//! The catalogue: classifies tools by risk with confidence and rationale, reads the package index, and recommends
+//! policies.
 //!
-//! Everything here is pure: the same definition gives the same answer. No model is called, nothing is fetched.
-//! Words, weights and patterns are data, in `data/`.
+//! All functions are pure: the same definition gives the same result. No language model is called and nothing is
+//! fetched. Words, weights and attack patterns are data files in `data/`.
 
 mod archive;
 mod attack_pattern;
@@ -41,7 +42,7 @@ mod weights_file;
 
 pub use archive::{ArchiveFormat, ArchiveLimits, ExtractDecision, SkipReason, SourceFile, UnpackedArchive, unpack};
 pub use attack_pattern::{AttackPattern, attack_patterns};
-pub use classify::{Classification, RiskLevel, category_name, classify, qualified_category_name as told_category};
+pub use classify::{Classification, RiskLevel, category_name, classify, qualified_category_name};
 pub use data_files::{CHANGES_FILE, INDEX_FILE, index_hash, pending_changes_file};
 pub use data_flow::DataFlow;
 pub use derive_facts::{PackageRelease, derive_facts};

@@ -1,6 +1,7 @@
-//! The index: what is known of published packages and their tools, in one file that is searched as it is opened.
+//! The package index: facts about published packages and their tools, in one file that is searched in memory.
 //!
-//! Only facts are in it. Reading takes bytes; where they come from is not known here. `gatelodge-indexer` writes it.
+//! It contains only facts, no descriptions. The reader takes bytes and does not know where they come from.
+//! `gatelodge-indexer` writes the file.
 
 mod catalogued_server;
 mod column_codec;

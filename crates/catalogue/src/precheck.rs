@@ -1,4 +1,4 @@
-//! Before one connects: what to do about a server. It never says that one is safe, because nobody can.
+//! Advice before connecting a server. It never claims that a server is safe, because that cannot be known.
 
 use serde::Serialize;
 
@@ -9,20 +9,20 @@ use crate::risk_signals::RiskSignalKind;
 use crate::server_stack::has_all_flows;
 use gatelodge_policy::Category;
 
-/// What to do.
+/// Advice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrecheckVerdict {
-    /// Nothing that is known asks for more than the usual policy.
+    /// Nothing known requires more than the usual policy.
     Proceed,
-    /// Connect with the rule that is given.
+    /// Connect with the given rule.
     ConnectWithRule,
-    /// Let a person look first.
+    /// Let a person review it first.
     AskFirst,
 }
 
 impl PrecheckVerdict {
-    /// The word for it.
+    /// Returns the identifier.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Proceed => "proceed",
@@ -35,36 +35,36 @@ impl PrecheckVerdict {
 /// Advice with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PrecheckResult {
-    /// What to do.
+    /// The advice.
     pub verdict: PrecheckVerdict,
-    /// Why.
+    /// The reasons.
     pub reasons: Vec<String>,
 }
 
 impl PrecheckResult {
-    /// With a reason to go no further than `least` on one's own.
+    /// Raises the advice to at least `least`, with a reason.
     pub fn at_least(mut self, least: PrecheckVerdict, why: String) -> Self {
         self.verdict = self.verdict.max(least);
         self.reasons.push(why);
         self
     }
 
-    /// With what is told of public cases of the package. A version that was part of one is asked about first.
-    pub fn with_incidents(mut self, concerns: &[IncidentMatch]) -> Self {
-        for concern in concerns {
-            let least = if concern.is_affected { PrecheckVerdict::AskFirst } else { self.verdict };
-            self = self.at_least(least, concern.message.clone());
+    /// Adds incidents of the package. An affected version raises the advice to [`AskFirst`](PrecheckVerdict::AskFirst).
+    pub fn with_incidents(mut self, incidents: &[IncidentMatch]) -> Self {
+        for incident in incidents {
+            let least = if incident.is_affected { PrecheckVerdict::AskFirst } else { self.verdict };
+            self = self.at_least(least, incident.message.clone());
         }
         self
     }
 
-    /// Nothing is known.
+    /// Advice for an unknown server.
     pub fn unknown(why: &str) -> Self {
         Self { verdict: PrecheckVerdict::AskFirst, reasons: vec![why.to_owned()] }
     }
 }
 
-/// Advises on a server of an index, in the version that was read.
+/// Advises on a server of the index, in the version that was read.
 pub fn precheck_indexed(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> PrecheckResult {
     precheck(tools).with_incidents(&incidents_of_package(server.source(), server.package(), Some(server.version())))
 }
@@ -98,7 +98,7 @@ pub fn precheck(tools: &[ToolFacts]) -> PrecheckResult {
     }
     let unknown = tools.iter().filter(|tool| tool.category == Category::Unknown).count();
     if unknown * 2 > tools.len() {
-        reasons.push("what most of its tools do cannot be told".to_owned());
+        reasons.push("what most of its tools do is unknown".to_owned());
         asks = true;
     }
     let kinds: [(Category, &str); 5] = [

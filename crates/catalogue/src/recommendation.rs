@@ -1,28 +1,28 @@
-//! The rule that fits a category, as a whole policy that can be used as it stands.
+//! Recommended rule for a category, as a complete policy.
 
 use gatelodge_policy::Category;
 use serde_json::{Map, Value, json};
 
-/// Calls a minute of a tool that changes something: a person at work makes fewer.
+/// Calls per minute of a tool that makes changes. A person makes fewer.
 const MAX_WRITES_PER_MINUTE: u32 = 30;
-/// Calls a minute of a tool that runs something.
+/// Calls per minute of a tool that runs something.
 const MAX_RUNS_PER_MINUTE: u32 = 10;
 
-/// What a policy does about a tool.
+/// What a policy does with a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecommendedAction {
-    /// It may be called.
+    /// Allows calls.
     Allow,
-    /// It may be called so many times a minute.
+    /// Allows this number of calls per minute.
     RateLimit(u32),
-    /// Each call waits for a person.
+    /// Requires approval of each call.
     Approve,
-    /// It is not there.
+    /// Hides the tool.
     Hide,
 }
 
 impl RecommendedAction {
-    /// What is recommended for a category.
+    /// Returns the recommendation for a category.
     pub fn of(category: Category) -> Self {
         match category {
             Category::Read => Self::Allow,
@@ -33,7 +33,7 @@ impl RecommendedAction {
         }
     }
 
-    /// Where only reads pass by themselves.
+    /// Strict variant: only reads are allowed without approval.
     pub fn strict(category: Category) -> Self {
         match category {
             Category::Read => Self::Allow,
@@ -42,17 +42,17 @@ impl RecommendedAction {
         }
     }
 
-    /// Where all but the worst passes, bounded.
+    /// Permissive variant: everything but the worst is allowed, with rate limits.
     pub fn permissive(category: Category) -> Self {
         match category {
             Category::Unknown => Self::RateLimit(MAX_RUNS_PER_MINUTE),
-            // Money is as gone as what was deleted.
+            // Money cannot be recovered any more than deleted data.
             Category::Destructive | Category::Financial => Self::Approve,
             category => Self::of(category),
         }
     }
 
-    /// How much it keeps from happening, to compare.
+    /// Returns the order from least to most restrictive.
     pub(crate) fn strictness_rank(self) -> u8 {
         match self {
             Self::Allow => 0,
@@ -62,7 +62,7 @@ impl RecommendedAction {
         }
     }
 
-    /// The rule block of a tool; none where it is hidden.
+    /// Returns the rule block of a tool. `None` if it is hidden.
     pub(crate) fn rule_block(self, tool: &str, category: Category) -> Option<Value> {
         match self {
             Self::Allow => Some(json!({})),
@@ -82,17 +82,26 @@ fn approval_reason(category: Category) -> &'static str {
         Category::Financial => "It commits money: a person looks at each call.",
         Category::Destructive => "What it removes is gone for good: a person looks at each call.",
         Category::Execute => "It runs what it is given: a person looks at each call.",
-        Category::Unknown => "Nobody knows what it does: a person looks at each call.",
+        Category::Unknown => "It is unknown what it does: a person reviews each call.",
         Category::Read | Category::Write => "A person looks at each call.",
     }
 }
 
-/// Whether a policy can speak of a tool by its name alone: a `*` would stand for any text.
+/// Returns whether a policy can name the tool literally: a `*` would be a wildcard.
 pub(crate) fn can_be_named(tool: &str) -> bool {
     !tool.is_empty() && !tool.contains('*')
 }
 
-/// The policy that is recommended for one tool. All else on the server is refused.
+/// Returns the recommended policy for one tool. Everything else on the server is denied.
+///
+/// # Examples
+/// ```
+/// use gatelodge_catalogue::recommended_policy;
+/// use gatelodge_policy::Category;
+///
+/// let policy = recommended_policy("drop_table", Category::Destructive);
+/// assert_eq!(policy["hide"][0], "drop_table");
+/// ```
 pub fn recommended_policy(tool: &str, category: Category) -> Value {
     let mut policy = Map::new();
     policy.insert("version".to_owned(), "1".into());
@@ -106,7 +115,7 @@ pub fn recommended_policy(tool: &str, category: Category) -> Value {
     Value::Object(policy)
 }
 
-/// What the recommended rule does, in a sentence.
+/// Describes the effect of the recommended rule.
 pub fn recommendation_effect(category: Category) -> &'static str {
     match RecommendedAction::of(category) {
         RecommendedAction::Allow => "It can be called freely.",

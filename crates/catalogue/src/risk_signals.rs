@@ -1,4 +1,5 @@
-//! What a definition shows without being understood: parameters that take code or addresses, words of administration.
+//! Risk signals: superficial features of a definition, such as parameters that take code or URLs, or words of
+//! administration.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,25 +9,25 @@ use crate::display_escape::escape_for_display;
 use crate::lexicon::Lexicon;
 use crate::tool_parameters::{ParameterKind, ToolParameter};
 
-/// So many parameters are many.
+/// Number of parameters that count as many.
 pub(crate) const MANY_PARAMETERS: usize = 10;
 
 macro_rules! signal_kinds {
     ($($variant:ident = $word:literal, $says:literal;)+) => {
-        /// Kinds of signals.
+        /// Kinds of risk signals.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum RiskSignalKind { $(#[doc = $says] $variant,)+ }
 
         impl RiskSignalKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// The word for programs.
+            /// Returns the identifier.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// What it says, for people.
+            /// Returns the display text.
             pub fn description(self) -> &'static str {
                 match self { $(Self::$variant => $says,)+ }
             }
@@ -50,7 +51,7 @@ signal_kinds! {
     ManyParameters = "many_parameters", "has many parameters";
     NoDescription = "no_description", "has no description";
     LongDescription = "long_description", "has a description that is too long to be read whole";
-    OddSchema = "odd_schema", "has an input schema that is none";
+    OddSchema = "odd_schema", "has an invalid input schema";
     PartlyRead = "partly_read", "has an input schema that is read only in part";
     HiddenText = "hidden_text", "has letters that are not shown";
     MixedLetters = "mixed_letters", "mixes letters that look alike within a word";
@@ -59,19 +60,19 @@ signal_kinds! {
 }
 
 impl RiskSignalKind {
-    /// Finds one by its word.
+    /// Finds a kind by its identifier.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
     }
 }
 
-/// Something that a definition shows.
+/// A risk signal in a definition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RiskSignal {
-    /// What.
+    /// Kind of signal.
     #[serde(rename = "signal", serialize_with = "serialize_kind")]
     pub kind: RiskSignalKind,
-    /// At which parameter, made visible.
+    /// The parameter that shows it, escaped for display.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
 }
@@ -113,22 +114,22 @@ struct SignalRuleEntry {
     tool_words: Vec<String>,
 }
 
-/// How parameters are told apart.
+/// Rules that detect signals in parameters.
 #[derive(Debug, Default)]
 pub(crate) struct SignalRules {
     by_exact_name: HashMap<Box<str>, Vec<RiskSignalKind>>,
     by_name_word: HashMap<Box<str>, Vec<RiskSignalKind>>,
     by_description: Vec<(Box<str>, RiskSignalKind)>,
     unless_last_word: Vec<(Box<str>, RiskSignalKind)>,
-    /// By the last word of the parameter's name: what tells that it is something else.
+    /// Keyed by the last word of a parameter's name: descriptions that indicate something else.
     unless_described: HashMap<Box<str>, Vec<(Box<str>, RiskSignalKind)>>,
     only_lists: Vec<RiskSignalKind>,
-    /// What counts only where something is sent, and the words that say so by themselves.
+    /// Signals that count only if something is sent, with words that indicate that on their own.
     only_if_sent: Vec<(RiskSignalKind, Vec<String>)>,
 }
 
 impl SignalRules {
-    /// Reads the file; words of tools go to the lexicon.
+    /// Reads the file. Words for tool names are added to the lexicon.
     pub fn read(text: &str, lexicon: &mut Lexicon) -> Result<Self, toml::de::Error> {
         let entries: BTreeMap<String, SignalRuleEntry> = toml::from_str(text)?;
         let mut rules = Self::default();
@@ -142,9 +143,9 @@ impl SignalRules {
             }
             rules.by_description.extend(entry.description_texts.into_iter().map(|text| (text.into(), kind)));
             rules.unless_last_word.extend(entry.unless_last_word.into_iter().map(|text| (text.into(), kind)));
-            for (last, told) in entry.unless_described {
-                let told = told.into_iter().map(|text| (text.into(), kind));
-                rules.unless_described.entry(last.into()).or_default().extend(told);
+            for (last, texts) in entry.unless_described {
+                let texts = texts.into_iter().map(|text| (text.into(), kind));
+                rules.unless_described.entry(last.into()).or_default().extend(texts);
             }
             if entry.only_lists {
                 rules.only_lists.push(kind);
@@ -159,7 +160,8 @@ impl SignalRules {
         Ok(rules)
     }
 
-    /// Adds what a parameter shows; `description` is that of the tool, `sends` whether it speaks of sending.
+    /// Adds the signals of a parameter. `description` is that of the tool; `sends` says whether the tool is about
+    /// sending.
     pub fn add_parameter_signals(
         &self,
         parameter: &ToolParameter<'_>,
@@ -177,10 +179,10 @@ impl SignalRules {
         }
         let last = parameter.name_words.rsplit('_').next().unwrap_or_default();
         kinds.retain(|kind| !self.unless_last_word.iter().any(|(word, own)| own == kind && **word == *last));
-        if let Some(told) = self.unless_described.get(last).filter(|_| !kinds.is_empty()) {
+        if let Some(texts) = self.unless_described.get(last).filter(|_| !kinds.is_empty()) {
             let (own, small) = (parameter.description.as_deref().unwrap_or_default(), description.to_lowercase());
-            let is_told = |text: &str| own.contains(text) || small.contains(text);
-            kinds.retain(|kind| !told.iter().any(|(text, own)| own == kind && is_told(text)));
+            let is_described = |text: &str| own.contains(text) || small.contains(text);
+            kinds.retain(|kind| !texts.iter().any(|(text, own)| own == kind && is_described(text)));
         }
         if !sends && !parameter.is_address {
             let is_sure =
@@ -188,10 +190,10 @@ impl SignalRules {
             kinds.retain(|kind| !self.only_if_sent.iter().any(|(own, sure)| own == kind && !is_sure(sure)));
         }
         if let Some(text) = parameter.description.as_deref().filter(|_| parameter.kind == ParameterKind::Text) {
-            let told = self.by_description.iter().filter(|(told, _)| text.contains(&**told));
-            kinds.extend(told.map(|(_, kind)| *kind));
+            let texts = self.by_description.iter().filter(|(texts, _)| text.contains(&**texts));
+            kinds.extend(texts.map(|(_, kind)| *kind));
         }
-        // One of a few texts is no program.
+        // A fixed set of values is not a program.
         let is_program =
             |kind| matches!(kind, RiskSignalKind::TakesCode | RiskSignalKind::TakesShell | RiskSignalKind::TakesSql);
         kinds.retain(|kind| !(parameter.is_enum && is_program(*kind)));

@@ -1,4 +1,4 @@
-//! A letter for a server: how much harm its tools could do if nothing stood before them. It says nothing of its author.
+//! Grades a server by how much harm its tools could do without a policy. The grade says nothing about its author.
 
 use serde::Serialize;
 
@@ -11,9 +11,9 @@ use crate::server_stack::has_all_flows;
 /// A grade with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServerGrade {
-    /// `A`, the mildest, to `F`.
+    /// From `A`, the least risky, to `F`.
     pub letter: char,
-    /// Why, the gravest first.
+    /// Reasons, most serious first.
     pub reasons: Vec<String>,
 }
 

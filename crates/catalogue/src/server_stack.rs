@@ -1,4 +1,4 @@
-//! Servers that one agent has at once: what it could call, and what they complete together.
+//! A stack: all servers of one agent, what it could call, and which data flows they add up to.
 
 use std::collections::BTreeMap;
 
@@ -9,49 +9,48 @@ use crate::data_flow::DataFlow;
 use crate::package_index::ToolFacts;
 use crate::server_grade::{ServerGrade, grade_server};
 
-/// More combinations are counted, not told.
+/// Maximum number of combinations listed; more are only counted.
 const MAX_LISTED_COMBINATIONS: usize = 20;
 
 /// A server of a stack.
 #[derive(Debug, Clone)]
 pub struct StackMember {
-    /// Its name, for people.
+    /// Display name.
     pub name: String,
-    /// Its tools; none where nothing is known of it.
+    /// Its tools. `None` if the server is unknown.
     pub tools: Option<Vec<ToolFacts>>,
-    /// Whether it is only likely that these are its tools. It counts as High at least.
+    /// Whether the package is only a guess. The server then counts as at least High.
     pub is_package_guessed: bool,
 }
 
-/// What servers add up to.
+/// Summary of a stack.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StackSummary {
-    /// The highest level of any tool; a server that nobody knows counts as High. None where there is nothing.
+    /// Highest risk level of any tool; an unknown server counts as High. `None` for an empty stack.
     pub level: Option<RiskLevel>,
-    /// How many tools are known.
+    /// Number of known tools.
     pub tool_count: usize,
-    /// Tools by category.
+    /// Number of tools by category.
     pub categories: BTreeMap<&'static str, usize>,
-    /// Tools by level.
+    /// Number of tools by risk level.
     pub levels: BTreeMap<&'static str, usize>,
-    /// Servers that are not known.
+    /// Unknown servers.
     pub unknown: Vec<String>,
-    /// Servers that together read private data, take in text of strangers, and can send: no server of a combination can
-    /// be left out.
+    /// Minimal sets of servers that together read private data, read untrusted content, and can send.
     pub combinations: Vec<Vec<String>>,
-    /// How many combinations there are.
+    /// Total number of combinations.
     pub combination_count: usize,
 }
 
 impl StackSummary {
-    /// How bad it is, all in all: servers that leak together, and a package that was part of a public case in the version
-    /// that starts, are worse than their tools are one by one.
+    /// Returns the overall level. A combination that leaks, or an affected package of an incident, is worse than the
+    /// tools individually.
     pub fn overall_level(&self, leaks: bool, has_case: bool) -> Option<RiskLevel> {
         if leaks || has_case { Some(RiskLevel::Critical) } else { self.level }
     }
 }
 
-/// Adds up servers.
+/// Summarizes a stack.
 pub fn summarize_stack(members: &[StackMember]) -> StackSummary {
     let (mut categories, mut levels) = (BTreeMap::new(), BTreeMap::new());
     let mut level: Option<RiskLevel> = None;
@@ -74,20 +73,19 @@ pub fn summarize_stack(members: &[StackMember]) -> StackSummary {
     StackSummary { level, tool_count, categories, levels, unknown, combinations, combination_count }
 }
 
-/// The grade of a member that is known.
 impl StackMember {
-    /// Its grade; none where nothing is known of it.
+    /// Returns its grade. `None` if the server is unknown.
     pub fn grade(&self) -> Option<ServerGrade> {
         self.tools.as_deref().map(grade_server)
     }
 
-    /// The highest level of its tools; at least High where nothing is known of it for certain.
+    /// Returns the highest level of its tools; at least High if the server is not known for certain.
     pub fn level(&self) -> RiskLevel {
         let least = if self.is_package_guessed || self.tools.is_none() { RiskLevel::High } else { RiskLevel::Low };
         self.tools.iter().flatten().map(|tool| RiskLevel::of(tool.category)).fold(least, RiskLevel::max)
     }
 
-    /// Which of the three its tools have, as bits.
+    /// Returns the flows of its tools, as bits.
     fn flow_bits(&self) -> u8 {
         flow_bits(self.tools.iter().flatten().flat_map(|tool| tool.flow.iter().copied()))
     }
@@ -105,14 +103,13 @@ fn flow_bits(flows: impl Iterator<Item = DataFlow>) -> u8 {
     flows.fold(0, |bits, flow| bits | bit(flow))
 }
 
-/// Whether tools with these flows read private data, take in text of strangers, and can send.
+/// Returns whether these flows include all three: reading private data, reading untrusted content, and sending.
 pub(crate) fn has_all_flows(flows: impl Iterator<Item = DataFlow>) -> bool {
     flow_bits(flows) == ALL_FLOW_BITS
 }
 
-/// The smallest sets of servers that have all three, by their places among the members of one agent: the first of them,
-/// and how many there are. Servers of the same flows are alike, so that what is counted are sets of flows, however many
-/// servers there are.
+/// Returns the first minimal sets of servers that have all three flows, as indexes into `members`, and their total
+/// number. Servers are grouped by their flows, so the cost does not depend on the number of servers.
 pub fn leaking_combinations(members: &[&StackMember]) -> (Vec<Vec<usize>>, usize) {
     let mut groups: [Vec<usize>; 8] = Default::default();
     for (at, member) in members.iter().enumerate() {
@@ -121,33 +118,33 @@ pub fn leaking_combinations(members: &[&StackMember]) -> (Vec<Vec<usize>>, usize
         }
     }
     let group = |flows: u8| groups.get(usize::from(flows)).map_or(&[][..], Vec::as_slice);
-    let (mut told, mut count) = (Vec::new(), 0_usize);
-    let mut tell = |parts: &[&[usize]]| {
+    let (mut listed, mut count) = (Vec::new(), 0_usize);
+    let mut add_sets = |parts: &[&[usize]]| {
         count = count.saturating_add(parts.iter().map(|part| part.len()).fold(1, usize::saturating_mul));
-        let most = MAX_LISTED_COMBINATIONS.saturating_sub(told.len());
-        told.extend(member_sets(parts, most));
+        let max = MAX_LISTED_COMBINATIONS.saturating_sub(listed.len());
+        listed.extend(member_sets(parts, max));
     };
-    tell(&[group(ALL_FLOW_BITS)]);
+    add_sets(&[group(ALL_FLOW_BITS)]);
     for one in 1..ALL_FLOW_BITS {
         for other in one + 1..ALL_FLOW_BITS {
             if one | other == ALL_FLOW_BITS {
-                tell(&[group(one), group(other)]);
+                add_sets(&[group(one), group(other)]);
             }
         }
     }
-    // Of three servers, none can be left out only if each has one flow.
-    tell(&[group(1), group(2), group(4)]);
-    (told, count)
+    // With three servers, the set is minimal only if each has exactly one flow.
+    add_sets(&[group(1), group(2), group(4)]);
+    (listed, count)
 }
 
-/// The first sets with one member of each part.
-fn member_sets(parts: &[&[usize]], most: usize) -> Vec<Vec<usize>> {
+/// Returns the first `max` sets with one member of each part.
+fn member_sets(parts: &[&[usize]], max: usize) -> Vec<Vec<usize>> {
     let mut sets = vec![Vec::new()];
     for part in parts {
         let longer = sets
             .iter()
             .flat_map(|set: &Vec<usize>| part.iter().map(move |at| set.iter().copied().chain([*at]).collect()));
-        sets = longer.take(most).collect();
+        sets = longer.take(max).collect();
     }
     sets
 }
@@ -185,19 +182,19 @@ mod tests {
             member("chat", Category::Write, &[strange, send]),
             member("sums", Category::Read, &[]),
         ];
-        let told = summarize_stack(&all);
+        let listed = summarize_stack(&all);
         let expected = [&["mail"][..], &["files", "chat"], &["files", "web", "post"]];
-        assert_eq!(told.combinations, expected);
-        assert_eq!((told.combination_count, told.level, told.tool_count), (3, Some(RiskLevel::Medium), 6));
+        assert_eq!(listed.combinations, expected);
+        assert_eq!((listed.combination_count, listed.level, listed.tool_count), (3, Some(RiskLevel::Medium), 6));
     }
 
     #[test]
-    fn a_server_that_nobody_knows_counts_as_high() {
-        let told = summarize_stack(&[
+    fn unknown_server_counts_as_high() {
+        let listed = summarize_stack(&[
             StackMember { name: "x".into(), tools: None, is_package_guessed: false },
             member("files", Category::Read, &[]),
         ]);
-        assert_eq!((told.level, told.unknown), (Some(RiskLevel::High), vec!["x".to_owned()]));
+        assert_eq!((listed.level, listed.unknown), (Some(RiskLevel::High), vec!["x".to_owned()]));
         assert_eq!(summarize_stack(&[]).level, None);
     }
 
@@ -219,9 +216,9 @@ mod tests {
             .flat_map(|flow| (0..5_000).map(move |at| member(&format!("{flow:?}-{at}"), Category::Read, &[*flow])))
             .collect();
         let begun = std::time::Instant::now();
-        let told = summarize_stack(&all);
-        assert_eq!((told.combination_count, told.combinations.len()), (125_000_000_000, MAX_LISTED_COMBINATIONS));
-        assert!(told.combinations.iter().all(|set| set.len() == 3));
+        let listed = summarize_stack(&all);
+        assert_eq!((listed.combination_count, listed.combinations.len()), (125_000_000_000, MAX_LISTED_COMBINATIONS));
+        assert!(listed.combinations.iter().all(|set| set.len() == 3));
         assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
     }
 }

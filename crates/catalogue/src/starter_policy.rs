@@ -1,5 +1,5 @@
-//! Ready policies for a whole server: complete documents that load, keep what is harmless working, and refuse whatever
-//! they do not name, so also a tool that comes later.
+//! Starter policies for a whole server: complete documents that load, keep harmless tools working, and deny everything
+//! they do not name, including tools that are added later.
 
 mod rule_suggestions;
 mod starter_policy_writer;
@@ -10,22 +10,22 @@ use crate::classify::Classification;
 use crate::recommendation::RecommendedAction;
 use crate::tool_spec::ToolSpec;
 
-/// How much a policy trusts.
+/// Strictness of a starter policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
     /// By category, as recommended.
     Recommended,
-    /// Reads pass; the rest waits for a person or is hidden.
+    /// Allows reads; everything else requires approval or is hidden.
     Strict,
-    /// All passes within limits; what is gone for good waits for a person.
+    /// Allows everything within rate limits; irreversible actions require approval.
     Permissive,
 }
 
 impl Strictness {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Recommended, Self::Strict, Self::Permissive];
 
-    /// The word for it.
+    /// Returns the identifier.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Recommended => "recommended",
@@ -42,7 +42,7 @@ impl Strictness {
         }
     }
 
-    /// What it does, in a sentence.
+    /// Returns a one-sentence description.
     pub fn description(self) -> &'static str {
         match self {
             Self::Recommended => {
@@ -54,31 +54,29 @@ impl Strictness {
     }
 }
 
-/// Why there is no policy.
+/// Error returned when the tools of a server do not fit into a policy.
 #[derive(Debug, thiserror::Error)]
 #[error("the server's tools do not fit into a policy: {}", .0.first().map_or("", |fault| fault.message.as_str()))]
 pub struct StarterPolicyError(pub Vec<Diagnostic>);
 
-/// Writes the policy of a server: JSON with comments, in the usual layout. It loads.
+/// Writes a policy for a server: JSON with comments, in canonical layout. It always loads.
 ///
-/// # Errors
-/// There is so much that no policy can hold it.
+/// # Errors Returns an error if the policy would exceed the maximum size.
 pub fn starter_policy(
     server: &str,
     tools: &[(&ToolSpec<'_>, &Classification)],
-    posture: Strictness,
+    strictness: Strictness,
 ) -> Result<String, StarterPolicyError> {
-    starter_policy_writer::write_policy(server, tools, posture, starter_policy_writer::CommentDetail::Reasons)
+    starter_policy_writer::write_policy(server, tools, strictness, starter_policy_writer::CommentDetail::Reasons)
 }
 
-/// The same policy with each tool's parameters as comments, to be filled in.
+/// Like [`starter_policy`], with each tool's parameters as comments, to be filled in.
 ///
-/// # Errors
-/// There is so much that no policy can hold it.
+/// # Errors Returns an error if the policy would exceed the maximum size.
 pub fn policy_scaffold(
     server: &str,
     tools: &[(&ToolSpec<'_>, &Classification)],
-    posture: Strictness,
+    strictness: Strictness,
 ) -> Result<String, StarterPolicyError> {
-    starter_policy_writer::write_policy(server, tools, posture, starter_policy_writer::CommentDetail::Parameters)
+    starter_policy_writer::write_policy(server, tools, strictness, starter_policy_writer::CommentDetail::Parameters)
 }

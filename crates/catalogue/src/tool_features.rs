@@ -1,4 +1,4 @@
-//! What the model looks at: each feature is a fact of the definition that can be named.
+//! Features of the model. Each is a fact about the definition that can be described in words.
 
 mod feature_extraction;
 mod feature_pairs;
@@ -7,7 +7,7 @@ use crate::lexicon::{VerbGroup, WordId};
 use crate::risk_signals::{RiskSignal, RiskSignalKind};
 pub(crate) use feature_extraction::{ParsedTool, extract_features};
 
-/// Where a word stands.
+/// Position of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WordPosition {
     /// The verb of the name.
@@ -16,15 +16,15 @@ pub(crate) enum WordPosition {
     NameWord,
     /// The first verb of the description.
     DescriptionVerb,
-    /// Any word of its first sentence.
+    /// Any word of the first sentence.
     FirstSentence,
     /// Any later word.
     LaterSentence,
-    /// A value that chooses what is done.
+    /// A value of a parameter that selects an operation.
     ChoiceValue,
     /// A word of a parameter's name.
     ParameterWord,
-    /// The whole name of a parameter that has several words.
+    /// The whole name of a parameter with several words.
     ParameterName,
 }
 
@@ -58,12 +58,12 @@ impl WordPosition {
     }
 }
 
-/// A fact that is no word, or a phrase.
+/// A fact that is not a single word, or a phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FeatureFlag {
     NoParameters,
     NoVerb,
-    /// It takes two numbers or more, and nothing else.
+    /// All parameters are numbers, and there are at least two.
     OnlyNumbers,
     /// The name commits money: `create_refund`, `cancel_subscription`.
     CommitsMoney,
@@ -71,7 +71,7 @@ pub(crate) enum FeatureFlag {
     Phrase(PhraseKind),
 }
 
-/// What a phrase says.
+/// Meaning of a phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PhraseKind {
     ReadOnly,
@@ -80,7 +80,7 @@ pub(crate) enum PhraseKind {
     Overwrites,
     Money,
     AnyCode,
-    /// It says that it does not change or remove.
+    /// Says that it does not change or remove anything.
     DeniesChange,
 }
 
@@ -111,7 +111,7 @@ impl PhraseKind {
         Self::ALL.into_iter().find(|phrase| phrase.as_str() == word)
     }
 
-    /// Whether it speaks of something that is gone afterwards.
+    /// Returns whether the phrase is about something that is lost afterwards.
     pub fn is_removal(self) -> bool {
         matches!(self, Self::Irreversible | Self::Overwrites)
     }
@@ -142,32 +142,32 @@ impl FeatureFlag {
     }
 }
 
-/// What a feature is.
+/// Identity of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FeatureId {
-    /// A verb of a group in a place.
+    /// A verb of a group at a position.
     Group(WordPosition, VerbGroup),
-    /// A word in a place.
+    /// A word at a position.
     Word(WordPosition, WordId),
-    /// A fact.
+    /// A flag.
     Flag(FeatureFlag),
-    /// What the verb of the name does, and what the first verb of the description does.
+    /// Groups of the name's verb and of the description's first verb.
     GroupPair(Option<VerbGroup>, Option<VerbGroup>),
-    /// These two verbs themselves.
+    /// The name's verb and the description's first verb.
     VerbPair(WordId, WordId),
-    /// Two words that follow each other in the first sentence.
+    /// Two consecutive words of the first sentence.
     WordPair(WordId, WordId),
 }
 
-/// A feature and what it was seen in.
+/// A feature and its source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Feature<'t> {
     pub key: FeatureId,
-    /// The text, as it is written.
+    /// Source text.
     pub source_text: &'t str,
 }
 
-/// Whether a signal is among those that were found.
+/// Returns whether a kind is among the signals.
 pub(crate) fn has_signal(signals: &[RiskSignal], kind: RiskSignalKind) -> bool {
     signals.iter().any(|signal| signal.kind == kind)
 }

@@ -1,25 +1,26 @@
-//! The words of a tool's name, and which of them is its verb.
+//! The words of a tool's name, and its verb.
 
 use crate::display_escape::is_unprintable;
 use crate::homoglyphs::normalize_letters;
 use crate::lexicon::{Lexicon, LexiconWord, VerbGroup, WordId};
 
-/// More words of a name are not looked at.
+/// Maximum number of words in a name.
 const MAX_NAME_WORDS: usize = 24;
 
-/// A name in words.
+/// A tool name, split into words.
 #[derive(Debug)]
 pub(crate) struct ToolNameWords {
-    /// Its words in small letters, and which of ours each is.
+    /// Lower-case words with their ids in the lexicon.
     pub words: Vec<(String, Option<WordId>)>,
-    /// Where those begin that the server's other names do not share.
+    /// Number of words shared with all other names of the server.
     prefix_len: usize,
-    /// Which word is its verb.
+    /// Index of the verb.
     pub lead_verb: Option<usize>,
 }
 
 impl ToolNameWords {
-    /// Reads a name; `prefix` is what all names of the server begin with. Its words count, but none is the verb.
+    /// Splits a name. `prefix` are the words that all names of the server start with; they count, but none of them is
+    /// the verb.
     pub fn of(name: &str, prefix: &[String], lexicon: &Lexicon) -> Self {
         let words: Vec<_> = split_words(name).into_iter().map(|word| (lexicon.find(&word), word)).collect();
         let words: Vec<_> = words.into_iter().map(|(id, word)| (word, id)).collect();
@@ -29,25 +30,25 @@ impl ToolNameWords {
         Self { words, prefix_len, lead_verb }
     }
 
-    /// The verb.
+    /// Returns the verb.
     pub fn verb(&self) -> Option<&(String, Option<WordId>)> {
         self.words.get(self.lead_verb?)
     }
 
-    /// What the verb does.
+    /// Returns what the verb does.
     pub fn verb_group(&self, lexicon: &Lexicon) -> Option<VerbGroup> {
         self.verb().and_then(|(_, id)| lexicon.word((*id)?)?.group)
     }
 
-    /// The name without its verb.
+    /// Returns the name without its verb.
     pub fn object_words(&self) -> String {
         let rest = self.words.iter().enumerate().skip(self.prefix_len).filter(|(at, _)| Some(*at) != self.lead_verb);
         rest.map(|(_, (word, _))| word.as_str()).collect::<Vec<_>>().join("_")
     }
 }
 
-/// A verb that is never a noun wins, the first of them. Of those that may be one, the last that looks (`order_status`
-/// is a status), or the first word of the name: `map_area` may map, `static_map` does not.
+/// Finds the verb: the first word that is never a noun. Otherwise the last verb of reading (`order_status` is a
+/// status), or the first word of the name: `map_area` may map, `static_map` does not.
 fn find_lead_verb(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexicon) -> Option<usize> {
     let verbs = || {
         words.iter().enumerate().filter_map(|(at, (written, id))| {
@@ -62,23 +63,23 @@ fn find_lead_verb(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexi
     Some(find_joined_verb(words, first, lexicon).unwrap_or(first))
 }
 
-/// Whether a word of a name may well be a noun: names say `change`, and `changes` are things.
+/// Returns whether a word of a name may be a noun: `change` is a verb in names, but `changes` are things.
 pub(crate) fn may_be_noun(written: &str, word: &LexiconWord) -> bool {
     let takes_away = word.group.is_some_and(VerbGroup::is_removal);
     word.is_often_noun || (!takes_away && written != &*word.base_form)
 }
 
-/// Of `find_and_replace` and `read_or_update_or_wipe`, the verb that does the most.
+/// Returns the most harmful of joined verbs: `find_and_replace`, `read_or_update_or_wipe`.
 fn find_joined_verb(words: &[(String, Option<WordId>)], first: usize, lexicon: &Lexicon) -> Option<usize> {
     let harm = |at: usize| lexicon.word(words.get(at)?.1?)?.group.map(VerbGroup::harm_rank);
     let joins = |at: &usize| words.get(*at).is_some_and(|(word, _)| matches!(word.as_str(), "and" | "or" | "then"));
-    let behind = (first + 1..words.len()).filter(joins).map(|at| at + 1).filter(|at| harm(*at) > harm(first));
-    // Of two that do as much, the first.
-    behind.rev().max_by_key(|at| harm(*at))
+    let after = (first + 1..words.len()).filter(joins).map(|at| at + 1).filter(|at| harm(*at) > harm(first));
+    // Of equally harmful ones, the first.
+    after.rev().max_by_key(|at| harm(*at))
 }
 
-/// Splits at everything that is no letter or digit, and where small letters become large ones. Letters that are not
-/// shown are left out: they hide words.
+/// Splits at characters other than letters and digits, and at camel-case boundaries. Invisible characters are removed,
+/// because they hide words.
 pub(crate) fn split_words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();

@@ -1,5 +1,5 @@
-//! What a tool takes, as far as its schema says so. A schema is foreign: it is walked within bounds, never trusted, and
-//! what lies outside the bounds is told.
+//! Parameters of a tool, from its input schema. Schemas are untrusted: they are walked within limits, and exceeding a
+//! limit is reported.
 
 mod parameter_walker;
 
@@ -10,19 +10,19 @@ use gatelodge_json::{JsonKind, JsonValue};
 use crate::tool_spec::MAX_NAME_BYTES;
 use parameter_walker::ParameterWalker;
 
-/// More of a parameter's description is not looked at for what it takes.
+/// Maximum length of a parameter description that is examined.
 const MAX_PARAMETER_DESCRIPTION_CHARS: usize = 400;
-/// More choices are not looked at.
+/// Maximum number of choices examined.
 const MAX_CHOICES: usize = 64;
-/// So many parts of a choice of schemas are looked at for kinds and choices.
+/// Maximum number of schema alternatives examined.
 const MAX_SCHEMA_ALTERNATIVES: usize = 64;
 
-/// What kind of value a parameter takes; of several, the first of these.
+/// Kind of value. If several apply, the first of these is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ParameterKind {
     Text,
     List,
-    /// An object, or not said.
+    /// An object, or not specified.
     Other,
     Number,
     Boolean,
@@ -31,25 +31,25 @@ pub(crate) enum ParameterKind {
 /// One parameter.
 #[derive(Debug)]
 pub(crate) struct ToolParameter<'a> {
-    /// Its name, and those it lies in: `target.path`.
+    /// Its name with those of its parents: `target.path`.
     pub path: String,
-    /// Whether the path is longer than is kept.
+    /// Whether the path was truncated.
     pub is_path_truncated: bool,
-    /// The words of its own name, in small letters, with `_` between them.
+    /// Lower-case words of its own name, joined by `_`.
     pub name_words: String,
     pub kind: ParameterKind,
     pub is_required: bool,
-    /// Whether it stands in the arguments themselves.
+    /// Whether it is a direct argument.
     pub is_top_level: bool,
-    /// Its description, in small letters.
+    /// Its description, in lower case.
     pub description: Option<String>,
-    /// The texts it may be.
+    /// Possible string values.
     pub choices: Vec<Cow<'a, str>>,
-    /// Whether it may be more texts than these.
+    /// Whether there are more choices.
     pub has_more_choices: bool,
-    /// Whether it can be nothing but one of its choices.
+    /// Whether only its choices are allowed.
     pub is_enum: bool,
-    /// Whether its format, or that of its elements, is one of an address of people or of the web.
+    /// Whether its format, or that of its elements, is an email address, phone number or URL.
     pub is_address: bool,
 }
 
@@ -57,13 +57,13 @@ pub(crate) struct ToolParameter<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct ToolParameters<'a> {
     pub list: Vec<ToolParameter<'a>>,
-    /// How many there are in the arguments themselves.
+    /// Number of direct arguments.
     pub top_level_count: usize,
-    /// Whether the schema is none, or says nothing that can be used.
+    /// Whether the schema is missing or invalid.
     pub is_invalid_schema: bool,
-    /// Whether a part of it was not looked at.
+    /// Whether a part of it was not examined.
     pub is_partly_read: bool,
-    /// All that it says to whoever reads it: names, titles, descriptions, choices.
+    /// All texts that a reader sees: names, titles, descriptions, choices.
     pub texts: Vec<Cow<'a, str>>,
 }
 
@@ -80,13 +80,13 @@ impl<'a> ToolParameters<'a> {
         Self { is_invalid_schema: is_odd, ..walk.parameters }
     }
 
-    /// Whether there are two or more, and all are numbers.
+    /// Returns whether there are at least two parameters, all of them numbers.
     pub fn has_only_numbers(&self) -> bool {
         self.list.len() > 1 && self.list.iter().all(|own| own.kind == ParameterKind::Number)
     }
 }
 
-/// The kind of a value: where it may be several, the one that can carry the most.
+/// Returns the kind of a value. If several are possible, the one that can carry the most.
 fn parameter_kind(schema: JsonValue<'_>) -> ParameterKind {
     let named = |kind: JsonValue<'_>| match kind.as_str().as_deref() {
         Some("string") => Some(ParameterKind::Text),
@@ -108,7 +108,7 @@ fn parameter_kind(schema: JsonValue<'_>) -> ParameterKind {
     own.into_iter().chain(parts).min().unwrap_or(ParameterKind::Other)
 }
 
-/// What a value is composed of: `anyOf` is how optional values are written.
+/// Returns the alternatives of a schema. Optional values are often written with `anyOf`.
 fn schema_alternatives<'a>(schema: JsonValue<'a>) -> impl Iterator<Item = JsonValue<'a>> {
     let lists = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(move |name| schema.get(name));
     lists.flat_map(|list| list.elements().take(MAX_SCHEMA_ALTERNATIVES))
@@ -126,7 +126,7 @@ fn description_of(schema: JsonValue<'_>) -> Option<String> {
     Some(text.chars().take(MAX_PARAMETER_DESCRIPTION_CHARS).flat_map(char::to_lowercase).collect())
 }
 
-/// The texts that a value may be, and whether there are more of them.
+/// Returns the possible string values, and whether there are more.
 fn choices_of<'a>(schema: JsonValue<'a>) -> (Vec<Cow<'a, str>>, bool) {
     let items = schema.get("items").into_iter();
     let all = std::iter::once(schema).chain(schema_alternatives(schema)).chain(items);
@@ -140,9 +140,9 @@ fn choices_of<'a>(schema: JsonValue<'a>) -> (Vec<Cow<'a, str>>, bool) {
     (choices.into_iter().map(|choice| truncate_text(choice, MAX_NAME_BYTES)).collect(), has_more)
 }
 
-/// The beginning of a text.
-fn truncate_text(text: Cow<'_, str>, most: usize) -> Cow<'_, str> {
-    let end = text.floor_char_boundary(most);
+/// Truncates a text.
+fn truncate_text(text: Cow<'_, str>, max: usize) -> Cow<'_, str> {
+    let end = text.floor_char_boundary(max);
     match text {
         Cow::Borrowed(text) => Cow::Borrowed(text.get(..end).unwrap_or_default()),
         Cow::Owned(mut text) => {

@@ -1,4 +1,4 @@
-//! Tools as they are told: one JSON object a line, or what a server answers to `tools/list`.
+//! Reads tools from JSON lines, or from a response to `tools/list`.
 
 use std::borrow::Cow;
 
@@ -9,27 +9,27 @@ use crate::tool_spec::ToolSpec;
 /// One line, or one tool of a list.
 #[derive(Debug)]
 pub struct ToolEntry<'a> {
-    /// Which line, from 1; of a list, which tool.
+    /// Line number, from 1; in a list, the number of the tool.
     pub line_number: usize,
-    /// The server it belongs to, as far as it is said; tools of one server are siblings.
+    /// Name of its server, if given. Tools of one server are classified together.
     pub server: Cow<'a, str>,
     /// The tool.
     pub tool: ToolSpec<'a>,
-    /// All that is said of it.
+    /// The whole entry.
     pub entry: JsonValue<'a>,
 }
 
-/// Why a line is no tool.
+/// Error returned when a line is not a tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {number}: {why}")]
 pub struct ReadToolError {
-    /// Which line, from 1.
+    /// Line number, from 1.
     pub number: usize,
-    /// What is wrong with it; of a list, also with which of its tools.
+    /// What is wrong; in a list, also with which tool.
     pub why: String,
 }
 
-/// Reads a text into documents: the whole if it is one, else each line by itself.
+/// Parses a text: as one document if possible, otherwise line by line.
 pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<JsonDocument<'_>, ReadToolError>)> {
     if let Ok(whole) = read(text, &JsonLimits::REPLY) {
         return vec![(1, Ok(whole))];
@@ -45,7 +45,7 @@ pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<JsonDocument<'_>, ReadToolE
 }
 
 impl<'a> ToolEntry<'a> {
-    /// The tools of a document: itself, or those it lists.
+    /// Returns the tools of a document: the document itself, or those that it lists.
     pub fn read_all(document: &'a JsonDocument<'a>, number: usize) -> Vec<Result<Self, ReadToolError>> {
         let root = document.root();
         let inside = root.get("result").unwrap_or(root);
@@ -55,11 +55,11 @@ impl<'a> ToolEntry<'a> {
         };
         let server = server_name(root);
         let listed = list.elements().enumerate().map(|(at, entry)| {
-            let told = |error: ReadToolError| ReadToolError {
+            let with_position = |error: ReadToolError| ReadToolError {
                 number,
                 why: format!("tool {} of the list: {}", at + 1, error.why),
             };
-            Self::read_entry(entry, at + 1, server.clone()).map_err(told)
+            Self::read_entry(entry, at + 1, server.clone()).map_err(with_position)
         });
         listed.collect()
     }
@@ -72,7 +72,7 @@ impl<'a> ToolEntry<'a> {
 }
 
 impl ToolEntry<'_> {
-    /// Whose tool it is: two packages may call their servers alike.
+    /// Returns a key for the server. Includes the package, because two packages may use the same server name.
     pub fn server_key(&self) -> String {
         let package = self.entry.get("package").and_then(|package| package.as_str()).unwrap_or_default();
         format!("{package} {}", self.server)

@@ -4,35 +4,35 @@ use std::borrow::Cow;
 
 use gatelodge_json::{JsonKind, JsonValue};
 
-/// The most of a name that is looked at; no client shows more.
+/// Maximum length of a name. No client shows more.
 pub(crate) const MAX_NAME_BYTES: usize = 256;
 
-/// What a server says of a tool.
+/// A tool definition.
 #[derive(Debug, Clone)]
 pub struct ToolSpec<'a> {
-    /// Its name.
+    /// Name of the tool.
     pub name: Cow<'a, str>,
-    /// What it does, in the server's words.
+    /// Description by the server.
     pub description: Option<Cow<'a, str>>,
-    /// Its name for people, and the one among its claims.
+    /// Display name, and the title in its annotations.
     pub title: Option<Cow<'a, str>>,
-    /// What it takes.
+    /// Input schema.
     pub schema: Option<JsonValue<'a>>,
-    /// The server's own claims.
+    /// Annotations by the server.
     pub annotations: ToolAnnotations,
 }
 
-/// What a server claims of a tool. Claims may raise the risk; they never lower it.
+/// Annotations by the server. They can raise the risk, but never lower it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolAnnotations {
-    /// `readOnlyHint`, if it is said.
+    /// `readOnlyHint`, if given.
     pub read_only: Option<bool>,
-    /// `destructiveHint`, if it is said.
+    /// `destructiveHint`, if given.
     pub destructive: Option<bool>,
 }
 
 impl<'a> ToolSpec<'a> {
-    /// A tool of which nothing is known but its name.
+    /// Creates a tool of which only the name is known.
     pub fn from_name(name: &'a str) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -43,15 +43,14 @@ impl<'a> ToolSpec<'a> {
         }
     }
 
-    /// Whether its description is at hand. One that was read and not kept is empty.
+    /// Returns whether the text of its description is available. It is empty if it was read but not stored.
     pub(crate) fn has_description_text(&self) -> bool {
         self.description.as_ref().is_some_and(|text| !text.is_empty())
     }
 
     /// Reads an entry of `tools/list`.
     ///
-    /// # Errors
-    /// It is no object, or has no usable name.
+    /// # Errors Returns an error if it is not an object, or has no usable name.
     pub fn of(entry: JsonValue<'a>) -> Result<Self, &'static str> {
         if entry.kind() != JsonKind::Object {
             return Err("a tool is an object with a `name`");

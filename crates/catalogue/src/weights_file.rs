@@ -1,4 +1,4 @@
-//! Learned weights as they are written, in `data/weights.json`. Made by the trainer, read by people if need be.
+//! Format of `data/weights.json`: trained weights in readable form.
 
 use std::collections::BTreeMap;
 
@@ -18,20 +18,20 @@ pub(crate) struct WeightsFile {
     pub origin: String,
     pub bias: CategoryScores,
     pub flags: BTreeMap<String, CategoryScores>,
-    /// By place, then by group.
+    /// By position, then by group.
     pub groups: BTreeMap<String, BTreeMap<String, CategoryScores>>,
-    /// By place, then by word.
+    /// By position, then by word.
     pub words: BTreeMap<String, BTreeMap<String, CategoryScores>>,
-    /// By what they are, then by the two words or groups with a `+` between them.
+    /// By kind of pair, then by the two words or groups, joined by `+`.
     #[serde(default)]
     pub pairs: BTreeMap<String, BTreeMap<String, CategoryScores>>,
     pub calibration: ConfidenceCalibration,
 }
 
 impl WeightsFile {
-    /// Puts the weights over those of the lexicon.
-    pub fn apply_to(&self, book: &mut ClassifierData) {
-        book.model.bias = self.bias;
+    /// Applies the weights on top of those of the lexicon.
+    pub fn apply_to(&self, data: &mut ClassifierData) {
+        data.model.bias = self.bias;
         let mut learned = Vec::new();
         for (name, points) in &self.flags {
             learned.extend(FeatureFlag::from_word(name).map(|flag| (FeatureId::Flag(flag), *points)));
@@ -46,21 +46,21 @@ impl WeightsFile {
         for (slot, words) in &self.words {
             let Some(slot) = WordPosition::from_word(slot) else { continue };
             for (word, points) in words {
-                learned.push((FeatureId::Word(slot, find_or_add_word_id(word, book)), *points));
+                learned.push((FeatureId::Word(slot, find_or_add_word_id(word, data)), *points));
             }
         }
         for (name, pairs) in &self.pairs {
             learned
-                .extend(pairs.iter().filter_map(|(pair, points)| Some((parse_pair_key(name, pair, book)?, *points))));
+                .extend(pairs.iter().filter_map(|(pair, points)| Some((parse_pair_key(name, pair, data)?, *points))));
         }
         for (key, points) in learned {
-            // The file may have been edited; the promise holds all the same.
-            let points = constrain_scores(key, points, &book.lexicon);
-            book.model.weights.insert(key, points);
+            // The file may have been edited by hand; the guarantees hold anyway.
+            let points = constrain_scores(key, points, &data.lexicon);
+            data.model.weights.insert(key, points);
         }
     }
 
-    /// The file as text, with each list of numbers in one line.
+    /// Serializes the file, with each list of numbers on one line.
     pub fn to_text(&self) -> Result<String, serde_json::Error> {
         let pretty = serde_json::to_string_pretty(self)?;
         let (mut text, mut depth, mut is_quoted) = (String::with_capacity(pretty.len()), 0_usize, false);
@@ -77,10 +77,10 @@ impl WeightsFile {
         Ok(text)
     }
 
-    /// Writes down a model.
-    pub fn of(book: &ClassifierData, origin: String, calibration: ConfidenceCalibration) -> Self {
-        let mut trained = Self { origin, bias: book.model.bias.map(round_weight), calibration, ..Self::default() };
-        for (key, points) in &book.model.weights {
+    /// Creates the file from a model.
+    pub fn of(data: &ClassifierData, origin: String, calibration: ConfidenceCalibration) -> Self {
+        let mut trained = Self { origin, bias: data.model.bias.map(round_weight), calibration, ..Self::default() };
+        for (key, points) in &data.model.weights {
             let points = points.map(round_weight);
             match key {
                 FeatureId::Flag(flag) => drop(trained.flags.insert(flag.as_str().to_owned(), points)),
@@ -89,7 +89,7 @@ impl WeightsFile {
                     groups.insert(group.as_str().to_owned(), points);
                 }
                 FeatureId::Word(slot, id) => {
-                    let Some(word) = book.lexicon.word(*id) else { continue };
+                    let Some(word) = data.lexicon.word(*id) else { continue };
                     let words = trained.words.entry(slot.as_str().to_owned()).or_default();
                     words.insert(word.base_form.to_string(), points);
                 }
@@ -98,10 +98,10 @@ impl WeightsFile {
                     trained.add_pair(GROUP_PAIRS_KEY, Some(name(*lead)), Some(name(*says)), points);
                 }
                 FeatureId::VerbPair(one, other) => {
-                    trained.add_pair(VERB_PAIRS_KEY, word_base(*one, book), word_base(*other, book), points)
+                    trained.add_pair(VERB_PAIRS_KEY, word_base(*one, data), word_base(*other, data), points)
                 }
                 FeatureId::WordPair(one, other) => {
-                    trained.add_pair(WORD_PAIRS_KEY, word_base(*one, book), word_base(*other, book), points)
+                    trained.add_pair(WORD_PAIRS_KEY, word_base(*one, data), word_base(*other, data), points)
                 }
             }
         }
@@ -118,28 +118,28 @@ impl WeightsFile {
 const GROUP_PAIRS_KEY: &str = "kinds";
 const VERB_PAIRS_KEY: &str = "verbs";
 const WORD_PAIRS_KEY: &str = "next";
-/// A pair without one of its verbs.
+/// Stands for a missing verb in a pair.
 const NO_VERB_WORD: &str = "none";
 
-fn word_base(id: WordId, book: &ClassifierData) -> Option<String> {
-    book.lexicon.word(id).map(|word| word.base_form.to_string())
+fn word_base(id: WordId, data: &ClassifierData) -> Option<String> {
+    data.lexicon.word(id).map(|word| word.base_form.to_string())
 }
 
-fn find_or_add_word_id(word: &str, book: &mut ClassifierData) -> WordId {
-    book.lexicon.find(word).unwrap_or_else(|| book.lexicon.get_or_insert(word))
+fn find_or_add_word_id(word: &str, data: &mut ClassifierData) -> WordId {
+    data.lexicon.find(word).unwrap_or_else(|| data.lexicon.get_or_insert(word))
 }
 
-fn parse_pair_key(name: &str, pair: &str, book: &mut ClassifierData) -> Option<FeatureId> {
+fn parse_pair_key(name: &str, pair: &str, data: &mut ClassifierData) -> Option<FeatureId> {
     let (one, other) = pair.split_once('+')?;
     match name {
         GROUP_PAIRS_KEY => Some(FeatureId::GroupPair(VerbGroup::from_word(one), VerbGroup::from_word(other))),
-        VERB_PAIRS_KEY => Some(FeatureId::VerbPair(find_or_add_word_id(one, book), find_or_add_word_id(other, book))),
-        WORD_PAIRS_KEY => Some(FeatureId::WordPair(find_or_add_word_id(one, book), find_or_add_word_id(other, book))),
+        VERB_PAIRS_KEY => Some(FeatureId::VerbPair(find_or_add_word_id(one, data), find_or_add_word_id(other, data))),
+        WORD_PAIRS_KEY => Some(FeatureId::WordPair(find_or_add_word_id(one, data), find_or_add_word_id(other, data))),
         _ => None,
     }
 }
 
-/// Two places: more would be noise, and the file is read in reviews. Nothing is written as less than nothing.
+/// Rounds to two decimal places: more would be noise, and the file is read in reviews. Avoids negative zero.
 fn round_weight(value: f64) -> f64 {
     (value * 100.0).round() / 100.0 + 0.0
 }

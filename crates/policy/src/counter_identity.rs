@@ -48,7 +48,7 @@ mod tests {
     use crate::{DocumentFormat, parse};
 
     #[test]
-    fn each_counter_is_told_once_with_what_its_identity_is_made_of() {
+    fn each_counter_is_listed_once_with_its_identity() {
         let text = r#"{"version": "1", "default": "deny",
             "all_tools": {"rate_limit": "9/minute"},
             "categories": {"read": {"rate_limit": "5/hour"}},

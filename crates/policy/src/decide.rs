@@ -310,7 +310,11 @@ mod tests {
             Ok(Some("/tools/pay".into())),
             "its arguments were judged before"
         );
-        assert_eq!(decide_task_for_tool("ask", Accepted), Ok(Some("/tools/ask".into())), "somebody has agreed before");
+        assert_eq!(
+            decide_task_for_tool("ask", Accepted),
+            Ok(Some("/tools/ask".into())),
+            "the call was approved when it created the task"
+        );
         assert_eq!(decide_task_for_tool("shut", Accepted), Err(ReasonCode::Denied));
         assert_eq!(decide_task_for_tool("secret", Accepted), Err(ReasonCode::Hidden));
         assert_eq!(decide_task_for_tool("other", Accepted), Err(ReasonCode::NotListed));

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_compared_with_folded_letters_and_their_port() {
+    fn hosts_are_compared_in_lower_case_and_with_their_port() {
         assert_eq!(url_matches("HTTPS://Example.COM/x?y#z", "example.com"), Some(true));
         assert_eq!(url_matches("https://example.com:8443/", "example.com"), Some(false));
         assert_eq!(url_matches("https://example.com:8443/", "example.com:8443"), Some(true));

@@ -112,15 +112,15 @@ fn a_text_over_eight_megabytes_is_refused_in_both_languages() {
 }
 
 #[test]
-fn of_very_many_faults_the_first_two_hundred_are_told() {
-    let told = |open: &str, line: &dyn Fn(usize) -> String, close: &str| {
+fn only_the_first_two_hundred_diagnostics_are_reported() {
+    let assert_truncated = |open: &str, line: &dyn Fn(usize) -> String, close: &str| {
         let found = json(&document(open, 1_000, line, close));
         assert!(found.len() == 201 && found[200].starts_with("more-faults "), "{open}: {found:?}");
         assert!(found[0].contains(" 2:") && found[199].contains(" 201:"), "{open}: {found:?}");
     };
-    told(r#""hide":["#, &|_| "1".into(), "]");
-    told(r#""tools":{"a":{"#, &|at| format!(r#""x{at}":1"#), "}}");
-    told(r#""tools":{"a":{"deny_if":["#, &|_| r#"{"conditions":1}"#.into(), "]}}");
+    assert_truncated(r#""hide":["#, &|_| "1".into(), "]");
+    assert_truncated(r#""tools":{"a":{"#, &|at| format!(r#""x{at}":1"#), "}}");
+    assert_truncated(r#""tools":{"a":{"deny_if":["#, &|_| r#"{"conditions":1}"#.into(), "]}}");
     let yaml = format!("version: \"1\"\ndefault: deny\nhide:\n{}", "  - !x a\n".repeat(1_000));
     assert_eq!(faults(&yaml, DocumentFormat::Yaml).len(), 201);
     let few = json(&document(r#""hide":["#, 200, &|_| "1".into(), "]"));

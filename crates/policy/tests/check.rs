@@ -8,7 +8,7 @@ use gatelodge_json::LineColumn;
 use gatelodge_policy::{Diagnostic, DiagnosticCode, DocumentFormat, Severity, ToolList, lint};
 
 /// Each finding as its code, its place, and the text that is underlined.
-fn told(text: &str, faults: &[Diagnostic]) -> Vec<String> {
+fn summaries(text: &str, faults: &[Diagnostic]) -> Vec<String> {
     let one = |fault: &Diagnostic| {
         let place = LineColumn::of(text.as_bytes(), fault.span.start);
         let underlined = &text[fault.span.clone()];
@@ -20,7 +20,7 @@ fn told(text: &str, faults: &[Diagnostic]) -> Vec<String> {
 }
 
 fn alone(policy: &str) -> Vec<String> {
-    told(policy, &lint(policy.as_bytes(), DocumentFormat::Yaml, None))
+    summaries(policy, &lint(policy.as_bytes(), DocumentFormat::Yaml, None))
 }
 
 fn tools(text: &str) -> ToolList {
@@ -28,7 +28,7 @@ fn tools(text: &str) -> ToolList {
 }
 
 fn with(policy: &str, offered: &str) -> Vec<String> {
-    told(policy, &faults(policy, offered))
+    summaries(policy, &faults(policy, offered))
 }
 
 fn faults(policy: &str, offered: &str) -> Vec<Diagnostic> {
@@ -43,7 +43,7 @@ fn block(fields: &str) -> String {
 /// What is said of one condition in `deny_if`, without the place; the tool requires nothing.
 fn of_condition(condition: &str) -> Vec<String> {
     let policy = block(&format!("{{deny_if: [{{conditions: [{condition}]}}]}}"));
-    alone(&policy).into_iter().map(|told| told.replace(" 4:", " ")).collect()
+    alone(&policy).into_iter().map(|line| line.replace(" 4:", " ")).collect()
 }
 
 const PAY: &str = r##"{"tools": [{"name": "pay", "description": "moves money", "annotations": {}, "inputSchema": {
@@ -196,7 +196,7 @@ fn places_are_those_of_json_too() {
   "tools": {"pay": {"require": [{"path": "args.é", "op": "regex", "value": "a"}]}}
 }"#;
     let faults = lint(policy.as_bytes(), DocumentFormat::Json, None);
-    assert_eq!(told(policy, &faults), [r#"unanchored-regex 3:76 "a""#]);
+    assert_eq!(summaries(policy, &faults), [r#"unanchored-regex 3:76 "a""#]);
     assert_eq!(faults[0].help.as_deref(), Some("write `^(?:a)$`, so that the whole text must match"));
 }
 
@@ -233,7 +233,7 @@ fn absence_passes_a_denial_of_all_but_some() {
 }
 
 #[test]
-fn a_session_limit_needs_a_longer_one_beside_it() {
+fn session_limit_without_a_longer_limit_is_reported() {
     let session = "{counter: a, window: hour, max: 1, scope: session}";
     assert_eq!(alone(&block(&format!("{{limits: [{session}]}}"))), ["session-alone 4:60 session"]);
     assert_eq!(alone(&block("{rate_limit: {max: 1, window: 60, scope: session}}")), ["session-alone 4:49 session"]);
@@ -320,7 +320,7 @@ fn conditions_that_exclude_each_other_never_hold() {
     ];
     for (first, second, underlined) in pairs {
         let mut found = of_condition(&format!("{}, {}", x(first), x(second)));
-        found.retain(|told| !told.starts_with("absence-passes"));
+        found.retain(|line| !line.starts_with("absence-passes"));
         assert_eq!(found.len(), 1, "{first} {second} {found:?}");
         assert!(found[0].starts_with("never-holds ") && found[0].ends_with(&format!(" {underlined}")), "{found:?}");
     }
@@ -361,12 +361,13 @@ fn facts_have_few_values() {
 }
 
 #[test]
-fn what_is_not_offered_is_told_with_the_nearest_name() {
+fn unknown_tool_is_reported_with_the_nearest_name() {
     let policy = "version: \"1\"\ndefault: deny\nhide: [pax, p*, x*]\ntools: {payy: {}, \"*z*\": {}}\n";
     let found = faults(policy, PAY);
     let codes = ["not-offered 3:8 pax", "not-offered 3:17 x*", "not-offered 4:9 payy", "not-offered 4:19 \"*z*\""];
-    let told: Vec<String> = told(policy, &found).into_iter().filter(|told| !told.starts_with("shadowed")).collect();
-    assert_eq!(told, codes);
+    let summaries: Vec<String> =
+        summaries(policy, &found).into_iter().filter(|line| !line.starts_with("shadowed")).collect();
+    assert_eq!(summaries, codes);
     assert_eq!(found[0].help.as_deref(), Some("did you mean `pay`?"));
 }
 
@@ -408,15 +409,15 @@ fn a_rule_for_a_tool_that_pharo_never_offers_loads_with_a_warning() {
     let list: Vec<String> = PHARO.iter().map(|name| format!(r#"{{"name": "{name}", "inputSchema": {{}}}}"#)).collect();
     let offered = tools(&format!(r#"{{"jsonrpc": "2.0", "id": 1, "result": {{"tools": [{}]}}}}"#, list.join(",")));
     let found = lint(policy.as_bytes(), DocumentFormat::Json, Some(&offered));
-    assert_eq!(told(&policy, &found), ["not-offered 5:5 \"eval_code\""]);
+    assert_eq!(summaries(&policy, &found), ["not-offered 5:5 \"eval_code\""]);
     assert_eq!(found[0].message, "the server has no tool `eval_code`");
 }
 
 /// What is said of one condition in `require` on the tool of [`PAY`], without the place.
 fn typed(condition: &str) -> Vec<String> {
     let policy = block(&format!("{{require: [{{{condition}}}]}}"));
-    let short = |told: String| {
-        let mut words = told.split(' ');
+    let short = |line: String| {
+        let mut words = line.split(' ');
         let (code, _) = (words.next().unwrap_or_default().to_owned(), words.next());
         format!("{code} {}", words.collect::<Vec<_>>().join(" "))
     };
@@ -424,12 +425,12 @@ fn typed(condition: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_argument_that_is_not_declared_is_told() {
+fn unknown_argument_is_reported() {
     let policy = block(
         "{require: [{path: args.amounts, op: gt, value: 1}], limits: [{counter: a, window: day, max: 1, amount: args.sum}]}",
     );
     let found = faults(&policy, PAY);
-    assert_eq!(told(&policy, &found), ["unknown-argument 4:26 args.amounts", "unknown-argument 4:111 args.sum"]);
+    assert_eq!(summaries(&policy, &found), ["unknown-argument 4:26 args.amounts", "unknown-argument 4:111 args.sum"]);
     assert_eq!(found[0].message, "in `pay`, there is no `args.amounts`");
     assert_eq!(found[0].help.as_deref(), Some("did you mean `args.amount`?"));
     assert_eq!(typed("path: 'args.to[*].ibam', op: eq, value: x"), ["unknown-argument 'args.to[*].ibam'"]);
@@ -440,7 +441,7 @@ fn an_argument_that_is_not_declared_is_told() {
 }
 
 #[test]
-fn a_comparison_with_another_type_is_told() {
+fn comparison_with_a_different_type_is_reported() {
     for (condition, found) in [
         ("path: args.note, op: gt, value: 1", "gt"),
         ("path: args.count, op: starts_with, value: a", "starts_with"),
@@ -543,7 +544,7 @@ fn validation_needs_a_usable_schema() {
         (r#"{"name": "pay", "inputSchema": []}"#, "the input schema is not an object"),
     ] {
         let found = faults(&policy, &format!("[{definition}]"));
-        assert_eq!(told(&policy, &found), ["no-schema 4:9 validate_arguments"]);
+        assert_eq!(summaries(&policy, &found), ["no-schema 4:9 validate_arguments"]);
         let start = "the arguments of `pay` cannot be validated, so each call is denied";
         assert_eq!(found[0].message, format!("{start}: {why}"));
     }
@@ -560,7 +561,7 @@ fn a_glob_names_the_tools_it_is_wrong_for() {
     list.extend([tool("get_number", "integer"), tool("get_exact", "string"), tool("set_it", "string")]);
     let policy = "version: \"1\"\ndefault: deny\ntools:\n  get_exact: {}\n  get_*: {require: [{path: args.x, op: gt, value: 1}]}\n";
     let found = faults(policy, &format!("[{}]", list.join(",")));
-    assert_eq!(told(policy, &found), ["impossible-comparison 5:40 gt"]);
+    assert_eq!(summaries(policy, &found), ["impossible-comparison 5:40 gt"]);
     assert_eq!(
         found[0].message,
         "in `get_a`, `get_b`, `get_c` and 2 more, `args.x` is a string, and `gt` needs a number"

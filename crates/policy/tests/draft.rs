@@ -98,7 +98,7 @@ fn bare(text: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_draft_says_how_often_when_and_with_what() {
+fn draft_reports_counts_times_and_arguments() {
     let mut all = Vec::new();
     for call in 0..12 {
         let currency = if call % 3 == 0 { "usd" } else { "eur" };
@@ -200,15 +200,15 @@ fn deeds() -> impl Strategy<Value = Vec<Done>> {
     ];
     let arguments =
         vec![r#"{}"#, r#"{"a":"x","b":1}"#, r#"{"a":"y","b":1.0,"token":"s3cret"}"#, r#"{"a":"x","q\n\"]":true}"#];
-    let deed = (select(methods), select(names), 0..20_000_i64, select(arguments), any::<bool>(), any::<bool>());
-    let deed = deed.prop_map(|(method, name, at, arguments, is_logged, is_refused)| {
+    let call = (select(methods), select(names), 0..20_000_i64, select(arguments), any::<bool>(), any::<bool>());
+    let call = call.prop_map(|(method, name, at, arguments, is_logged, is_refused)| {
         let has_target =
             ["tools/", "resources/", "prompts/", "completion/"].iter().any(|part| method.starts_with(part));
         let target = (has_target && method != "tools/list").then(|| name.to_owned());
         let objection = is_refused.then_some("require");
         Done { method, target, at: NOON + at, arguments: arguments.to_owned(), is_logged, objection }
     });
-    proptest::collection::vec(deed, 0..80)
+    proptest::collection::vec(call, 0..80)
 }
 
 proptest! {

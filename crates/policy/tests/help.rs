@@ -80,7 +80,7 @@ fn an_alias_without_its_anchor_is_known_as_one() {
 }
 
 #[test]
-fn a_case_file_is_told_what_a_case_looks_like() {
+fn case_file_errors_show_an_example() {
     let of = |text: &str| only(CaseFile::read(text.as_bytes(), DocumentFormat::Yaml).map(drop));
     let policy = "policy: {version: \"1\", default: deny}\n";
     let (code, message, help) = of(&format!("{policy}cases: []\n"));

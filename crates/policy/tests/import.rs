@@ -189,7 +189,7 @@ fn a_policy_is_taken_over_rule_by_rule() {
 }
 
 #[test]
-fn what_changed_meaning_is_told() {
+fn changed_meaning_is_noted() {
     assert_snapshot!(notes(SHOP), @r#"
     dropped ``: a comment is not imported; copy what you want to keep by hand
     exact ``: without `default`, tools that are not listed are allowed; the import states that explicitly: consider `deny`
@@ -205,7 +205,7 @@ fn what_changed_meaning_is_told() {
 }
 
 #[test]
-fn faults_are_told_all_at_once() {
+fn all_diagnostics_are_reported_at_once() {
     let text = r#"
 version: "2"
 default: maybe
@@ -302,7 +302,7 @@ fn a_counter_without_room_denies_every_call() {
 }
 
 #[test]
-fn counters_of_the_same_name_stay_apart() {
+fn counters_of_the_same_name_stay_distinct() {
     let rule = |tool: &str| {
         format!(
             "{{rules: [{{name: r, conditions: [{{path: state.{tool}.n, op: lte, value: 1}}], state: {{counter: n, window: day}}}}]}}"
@@ -376,7 +376,7 @@ fn classes_of_a_pattern_stay_ascii() {
 }
 
 #[test]
-fn a_list_of_several_types_cannot_be_passed_by_the_twin_of_a_member() {
+fn list_of_several_types_is_not_matched_by_an_equal_value_of_another_type() {
     let text = with_rule(r#"{name: r, conditions: [{path: args.x, op: not_in, value: ["5", 7]}]}"#);
     assert_eq!(count_passes(&text, "t", &[json!({"x": 5}), json!({"x": "7"})]), 0);
 }
@@ -390,7 +390,7 @@ fn an_amount_is_needed_even_where_it_is_not_limited() {
 
 /// As floats these are the same, so Intercept refuses each of them.
 #[test]
-fn numbers_that_intercept_does_not_tell_apart_pass_only_where_a_note_says_so() {
+fn numbers_that_are_equal_as_floats_pass_only_with_a_note() {
     for (condition, near) in [
         ("{path: args.x, op: lt, value: 10}", "9.99999999999999999"),
         ("{path: args.x, op: gt, value: 9007199254740992}", "9007199254740993"),
@@ -419,7 +419,7 @@ fn numbers_that_intercept_does_not_tell_apart_pass_only_where_a_note_says_so() {
 }
 
 #[test]
-fn large_amounts_that_were_rounded_up_are_told() {
+fn rounded_large_amounts_are_noted() {
     let rule = |bound: &str| {
         with_rule(&format!(
             "{{name: r, conditions: [{{path: state.t.n, op: lte, value: {bound}}}], state: {{counter: n, window: day, increment_from: args.x}}}}"
@@ -430,7 +430,7 @@ fn large_amounts_that_were_rounded_up_are_told() {
 }
 
 #[test]
-fn a_flag_that_go_does_not_know_denies_and_is_told() {
+fn unsupported_regex_flag_denies_and_is_noted() {
     let text = with_rule("{name: r, conditions: [{path: args.x, op: regex, value: '(?x)^a b$'}]}");
     assert_eq!(count_passes(&text, "t", &[json!({"x": "ab"}), json!({"x": "a b"})]), 0);
     assert!(notes(&text).contains("which Intercept does not know"), "{}", notes(&text));

@@ -5,8 +5,8 @@ mod column;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gatelodge_catalogue::index_format::{
-    CATEGORIES_BY_NUMBER, FILE_MAGIC, FORMAT, HEADER_BYTES, IndexHeader, KINDS, MOST_BYTES, REQUIRED_BIT, claim_bits,
-    flow_bits, is_date, is_name, is_version, signal_bits,
+    CATEGORIES_BY_NUMBER, FILE_MAGIC, FORMAT, HEADER_BYTES, IndexHeader, MAX_BODY_BYTES, PARAMETER_TYPES_BY_NUMBER,
+    REQUIRED_BIT, claim_bits, flow_bits, is_date, is_name, is_version, signal_bits,
 };
 use gatelodge_catalogue::{
     IndexMetadata, PackageFacts, PackageRegistry, RiskSignalKind, ToolFacts, escape_for_display, normalized_name,
@@ -206,7 +206,7 @@ fn write_parameter_rows(packages: &[PackageFacts], numbers: &IndexInterners<'_>,
     let (mut name, mut kind) = (ColumnWriter::default(), ColumnWriter::default());
     for own in packages.iter().flat_map(|package| &package.tools).flat_map(|tool| &tool.parameters) {
         name.number(numbers.parameter_names.number(&own.name));
-        let known = KINDS.iter().position(|kind| *kind == own.kind).unwrap_or_default() as u8;
+        let known = PARAMETER_TYPES_BY_NUMBER.iter().position(|kind| *kind == own.kind).unwrap_or_default() as u8;
         kind.byte(known | if own.required { REQUIRED_BIT } else { 0 });
     }
     body.column(name);
@@ -214,7 +214,7 @@ fn write_parameter_rows(packages: &[PackageFacts], numbers: &IndexInterners<'_>,
 }
 
 fn pack(body: &[u8]) -> Result<Vec<u8>, WriteIndexError> {
-    if body.len() > MOST_BYTES {
+    if body.len() > MAX_BODY_BYTES {
         return Err(WriteIndexError::TooLarge);
     }
     let packed = miniz_oxide::deflate::compress_to_vec_zlib(body, COMPRESSION_LEVEL);

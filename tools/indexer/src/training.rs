@@ -11,7 +11,7 @@ mod training_vocabulary;
 use std::collections::BTreeMap;
 
 use gatelodge_catalogue::training::{
-    ConfidenceCalibration, FeatureKey, Judgement, MODEL_CATEGORIES, TrainingDataError, TrainingModel,
+    CategoryPrediction, ConfidenceCalibration, FeatureKey, MODEL_CATEGORIES, TrainingDataError, TrainingModel,
 };
 use gatelodge_catalogue::{ServerContext, ToolEntry, escape_for_display};
 use gatelodge_policy::Category;
@@ -212,7 +212,7 @@ fn predict_held_out(
 ) -> Option<HeldOutPrediction> {
     let (_, server) = servers.get(&tool.item.server_key()).filter(|(at, _)| at % FOLD_COUNT == part)?;
     let (item, label) = (&tool.item, tool.label?);
-    let Judgement { category, share, against_read } = model.judge(&item.tool, server);
+    let CategoryPrediction { category, share, against_read } = model.predict(&item.tool, server);
     Some(HeldOutPrediction {
         tool: format!("{} / {}", escape_for_display(&item.server), escape_for_display(&item.tool.name)),
         label,

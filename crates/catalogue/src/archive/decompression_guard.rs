@@ -1,23 +1,24 @@
-//! Input that gives nothing. Blocks that hold nothing cost time and no room: bounds of what is unpacked never see them.
+//! Detects compressed input that produces no output. Empty blocks cost time without growing the output, so limits on
+//! the decompressed size do not catch them.
 
 use std::cell::Cell;
 use std::io::{self, Read};
 use std::rc::Rc;
 
-/// The most input that may give nothing. What honest archives have of it are the heads of blocks and of streams.
+/// Maximum amount of unproductive input. In legitimate archives, only block and stream headers produce nothing.
 const MAX_UNPRODUCTIVE_BYTES: u64 = 1 << 20;
 
-/// How much was read that has not come out. Parts of a zip share one: they may lie upon each other.
+/// Number of input bytes that produced no output yet. Shared by all entries of a zip, because they can overlap.
 #[derive(Clone, Default)]
 pub struct DecompressionGuard(Rc<Cell<u64>>);
 
-/// What goes into a decoder.
+/// Input of a decompressor.
 pub struct GuardedInput<R> {
     inner: R,
     guard: DecompressionGuard,
 }
 
-/// What comes out of it.
+/// Output of a decompressor.
 pub struct GuardedOutput<R> {
     inner: R,
     guard: DecompressionGuard,
@@ -35,12 +36,12 @@ impl DecompressionGuard {
 
 impl<R: Read> Read for GuardedInput<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let DecompressionGuard(idle) = &self.guard;
-        if idle.get() > MAX_UNPRODUCTIVE_BYTES {
+        let DecompressionGuard(guard) = &self.guard;
+        if guard.get() > MAX_UNPRODUCTIVE_BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "blocks that hold nothing"));
         }
         let read = self.inner.read(buffer)?;
-        idle.set(idle.get() + read as u64);
+        guard.set(guard.get() + read as u64);
         Ok(read)
     }
 }
@@ -48,9 +49,9 @@ impl<R: Read> Read for GuardedInput<R> {
 impl<R: Read> Read for GuardedOutput<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        let DecompressionGuard(idle) = &self.guard;
-        // What comes out pays for as much input and the heads of its blocks, and not for what follows.
-        idle.set(idle.get().saturating_sub(2 * read as u64));
+        let DecompressionGuard(guard) = &self.guard;
+        // Output pays for twice as much input, which covers block headers. It does not pay in advance.
+        guard.set(guard.get().saturating_sub(2 * read as u64));
         Ok(read)
     }
 }

@@ -1,28 +1,29 @@
-//! From bytes to text, as those read them who run it.
+//! Decodes source files the way their interpreter does.
 
-/// How many lines of a Python file may say how it is coded.
+/// Number of lines of a Python file that may declare its encoding.
 const ENCODING_DECLARATION_LINES: usize = 2;
 
-/// The text of a source file; none if it is not known what it says.
+/// Decodes a source file. `None` if its encoding is unsupported or the bytes are invalid.
 pub fn decode_source(path: &str, bytes: &[u8]) -> Option<String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     if !path.ends_with(".py") {
-        // JavaScript is run whatever its bytes are.
+        // JavaScript runtimes accept any bytes.
         return Some(String::from_utf8_lossy(bytes).replace('\0', "\u{fffd}"));
     }
     let text = match declared_encoding(bytes).as_deref().unwrap_or("utf8") {
-        // Editors add how lines end.
+        // Some editors append the line ending to the name.
         "utf8" | "utf8sig" | "utf8unix" | "utf8dos" | "ascii" | "usascii" => {
             std::str::from_utf8(bytes).ok()?.to_owned()
         }
         "latin1" | "iso88591" => bytes.iter().copied().map(char::from).collect(),
-        // Under others, such as UTF-7, a remark may be code.
+        // Under other encodings, such as UTF-7, a comment can contain code.
         _ => return None,
     };
     (!text.contains('\0')).then_some(text)
 }
 
-/// How a Python file says that it is coded, `# -*- coding: utf-8 -*-`, in small letters and digits.
+/// Returns the declared encoding of a Python file (`# -*- coding: utf-8 -*-`), reduced to lower-case letters and
+/// digits.
 fn declared_encoding(bytes: &[u8]) -> Option<String> {
     let lines = bytes.split(|byte| *byte == b'\n').take(ENCODING_DECLARATION_LINES);
     let mut remarks = lines.filter_map(|line| line.get(line.iter().position(|byte| *byte == b'#')?..));

@@ -1,22 +1,22 @@
-//! Tar, as a stream: an entry after the other, none of them kept longer than it is looked at.
+//! Reads tar archives as a stream, one entry at a time.
 
 use std::io::{self, Read};
 
 use super::{ArchiveExtractor, SkipReason};
 
 const BLOCK_BYTES: usize = 512;
-/// The longest path in a header of its own.
+/// Maximum size of an extended header.
 const MAX_EXTENDED_HEADER_BYTES: u64 = 64 << 10;
 
-/// Goes through the entries of a tar, to its end or the end of its bounds.
-pub fn extract_tar(stream: &mut io::Take<impl Read>, taking: &mut ArchiveExtractor<'_>) -> Result<(), SkipReason> {
-    let (mut count, mut long, mut told, mut is_ending) = (0, None, None, false);
+/// Reads the entries of a tar, up to its end or a limit.
+pub fn extract_tar(stream: &mut io::Take<impl Read>, extractor: &mut ArchiveExtractor<'_>) -> Result<(), SkipReason> {
+    let (mut count, mut long_path, mut pax_size, mut is_ending) = (0, None, None, false);
     loop {
-        // Some writers leave out the empty blocks at the end.
+        // Some writers omit the empty blocks at the end.
         let Some(head) = read_header(stream)? else {
             return if count > 0 || is_ending { Ok(()) } else { Err(SkipReason::Broken) };
         };
-        // One empty block is passed over by who installs it; two of them are the end.
+        // Installers ignore a single empty block; two of them end the archive.
         let was_ending = is_ending;
         is_ending = head.iter().all(|byte| *byte == 0);
         if is_ending {
@@ -26,36 +26,36 @@ pub fn extract_tar(stream: &mut io::Take<impl Read>, taking: &mut ArchiveExtract
             continue;
         }
         count += 1;
-        if count > taking.limits.max_entries {
+        if count > extractor.limits.max_entries {
             return Err(SkipReason::ManyEntries);
         }
         let size = entry_size(&head).ok_or(SkipReason::Broken)?;
         let is_own = matches!(head.get(156), Some(b'L' | b'K' | b'x' | b'g'));
-        // Of two sizes others may take the other one.
-        if !is_own && told.take().is_some_and(|told| told != size) {
+        // If two sizes disagree, other tools may use the other one.
+        if !is_own && pax_size.take().is_some_and(|pax_size| pax_size != size) {
             return Err(SkipReason::Broken);
         }
         let padding = (BLOCK_BYTES as u64 - size % BLOCK_BYTES as u64) % BLOCK_BYTES as u64;
         let before = stream.limit();
         match head.get(156) {
             Some(b'0' | 0 | b'7') => {
-                let path = long.take().unwrap_or_else(|| entry_path(&head));
-                if let Some(wanted) = taking.select_entry(&path) {
-                    taking.extract_file(wanted, stream.by_ref().take(size))?;
+                let path = long_path.take().unwrap_or_else(|| entry_path(&head));
+                if let Some(wanted) = extractor.select_entry(&path) {
+                    extractor.extract_file(wanted, stream.by_ref().take(size))?;
                 }
             }
-            Some(b'1' | b'2') => taking.record_link(&long.take().unwrap_or_else(|| entry_path(&head))),
-            Some(b'L') => long = Some(trim_at_nul(&read_header_content(stream, size)?).to_vec()),
+            Some(b'1' | b'2') => extractor.record_link(&long_path.take().unwrap_or_else(|| entry_path(&head))),
+            Some(b'L') => long_path = Some(trim_at_nul(&read_header_content(stream, size)?).to_vec()),
             Some(b'x') => {
-                let said = parse_pax(&read_header_content(stream, size)?)?;
-                (long, told) = (said.path.or(long), said.size.or(told));
+                let attributes = parse_pax(&read_header_content(stream, size)?)?;
+                (long_path, pax_size) = (attributes.path.or(long_path), attributes.size.or(pax_size));
             }
-            // For all that follow.
+            // A global header applies to all following entries, so it must not change path or size.
             Some(b'g') if parse_pax(&read_header_content(stream, size)?)? == PaxAttributes::default() => {}
-            // Where a link leads.
+            // Target of a link with a long name.
             Some(b'K') => {}
             // Devices, folders and pipes.
-            Some(b'3'..=b'6') => long = None,
+            Some(b'3'..=b'6') => long_path = None,
             _ => return Err(SkipReason::Broken),
         }
         let read = before - stream.limit();
@@ -63,7 +63,7 @@ pub fn extract_tar(stream: &mut io::Take<impl Read>, taking: &mut ArchiveExtract
     }
 }
 
-/// The next header; none where the stream ends before it.
+/// Reads the next header. `None` at the end of the stream.
 fn read_header(stream: &mut io::Take<impl Read>) -> Result<Option<[u8; BLOCK_BYTES]>, SkipReason> {
     let mut head = [0; BLOCK_BYTES];
     let (first, rest) = head.split_at_mut(1);
@@ -79,7 +79,7 @@ fn read_header(stream: &mut io::Take<impl Read>) -> Result<Option<[u8; BLOCK_BYT
     Ok(Some(head))
 }
 
-/// Passes over bytes.
+/// Skips bytes.
 fn skip_bytes(stream: &mut io::Take<impl Read>, count: u64) -> Result<(), SkipReason> {
     if count > stream.limit() {
         return Err(SkipReason::LargeStream);
@@ -90,7 +90,7 @@ fn skip_bytes(stream: &mut io::Take<impl Read>, count: u64) -> Result<(), SkipRe
     }
 }
 
-/// The content of a header of its own.
+/// Reads the content of an extended header.
 fn read_header_content(stream: &mut io::Take<impl Read>, size: u64) -> Result<Vec<u8>, SkipReason> {
     if size > MAX_EXTENDED_HEADER_BYTES {
         return Err(SkipReason::BadPath);
@@ -100,7 +100,7 @@ fn read_header_content(stream: &mut io::Take<impl Read>, size: u64) -> Result<Ve
     Ok(bytes)
 }
 
-/// A size in octal digits, or in bytes where the first one says so.
+/// Parses a size: octal digits, or binary if the first bit is set.
 fn entry_size(head: &[u8; BLOCK_BYTES]) -> Option<u64> {
     let field = head.get(124..136)?;
     if field.first()? & 0x80 != 0 {
@@ -122,17 +122,17 @@ fn trim_at_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// What an extended header says of the next entry.
+/// Attributes of the next entry from an extended header.
 #[derive(Default, PartialEq, Eq)]
 struct PaxAttributes {
     path: Option<Vec<u8>>,
     size: Option<u64>,
 }
 
-/// What an extended header says: `27 path=books/shelf.py\n`. One that names a file with holes is broken: what follows
-/// would be another file for others.
+/// Parses an extended header (`27 path=books/shelf.py\n`). A sparse file is an error, because other tools would read a
+/// different file.
 fn parse_pax(mut records: &[u8]) -> Result<PaxAttributes, SkipReason> {
-    let mut said = PaxAttributes::default();
+    let mut attributes = PaxAttributes::default();
     while !records.is_empty() {
         let (record, rest) = split_pax_record(records).ok_or(SkipReason::Broken)?;
         if record.starts_with(b"GNU.sparse.") {
@@ -140,15 +140,15 @@ fn parse_pax(mut records: &[u8]) -> Result<PaxAttributes, SkipReason> {
         }
         if let Some(size) = record.strip_prefix(b"size=") {
             let size = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok());
-            said.size = Some(size.ok_or(SkipReason::Broken)?);
+            attributes.size = Some(size.ok_or(SkipReason::Broken)?);
         }
-        said.path = record.strip_prefix(b"path=").map(<[u8]>::to_vec).or(said.path);
+        attributes.path = record.strip_prefix(b"path=").map(<[u8]>::to_vec).or(attributes.path);
         records = rest;
     }
-    Ok(said)
+    Ok(attributes)
 }
 
-/// The first record, and what follows it.
+/// Splits off the first record.
 fn split_pax_record(records: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = records.iter().position(|byte| *byte == b' ')?;
     let length: usize = std::str::from_utf8(records.get(..space)?).ok()?.parse().ok()?;

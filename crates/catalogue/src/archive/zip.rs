@@ -1,4 +1,4 @@
-//! Zip: the directory at the end, and of its entries only what is wanted.
+//! Reads zip archives: the central directory, then only the wanted entries.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -6,33 +6,33 @@ use flate2::read::DeflateDecoder;
 
 use super::{ArchiveExtractor, ExtractDecision, SkipReason};
 
-/// The end of the directory, without its comment.
+/// Size of the end record without its comment.
 const END_RECORD_BYTES: usize = 22;
-/// The longest comment.
+/// Maximum size of the comment.
 const MAX_COMMENT_BYTES: usize = 0xffff;
-/// A directory larger than this is none.
+/// Maximum size of the central directory.
 const MAX_DIRECTORY_BYTES: u64 = 16 << 20;
 
-/// Goes through the entries of a zip.
-pub fn extract_zip(mut archive: impl Read + Seek, taking: &mut ArchiveExtractor<'_>) -> Result<(), SkipReason> {
+/// Reads the entries of a zip.
+pub fn extract_zip(mut archive: impl Read + Seek, extractor: &mut ArchiveExtractor<'_>) -> Result<(), SkipReason> {
     let directory = read_directory(&mut archive)?;
     let (mut at, mut count) = (0, 0);
     while let Some(entry) = ZipEntry::read(&directory, at) {
         at = entry.next_offset;
         count += 1;
-        if count > taking.limits.max_entries {
+        if count > extractor.limits.max_entries {
             return Err(SkipReason::ManyEntries);
         }
         if entry.is_link() {
-            taking.record_link(entry.name);
+            extractor.record_link(entry.name);
             continue;
         }
-        let Some(wanted) = taking.select_entry(entry.name) else { continue };
-        if extract_entry(&mut archive, &entry, wanted, taking)?.is_none() {
-            taking.out.record_skip(SkipReason::Broken);
+        let Some(wanted) = extractor.select_entry(entry.name) else { continue };
+        if extract_entry(&mut archive, &entry, wanted, extractor)?.is_none() {
+            extractor.out.record_skip(SkipReason::Broken);
         }
     }
-    // What follows an entry that cannot be read may be one for others.
+    // Other tools may find further entries after one that cannot be parsed.
     if at == directory.len() { Ok(()) } else { Err(SkipReason::Broken) }
 }
 
@@ -40,7 +40,7 @@ fn extract_entry(
     archive: &mut (impl Read + Seek),
     entry: &ZipEntry<'_>,
     wanted: (String, ExtractDecision),
-    taking: &mut ArchiveExtractor<'_>,
+    extractor: &mut ArchiveExtractor<'_>,
 ) -> Result<Option<()>, SkipReason> {
     let mut head = [0; 30];
     if archive.seek(SeekFrom::Start(entry.header_offset)).is_err() || archive.read_exact(&mut head).is_err() {
@@ -56,17 +56,17 @@ fn extract_entry(
     }
     let packed = archive.take(entry.compressed_size);
     match entry.method {
-        0 => taking.extract_file(wanted, packed)?,
+        0 => extractor.extract_file(wanted, packed)?,
         8 => {
-            let idle = taking.guard.clone();
-            taking.extract_file(wanted, idle.guard_output(DeflateDecoder::new(idle.guard_input(packed))))?;
+            let guard = extractor.guard.clone();
+            extractor.extract_file(wanted, guard.guard_output(DeflateDecoder::new(guard.guard_input(packed))))?;
         }
         _ => return Ok(None),
     }
     Ok(Some(()))
 }
 
-/// The bytes of the directory.
+/// Reads the central directory.
 fn read_directory(archive: &mut (impl Read + Seek)) -> Result<Vec<u8>, SkipReason> {
     let broken = |_| SkipReason::Broken;
     let length = archive.seek(SeekFrom::End(0)).map_err(broken)?;
@@ -83,7 +83,7 @@ fn read_directory(archive: &mut (impl Read + Seek)) -> Result<Vec<u8>, SkipReaso
     if u64::from(size) > MAX_DIRECTORY_BYTES {
         return Err(SkipReason::ManyEntries);
     }
-    // Others look for the directory in front of its end, wherever it is said to be.
+    // Some tools expect the directory directly in front of its end record, whatever offset is given.
     if u64::from(start) + u64::from(size) != place {
         return Err(SkipReason::Broken);
     }
@@ -93,13 +93,13 @@ fn read_directory(archive: &mut (impl Read + Seek)) -> Result<Vec<u8>, SkipReaso
     Ok(bytes)
 }
 
-/// An entry of the directory.
+/// An entry of the central directory.
 struct ZipEntry<'d> {
     name: &'d [u8],
     method: u16,
     compressed_size: u64,
     header_offset: u64,
-    /// Rights and kind, as Unix has them, in the upper half.
+    /// Unix mode in the upper 16 bits.
     external_attributes: u32,
     next_offset: usize,
 }
@@ -113,7 +113,7 @@ impl<'d> ZipEntry<'d> {
         let [name, extra, comment] = [28, 30, 32].map(|at| u16_at(entry, at).map(usize::from));
         let (name, extra, comment) = (name?, extra?, comment?);
         let packed = match u32_at(entry, 20)? {
-            // Larger than four bytes can say; our own bounds end it.
+            // Zip64 placeholder; the limits bound the read.
             u32::MAX => u64::MAX,
             packed => packed.into(),
         };

@@ -1,5 +1,5 @@
-//! What forbids Read, whatever the points say. The server writes its definitions: one fact that speaks of more than
-//! looking outweighs any number of words that speak of looking.
+//! Hard evidence against Read, regardless of the scores. Servers write their own definitions, so one fact that
+//! indicates more than reading outweighs any number of words that indicate reading.
 
 use super::MAX_LEADING_WORDS;
 use crate::classifier_data::ClassifierData;
@@ -8,67 +8,68 @@ use crate::lexicon::{LexiconWord, VerbGroup, WordId};
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKind, WordPosition};
 
-/// So many words are the beginning of a description.
+/// Number of words that count as the start of a description.
 const DESCRIPTION_START_WORDS: usize = 8;
 
 /// Why a tool is not Read.
 #[derive(Debug, Clone)]
 pub(crate) struct NotReadReason {
-    /// In words.
+    /// The reason in words.
     pub reason: String,
-    /// Whether something is taken away.
+    /// Whether something is removed.
     pub removal: RemovalExtent,
 }
 
-/// Whether something is taken away for good.
+/// Extent of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RemovalExtent {
     Nothing,
-    /// It may be a relation, which can be put back.
+    /// Possibly only a relation, which can be restored.
     Possible,
     Permanent,
 }
 
-/// Whether a tool takes something away: by what forbids Read, or by its text. A text that says that something is gone for
-/// good, and by which verb, says it of this tool.
+/// Returns whether a tool removes something, according to the evidence against Read or to its description. A
+/// description with a destructive verb and a phrase for irreversibility refers to this tool.
 pub(super) fn removal_extent(
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
-    hindrance: Option<&NotReadReason>,
-    book: &ClassifierData,
+    not_read_reason: Option<&NotReadReason>,
+    data: &ClassifierData,
 ) -> RemovalExtent {
     let mut keys = features.iter().map(|feature| feature.key);
     let is_gone = keys.clone().any(|key| key == FeatureId::Flag(FeatureFlag::Phrase(PhraseKind::Irreversible)));
     let destroys = |key| {
         matches!(key, FeatureId::Group(WordPosition::FirstSentence | WordPosition::LaterSentence, VerbGroup::Destroy))
     };
-    match hindrance.map_or_else(|| description_removal_extent(found, book), |own| own.removal) {
+    match not_read_reason.map_or_else(|| description_removal_extent(found, data), |own| own.removal) {
         RemovalExtent::Nothing if is_gone && keys.any(destroys) => RemovalExtent::Permanent,
         takes => takes,
     }
 }
 
-/// Finds the weightiest.
+/// Returns the strongest evidence against Read.
 pub(super) fn find_not_read_reason(
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
-    book: &ClassifierData,
+    data: &ClassifierData,
 ) -> Option<NotReadReason> {
-    find_destructive_word(found, features, book).or_else(|| {
-        find_non_read_fact(found, features, book)
-            .map(|why| NotReadReason { reason: why, removal: description_removal_extent(found, book) })
+    find_destructive_word(found, features, data).or_else(|| {
+        find_non_read_fact(found, features, data)
+            .map(|why| NotReadReason { reason: why, removal: description_removal_extent(found, data) })
     })
 }
 
-/// A word of the name, or a choice, that takes away; the one that does it for good before one that perhaps does.
+/// Finds a destructive word in the name or among the choices of a parameter. Permanent removal takes precedence over
+/// possible removal.
 fn find_destructive_word(
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
-    book: &ClassifierData,
+    data: &ClassifierData,
 ) -> Option<NotReadReason> {
-    let known = |id: Option<WordId>| id.and_then(|id| book.lexicon.word(id));
+    let known = |id: Option<WordId>| id.and_then(|id| data.lexicon.word(id));
     let takes =
-        |word: &LexiconWord| verb_removal_extent(word, found, book).max(description_removal_extent(found, book));
+        |word: &LexiconWord| verb_removal_extent(word, found, data).max(description_removal_extent(found, data));
     let named = found.name.words.iter().enumerate().filter_map(|(at, (written, id))| {
         let leads = found.name.lead_verb == Some(at);
         let word =
@@ -83,31 +84,31 @@ fn find_destructive_word(
             removal: takes(word),
         })
     });
-    // Of several that do as much, the first.
+    // Of equally strong ones, the first.
     named.chain(offered).reduce(|most, own| if own.removal > most.removal { own } else { most })
 }
 
-/// Whether a parameter takes code, a command or a query.
+/// Returns whether a parameter takes code, a command or a query.
 pub(super) fn takes_program(found: &ParsedTool<'_>) -> bool {
     let is_program =
         |kind| matches!(kind, RiskSignalKind::TakesCode | RiskSignalKind::TakesShell | RiskSignalKind::TakesSql);
     found.signals.iter().any(|signal| is_program(signal.kind))
 }
 
-/// What a verb of destroying takes: a relation only where one is named. Beside a verb that runs, pays or undoes, or with
-/// code, nothing is a mere relation.
-fn verb_removal_extent(word: &LexiconWord, found: &ParsedTool<'_>, book: &ClassifierData) -> RemovalExtent {
+/// Returns what a destructive verb removes: a relation only if one is mentioned. Not if the name also has a verb of
+/// running, paying or undoing, or if the tool takes code.
+fn verb_removal_extent(word: &LexiconWord, found: &ParsedTool<'_>, data: &ClassifierData) -> RemovalExtent {
     let does_more = |word: &LexiconWord| {
         let group = word.group.filter(|group| *group != VerbGroup::Destroy && !word.is_often_noun);
         group.is_some_and(|group| group.harm_rank() > VerbGroup::Write.harm_rank())
     };
-    let mut others = found.name.words.iter().filter_map(|(_, id)| book.lexicon.word((*id)?));
+    let mut others = found.name.words.iter().filter_map(|(_, id)| data.lexicon.word((*id)?));
     let has_verb = found.name.lead_verb.is_some();
     if word.may_only_unlink
         && has_verb
         && !takes_program(found)
         && !others.any(does_more)
-        && mentions_relation(found, book)
+        && mentions_relation(found, data)
     {
         RemovalExtent::Possible
     } else {
@@ -115,44 +116,45 @@ fn verb_removal_extent(word: &LexiconWord, found: &ParsedTool<'_>, book: &Classi
     }
 }
 
-/// Whether the name has a relation, or something that is taken `from` another, or the description begins with one.
-fn mentions_relation(found: &ParsedTool<'_>, book: &ClassifierData) -> bool {
-    let is_relation = |id: Option<WordId>| id.and_then(|id| book.lexicon.word(id)).is_some_and(|word| word.is_relation);
+/// Returns whether the name mentions a relation or a removal `from` something, or the description starts with one.
+fn mentions_relation(found: &ParsedTool<'_>, data: &ClassifierData) -> bool {
+    let is_relation = |id: Option<WordId>| id.and_then(|id| data.lexicon.word(id)).is_some_and(|word| word.is_relation);
     let mut named = found.name.words.iter();
-    let mut told = found.text.tokens.iter().take(DESCRIPTION_START_WORDS);
-    named.any(|(written, id)| written == "from" || is_relation(*id)) || told.any(|token| is_relation(token.word_id))
+    let mut described = found.text.tokens.iter().take(DESCRIPTION_START_WORDS);
+    named.any(|(written, id)| written == "from" || is_relation(*id))
+        || described.any(|token| is_relation(token.word_id))
 }
 
-/// What the verb in front of the description takes: nothing that stands behind it makes that milder.
-fn description_removal_extent(found: &ParsedTool<'_>, book: &ClassifierData) -> RemovalExtent {
+/// Returns what the first verb of the description removes. Later words cannot make that milder.
+fn description_removal_extent(found: &ParsedTool<'_>, data: &ClassifierData) -> RemovalExtent {
     let begins = |at: &usize| *at < MAX_LEADING_WORDS || found.name.lead_verb.is_none();
     let token = found.text.lead_verb.filter(begins).and_then(|at| found.text.tokens.get(at));
-    let word = token.and_then(|token| book.lexicon.word(token.word_id?));
+    let word = token.and_then(|token| data.lexicon.word(token.word_id?));
     let word = word.filter(|word| word.group == Some(VerbGroup::Destroy));
-    word.map_or(RemovalExtent::Nothing, |word| verb_removal_extent(word, found, book))
+    word.map_or(RemovalExtent::Nothing, |word| verb_removal_extent(word, found, data))
 }
 
-fn find_non_read_fact(found: &ParsedTool<'_>, features: &[Feature<'_>], book: &ClassifierData) -> Option<String> {
+fn find_non_read_fact(found: &ParsedTool<'_>, features: &[Feature<'_>], data: &ClassifierData) -> Option<String> {
     let begins = found.text.lead_verb.is_some_and(|at| at < MAX_LEADING_WORDS);
-    // A verb that may leave all as it was is no reason by itself.
-    let is_either = is_lead_verb_ambiguous(found, book);
+    // A verb that may leave everything unchanged is not a reason by itself.
+    let is_either = is_lead_verb_ambiguous(found, data);
     let may_look = |key| matches!(key, FeatureId::Group(WordPosition::NameVerb, VerbGroup::Write | VerbGroup::Run));
     let counts = |feature: &&Feature<'_>| !(is_either && may_look(feature.key));
     if let Some(why) = features.iter().filter(counts).find_map(|feature| feature_reason(feature, begins)) {
         return Some(why);
     }
-    if let Some(token) = found.text.find_destructive_verb(&book.lexicon) {
+    if let Some(token) = found.text.find_destructive_verb(&data.lexicon) {
         return Some(format!("its description says {}", backtick_quoted(token.text)));
     }
     let is_cut = |own: &crate::tool_parameters::ToolParameter<'_>| {
-        own.has_more_choices && book.is_choice_parameter(&own.name_words)
+        own.has_more_choices && data.is_choice_parameter(&own.name_words)
     };
     found.parameters.list.iter().any(is_cut).then(|| "a parameter offers more than is looked at".to_owned())
 }
 
-/// Whether the verb of the name may leave all as it was.
-pub(super) fn is_lead_verb_ambiguous(found: &ParsedTool<'_>, book: &ClassifierData) -> bool {
-    let word = found.name.verb().and_then(|(_, id)| book.lexicon.word((*id)?));
+/// Returns whether the verb of the name may leave everything unchanged.
+pub(super) fn is_lead_verb_ambiguous(found: &ParsedTool<'_>, data: &ClassifierData) -> bool {
+    let word = found.name.verb().and_then(|(_, id)| data.lexicon.word((*id)?));
     word.is_some_and(|word| word.may_change_nothing || (word.may_only_compute && found.parameters.has_only_numbers()))
 }
 

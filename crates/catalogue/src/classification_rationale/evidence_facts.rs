@@ -1,4 +1,4 @@
-//! A feature as a fact in words, and which features decided.
+//! Describes features as facts, and selects those that decided.
 
 use gatelodge_policy::Category;
 
@@ -10,15 +10,15 @@ use crate::lexicon::LexiconWord;
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKind, WordPosition};
 
-/// What weighs less is not worth telling.
+/// Facts with a lower weight are not mentioned.
 const MIN_EVIDENCE_WEIGHT: f64 = 0.15;
-/// So many words of a name are told.
+/// Maximum number of words listed from a name.
 const MAX_LISTED_WORDS: usize = 5;
 
 const NAME_VERB_PREFIX: &str = "the verb of its name is ";
 const NAME_WORD_PREFIX: &str = "its name has the word ";
 
-/// Whether a fact is about a word of the name.
+/// Returns whether a fact is about a word of the name.
 pub(crate) fn is_about_name(fact: &str) -> bool {
     fact.starts_with(NAME_VERB_PREFIX) || fact.starts_with(NAME_WORD_PREFIX)
 }
@@ -26,50 +26,50 @@ pub(crate) fn is_about_name(fact: &str) -> bool {
 /// A fact in words.
 pub(super) struct EvidenceFact {
     pub text: String,
-    /// Whether it weighs, but proves little.
+    /// Whether it has weight in the model but is weak as an argument.
     pub is_weak: bool,
 }
 
-/// The facts that an answer rests on, the weightiest first.
+/// Returns the facts that a category is based on, strongest first.
 pub(super) fn evidence_facts(case: &RationaleContext<'_, '_>) -> Vec<EvidenceFact> {
-    let mut told = Vec::new();
+    let mut facts = Vec::new();
     for feature in deciding_features(case) {
         let is_weak = matches!(
             feature.key,
             FeatureId::Word(WordPosition::ParameterWord | WordPosition::ParameterName | WordPosition::LaterSentence, _)
                 | FeatureId::WordPair(..)
         );
-        push_fact(describe_feature(feature, case.parsed), is_weak, &mut told);
+        push_fact(describe_feature(feature, case.parsed), is_weak, &mut facts);
     }
     let is_unknown = case.decision.category == Category::Unknown;
-    let names_none = |told: &[EvidenceFact]| !told.iter().any(|fact| fact.text.contains('`'));
-    if names_none(&told) && !is_unknown {
-        push_fact(find_verb_fact(case), false, &mut told);
+    let names_none = |facts: &[EvidenceFact]| !facts.iter().any(|fact| fact.text.contains('`'));
+    if names_none(&facts) && !is_unknown {
+        push_fact(find_verb_fact(case), false, &mut facts);
     }
-    if names_none(&told) || is_unknown {
-        unrecognized_facts(case).into_iter().for_each(|fact| push_fact(Some(fact), false, &mut told));
+    if names_none(&facts) || is_unknown {
+        unrecognized_facts(case).into_iter().for_each(|fact| push_fact(Some(fact), false, &mut facts));
     }
     if case.decision.category != Category::Read {
-        // It is often the verb, which is told already.
-        let is_new = |why: &&String| why.split('`').nth(1).is_none_or(|word| !mentions_word(&told, word));
-        let why = case.decision.not_read_reason.as_ref().map(|hindrance| &hindrance.reason).filter(is_new).cloned();
-        push_fact(why, false, &mut told);
+        // Often this is the verb, which is already mentioned.
+        let is_new = |why: &&String| why.split('`').nth(1).is_none_or(|word| !mentions_word(&facts, word));
+        let why = case.decision.not_read_reason.as_ref().map(|reason| &reason.reason).filter(is_new).cloned();
+        push_fact(why, false, &mut facts);
     }
-    told
+    facts
 }
 
-/// Whether one of the facts is about a word.
-fn mentions_word(told: &[EvidenceFact], word: &str) -> bool {
+/// Returns whether one of the facts mentions a word.
+fn mentions_word(facts: &[EvidenceFact], word: &str) -> bool {
     let quoted = format!("`{word}`");
-    told.iter().any(|fact| fact.text.contains(&quoted))
+    facts.iter().any(|fact| fact.text.contains(&quoted))
 }
 
-fn push_fact(fact: Option<String>, is_weak: bool, told: &mut Vec<EvidenceFact>) {
-    let new = fact.filter(|text| !told.iter().any(|fact| fact.text == *text));
-    told.extend(new.map(|text| EvidenceFact { text, is_weak }));
+fn push_fact(fact: Option<String>, is_weak: bool, facts: &mut Vec<EvidenceFact>) {
+    let new = fact.filter(|text| !facts.iter().any(|fact| fact.text == *text));
+    facts.extend(new.map(|text| EvidenceFact { text, is_weak }));
 }
 
-/// The features that speak for the category, the weightiest first.
+/// Returns the features that support the category, strongest first.
 fn deciding_features<'c>(case: &RationaleContext<'c, '_>) -> Vec<&'c Feature<'c>> {
     let weight = |feature: &Feature<'_>| feature_weight(feature.key, case.decision.category, case.data);
     let mut weighed: Vec<(f64, &Feature<'_>)> =
@@ -79,7 +79,7 @@ fn deciding_features<'c>(case: &RationaleContext<'c, '_>) -> Vec<&'c Feature<'c>
     weighed.into_iter().map(|(_, feature)| feature).collect()
 }
 
-/// Its verb, where nothing else is worth telling.
+/// Returns the verb, for when there is no better fact.
 fn find_verb_fact(case: &RationaleContext<'_, '_>) -> Option<String> {
     let is_verb = |feature: &&Feature<'_>| {
         matches!(feature.key, FeatureId::Group(WordPosition::NameVerb | WordPosition::DescriptionVerb, _))
@@ -87,7 +87,7 @@ fn find_verb_fact(case: &RationaleContext<'_, '_>) -> Option<String> {
     case.features.iter().find(is_verb).and_then(|feature| describe_feature(feature, case.parsed))
 }
 
-/// What was looked at in vain.
+/// Returns what was examined without result.
 fn unrecognized_facts(case: &RationaleContext<'_, '_>) -> Vec<String> {
     let (name, text) = (case.parsed.name, case.parsed.text);
     let words: Vec<String> = name.words.iter().take(MAX_LISTED_WORDS).map(|(word, _)| backtick_quoted(word)).collect();
@@ -98,33 +98,33 @@ fn unrecognized_facts(case: &RationaleContext<'_, '_>) -> Vec<String> {
             Some(format!("no verb that is known here is among the words of its name: {}", words.join(", ")))
         }
     };
-    let is_told = case.tool.has_description_text() && text.lead_verb.is_none();
-    let told = is_told.then(|| "its description does not begin with a verb that is known here".to_owned());
+    let lacks_verb = case.tool.has_description_text() && text.lead_verb.is_none();
+    let facts = lacks_verb.then(|| "its description does not begin with a verb that is known here".to_owned());
     let is_cut = case.decision.is_truncated.then(|| format!("it {}", RiskSignalKind::LongDescription.description()));
-    is_cut.into_iter().chain(named).chain(told).collect()
+    is_cut.into_iter().chain(named).chain(facts).collect()
 }
 
-/// How much a feature speaks for a category against the others.
-fn feature_weight(key: FeatureId, category: Category, book: &ClassifierData) -> f64 {
-    let points = book.model.scores(key);
+/// Returns how much a feature supports a category compared to the others.
+fn feature_weight(key: FeatureId, category: Category, data: &ClassifierData) -> f64 {
+    let points = data.model.scores(key);
     let own = MODEL_CATEGORIES.iter().zip(points).find(|(outcome, _)| **outcome == category);
     let mean = points.iter().sum::<f64>() / points.len() as f64;
     own.map_or(0.0, |(_, own)| own - mean)
 }
 
-/// A feature in words.
+/// Describes a feature.
 pub(super) fn describe_feature(feature: &Feature<'_>, found: &ParsedTool<'_>) -> Option<String> {
     let source = backtick_quoted(feature.source_text);
     let fact = match feature.key {
         FeatureId::Group(slot, _) | FeatureId::Word(slot, _) => match slot {
             WordPosition::NameVerb => format!("{NAME_VERB_PREFIX}{source}"),
-            // So is the verb of the name.
+            // The verb of the name has a fact of its own.
             WordPosition::NameWord if found.name.verb().is_some_and(|(verb, _)| verb == feature.source_text) => {
                 return None;
             }
             WordPosition::NameWord => format!("{NAME_WORD_PREFIX}{source}"),
             WordPosition::DescriptionVerb => format!("its description begins with {source}"),
-            // The verb it begins with is told already.
+            // The leading verb is already mentioned.
             WordPosition::FirstSentence if is_lead_verb(feature, found) => return None,
             WordPosition::FirstSentence => format!("its description says {source}"),
             WordPosition::LaterSentence => format!("its description goes on with {source}"),
@@ -132,7 +132,7 @@ pub(super) fn describe_feature(feature: &Feature<'_>, found: &ParsedTool<'_>) ->
             WordPosition::ParameterWord => format!("a parameter's name has {source}"),
             WordPosition::ParameterName => format!("it takes {source}"),
         },
-        // Each of the two verbs is a fact of its own.
+        // Each of the two verbs has a fact of its own.
         FeatureId::GroupPair(..) | FeatureId::VerbPair(..) => return None,
         FeatureId::WordPair(..) => format!("its description says {source}"),
         FeatureId::Flag(FeatureFlag::NoParameters) => "it takes no parameters".to_owned(),
@@ -157,13 +157,13 @@ fn is_lead_verb(feature: &Feature<'_>, found: &ParsedTool<'_>) -> bool {
     lead.is_some_and(|lead| lead.text == feature.source_text)
 }
 
-/// A word of the name or the description that is such a one, quoted.
+/// Finds a matching word in the name or description, and quotes it.
 pub(super) fn find_mentioned_word(
     case: &RationaleContext<'_, '_>,
     is_such: impl Fn(&LexiconWord) -> bool,
 ) -> Option<String> {
     let is_such = |id: Option<u32>| id.and_then(|id| case.data.lexicon.word(id)).is_some_and(&is_such);
     let named = case.parsed.name.words.iter().find(|(_, id)| is_such(*id)).map(|(word, _)| word.as_str());
-    let told = || case.parsed.text.tokens.iter().find(|token| is_such(token.word_id)).map(|token| token.text);
-    named.or_else(told).map(backtick_quoted)
+    let facts = || case.parsed.text.tokens.iter().find(|token| is_such(token.word_id)).map(|token| token.text);
+    named.or_else(facts).map(backtick_quoted)
 }

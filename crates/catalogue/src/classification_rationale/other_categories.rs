@@ -1,4 +1,4 @@
-//! Why a tool is not of a neighbouring category, by what this tool has and lacks.
+//! Explains why a neighbouring category does not fit, from what this tool has and lacks.
 
 use gatelodge_policy::Category;
 
@@ -8,7 +8,7 @@ use crate::classify::backtick_quoted;
 use crate::lexicon::{LexiconWord, VerbGroup};
 use crate::risk_signals::RiskSignalKind;
 
-/// So many parameters are named.
+/// Maximum number of parameters listed.
 const MAX_LISTED_PARAMETERS: usize = 3;
 
 pub(super) fn explain_other_categories(case: &RationaleContext<'_, '_>) -> String {
@@ -29,7 +29,7 @@ pub(super) fn explain_other_categories(case: &RationaleContext<'_, '_>) -> Strin
     }
 }
 
-/// Why it is not Read, by the rule that decided.
+/// Explains why it is not Read, by the rule that decided.
 fn why_not_read(case: &RationaleContext<'_, '_>) -> String {
     let (name, lexicon) = (case.parsed.name, &case.data.lexicon);
     let group = name.verb_group(lexicon);
@@ -37,7 +37,7 @@ fn why_not_read(case: &RationaleContext<'_, '_>) -> String {
     match (&case.decision.not_read_reason, name.verb()) {
         _ if case.decision.raised_by_claim => "Not Read: the server itself says that it does more.".to_owned(),
         (_, Some((verb, _))) if changes => format!("Not Read: {} does more than look.", backtick_quoted(verb)),
-        (Some(hindrance), _) => format!("Not Read: {}.", hindrance.reason),
+        (Some(reason), _) => format!("Not Read: {}.", reason.reason),
         (None, Some((verb, _))) => {
             format!("Not Read: {} alone does not say for certain that it only looks.", backtick_quoted(verb))
         }
@@ -68,7 +68,7 @@ fn why_not_execute(case: &RationaleContext<'_, '_>) -> String {
     match (program_parameter(case), parameters_text(case)) {
         (Some(carrier), _) => format!("Not Execute: nothing says that what {carrier} carries is run."),
         (None, None) => "Not Execute: it has no parameter that could carry code, a command or a query.".to_owned(),
-        (None, Some(told)) => format!("Not Execute: no code, command or query goes into {told}."),
+        (None, Some(parameters)) => format!("Not Execute: no code, command or query goes into {parameters}."),
     }
 }
 
@@ -114,7 +114,7 @@ fn is_removal_word(word: &LexiconWord) -> bool {
     word.group.is_some_and(VerbGroup::is_removal)
 }
 
-/// The parameter that takes code, a command or a query, quoted.
+/// Returns the quoted name of the parameter that takes code, a command or a query.
 fn program_parameter(case: &RationaleContext<'_, '_>) -> Option<String> {
     let carries =
         |kind| matches!(kind, RiskSignalKind::TakesCode | RiskSignalKind::TakesShell | RiskSignalKind::TakesSql);
@@ -122,7 +122,7 @@ fn program_parameter(case: &RationaleContext<'_, '_>) -> Option<String> {
     signal.parameter.as_deref().map(backtick_quoted)
 }
 
-/// What there is to look at.
+/// Lists the parts of the definition that were examined.
 fn definition_parts(case: &RationaleContext<'_, '_>) -> String {
     let description = case.tool.has_description_text().then(|| "its description".to_owned());
     let mut places: Vec<String> =
@@ -131,7 +131,7 @@ fn definition_parts(case: &RationaleContext<'_, '_>) -> String {
     if places.is_empty() { last } else { format!("{} and {last}", places.join(", ")) }
 }
 
-/// The first of its parameters, by name.
+/// Returns the names of the first parameters.
 fn parameters_text(case: &RationaleContext<'_, '_>) -> Option<String> {
     let all = case.parsed.parameters;
     let named: Vec<String> = all

@@ -1,4 +1,4 @@
-//! What siblings confirm.
+//! Evidence from other tools of the same server.
 
 use gatelodge_policy::Category;
 
@@ -7,7 +7,7 @@ use crate::classify::backtick_quoted;
 use crate::lexicon::VerbGroup;
 use crate::tool_name_words::ToolNameWords;
 
-/// What the names beside it say of a tool.
+/// Describes what the names of the other tools say about this one.
 pub(super) fn explain_siblings(case: &RationaleContext<'_, '_>) -> Option<String> {
     let (own, name, server) = (&*case.tool.name, case.parsed.name, case.server);
     let runs = name.verb_group(&case.data.lexicon) == Some(VerbGroup::Run);
@@ -18,30 +18,30 @@ pub(super) fn explain_siblings(case: &RationaleContext<'_, '_>) -> Option<String
             return Some(format!("{} {say} that this server runs code", tool_names_text(&runners)));
         }
     }
-    let kin = server.related_tools(own, name);
-    if !kin.is_empty() {
-        return Some(related_tools_text(case, &kin));
+    let related = server.related_tools(own, name);
+    if !related.is_empty() {
+        return Some(related_tools_text(case, &related));
     }
-    let namesakes = server.same_verb_tools(own, name);
-    let share = if namesakes.len() == 1 { "shares" } else { "share" };
-    (!namesakes.is_empty()).then(|| format!("{} {share} its verb", tool_names_text(&namesakes)))
+    let same_verb = server.same_verb_tools(own, name);
+    let share = if same_verb.len() == 1 { "shares" } else { "share" };
+    (!same_verb.is_empty()).then(|| format!("{} {share} its verb", tool_names_text(&same_verb)))
 }
 
-/// Tools about the same thing: where one of them changes it, they are its life cycle.
-fn related_tools_text(case: &RationaleContext<'_, '_>, kin: &[&str]) -> String {
+/// Describes tools about the same object. If one of them changes it, together they form its life cycle.
+fn related_tools_text(case: &RationaleContext<'_, '_>, related: &[&str]) -> String {
     let lexicon = &case.data.lexicon;
     let changes = |name: &ToolNameWords| {
         name.verb_group(lexicon).is_some_and(|group| group.harm_rank() > VerbGroup::Compute.harm_rank())
     };
     let is_cycle = changes(case.parsed.name)
-        || kin.iter().any(|sibling| changes(&ToolNameWords::of(sibling, case.server.name_prefix(), lexicon)));
+        || related.iter().any(|sibling| changes(&ToolNameWords::of(sibling, case.server.name_prefix(), lexicon)));
     let thing = backtick_quoted(&case.parsed.name.object_words().replace('_', " "));
-    match (is_cycle, kin.len()) {
+    match (is_cycle, related.len()) {
         (true, _) => {
-            format!("{} and it are the life cycle of {thing}, so the verb tells what it does", tool_names_text(kin))
+            format!("{} and it are the life cycle of {thing}, so the verb tells what it does", tool_names_text(related))
         }
-        (false, 1) => format!("{} is about {thing} as well", tool_names_text(kin)),
-        (false, _) => format!("{} are about {thing} as well", tool_names_text(kin)),
+        (false, 1) => format!("{} is about {thing} as well", tool_names_text(related)),
+        (false, _) => format!("{} are about {thing} as well", tool_names_text(related)),
     }
 }
 

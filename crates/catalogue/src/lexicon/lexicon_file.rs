@@ -1,4 +1,4 @@
-//! The lexicon as it is written, in `data/lexicon.toml`.
+//! Format of `data/lexicon.toml`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{Lexicon, VerbGroup};
 
-/// Points for the five outcomes: Read, Write, Execute, Destructive, Financial.
+/// Scores for the five categories of the model: Read, Write, Execute, Destructive, Financial.
 pub type CategoryScores = [f64; 5];
 
 /// The file.
@@ -48,7 +48,7 @@ pub(crate) struct VerbGroupEntry {
     pub prior: PositionPriors,
 }
 
-/// Points by the place a word stands in.
+/// Scores by the position of a word.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PositionPriors {
@@ -119,52 +119,52 @@ pub(crate) struct ParameterPriors {
     pub removal_prior: CategoryScores,
 }
 
-/// Where one category ends and the next begins.
+/// Thresholds between categories.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CategoryThresholds {
-    /// The least share of Read that makes a tool one, where a verb or a noun of the name, or the verb of the description, looks.
+    /// Minimum probability of Read, if a verb or noun of the name or the verb of the description is about reading.
     pub read: f64,
-    /// The same where the verb of the name may leave something behind or not.
+    /// Minimum probability of Read, if the verb of the name may or may not change something.
     #[serde(rename = "read_if_either")]
     pub read_if_ambiguous: f64,
-    /// The same where no verb looks.
+    /// Minimum probability of Read, if no verb is about reading.
     pub read_without_verb: f64,
-    /// The same where there is nothing but a name, and no verb in it.
+    /// Minimum probability of Read, if there is only a name without a verb.
     pub read_by_name: f64,
-    /// The least share of Destructive, of what is not Read, where a verb takes away what may be a relation.
+    /// Minimum probability of Destructive among categories other than Read, if a verb may remove only a relation.
     #[serde(rename = "destroy_if_untied")]
     pub destroy_if_unlinked: f64,
-    /// The least share of Destructive or Financial, of what is not Read, where no word speaks of it.
+    /// Minimum probability of Destructive or Financial among categories other than Read, if no word indicates it.
     #[serde(rename = "without_word")]
     pub without_category_word: f64,
-    /// The least share of Destructive, of what is not Read, where the server itself says so.
+    /// Minimum probability of Destructive among categories other than Read, if an annotation claims it.
     pub destroy_if_claimed: f64,
-    /// The least share of an outcome, of what is not Read, where there is no verb.
+    /// Minimum probability of a category among those other than Read, if there is no verb.
     pub without_verb: f64,
-    /// The share of Read that a `readOnlyHint: false` does not change.
+    /// Probability of Read above which `readOnlyHint: false` has no effect.
     #[serde(rename = "sure_of_read")]
     pub certain_read: f64,
 }
 
-/// How much more than its share an outcome counts against Write: of two readings the riskier one.
+/// Factors by which riskier categories count more than Write, because the riskier interpretation is preferred.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CategoryBiases {
     pub execute: f64,
     pub destroy: f64,
     pub money: f64,
-    /// The same where the name commits money.
+    /// Factor for Financial if the name commits money.
     pub money_if_committed: f64,
 }
 
 impl LexiconFile {
-    /// The group that is written under a name.
+    /// Returns the entry of a group.
     pub fn find_group(&self, group: VerbGroup) -> Option<&VerbGroupEntry> {
         self.groups.get(group.as_str())
     }
 
-    /// Makes the words.
+    /// Builds the lexicon.
     pub fn build_lexicon(&self) -> Lexicon {
         let mut lexicon = Lexicon::default();
         for group in VerbGroup::ALL {

@@ -1,6 +1,6 @@
-//! Forms of words. English is regular enough for the verbs of interfaces.
+//! Word forms. English is regular enough for the verbs used in tool names.
 
-/// The forms of a verb that say that it is done: `creates`, `creating`. What was done (`created`) is another word.
+/// Returns the forms that describe an action: `creates`, `creating`. The past tense (`created`) is not included.
 pub(super) fn verb_forms(base: &str) -> Vec<String> {
     vec![third_person_form(base), present_participle(base)]
 }
@@ -28,7 +28,7 @@ fn ends_in_vowel(text: &str) -> bool {
     text.ends_with(['a', 'e', 'i', 'o', 'u'])
 }
 
-/// Whether a short verb doubles its last letter: `get`, `run`, `drop`, `submit`.
+/// Returns whether a short verb doubles its last letter: `get`, `run`, `drop`, `submit`.
 fn doubles_last_letter(base: &str) -> bool {
     let mut letters = base.chars().rev();
     let is_vowel = |letter: char| "aeiou".contains(letter);
@@ -39,7 +39,7 @@ fn doubles_last_letter(base: &str) -> bool {
     is_short && !is_vowel(last) && !"wxy".contains(last) && is_vowel(middle) && !is_vowel(first)
 }
 
-/// A word without the ending of the plural, if it has one.
+/// Returns a word without its plural ending, if it has one.
 pub(super) fn singular_stem(form: &str) -> Option<&str> {
     let stem = form.strip_suffix('s')?;
     (stem.len() > 2 && !stem.ends_with(['s', 'u', 'i'])).then_some(stem)

@@ -1,5 +1,5 @@
-//! What is known of an indexed tool, as if its definition were at hand: the category that the index keeps, with reasons
-//! from what it keeps. Descriptions are not among that.
+//! Classifies the tools of an indexed server. The category comes from the index, the rationale from the stored facts;
+//! descriptions are not stored.
 
 use gatelodge_json::{JsonLimits, read};
 use serde_json::{Map, Value as Json, json};
@@ -11,33 +11,33 @@ use crate::indexed_classification::classify_from_facts;
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
-/// A server of an index with its tools as policies and pages want them.
+/// A server of the index with its tools, ready for classification.
 #[derive(Debug)]
 pub struct CataloguedServer {
-    /// Its name for people.
+    /// Display name.
     pub name: String,
-    /// The server among whose tools each is judged.
+    /// Context in which each tool is classified.
     pub server: ServerContext,
-    /// The facts, by name.
+    /// Facts, sorted by name.
     pub tools: Vec<ToolFacts>,
-    /// Each tool as `tools/list` would have it, without its description.
+    /// Definition of each tool as in `tools/list`, without its description.
     definitions: Vec<String>,
 }
 
 impl CataloguedServer {
-    /// Gathers what is known of a server.
+    /// Builds it from an indexed server.
     pub fn of(server: &IndexedServer<'_>) -> Self {
         Self::from_facts(server.package(), server.tools().map(|tool| tool.facts()).collect())
     }
 
-    /// The same from facts.
+    /// Builds it from facts.
     pub fn from_facts(name: &str, tools: Vec<ToolFacts>) -> Self {
         let server = ServerContext::new(name, None, tools.iter().map(|tool| tool.name.as_str()));
         let definitions = tools.iter().map(|tool| definition_json(tool).to_string()).collect();
         Self { name: name.to_owned(), server, tools, definitions }
     }
 
-    /// Gives each tool with its classification to `work`.
+    /// Calls `work` with all tools and their classifications.
     pub fn with_classifications<T>(&self, work: impl FnOnce(&[(ToolSpec<'_>, Classification)]) -> T) -> T {
         let documents: Vec<_> =
             self.definitions.iter().map(|text| read(text.as_bytes(), &JsonLimits::REPLY).ok()).collect();
@@ -50,7 +50,7 @@ impl CataloguedServer {
         work(&known.collect::<Vec<_>>())
     }
 
-    /// About how many tokens a model reads to know these tools: four letters each, descriptions not counted.
+    /// Estimates the number of tokens of the tool list: one per four characters, without descriptions.
     pub fn estimated_tokens(&self) -> usize {
         self.definitions.iter().map(|text| text.len().div_ceil(4)).sum()
     }

@@ -1,4 +1,5 @@
-//! Numbers and columns of an index file. What is read is foreign: every length is held against what is there.
+//! Decodes numbers and columns of an index file. The input is untrusted, so every length is checked against the
+//! remaining bytes.
 
 use super::index_reader::OpenIndexError;
 
@@ -37,7 +38,7 @@ impl<'b> ColumnReader<'b> {
         Err(OpenIndexError::Malformed("a number is too large"))
     }
 
-    /// A number below a bound.
+    /// Reads a number below `bound`.
     pub fn read_index(&mut self, bound: usize) -> Result<u32, OpenIndexError> {
         let number = self.read_varint()?;
         if number < bound as u64 {
@@ -47,11 +48,11 @@ impl<'b> ColumnReader<'b> {
         }
     }
 
-    /// A count of things that take at least one byte each of what is left here or in a column like this.
-    pub fn read_count(&mut self, most: usize) -> Result<usize, OpenIndexError> {
+    /// Reads a count of at most `max`. Each counted item takes at least one byte, so the remaining length bounds it.
+    pub fn read_count(&mut self, max: usize) -> Result<usize, OpenIndexError> {
         let number = self.read_varint()?;
         match usize::try_from(number) {
-            Ok(count) if count <= most => Ok(count),
+            Ok(count) if count <= max => Ok(count),
             _ => Err(OpenIndexError::Malformed("a count is larger than what is there")),
         }
     }
@@ -69,7 +70,7 @@ impl<'b> ColumnReader<'b> {
         self.0
     }
 
-    /// Nothing may be left over.
+    /// Checks that nothing is left.
     pub fn expect_end(self) -> Result<(), OpenIndexError> {
         if self.0.is_empty() { Ok(()) } else { Err(OpenIndexError::Malformed("a column has more than it should")) }
     }

@@ -1,4 +1,4 @@
-//! What changed between two indexes.
+//! Changes between two indexes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,26 +8,26 @@ use super::index_rows::{IndexedServer, IndexedTool, PackageIndex, normalized_nam
 use super::package_facts::PackageRegistry;
 use crate::classify::RiskLevel;
 
-/// What happened to a tool. The gravest comes first.
+/// Kind of change of a tool, most serious first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChangeKind {
-    /// It can do more harm than before.
+    /// The risk level is higher.
     LevelRaised,
-    /// It is new.
+    /// The tool is new.
     ToolAdded,
-    /// Its author no longer claims what was claimed.
+    /// An annotation was removed.
     ClaimLost,
-    /// Its definition differs.
+    /// The definition differs.
     DefinitionChanged,
-    /// It is gone.
+    /// The tool was removed.
     ToolRemoved,
-    /// There are more changes of the server than are told one by one; these are counted.
+    /// Summary of further changes of a server, as counts.
     MoreChanges,
 }
 
 impl ToolChangeKind {
-    /// What happened, for people.
+    /// Returns the display text.
     pub fn description(self) -> &'static str {
         match self {
             Self::LevelRaised => "can do more harm than before",
@@ -39,7 +39,7 @@ impl ToolChangeKind {
         }
     }
 
-    /// The same of so many.
+    /// Returns the display text for a number of tools.
     pub(crate) fn description_for_count(self, count: usize) -> &'static str {
         match self {
             _ if count == 1 => self.description(),
@@ -53,37 +53,37 @@ impl ToolChangeKind {
     }
 }
 
-/// One change of a tool, or a count of those that are not told one by one.
+/// One change of a tool, or a summary of further changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolChange {
-    /// What.
+    /// Kind of change.
     pub kind: ToolChangeKind,
     /// `pypi` or `npm`.
     pub source: PackageRegistry,
-    /// On which server.
+    /// Package of the server.
     pub package: String,
-    /// The version it was found in.
+    /// Version with the change.
     pub version: String,
-    /// Which tool; empty where changes are counted.
+    /// Name of the tool. Empty in a summary.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tool: String,
-    /// How much harm a call can do now; of those that are counted, the highest.
+    /// Risk level after the change; in a summary, the highest one.
     pub level: String,
-    /// How many of which kind are counted.
+    /// Number of summarized changes by kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<ToolChangeKind, usize>,
 }
 
-/// What changed on a server, the gravest first; of one tool the gravest change.
+/// Changes of a server, most serious first, at most one per tool.
 #[derive(Debug)]
 pub struct ServerChanges<'i> {
     server: IndexedServer<'i>,
     changes: Vec<(ToolChangeKind, IndexedTool<'i>)>,
 }
 
-/// What changed on servers that are in both with another version, a server at a time.
+/// Returns the changes of servers that are in both indexes with different versions, one server at a time.
 pub fn index_changes<'i>(old: &'i PackageIndex, new: &'i PackageIndex) -> impl Iterator<Item = ServerChanges<'i>> {
-    // An older index may spell names of Python packages otherwise.
+    // Older indexes may spell names of Python packages differently.
     let key = |server: &IndexedServer<'_>| match server.source() {
         PackageRegistry::Pypi => (PackageRegistry::Pypi, normalized_name(server.package())),
         PackageRegistry::Npm => (PackageRegistry::Npm, server.package().to_owned()),
@@ -91,7 +91,7 @@ pub fn index_changes<'i>(old: &'i PackageIndex, new: &'i PackageIndex) -> impl I
     let before: HashMap<(PackageRegistry, String), IndexedServer<'i>> =
         old.servers().map(|server| (key(&server), server)).collect();
     new.servers().filter_map(move |server| {
-        // What is published under a version stays; where it reads differently, it was the reader that changed.
+        // A published version does not change. If its facts differ, the extractor has changed.
         let old = before.get(&key(&server)).filter(|old| old.version() != server.version())?;
         let changes = server_changes(old, &server);
         (!changes.is_empty()).then_some(ServerChanges { server, changes })
@@ -99,23 +99,23 @@ pub fn index_changes<'i>(old: &'i PackageIndex, new: &'i PackageIndex) -> impl I
 }
 
 impl ServerChanges<'_> {
-    /// How many tools changed; never none.
+    /// Number of changed tools; never zero.
     #[expect(clippy::len_without_is_empty, reason = "a server without changes is not among them")]
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// The first `most` changes one by one, and what comes after them as a count.
-    pub fn first_changes(&self, most: usize) -> Vec<ToolChange> {
-        let (each, rest) = self.changes.split_at_checked(most).unwrap_or((&self.changes, &[]));
-        let mut told: Vec<ToolChange> =
+    /// Returns the first `max` changes, followed by a summary of the rest.
+    pub fn first_changes(&self, max: usize) -> Vec<ToolChange> {
+        let (each, rest) = self.changes.split_at_checked(max).unwrap_or((&self.changes, &[]));
+        let mut listed: Vec<ToolChange> =
             each.iter().map(|(kind, tool)| self.make_change(*kind, tool.name(), tool.level())).collect();
         if let Some(level) = rest.iter().map(|(_, tool)| tool.level()).max() {
             let mut sum = self.make_change(ToolChangeKind::MoreChanges, "", level);
             rest.iter().for_each(|(kind, _)| *sum.counts.entry(*kind).or_default() += 1);
-            told.push(sum);
+            listed.push(sum);
         }
-        told
+        listed
     }
 
     fn make_change(&self, kind: ToolChangeKind, tool: &str, level: RiskLevel) -> ToolChange {
@@ -148,7 +148,7 @@ fn server_changes<'i>(old: &IndexedServer<'i>, new: &IndexedServer<'i>) -> Vec<(
 
 fn tool_change(old: &IndexedTool<'_>, new: &IndexedTool<'_>) -> Option<ToolChangeKind> {
     let (was, is) = (old.claims(), new.claims());
-    // What reads as before and is judged otherwise did not change: the judge did.
+    // An equal definition with a different category did not change: the classifier did.
     if old.hash() == new.hash() && was == is {
         return None;
     }

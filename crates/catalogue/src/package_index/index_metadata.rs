@@ -1,21 +1,21 @@
-//! What an index says of itself.
+//! Metadata of an index.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// When an index was made, from what, and what became of the packages that are not in it.
+/// Date and origin of an index, and statistics on packages that are not in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexMetadata {
-    /// The day it was made, `2026-11-16`.
+    /// Date of the index, `2026-11-16`.
     pub date: String,
-    /// Packages that were looked at, by what came of it.
+    /// Number of packages examined, by outcome.
     #[serde(default)]
     pub outcomes: BTreeMap<String, u64>,
-    /// How many servers there are.
+    /// Number of servers.
     #[serde(default)]
     pub servers: usize,
-    /// How many tools they have.
+    /// Number of tools.
     #[serde(default)]
     pub tools: usize,
 }

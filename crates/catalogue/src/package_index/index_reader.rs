@@ -1,64 +1,64 @@
-//! An index file from outside in: envelope, checksum, packed body, columns. Nothing in it is trusted; what is wrong is
-//! told, and the memory that it can ask for is bounded.
+//! Reads an index file: envelope, checksum, compressed body, columns. The file is untrusted: errors are reported, and
+//! its memory use is bounded.
 
 use super::column_codec::ColumnReader;
 use super::format::{
-    CATEGORIES_BY_NUMBER, FILE_MAGIC, FORMAT, HEADER_BYTES, IndexHeader, KINDS, MOST_BYTES, REQUIRED_BIT, is_date,
-    is_name, is_version, signal_bits,
+    CATEGORIES_BY_NUMBER, FILE_MAGIC, FORMAT, HEADER_BYTES, IndexHeader, MAX_BODY_BYTES, PARAMETER_TYPES_BY_NUMBER,
+    REQUIRED_BIT, is_date, is_name, is_version, signal_bits,
 };
 use super::index_rows::{IndexParameterRow, IndexServerRow, IndexToolRow, PackageIndex};
 use super::string_table::IndexStringTable;
 use crate::package_index::package_facts::PackageRegistry;
 use crate::risk_signals::RiskSignalKind;
 
-/// The oldest that it reads: it does not say which tools are optional.
+/// Oldest supported format version. It does not say which tools are optional.
 const MIN_FORMAT_VERSION: u32 = 1;
 
-/// Why a file is no index that can be used.
+/// Error returned when an index file cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenIndexError {
-    /// It is something else.
-    #[error("it is no index of the catalogue")]
+    /// The file is not an index.
+    #[error("it is not an index of the catalogue")]
     NotAnIndex,
-    /// It ends before its end.
+    /// The file is shorter than its header says.
     #[error("it is cut off after {found} of {wanted} bytes; fetch or make it again")]
     Truncated {
-        /// Bytes there are.
+        /// Actual size in bytes.
         found: usize,
-        /// Bytes there should be.
+        /// Expected size in bytes.
         wanted: usize,
     },
-    /// It was made by a later version.
+    /// The format is newer than this build.
     #[error("it has format {found}, and this program knows format {FORMAT}; a newer program reads it")]
     NewerFormat {
-        /// The format it has.
+        /// Format version of the file.
         found: u32,
     },
-    /// It was changed on its way.
+    /// The checksum does not match.
     #[error("its checksum does not fit, so it was damaged; fetch or make it again")]
     Damaged,
-    /// It asks for more than any index has.
+    /// The file exceeds the maximum size.
     #[error("it is larger than any index of this format")]
     TooLarge,
-    /// Its checksum fits and its contents do not.
+    /// The checksum matches, but the content is invalid.
     #[error("it is damaged inside: {0}")]
     Malformed(&'static str),
 }
 
 impl PackageIndex {
-    /// The largest file that can be one.
-    pub const MAX_FILE_BYTES: usize = HEADER_BYTES + MOST_BYTES;
+    /// Maximum size of an index file.
+    pub const MAX_FILE_BYTES: usize = HEADER_BYTES + MAX_BODY_BYTES;
 
-    /// The file that comes with the program. It is opened only when it is asked for.
+    /// Returns the index file compiled into this build. It is not opened until needed.
     pub fn built_in() -> &'static [u8] {
-        // A constant would be in the program once for each crate that uses it.
+        // A static, because a constant would be duplicated in every crate that uses it.
         static INDEX_FILE: &[u8] = include_bytes!("../../data/index.glx");
         INDEX_FILE
     }
 
-    /// The day of that file; only its beginning is unpacked.
+    /// Returns the date of the built-in index. Decompresses only the start of the file.
     pub fn built_in_date() -> Option<String> {
-        /// What an index says of itself takes far less.
+        /// Metadata is much smaller.
         const MAX_METADATA_BYTES: usize = 1 << 16;
         let body = Self::built_in().get(HEADER_BYTES..)?;
         let begun = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(body, MAX_METADATA_BYTES);
@@ -69,8 +69,17 @@ impl PackageIndex {
 
     /// Opens an index.
     ///
-    /// # Errors
-    /// It is none, of a later format, damaged or too large.
+    /// # Errors Returns an error if the file is not an index, has a newer format, is damaged or is too large.
+    ///
+    /// # Examples
+    /// ```
+    /// use gatelodge_catalogue::{IndexQuery, PackageIndex};
+    ///
+    /// let index = PackageIndex::open(PackageIndex::built_in()).expect("the built-in index");
+    /// let found = index.search(&IndexQuery::from_words("git"), 0, 10);
+    /// assert!(found.tools.len() <= 10 && found.tool_count >= found.tools.len());
+    /// assert!(PackageIndex::open(b"something else").is_err());
+    /// ```
     pub fn open(file: &[u8]) -> Result<Self, OpenIndexError> {
         read_body(&unpack(file)?)
     }
@@ -78,7 +87,7 @@ impl PackageIndex {
 
 fn unpack(file: &[u8]) -> Result<Vec<u8>, OpenIndexError> {
     let head = file.get(..HEADER_BYTES);
-    // A file that ends within its head may still be known by how it begins.
+    // A file that is truncated within its header can still be recognized by its first bytes.
     if !file.starts_with(FILE_MAGIC.get(..file.len().min(FILE_MAGIC.len())).unwrap_or_default()) || file.is_empty() {
         return Err(OpenIndexError::NotAnIndex);
     }
@@ -99,7 +108,7 @@ fn unpack(file: &[u8]) -> Result<Vec<u8>, OpenIndexError> {
     let body = file.get(HEADER_BYTES..).unwrap_or_default();
     let sizes = (usize::try_from(unpacked), usize::try_from(packed));
     let (Ok(unpacked), Ok(packed)) = sizes else { return Err(OpenIndexError::TooLarge) };
-    if unpacked > MOST_BYTES || packed > MOST_BYTES {
+    if unpacked > MAX_BODY_BYTES || packed > MAX_BODY_BYTES {
         return Err(OpenIndexError::TooLarge);
     }
     if body.len() < packed {
@@ -115,7 +124,7 @@ fn unpack(file: &[u8]) -> Result<Vec<u8>, OpenIndexError> {
 fn read_body(body: &[u8]) -> Result<PackageIndex, OpenIndexError> {
     let mut body = ColumnReader::new(body);
     let header: IndexHeader = serde_json::from_slice(body.read_column()?.rest())
-        .map_err(|_| OpenIndexError::Malformed("what it says of itself cannot be read"))?;
+        .map_err(|_| OpenIndexError::Malformed("its metadata cannot be read"))?;
     let known = |word: &String| {
         RiskSignalKind::from_word(word).ok_or(OpenIndexError::Malformed("it has a signal that is not known here"))
     };
@@ -126,8 +135,8 @@ fn read_body(body: &[u8]) -> Result<PackageIndex, OpenIndexError> {
     if signals.iter().enumerate().any(|(at, kind)| signals.iter().take(at).any(|own| own == kind)) {
         return Err(OpenIndexError::Malformed("it has a signal twice"));
     }
-    let mut pool = || IndexStringTable::read(&mut body);
-    let (packages, versions, dates, names, parameters) = (pool()?, pool()?, pool()?, pool()?, pool()?);
+    let mut table = || IndexStringTable::read(&mut body);
+    let (packages, versions, dates, names, parameters) = (table()?, table()?, table()?, table()?, table()?);
     let mut index = PackageIndex {
         metadata: header.metadata,
         packages,
@@ -148,21 +157,20 @@ fn read_body(body: &[u8]) -> Result<PackageIndex, OpenIndexError> {
     Ok(index)
 }
 
-/// Whether texts are what the writer takes: days that are days, names that are some, and in order what is looked for by
-/// its order.
+/// Checks what the writer guarantees: valid dates and names, and sorted tables where lookups depend on the order.
 fn check_texts(index: &PackageIndex) -> Result<(), OpenIndexError> {
     let days = index.dates.iter().filter(|date| !date.is_empty());
     if !days.chain([index.metadata.date.as_str()]).all(is_date) {
         return Err(OpenIndexError::Malformed("a date is no day"));
     }
     let named = [&index.packages, &index.tool_names, &index.parameter_names];
-    if !named.iter().flat_map(|pool| pool.iter()).all(is_name) {
+    if !named.iter().flat_map(|table| table.iter()).all(is_name) {
         return Err(OpenIndexError::Malformed("a name is empty or too long"));
     }
     if !index.versions.iter().all(is_version) {
         return Err(OpenIndexError::Malformed("a version is too long"));
     }
-    let is_ordered = |pool: &IndexStringTable| pool.iter().zip(pool.iter().skip(1)).all(|(one, next)| one < next);
+    let is_ordered = |table: &IndexStringTable| table.iter().zip(table.iter().skip(1)).all(|(one, next)| one < next);
     if is_ordered(&index.packages) && is_ordered(&index.tool_names) {
         Ok(())
     } else {
@@ -170,7 +178,7 @@ fn check_texts(index: &PackageIndex) -> Result<(), OpenIndexError> {
     }
 }
 
-/// Reads the servers; gives how many tools each has.
+/// Reads the servers. Returns the number of tools of each.
 fn read_server_rows(body: &mut ColumnReader<'_>, index: &mut PackageIndex) -> Result<Vec<usize>, OpenIndexError> {
     let count = body.read_count(body.len())?;
     let mut columns =
@@ -184,7 +192,7 @@ fn read_server_rows(body: &mut ColumnReader<'_>, index: &mut PackageIndex) -> Re
             1 => PackageRegistry::Npm,
             _ => return Err(OpenIndexError::Malformed("a package has a source that is not known here")),
         };
-        let tool_count = tools.read_count(MOST_BYTES)?;
+        let tool_count = tools.read_count(MAX_BODY_BYTES)?;
         if tool_count == 0 {
             return Err(OpenIndexError::Malformed("a package has no tools"));
         }
@@ -207,7 +215,7 @@ fn read_server_rows(body: &mut ColumnReader<'_>, index: &mut PackageIndex) -> Re
     Ok(counts)
 }
 
-/// Reads the tools; gives how many parameters there are in all.
+/// Reads the tools. Returns the total number of parameters.
 fn read_tool_rows(
     body: &mut ColumnReader<'_>,
     index: &mut PackageIndex,
@@ -224,7 +232,7 @@ fn read_tool_rows(
     for (server, count) in counts.iter().enumerate() {
         let mut own = 0_u64;
         for at in 0..*count {
-            // Names of a server come in order; each says how far it is from the one before.
+            // Tool names of a server are sorted and stored as differences.
             let step = name.read_varint()?;
             own = if at == 0 { step } else { own.saturating_add(step).saturating_add(1) };
             if own >= index.tool_names.len() as u64 {
@@ -232,13 +240,13 @@ fn read_tool_rows(
             }
             let category = CATEGORIES_BY_NUMBER.get(usize::from(category.read_byte()?));
             let bits = signals.read_varint()?;
-            // There are fewer than there are bits.
+            // There are fewer signals than bits.
             if bits >> known.len() != 0 {
-                return Err(OpenIndexError::Malformed("a tool has a signal that is none"));
+                return Err(OpenIndexError::Malformed("a tool has an invalid signal"));
             }
             let signals: Vec<RiskSignalKind> =
                 known.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, kind)| *kind).collect();
-            let count = taken.read_count(MOST_BYTES)?;
+            let count = taken.read_count(MAX_BODY_BYTES)?;
             index.tools.push(IndexToolRow {
                 server: server as u32,
                 name: own as u32,
@@ -270,7 +278,7 @@ fn read_parameter_rows(
     }
     for _ in 0..count {
         let (name, kind) = (name.read_index(index.parameter_names.len())?, kind.read_byte()?);
-        if usize::from(kind & !REQUIRED_BIT) >= KINDS.len() {
+        if usize::from(kind & !REQUIRED_BIT) >= PARAMETER_TYPES_BY_NUMBER.len() {
             return Err(OpenIndexError::Malformed("a type is not known here"));
         }
         index.parameter_rows.push(IndexParameterRow { name, kind });

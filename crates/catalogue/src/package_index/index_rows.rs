@@ -1,8 +1,8 @@
-//! An opened index: rows with numbers in them, and views that read like what they stand for.
+//! An opened index: rows of numbers, and views that resolve them.
 
 use gatelodge_policy::Category;
 
-use super::format::{FLOWS_BY_BIT, KINDS, OPTIONAL_BIT, REQUIRED_BIT};
+use super::format::{FLOWS_BY_BIT, OPTIONAL_BIT, PARAMETER_TYPES_BY_NUMBER, REQUIRED_BIT};
 use super::index_metadata::IndexMetadata;
 use super::index_search::LowercaseTexts;
 use super::package_facts::{PackageFacts, PackageRegistry, ParameterFacts, ToolFacts, ToolHints};
@@ -12,7 +12,7 @@ use crate::data_flow::DataFlow;
 use crate::risk_signals::RiskSignalKind;
 use crate::server_grade::grade_server;
 
-/// What is known of published packages and their tools.
+/// Facts about published packages and their tools.
 #[derive(Debug, Default)]
 pub struct PackageIndex {
     pub(super) metadata: IndexMetadata,
@@ -24,7 +24,7 @@ pub struct PackageIndex {
     pub(super) servers: Vec<IndexServerRow>,
     pub(super) tools: Vec<IndexToolRow>,
     pub(super) parameter_rows: Vec<IndexParameterRow>,
-    /// The names in small letters, for searching.
+    /// Lower-case names, for searching.
     pub(super) lowercase_packages: LowercaseTexts,
     pub(super) lowercase_tool_names: LowercaseTexts,
 }
@@ -50,7 +50,7 @@ pub(super) struct IndexToolRow {
     /// In hundredths.
     pub confidence: u8,
     pub signals: u32,
-    /// Flows, and whether it is optional.
+    /// Flows, and whether the tool is optional.
     pub flow: u8,
     pub hash: u64,
 }
@@ -76,23 +76,24 @@ pub struct IndexedTool<'i> {
 }
 
 impl PackageIndex {
-    /// When it was made, and from what.
+    /// Returns date and statistics.
     pub fn metadata(&self) -> &IndexMetadata {
         &self.metadata
     }
 
-    /// All servers, by source and name.
+    /// Returns all servers, sorted by registry and name.
     pub fn servers(&self) -> impl ExactSizeIterator<Item = IndexedServer<'_>> {
         self.servers.iter().map(|row| IndexedServer { index: self, row })
     }
 
-    /// All tools, by server and name.
+    /// Returns all tools, sorted by server and name.
     pub fn tools(&self) -> impl ExactSizeIterator<Item = IndexedTool<'_>> {
         self.tools.iter().map(|row| IndexedTool { index: self, row })
     }
 
-    /// Finds a package by its name; Python names are the same with `-`, `_`, `.` and in any case of letters. Where no
-    /// source was said and several have one of this name, it is the riskiest; `namesake` tells the other.
+    /// Finds a package by name. Python names are compared without regard to case and to `-`, `_` and `.`. Without a
+    /// registry, returns the riskiest package of this name; [`same_name_elsewhere`](Self::same_name_elsewhere) returns
+    /// the other one.
     pub fn find(&self, source: Option<PackageRegistry>, package: &str) -> Option<IndexedServer<'_>> {
         let all = [PackageRegistry::Pypi, PackageRegistry::Npm]
             .into_iter()
@@ -100,7 +101,7 @@ impl PackageIndex {
         all.filter_map(|own| self.find_in_registry(own, package)).max_by_key(IndexedServer::risk)
     }
 
-    /// The package of the same name in the other source.
+    /// Returns the package of the same name in the other registry.
     pub fn same_name_elsewhere(&self, server: &IndexedServer<'_>) -> Option<IndexedServer<'_>> {
         let other = if server.source() == PackageRegistry::Pypi { PackageRegistry::Npm } else { PackageRegistry::Pypi };
         self.find_in_registry(other, server.package())
@@ -130,7 +131,7 @@ impl PackageIndex {
     }
 }
 
-/// A Python package's name as the package index compares it.
+/// Normalizes a Python package name as PyPI does.
 pub fn normalized_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for letter in name.chars() {
@@ -143,7 +144,7 @@ pub fn normalized_name(name: &str) -> String {
     out
 }
 
-/// Whether two names are of one package, as its source compares them; one whose source nobody says, as Python's does.
+/// Returns whether two names denote the same package of a registry. Without a registry, compares like PyPI.
 pub(crate) fn is_same_package_name(source: Option<PackageRegistry>, one: &str, other: &str) -> bool {
     match source {
         Some(PackageRegistry::Npm) => one.eq_ignore_ascii_case(other),
@@ -152,40 +153,40 @@ pub(crate) fn is_same_package_name(source: Option<PackageRegistry>, one: &str, o
 }
 
 impl<'i> IndexedServer<'i> {
-    /// Where it is published.
+    /// Registry it is published in.
     pub fn source(&self) -> PackageRegistry {
         self.row.source
     }
 
-    /// Its name there.
+    /// Name in the registry.
     pub fn package(&self) -> &'i str {
         self.index.packages.get(self.row.package)
     }
 
-    /// The version that was read.
+    /// Version that was read.
     pub fn version(&self) -> &'i str {
         self.index.versions.get(self.row.version)
     }
 
-    /// The day that version was published, if it is known.
+    /// Release date of that version, if known.
     pub fn date(&self) -> Option<&'i str> {
         Some(self.index.dates.get(self.row.date)).filter(|date| !date.is_empty())
     }
 
-    /// Its tools, by name.
+    /// Returns its tools, sorted by name.
     pub fn tools(&self) -> impl ExactSizeIterator<Item = IndexedTool<'i>> + use<'i> {
         let index = self.index;
         self.tool_rows().iter().map(move |row| IndexedTool { index, row })
     }
 
-    /// A tool by its name.
+    /// Finds a tool by name.
     pub fn tool(&self, name: &str) -> Option<IndexedTool<'i>> {
         let (index, rows) = (self.index, self.tool_rows());
         let at = rows.binary_search_by(|row| index.tool_names.get(row.name).cmp(name)).ok()?;
         rows.get(at).map(|row| IndexedTool { index, row })
     }
 
-    /// How much harm it can do: its worst tool, then its grade.
+    /// Returns its highest risk level, then its grade, for comparison.
     fn risk(&self) -> (Option<RiskLevel>, char) {
         let tools: Vec<ToolFacts> = self.tools().map(|tool| tool.facts()).collect();
         (self.tools().map(|tool| tool.level()).max(), grade_server(&tools).letter)
@@ -196,7 +197,7 @@ impl<'i> IndexedServer<'i> {
         self.index.tools.get(first..first + self.row.tool_count as usize).unwrap_or_default()
     }
 
-    /// All that is kept of it.
+    /// Returns all stored facts.
     pub fn facts(&self) -> PackageFacts {
         PackageFacts {
             source: self.source(),
@@ -209,32 +210,32 @@ impl<'i> IndexedServer<'i> {
 }
 
 impl<'i> IndexedTool<'i> {
-    /// The server it is on.
+    /// Returns the server of the tool.
     pub fn server(&self) -> Option<IndexedServer<'i>> {
         self.index.server_at(self.row.server)
     }
 
-    /// Its name.
+    /// Name of the tool.
     pub fn name(&self) -> &'i str {
         self.index.tool_names.get(self.row.name)
     }
 
-    /// What it was taken for.
+    /// Category of the tool.
     pub fn category(&self) -> Category {
         self.row.category
     }
 
-    /// How much harm a call can do.
+    /// Risk level of the tool.
     pub fn level(&self) -> RiskLevel {
         RiskLevel::of(self.row.category)
     }
 
-    /// How sure the category is.
+    /// Confidence of the category.
     pub fn confidence(&self) -> f64 {
         f64::from(self.row.confidence) / 100.0
     }
 
-    /// What its author claims.
+    /// Returns the annotations by its author.
     pub fn claims(&self) -> ToolHints {
         let claim = |at: u8| match self.row.claims >> (2 * at) & 3 {
             1 => Some(false),
@@ -244,41 +245,45 @@ impl<'i> IndexedTool<'i> {
         ToolHints { read_only: claim(0), destructive: claim(1), idempotent: claim(2), open_world: claim(3) }
     }
 
-    /// What its definition shows.
+    /// Returns the risk signals of its definition.
     pub fn signals(&self) -> impl Iterator<Item = RiskSignalKind> + use<> {
         let bits = self.row.signals;
         RiskSignalKind::ALL.iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, kind)| *kind)
     }
 
-    /// Where data comes from and goes.
+    /// Returns the data-flow labels.
     pub fn flow(&self) -> impl Iterator<Item = DataFlow> + use<> {
         let bits = self.row.flow;
         FLOWS_BY_BIT.into_iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, flow)| flow)
     }
 
-    /// Whether it is there only under a setting.
+    /// Returns whether it is available only with a setting that is off by default.
     pub fn is_optional(&self) -> bool {
         self.row.flow & OPTIONAL_BIT != 0
     }
 
-    /// What it takes.
+    /// Returns its parameters.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = ParameterFacts> + use<'i> {
         let first = self.row.first_parameter as usize;
         let rows = self.index.parameter_rows.get(first..first + self.row.parameter_count as usize).unwrap_or_default();
         let index = self.index;
         rows.iter().map(move |row| ParameterFacts {
             name: index.parameter_names.get(row.name).to_owned(),
-            kind: KINDS.get(usize::from(row.kind & !REQUIRED_BIT)).copied().unwrap_or_default().to_owned(),
+            kind: PARAMETER_TYPES_BY_NUMBER
+                .get(usize::from(row.kind & !REQUIRED_BIT))
+                .copied()
+                .unwrap_or_default()
+                .to_owned(),
             required: row.kind & REQUIRED_BIT != 0,
         })
     }
 
-    /// The first 16 hexadecimal digits of the hash of what was read of it.
+    /// Returns the first 16 hexadecimal digits of the definition's hash.
     pub fn hash(&self) -> String {
         format!("{:016x}", self.row.hash)
     }
 
-    /// All that is kept of it.
+    /// Returns all stored facts.
     pub fn facts(&self) -> ToolFacts {
         ToolFacts {
             name: self.name().to_owned(),

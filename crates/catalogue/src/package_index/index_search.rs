@@ -1,4 +1,4 @@
-//! Finding servers and tools by parts of their names, and by what the tools can do.
+//! Searches servers and tools by parts of their names and by properties of the tools.
 
 use gatelodge_policy::Category;
 use memchr::memmem;
@@ -9,28 +9,29 @@ use super::string_table::IndexStringTable;
 use crate::classify::RiskLevel;
 use crate::risk_signals::RiskSignalKind;
 
-/// More words of a query are not looked at.
+/// Maximum number of words in a query.
 const MAX_QUERY_WORDS: usize = 8;
-/// Stands between texts, and in no word that is looked for.
+/// Separator between texts; not part of any query word.
 const TEXT_SEPARATOR: u8 = b'\n';
 
-/// What is looked for. Without words, everything that the other conditions let through.
+/// A search query. Without words, it matches everything that meets the other conditions.
 #[derive(Debug, Clone, Default)]
 pub struct IndexQuery {
-    /// Parts of names, in small letters. A tool has each in its name or its package's, and at least one in its own.
+    /// Parts of names, in lower case. Each must occur in the name of the tool or its package, at least one in the
+    /// tool's name.
     words: Vec<String>,
-    /// Whether names must begin with them.
+    /// Whether names must start with the words.
     pub is_prefix: bool,
-    /// What a tool is taken for.
+    /// Required category.
     pub category: Option<Category>,
-    /// How much harm a call can do.
+    /// Required risk level.
     pub level: Option<RiskLevel>,
-    /// What its definition shows.
+    /// Required risk signal.
     pub signal: Option<RiskSignalKind>,
 }
 
 impl IndexQuery {
-    /// A query by words, parted by spaces, in any case of letters.
+    /// Creates a query from words separated by spaces, ignoring case.
     pub fn from_words(text: &str) -> Self {
         let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
         let words = words.filter(|word| !word.is_empty()).take(MAX_QUERY_WORDS).map(str::to_lowercase);
@@ -42,27 +43,27 @@ impl IndexQuery {
     }
 }
 
-/// What was found: the best first, no more than was asked for, and how many there are.
+/// Search results: one page, best match first, with total counts.
 #[derive(Debug)]
 pub struct SearchResults<'i> {
-    /// Servers by their names; none where the query is about tools.
+    /// Matching servers. Empty if the query has conditions on tools.
     pub servers: Vec<IndexedServer<'i>>,
-    /// How many servers there are.
+    /// Total number of matching servers.
     pub server_count: usize,
-    /// Tools by their names.
+    /// Matching tools.
     pub tools: Vec<IndexedTool<'i>>,
-    /// How many tools there are.
+    /// Total number of matching tools.
     pub tool_count: usize,
 }
 
-/// The texts of a pool in small letters, one behind the other.
+/// Lower-case texts of a table in one buffer.
 #[derive(Debug, Default)]
 pub(super) struct LowercaseTexts {
     text: Vec<u8>,
     starts: Vec<u32>,
 }
 
-/// How well a text fits a word: the smaller the better.
+/// Quality of a match; smaller is better.
 const FIT_NONE: u8 = u8::MAX;
 const FIT_WHOLE: u8 = 0;
 const FIT_PREFIX: u8 = 1;
@@ -70,21 +71,21 @@ const FIT_WORD: u8 = 2;
 const FIT_WITHIN: u8 = 3;
 
 impl LowercaseTexts {
-    pub fn of(pool: &IndexStringTable) -> Self {
-        let mut folded = Self::default();
-        for text in pool.iter() {
-            folded.starts.push(folded.text.len() as u32);
+    pub fn of(table: &IndexStringTable) -> Self {
+        let mut lowercase = Self::default();
+        for text in table.iter() {
+            lowercase.starts.push(lowercase.text.len() as u32);
             if text.is_ascii() {
-                folded.text.extend(text.bytes().map(|byte| byte.to_ascii_lowercase()));
+                lowercase.text.extend(text.bytes().map(|byte| byte.to_ascii_lowercase()));
             } else {
-                folded.text.extend_from_slice(text.to_lowercase().as_bytes());
+                lowercase.text.extend_from_slice(text.to_lowercase().as_bytes());
             }
-            folded.text.push(TEXT_SEPARATOR);
+            lowercase.text.push(TEXT_SEPARATOR);
         }
-        folded
+        lowercase
     }
 
-    /// How well each text fits a word.
+    /// Returns the match quality of each text.
     fn word_fits(&self, word: &str, is_prefix: bool) -> Vec<u8> {
         let mut fits = vec![FIT_NONE; self.starts.len()];
         let is_end = |at: usize| self.text.get(at).is_none_or(|byte| !byte.is_ascii_alphanumeric());
@@ -95,7 +96,7 @@ impl LowercaseTexts {
             }
             let begins = self.starts.get(at).is_some_and(|start| *start as usize == found);
             let ends = self.text.get(found + word.len()) == Some(&TEXT_SEPARATOR);
-            // Behind a scope, `/` or `_` a word begins.
+            // A word starts after a scope, `/` or `_`.
             let is_word = begins || found.checked_sub(1).is_none_or(is_end);
             let own = match (begins, ends) {
                 (true, true) => FIT_WHOLE,
@@ -115,7 +116,7 @@ impl LowercaseTexts {
 }
 
 impl PackageIndex {
-    /// Finds servers and tools; of each, the best `limit` behind the first `skip`.
+    /// Searches servers and tools. Skips the best `skip` of each and returns up to `limit`.
     pub fn search(&self, query: &IndexQuery, skip: usize, limit: usize) -> SearchResults<'_> {
         let by_package: Vec<Vec<u8>> =
             query.words.iter().map(|word| self.lowercase_packages.word_fits(word, query.is_prefix)).collect();
@@ -140,7 +141,7 @@ impl PackageIndex {
         for (at, row) in self.servers.iter().enumerate() {
             let fits = by_package.iter().map(|fits| fit_at(fits, row.package));
             if fits.clone().all(|fit| fit != FIT_NONE) {
-                // Of two alike, the shorter name is more likely meant.
+                // Of equally good matches, the shorter name is more likely the intended one.
                 let length = self.packages.get(row.package).len() as u32;
                 keys.push(sort_key(fits.min().unwrap_or(FIT_WITHIN), RiskLevel::Low, length, at));
             }
@@ -160,7 +161,7 @@ impl PackageIndex {
                 continue;
             }
             let own = by_name.iter().map(|fits| fit_at(fits, row.name)).min().unwrap_or(FIT_WITHIN);
-            // One word is in the name itself; of several, the others may be in the package's.
+            // A single word must be in the tool's name; of several words, the others may be in the package's name.
             if own == FIT_NONE || (by_name.len() > 1 && !self.fits_all(row, by_package, by_name)) {
                 continue;
             }
@@ -180,13 +181,13 @@ fn fit_at(fits: &[u8], at: u32) -> u8 {
     fits.get(at as usize).copied().unwrap_or(FIT_NONE)
 }
 
-/// What is sorted by, in one number: how well it fits, how risky it is, its name, and its place.
+/// Packs the sort order into one number: match quality, risk, name and position.
 fn sort_key(fit: u8, level: RiskLevel, name: u32, at: usize) -> u64 {
     let risk = 3 - level as u64;
     u64::from(fit) << 62 | risk << 60 | u64::from(name & 0x0fff_ffff) << 32 | at as u64 & 0xffff_ffff
 }
 
-/// The places of the best, and how many there are.
+/// Returns the positions of the best matches, and the total count.
 fn best_matches(mut keys: Vec<u64>, skip: usize, limit: usize) -> (Vec<u32>, usize) {
     let count = keys.len();
     let wanted = skip.saturating_add(limit).min(count);

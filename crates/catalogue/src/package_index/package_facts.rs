@@ -1,4 +1,4 @@
-//! What the index keeps of a package: facts. No sentence of anybody is among them.
+//! Facts about a package, as stored in the index. They do not contain any text written by its authors.
 
 use gatelodge_policy::Category;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -7,7 +7,7 @@ use crate::classify::category_name;
 use crate::data_flow::DataFlow;
 use crate::risk_signals::RiskSignalKind;
 
-/// Where a package is published.
+/// A package registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PackageRegistry {
@@ -18,7 +18,7 @@ pub enum PackageRegistry {
 }
 
 impl PackageRegistry {
-    /// The word for it.
+    /// Returns the identifier.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pypi => "pypi",
@@ -30,42 +30,42 @@ impl PackageRegistry {
 /// A package with tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackageFacts {
-    /// Where it is published.
+    /// Registry it is published in.
     pub source: PackageRegistry,
-    /// Its name there.
+    /// Name in the registry.
     pub package: String,
-    /// The version that was read.
+    /// Version that was read.
     pub version: String,
-    /// The day that version was published, `2026-11-16`, if it is known.
+    /// Release date of that version (`2026-11-16`), if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// Its tools, by name.
+    /// Tools, sorted by name.
     pub tools: Vec<ToolFacts>,
 }
 
 /// A tool of a package.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolFacts {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// What it takes.
+    /// Parameters.
     pub parameters: Vec<ParameterFacts>,
-    /// What its author claims.
+    /// Annotations by its author.
     #[serde(default, skip_serializing_if = "ToolHints::is_empty")]
     pub claims: ToolHints,
-    /// What it was taken for.
+    /// Category.
     #[serde(serialize_with = "serialize_category", deserialize_with = "deserialize_category")]
     pub category: Category,
-    /// How sure that is.
+    /// Confidence of the category.
     pub confidence: f64,
-    /// What its definition shows.
+    /// Risk signals of the definition.
     #[serde(serialize_with = "serialize_signals", deserialize_with = "deserialize_signals")]
     pub signals: Vec<RiskSignalKind>,
-    /// Labels of data flow.
+    /// Data-flow labels.
     pub flow: Vec<DataFlow>,
-    /// The first 16 hexadecimal digits of the hash of what was read of it. A better reader gives another one.
+    /// First 16 hexadecimal digits of the hash of the extracted definition. Changes if the extractor improves.
     pub hash: String,
-    /// Whether it is there only under a setting: by default it is off, or in another program of the package.
+    /// Whether it is not available by default: it depends on a setting, or is in another program of the package.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
 }
@@ -73,17 +73,17 @@ pub struct ToolFacts {
 /// A parameter of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParameterFacts {
-    /// Its name.
+    /// Name of the parameter.
     pub name: String,
-    /// Its JSON type, or nothing where that is not known.
+    /// JSON type. Empty if unknown.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Whether it must be given.
+    /// Whether it is required.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
 }
 
-/// The four hints, as far as they are given.
+/// The four annotation hints, as far as they are given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ToolHints {
@@ -102,7 +102,7 @@ pub struct ToolHints {
 }
 
 impl ToolHints {
-    /// Whether nothing is claimed.
+    /// Returns whether no hint is given.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -1,12 +1,12 @@
-//! Texts that many rows share, each kept once. On disk a text says how much of the one before it it begins with.
+//! Table of shared strings, each stored once. On disk, a string omits the prefix that it shares with the previous one.
 
 use super::column_codec::ColumnReader;
 use super::index_reader::OpenIndexError;
 
-/// All texts of a pool together, when it is read: a hostile file cannot ask for more.
+/// Maximum total size of a table, so that a malicious file cannot exhaust memory.
 const MAX_TABLE_BYTES: usize = 64 << 20;
 
-/// Texts by number.
+/// Strings by number.
 #[derive(Debug, Default)]
 pub(super) struct IndexStringTable {
     text: String,
@@ -23,7 +23,7 @@ impl IndexStringTable {
         self.ends.len()
     }
 
-    /// A text; empty for a number that is none, which `open` has made sure there is not.
+    /// Returns a string. Empty for an invalid number; `open` has checked that there are none.
     pub fn get(&self, number: u32) -> &str {
         let at = number as usize;
         let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default() as usize;
@@ -38,7 +38,7 @@ impl IndexStringTable {
     pub fn read(body: &mut ColumnReader<'_>) -> Result<Self, OpenIndexError> {
         let count = body.read_count(body.len())?;
         let (mut shared, mut lengths, mut bytes) = (body.read_column()?, body.read_column()?, body.read_column()?);
-        let mut pool = Self { text: String::new(), ends: Vec::with_capacity(count.min(shared.len())) };
+        let mut table = Self { text: String::new(), ends: Vec::with_capacity(count.min(shared.len())) };
         let mut text: Vec<u8> = Vec::new();
         for _ in 0..count {
             let same = shared.read_count(text.len())?;
@@ -46,12 +46,12 @@ impl IndexStringTable {
             let length = lengths.read_count(bytes.len())?;
             text.extend_from_slice(bytes.read_bytes(length)?);
             let own = str::from_utf8(&text).map_err(|_| OpenIndexError::Malformed("a text is not UTF-8"))?;
-            if pool.text.len() + own.len() > MAX_TABLE_BYTES {
+            if table.text.len() + own.len() > MAX_TABLE_BYTES {
                 return Err(OpenIndexError::TooLarge);
             }
-            pool.push(own);
+            table.push(own);
         }
         [shared, lengths, bytes].into_iter().try_for_each(ColumnReader::expect_end)?;
-        Ok(pool)
+        Ok(table)
     }
 }

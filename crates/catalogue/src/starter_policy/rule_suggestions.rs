@@ -1,4 +1,4 @@
-//! Rules on arguments that a signal calls for. Nobody but the operator knows the value, so they are suggestions.
+//! Suggests rules on arguments, based on risk signals. Only the operator knows the right values, so they are comments.
 
 use gatelodge_json::quote_for_display;
 use gatelodge_policy::Category;
@@ -9,18 +9,19 @@ use crate::risk_signals::RiskSignalKind;
 use crate::tool_parameters::{ParameterKind, ToolParameter, ToolParameters};
 use crate::tool_spec::ToolSpec;
 
-/// More parameters of one tool are not told.
+/// Maximum number of parameters listed per tool.
 const MAX_LISTED_PARAMETERS: usize = 40;
 
 /// A rule to fill in.
 pub(super) struct RuleSuggestion {
-    /// What it is for.
+    /// Purpose of the rule.
     pub purpose: String,
     /// A member of a rule block, as JSON.
     pub rule: String,
 }
 
-/// What is suggested for a tool: at most one `require`, because a block has one, and what its category offers.
+/// Returns the suggestions for a tool: at most one `require`, because a block has only one, and what its category
+/// suggests.
 pub(super) fn suggest_rules(tool: &ToolSpec<'_>, known: &Classification) -> Vec<RuleSuggestion> {
     let mut suggestions = Vec::new();
     let all = ToolParameters::of(tool.schema);
@@ -48,7 +49,7 @@ pub(super) fn suggest_rules(tool: &ToolSpec<'_>, known: &Classification) -> Vec<
 }
 
 fn suggest_argument_rule(parameter: &ToolParameter<'_>, known: &Classification) -> Option<String> {
-    // Half a name is the name of another parameter.
+    // A truncated name would denote a different parameter.
     if parameter.is_path_truncated {
         return None;
     }
@@ -69,30 +70,30 @@ fn suggest_argument_rule(parameter: &ToolParameter<'_>, known: &Classification) 
     Some(format!("{{\"path\": {}, \"op\": \"{op}\", \"value\": {value}}}", quote_for_display(&place)))
 }
 
-/// The path of an argument.
+/// Returns the path of an argument.
 fn argument_path(name: &str) -> String {
     let is_plain =
         !name.is_empty() && !name.contains(['.', '[', ']', '"', '\\']) && !name.chars().any(char::is_control);
     if is_plain { format!("args.{name}") } else { format!("args[{}]", quote_for_display(name)) }
 }
 
-/// The parameters of a tool in a line.
+/// Returns the parameters of a tool in one line.
 pub(super) fn parameters_comment(tool: &ToolSpec<'_>) -> String {
     let all = ToolParameters::of(tool.schema);
     if all.is_invalid_schema {
-        return "Its input schema is none; nothing is known of its parameters.".to_owned();
+        return "Its input schema is invalid; its parameters are unknown.".to_owned();
     }
-    let told: Vec<String> =
+    let listed: Vec<String> =
         all.list.iter().filter(|own| own.is_top_level).take(MAX_LISTED_PARAMETERS).map(parameter_text).collect();
-    if told.is_empty() {
+    if listed.is_empty() {
         return "Parameters: none.".to_owned();
     }
-    let more = if all.top_level_count > told.len() {
-        format!(", and {} more", all.top_level_count - told.len())
+    let more = if all.top_level_count > listed.len() {
+        format!(", and {} more", all.top_level_count - listed.len())
     } else {
         String::new()
     };
-    format!("Parameters: {}{more}.", told.join(", "))
+    format!("Parameters: {}{more}.", listed.join(", "))
 }
 
 fn parameter_text(parameter: &ToolParameter<'_>) -> String {

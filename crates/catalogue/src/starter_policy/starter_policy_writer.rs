@@ -1,4 +1,4 @@
-//! The text of a ready policy.
+//! Writes the text of a starter policy.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,17 +13,17 @@ use crate::display_escape::escape_for_display;
 use crate::recommendation::{RecommendedAction, can_be_named};
 use crate::tool_spec::ToolSpec;
 
-/// What comments say.
+/// Content of the comments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommentDetail {
     /// Category and reasons.
     Reasons,
-    /// These, and the parameters.
+    /// Category, reasons and parameters.
     Parameters,
 }
 
-/// Reading a resource or a prompt changes nothing, so it passes under every posture; without these two the rest of the
-/// server would be gone. What acts is a tool.
+/// Reading a resource or prompt changes nothing, so every policy allows it; without these two entries, they would be
+/// denied. Only tools act.
 const RESOURCES_AND_PROMPTS_JSON: &str =
     ",\n\n// What the server gives to read passes.\n\"resources\": {\"*\": {}},\n\"prompts\": {\"*\": {}}";
 
@@ -33,49 +33,53 @@ type ClassifiedTool<'e> = (&'e ToolSpec<'e>, &'e Classification);
 pub(super) fn write_policy(
     server: &str,
     tools: &[ClassifiedTool<'_>],
-    posture: Strictness,
+    strictness: Strictness,
     detail: CommentDetail,
 ) -> Result<String, StarterPolicyError> {
     let mut by_name: BTreeMap<&str, ClassifiedTool<'_>> = BTreeMap::new();
     for (tool, known) in tools {
         let entry = by_name.entry(&tool.name).or_insert((tool, known));
-        // A name that comes twice is as risky as the worse of the two; of two alike, whichever comes first in words.
-        if risk_rank(tool, known, posture) > risk_rank(entry.0, entry.1, posture) {
+        // Of two tools with one name, the riskier one is used. Ties are broken by content, not by order.
+        if risk_rank(tool, known, strictness) > risk_rank(entry.0, entry.1, strictness) {
             *entry = (tool, known);
         }
     }
     let (named, odd): (Vec<_>, Vec<_>) = by_name.into_values().partition(|(tool, _)| can_be_named(&tool.name));
-    let mut out = heading_comment(server, posture, &odd);
+    let mut out = heading_comment(server, strictness, &odd);
     out.push_str("{\"version\": \"1\", \"default\": \"deny\"");
-    let remedy = |known: &Classification| posture.recommended_action(known.category);
+    let recommended_action = |known: &Classification| strictness.recommended_action(known.category);
     let (hidden, listed): (Vec<ClassifiedTool<'_>>, Vec<ClassifiedTool<'_>>) =
-        named.into_iter().partition(|(_, known)| remedy(known) == RecommendedAction::Hide);
+        named.into_iter().partition(|(_, known)| recommended_action(known) == RecommendedAction::Hide);
     write_hide(&hidden, detail, &mut out);
-    write_blocks(listed, posture, detail, &mut out);
+    write_blocks(listed, strictness, detail, &mut out);
     out.push_str(RESOURCES_AND_PROMPTS_JSON);
     out.push_str("}\n");
-    let laid_out = format(out.as_bytes(), DocumentFormat::Json).map_err(StarterPolicyError)?.text;
-    parse(laid_out.as_bytes(), DocumentFormat::Json).map_err(StarterPolicyError)?;
-    Ok(laid_out)
+    let formatted = format(out.as_bytes(), DocumentFormat::Json).map_err(StarterPolicyError)?.text;
+    parse(formatted.as_bytes(), DocumentFormat::Json).map_err(StarterPolicyError)?;
+    Ok(formatted)
 }
 
-/// What decides between two tools of one name, in whichever order they come.
+/// Returns the key that decides between two tools of one name.
 fn risk_rank<'e>(
     tool: &ToolSpec<'_>,
     known: &'e Classification,
-    posture: Strictness,
+    strictness: Strictness,
 ) -> (RiskLevel, u8, &'e [String], String) {
     (
         known.level,
-        posture.recommended_action(known.category).strictness_rank(),
+        strictness.recommended_action(known.category).strictness_rank(),
         &known.evidence,
         parameters_comment(tool),
     )
 }
 
-fn heading_comment(server: &str, posture: Strictness, odd: &[ClassifiedTool<'_>]) -> String {
-    let mut out =
-        format!("// Policy `{}` for {}. {}\n", posture.as_str(), escape_for_display(server), posture.description());
+fn heading_comment(server: &str, strictness: Strictness, odd: &[ClassifiedTool<'_>]) -> String {
+    let mut out = format!(
+        "// Policy `{}` for {}. {}\n",
+        strictness.as_str(),
+        escape_for_display(server),
+        strictness.description()
+    );
     out.push_str("// A tool that is not named here is refused, so also one that comes later. Resources and prompts can be read.\n");
     out.push_str("// A line marked `suggestion` is a rule to fill in: put your value in, and take the slashes away.\n");
     for (tool, _) in odd {
@@ -101,7 +105,7 @@ fn write_hide(hidden: &[ClassifiedTool<'_>], detail: CommentDetail, out: &mut St
     out.push_str("\n]");
 }
 
-fn write_blocks(mut listed: Vec<ClassifiedTool<'_>>, posture: Strictness, detail: CommentDetail, out: &mut String) {
+fn write_blocks(mut listed: Vec<ClassifiedTool<'_>>, strictness: Strictness, detail: CommentDetail, out: &mut String) {
     if listed.is_empty() {
         return;
     }
@@ -111,14 +115,16 @@ fn write_blocks(mut listed: Vec<ClassifiedTool<'_>>, posture: Strictness, detail
         out.push_str(if at > 0 { ",\n" } else { "\n" });
         write_comments(tool, known, detail, out);
         let _ = write!(out, "{}: ", quote_for_display(&tool.name));
-        write_block(tool, known, posture, out);
+        write_block(tool, known, strictness, out);
     }
     out.push_str("\n}");
 }
 
-/// The rule block, with what is suggested as comments that can be uncommented as they stand.
-fn write_block(tool: &ToolSpec<'_>, known: &Classification, posture: Strictness, out: &mut String) {
-    let Some(block) = posture.recommended_action(known.category).rule_block(&tool.name, known.category) else { return };
+/// Writes a rule block, with suggestions as comments that are valid once uncommented.
+fn write_block(tool: &ToolSpec<'_>, known: &Classification, strictness: Strictness, out: &mut String) {
+    let Some(block) = strictness.recommended_action(known.category).rule_block(&tool.name, known.category) else {
+        return;
+    };
     let own = block.to_string();
     let inner = own.strip_prefix('{').and_then(|own| own.strip_suffix('}')).unwrap_or_default();
     out.push('{');

@@ -1,4 +1,4 @@
-//! Attack patterns: how each works, its signs, what bounds it.
+//! Pages about attack patterns: mechanism, signs and mitigations.
 
 use super::page_document::{PageBlock, PageDocument, code_run, link_run, paragraph, parse_backticks, text_run};
 use crate::attack_pattern::{AttackPattern, attack_patterns};
@@ -42,10 +42,10 @@ fn attack_page(own: &AttackPattern) -> PageDocument {
     let cases: Vec<_> = incidents().iter().filter(|case| case.attacks.contains(&own.slug)).collect();
     if !cases.is_empty() {
         blocks.push(PageBlock::Heading("", vec![text_run("Where it happened")]));
-        let told = cases.iter().map(|case| {
+        let items = cases.iter().map(|case| {
             vec![text_run(format!("{}: ", case.date)), link_run(case.title.clone(), format!("incidents/{}", case.slug))]
         });
-        blocks.push(PageBlock::List(told.collect()));
+        blocks.push(PageBlock::List(items.collect()));
     }
     blocks.push(paragraph(format!("OWASP: {}.", own.owasp.join(", "))));
     PageDocument {

@@ -1,16 +1,16 @@
-//! The first page, and the list for models.
+//! The home page, and `llms.txt`.
 
 use std::fmt::Write;
 
 use super::page_document::{InlineRun, PageBlock, PageDocument, link_run, paragraph, text_run};
-use super::{StaticSite, counted, grouped_number, page_paths, server_page};
+use super::{StaticSite, count_text, grouped_number, page_paths, server_page};
 use crate::attack_pattern::attack_patterns;
 use crate::classify::RiskLevel;
 use crate::incident::incidents;
 
-/// More servers are not listed for models; the pages lead to the others.
+/// Maximum number of servers in `llms.txt`; the pages link to the others.
 const MAX_LISTED_SERVERS: usize = 2_000;
-/// So many cases are named on the first page.
+/// Number of incidents on the home page.
 const MAX_LATEST_INCIDENTS: usize = 5;
 
 pub(super) fn home_page(site: &StaticSite<'_>) -> PageDocument {
@@ -20,7 +20,7 @@ pub(super) fn home_page(site: &StaticSite<'_>) -> PageDocument {
         vec![
             InlineRun::Badge(level),
             text_run(" "),
-            link_run(counted(count, "tool"), format!("risk/{}", level.as_str().to_lowercase())),
+            link_run(count_text(count, "tool"), format!("risk/{}", level.as_str().to_lowercase())),
         ]
     });
     let cases = incidents().iter().take(MAX_LATEST_INCIDENTS).map(|own| {
@@ -79,14 +79,14 @@ pub(super) fn home_page(site: &StaticSite<'_>) -> PageDocument {
     }
 }
 
-/// `llms.txt`: what is here, in the form that models look for.
+/// Returns `llms.txt`: an overview in the form that language models look for.
 pub(super) fn llms_text(site: &StaticSite<'_>) -> String {
     let about = site.index.metadata();
     let mut out = format!(
         "# A catalogue of MCP servers and their tools\n\n> {} and {}, read on {}: category, risk, reasons, \
          attack patterns, and the policy that fits each. Every page is there as Markdown, with `.md` in place of `.html`.\n\n",
-        counted(about.servers, "server"),
-        counted(about.tools, "tool"),
+        count_text(about.servers, "server"),
+        count_text(about.tools, "tool"),
         about.date
     );
     out.push_str("## Pages\n\n- [Servers](servers/index.md)\n- [Risk levels](risk/index.md)\n- [What servers add up to](stack.md)\n- [Incidents](incidents/index.md)\n\n## Attack patterns\n\n");
@@ -100,7 +100,7 @@ pub(super) fn llms_text(site: &StaticSite<'_>) -> String {
             out,
             "- [{name}]({}/index.md): {}",
             page_paths::server_path(own),
-            counted(own.tools().len(), "tool")
+            count_text(own.tools().len(), "tool")
         );
     }
     if site.servers.len() > MAX_LISTED_SERVERS {

@@ -1,17 +1,17 @@
-//! Pages as HTML. Whatever is text stays text: one function escapes, and everything goes through it.
+//! Renders pages as HTML. All text goes through one escaping function.
 
 use std::fmt::Write;
 
 use super::page_document::{InlineRun, InlineRuns, PageBlock, PageDocument};
 use crate::classify::RiskLevel;
 
-/// The style of all pages.
+/// Style sheet of all pages.
 pub(super) const STYLE_CSS: &str = include_str!("style.css");
 
-/// The longest fact that has its place beside others, in bytes.
+/// Maximum length of a fact that is shown in a column, in bytes.
 const MAX_INLINE_FACT_BYTES: usize = 120;
 
-/// Writes a page.
+/// Renders a page.
 pub(super) fn render_html(doc: &PageDocument, footer: &str) -> String {
     let root = "../".repeat(doc.path.matches('/').count());
     let mut out = String::with_capacity(8 << 10);
@@ -74,7 +74,7 @@ fn write_block(block: &PageBlock, root: &str, out: &mut String) {
         PageBlock::NumberedList(own) => write_list("ol", own, root, out),
         PageBlock::Code(name, own) => {
             let (name, own) = (escape_html(name), escape_html(own.trim_end()));
-            // What can be scrolled can be reached by the keyboard.
+            // Scrollable elements must be reachable by keyboard.
             writeln!(
                 out,
                 "<figure><figcaption>{name}</figcaption><pre tabindex=\"0\" aria-label=\"{name}\" role=\"group\"><code>{own}</code></pre></figure>"
@@ -93,7 +93,7 @@ fn write_block(block: &PageBlock, root: &str, out: &mut String) {
             out.push_str("<dl>");
             for (name, value) in facts {
                 let value = line(value);
-                // A column is no place for sentences.
+                // A column is too narrow for sentences.
                 let wide = if value.len() > MAX_INLINE_FACT_BYTES { " class=\"wide\"" } else { "" };
                 let _ = write!(out, "<div{wide}><dt>{name}</dt><dd>{value}</dd></div>");
             }
@@ -123,7 +123,7 @@ fn write_block(block: &PageBlock, root: &str, out: &mut String) {
     };
 }
 
-/// A title with what stands before its colon in front.
+/// Emphasizes the part of a title before its colon.
 fn emphasize_label(title: &str) -> String {
     match title.split_once(": ") {
         Some((first, rest)) => format!("<b>{first}</b>: {rest}"),
@@ -155,7 +155,7 @@ fn write_table(head: &[&str], rows: &[Vec<InlineRuns>], root: &str, out: &mut St
     writeln!(out, "</tbody></table></div>")
 }
 
-/// A bar in which each category has its share, and the same as words.
+/// Writes a bar with the share of each category, and the same in words.
 fn write_bar(counts: &[(&'static str, usize)], out: &mut String) -> std::fmt::Result {
     let all: usize = counts.iter().map(|(_, count)| count).sum();
     let mut at = 0.0;
@@ -193,16 +193,16 @@ fn inline_html(line: &InlineRuns, root: &str) -> String {
     out
 }
 
-/// Where a place in the site is from here; `#name` is on this page.
+/// Returns the link to a page of the site. `#name` is on the same page.
 fn href(root: &str, path: &str) -> String {
     if path.starts_with('#') {
         return escape_html(path);
     }
-    // Places are made of letters, digits and signs that an address may have.
+    // Paths consist of characters that are valid in URLs.
     format!("{root}{}.html", escape_html(path))
 }
 
-/// Text as HTML, in elements and in attributes.
+/// Escapes text for HTML elements and attributes.
 pub(super) fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

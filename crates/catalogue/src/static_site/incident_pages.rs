@@ -1,4 +1,4 @@
-//! Public cases.
+//! Pages about incidents.
 
 use super::page_document::{PageBlock, PageDocument, code_run, link_run, paragraph, parse_backticks, text_run};
 use crate::attack_pattern::attack_patterns;

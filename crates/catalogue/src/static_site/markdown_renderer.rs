@@ -1,11 +1,11 @@
-//! Pages as Markdown, for those who read without a browser. Foreign text is code, and nothing in it is markup.
+//! Renders pages as Markdown. Foreign text is set as code and cannot contain markup.
 
 use std::fmt::Write;
 
 use super::page_document::{InlineRun, InlineRuns, PageBlock, PageDocument};
 use crate::classify::RiskLevel;
 
-/// Writes a page.
+/// Renders a page.
 pub(super) fn render_markdown(doc: &PageDocument, footer: &str) -> String {
     let root = "../".repeat(doc.path.matches('/').count());
     let mut out = format!("# {}\n\n", escape_markdown(&doc.title));
@@ -79,7 +79,7 @@ fn inline_markdown(line: &InlineRuns, root: &str) -> String {
     out
 }
 
-/// Text in which nothing is markup.
+/// Escapes text so that it contains no markup.
 pub(super) fn escape_markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -95,7 +95,7 @@ pub(super) fn escape_markdown(text: &str) -> String {
     out
 }
 
-/// A name as code. What could end the code, or a cell of a table, is written as numbers of letters.
+/// Formats a name as code. Characters that could end the code or a table cell become numeric references.
 fn code_markdown(text: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || " _-./@:,=(){}\"'+*…".contains(letter);
     if text.chars().all(is_plain) && !text.starts_with(' ') && !text.ends_with(' ') {
@@ -104,7 +104,7 @@ fn code_markdown(text: &str) -> String {
     escaped_html_code(text)
 }
 
-/// Foreign text as code in Markdown and in HTML: nothing in it is markup, and no cell of a table ends early.
+/// Formats foreign text as code for Markdown and HTML: it cannot contain markup or end a table cell.
 pub fn escaped_html_code(text: &str) -> String {
     let mut out = String::from("<code>");
     for letter in text.chars() {

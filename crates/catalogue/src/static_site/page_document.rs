@@ -1,16 +1,16 @@
-//! A page before it is HTML or Markdown. Texts in it are plain; each form escapes them in its own way.
+//! Abstract page, before rendering to HTML or Markdown. Texts are plain; each renderer escapes them.
 
 use crate::classify::RiskLevel;
 
 /// A page.
 #[derive(Debug)]
 pub(super) struct PageDocument {
-    /// Its place in the site, without an ending: `attacks/shadow-mcp`.
+    /// Path in the site, without extension: `attacks/shadow-mcp`.
     pub path: String,
     pub title: String,
-    /// What it says, in a line.
+    /// One-line summary.
     pub summary: String,
-    /// The way to it: names and places.
+    /// Breadcrumbs: names and paths.
     pub breadcrumbs: Vec<(String, String)>,
     pub blocks: Vec<PageBlock>,
 }
@@ -19,11 +19,11 @@ pub(super) struct PageDocument {
 #[derive(Debug, Clone)]
 pub(super) enum InlineRun {
     Text(String),
-    /// A name or a text of others, as it stands.
+    /// A name or foreign text, verbatim.
     Code(String),
-    /// A text that leads to a place in the site.
+    /// Text that links to a page of the site.
     Link(String, String),
-    /// The same for a name.
+    /// A name that links to a page of the site.
     CodeLink(String, String),
     Badge(RiskLevel),
 }
@@ -31,24 +31,24 @@ pub(super) enum InlineRun {
 /// Several runs.
 pub(super) type InlineRuns = Vec<InlineRun>;
 
-/// A part of a page.
+/// A block of a page.
 #[derive(Debug)]
 pub(super) enum PageBlock {
     Paragraph(InlineRuns),
-    /// A heading below the title's, with a name to jump to.
+    /// A second-level heading, with its anchor.
     Heading(&'static str, InlineRuns),
-    /// One below that.
+    /// A third-level heading.
     Subheading(InlineRuns),
     List(Vec<InlineRuns>),
     NumberedList(Vec<InlineRuns>),
-    /// A text to copy, and what it is called.
+    /// Text to copy, with its title.
     Code(String, String),
-    /// The same, folded away.
+    /// Like `Code`, but collapsed.
     CollapsedCode(String, String),
     Table(Vec<&'static str>, Vec<Vec<InlineRuns>>),
     /// Names and values.
     Facts(Vec<(&'static str, InlineRuns)>),
-    /// How many tools of which category.
+    /// Number of tools by category.
     CategoryBar(Vec<(&'static str, usize)>),
     Grade(char, Vec<String>),
     Questions(Vec<(String, InlineRuns)>),
@@ -70,7 +70,7 @@ pub(super) fn paragraph(line: impl Into<String>) -> PageBlock {
     PageBlock::Paragraph(vec![text_run(line)])
 }
 
-/// A sentence of ours with names in backticks, as runs.
+/// Splits a sentence with names in backticks into runs.
 pub(super) fn parse_backticks(sentence: &str) -> InlineRuns {
     let runs = sentence.split('`').enumerate().filter(|(_, run)| !run.is_empty());
     runs.map(|(at, run)| if at % 2 == 1 { InlineRun::Code(run.to_owned()) } else { text_run(run) }).collect()

@@ -1,15 +1,15 @@
-//! Where pages are: names of packages and tools as names of files, which are foreign and must not lead elsewhere.
+//! Paths of pages. Package and tool names are foreign, so they must not lead out of their folder.
 
 use std::collections::BTreeSet;
 
 use crate::package_index::IndexedServer;
 
-/// Longer names are cut, and told apart by their sum.
+/// Longer names are truncated and get a checksum.
 const MAX_SEGMENT_BYTES: usize = 100;
 
-/// The folder of a server.
+/// Returns the folder of a server.
 pub(super) fn server_path(server: &IndexedServer<'_>) -> String {
-    // A scope is a folder of its own; nothing else may be one.
+    // Only a scope can be a folder of its own.
     let name = match server.package().split_once('/') {
         Some((scope, name)) if scope.starts_with('@') => format!("{}/{}", path_segment(scope), path_segment(name)),
         _ => path_segment(server.package()),
@@ -17,8 +17,8 @@ pub(super) fn server_path(server: &IndexedServer<'_>) -> String {
     format!("servers/{}/{name}", server.source().as_str())
 }
 
-/// The places of a server's tools, in their order. Names that differ in the case of letters alone have places that do
-/// not, because some file systems take them for one.
+/// Returns the paths of a server's tools, in their order. Names that differ only in case get different paths, because
+/// some file systems ignore case.
 pub(super) fn tool_paths(own: &IndexedServer<'_>) -> Vec<String> {
     let folder = server_path(own);
     let mut taken = BTreeSet::new();
@@ -36,13 +36,13 @@ pub(super) fn tool_paths(own: &IndexedServer<'_>) -> Vec<String> {
     places
 }
 
-/// A name as one part of a path: letters, digits and a few signs; the rest is written out.
+/// Converts a name to a path segment: letters, digits and a few symbols; the rest is escaped.
 fn path_segment(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'@' => out.push(char::from(byte)),
-            // A leading one hides a file, and two lead upwards.
+            // A leading dot hides a file, and two dots lead upwards.
             b'.' if !out.is_empty() && !out.ends_with('.') => out.push('.'),
             byte => out.push_str(&format!("~{byte:02x}")),
         }

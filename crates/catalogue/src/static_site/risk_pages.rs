@@ -1,16 +1,16 @@
-//! What the levels mean, and who has tools of each.
+//! Pages about risk levels, and the servers with most tools of each.
 
 use gatelodge_policy::Category;
 
 use super::page_document::{
     InlineRun, PageBlock, PageDocument, code_run, link_run, paragraph, parse_backticks, text_run,
 };
-use super::{StaticSite, counted, grouped_number, page_paths, server_page, tool_page};
+use super::{StaticSite, count_text, grouped_number, page_paths, server_page, tool_page};
 use crate::attack_pattern::attack_patterns;
 use crate::classify::RiskLevel;
 use crate::recommendation::{recommendation_effect, recommended_policy};
 
-/// So many servers with the most tools of a level are named.
+/// Maximum number of servers listed per level.
 const MAX_LISTED_SERVERS: usize = 100;
 
 pub(super) fn risk_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
@@ -50,7 +50,7 @@ fn level_description(level: RiskLevel) -> &'static str {
     match level {
         RiskLevel::Low => "It gives data and changes nothing. What is left is cost, and where the data goes.",
         RiskLevel::Medium => "It adds or changes what can be changed back.",
-        RiskLevel::High => "It runs something and the arguments decide what; or nobody can tell what it does.",
+        RiskLevel::High => "It runs something and the arguments decide what; or it is unknown what it does.",
         RiskLevel::Critical => "Something is gone for good, or paid.",
     }
 }
@@ -67,7 +67,7 @@ fn level_page(site: &StaticSite<'_>, level: RiskLevel, count: usize) -> PageDocu
         paragraph(format!(
             "{} of {} in the index.",
             grouped_number(count),
-            counted(site.index.metadata().tools, "tool")
+            count_text(site.index.metadata().tools, "tool")
         )),
     ];
     for category in categories {
@@ -103,7 +103,7 @@ fn level_page(site: &StaticSite<'_>, level: RiskLevel, count: usize) -> PageDocu
     }
 }
 
-/// The servers with the most tools of a level.
+/// Returns the servers with the most tools of a level.
 fn servers_with_most_tools(site: &StaticSite<'_>, level: RiskLevel) -> Vec<PageBlock> {
     let mut servers: Vec<_> = site
         .servers

@@ -1,20 +1,20 @@
-//! The lists of all servers.
+//! Lists of all servers.
 
 use std::collections::BTreeMap;
 
 use super::page_document::{InlineRun, InlineRuns, PageBlock, PageDocument, link_run, parse_backticks, text_run};
 use super::server_page::server_display_name;
-use super::{StaticSite, counted, grouped_number, page_paths};
+use super::{StaticSite, count_text, grouped_number, page_paths};
 use crate::classify::RiskLevel;
 use crate::package_index::IndexedServer;
 use crate::server_grade::grade_server;
 
-/// More servers on one page are more than a browser likes, or a person.
+/// Maximum number of servers per page.
 const MAX_SERVERS_PER_PAGE: usize = 500;
-/// Words that nearly every name begins with.
+/// Words that nearly every name starts with.
 const COMMON_NAME_WORDS: [&str; 2] = ["mcp", "server"];
 
-/// The pages of all servers, by the first letters of their names.
+/// Returns the lists of all servers, by first letter.
 pub(super) fn server_list_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
     let mut by_letter: BTreeMap<char, Vec<(String, &IndexedServer<'_>)>> = BTreeMap::new();
     for server in &site.servers {
@@ -25,7 +25,7 @@ pub(super) fn server_list_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
     let links = by_letter.iter().map(|(letter, servers)| {
         vec![
             link_run(letter_title(*letter), letter_path(*letter, 0)),
-            text_run(format!(" {}", counted(servers.len(), "server"))),
+            text_run(format!(" {}", count_text(servers.len(), "server"))),
         ]
     });
     let mut docs = vec![PageDocument {
@@ -36,7 +36,7 @@ pub(super) fn server_list_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
         blocks: vec![
             PageBlock::Paragraph(parse_backticks(&format!(
                 "{}, by the first letter of their names; scopes, and `mcp` and `server` in front, are left out.",
-                counted(site.servers.len(), "server")
+                count_text(site.servers.len(), "server")
             ))),
             PageBlock::List(links.collect()),
             PageBlock::Paragraph(vec![
@@ -53,7 +53,7 @@ pub(super) fn server_list_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
     docs
 }
 
-/// What stands for all that begin with no letter.
+/// Placeholder for names that do not start with a letter.
 const OTHER_LETTER: char = '#';
 
 type SortedServer<'s> = (String, &'s IndexedServer<'s>);
@@ -99,7 +99,7 @@ fn letter_path(letter: char, at: usize) -> String {
     if at == 0 { format!("servers/{own}") } else { format!("servers/{own}-{}", at + 1) }
 }
 
-/// A server in a table.
+/// Returns the table row of a server.
 pub(super) fn server_row(server: &IndexedServer<'_>) -> Vec<InlineRuns> {
     let facts = server.facts();
     let level = server.tools().map(|tool| tool.level()).max().unwrap_or(RiskLevel::Low);
@@ -111,15 +111,15 @@ pub(super) fn server_row(server: &IndexedServer<'_>) -> Vec<InlineRuns> {
     ]
 }
 
-/// The part of a name by which it stands in a list: in small letters, without its scope and what all begin with.
+/// Returns the part of a name that determines its position: in lower case, without scope and common words.
 fn sort_name(package: &str) -> String {
     let whole = package.rsplit('/').next().unwrap_or(package).to_lowercase();
     let mut rest = whole.as_str();
-    while let Some((first, behind)) = rest.split_once(['-', '_', '.'])
+    while let Some((first, after)) = rest.split_once(['-', '_', '.'])
         && COMMON_NAME_WORDS.contains(&first)
-        && !behind.is_empty()
+        && !after.is_empty()
     {
-        rest = behind;
+        rest = after;
     }
     rest.to_owned()
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::sort_name;
 
     #[test]
-    fn names_stand_under_what_tells_them_apart() {
+    fn common_words_are_ignored_when_sorting() {
         for (name, expected) in [
             ("mcp-server-git", "git"),
             ("@acme/MCP_files", "files"),

@@ -3,7 +3,7 @@
 use gatelodge_policy::Category;
 
 use super::page_document::{InlineRun, InlineRuns, PageBlock, PageDocument, code_run, paragraph, text_run};
-use super::{StaticSite, counted, grouped_number, page_paths};
+use super::{StaticSite, count_text, grouped_number, page_paths};
 use crate::classification_rationale::is_about_name;
 use crate::classify::{Classification, RiskLevel, category_name};
 use crate::package_index::format::CATEGORIES_BY_NUMBER;
@@ -13,24 +13,24 @@ use crate::server_grade::grade_server;
 use crate::starter_policy::{Strictness, starter_policy};
 use crate::tool_spec::ToolSpec;
 
-/// So many of the most dangerous are shown above the others.
+/// Maximum number of dangerous tools shown at the top.
 const MAX_DANGEROUS_TOOLS: usize = 6;
-/// Older changes are not told. One update has fewer of a server.
+/// Maximum number of changes listed. One update has fewer per server.
 const MAX_LISTED_CHANGES: usize = 60;
 
-/// A server's name for people.
+/// Returns the display name of a server.
 pub(super) fn server_display_name(server: &IndexedServer<'_>) -> String {
     crate::escape_for_display(server.package())
 }
 
-/// How many tools of which category.
+/// Returns the number of tools by category.
 pub(super) fn category_counts(categories: impl Iterator<Item = Category> + Clone) -> Vec<(&'static str, usize)> {
     let count = |wanted: Category| categories.clone().filter(|own| *own == wanted).count();
     let all = CATEGORIES_BY_NUMBER.iter().map(|own| (category_name(*own), count(*own)));
     all.filter(|(name, count)| *count > 0 || *name != "Unknown").collect()
 }
 
-/// Writes the page of a server.
+/// Builds the page of a server.
 pub(super) fn server_page(
     site: &StaticSite<'_>,
     server: &IndexedServer<'_>,
@@ -49,7 +49,7 @@ pub(super) fn server_page(
             InlineRun::Badge(level),
             text_run(format!(
                 " {}: {} can change, run, destroy or spend, {reads} only read.",
-                counted(known.tools.len(), "tool"),
+                count_text(known.tools.len(), "tool"),
                 known.tools.len() - reads
             )),
         ]),
@@ -79,7 +79,7 @@ pub(super) fn server_page(
         summary: format!(
             "{own}: grade {}, {}, and three policies for it.",
             grade.letter,
-            counted(known.tools.len(), "tool")
+            count_text(known.tools.len(), "tool")
         ),
         breadcrumbs: vec![
             ("Catalogue".to_owned(), "index".to_owned()),
@@ -89,22 +89,22 @@ pub(super) fn server_page(
     }
 }
 
-/// What changed since it is in the index: the latest day first, of a day the gravest.
+/// Lists changes since the server is in the index, latest date first; within a date, most serious first.
 fn changes_section(site: &StaticSite<'_>, server: &IndexedServer<'_>) -> Vec<PageBlock> {
     let own = site.history.get(&(server.source(), server.package().to_owned()));
     let days = own.map(|own| own.chunk_by(|one, next| one.0 == next.0).rev());
     let latest = days.into_iter().flatten().flatten().take(MAX_LISTED_CHANGES);
-    let told: Vec<InlineRuns> = latest.map(|(date, change)| change_line(date, change)).collect();
-    let none = "None is known. The index keeps a hash of what was read of each tool, and what differs in a later version is told here.";
-    let list = if told.is_empty() { paragraph(none) } else { PageBlock::List(told) };
+    let items: Vec<InlineRuns> = latest.map(|(date, change)| change_line(date, change)).collect();
+    let none = "No changes are known. The index keeps a hash of each tool's definition, and lists differences in later versions here.";
+    let list = if items.is_empty() { paragraph(none) } else { PageBlock::List(items) };
     vec![
         PageBlock::Heading("", vec![text_run("Changes")]),
         list,
-        paragraph("The gateway itself holds a tool whose definition changed, until somebody has accepted it."),
+        paragraph("The gateway itself blocks a tool whose definition changed until a person accepts it."),
     ]
 }
 
-/// One change, or how many more there are.
+/// Describes one change, or the number of further changes.
 fn change_line(date: &str, change: &ToolChange) -> InlineRuns {
     let day = text_run(format!("{}: ", crate::escape_for_display(date)));
     if change.kind != ToolChangeKind::MoreChanges {
@@ -133,8 +133,8 @@ fn dangerous_tools_section(tools: &[(ToolSpec<'_>, Classification)], places: &[S
     if worst.is_empty() {
         return Vec::new();
     }
-    let told = worst.into_iter().take(MAX_DANGEROUS_TOOLS).map(|((tool, own), place)| {
-        // Other facts weigh as well, and do not say what is dangerous.
+    let items = worst.into_iter().take(MAX_DANGEROUS_TOOLS).map(|((tool, own), place)| {
+        // Other facts have weight as well, but do not say what is dangerous.
         let why = own.evidence.iter().find(|fact| is_about_name(fact)).map(|fact| format!(": {fact}"));
         let mut line = vec![
             InlineRun::CodeLink(crate::escape_for_display(&tool.name), place.clone()),
@@ -145,7 +145,7 @@ fn dangerous_tools_section(tools: &[(ToolSpec<'_>, Classification)], places: &[S
         line.extend(super::page_document::parse_backticks(&why.unwrap_or_default()));
         line
     });
-    vec![PageBlock::Heading("", vec![text_run("Most dangerous tools")]), PageBlock::List(told.collect())]
+    vec![PageBlock::Heading("", vec![text_run("Most dangerous tools")]), PageBlock::List(items.collect())]
 }
 
 fn policies_section(name: &str, tools: &[(ToolSpec<'_>, Classification)]) -> Vec<PageBlock> {
@@ -156,9 +156,9 @@ fn policies_section(name: &str, tools: &[(ToolSpec<'_>, Classification)]) -> Vec
             "Each is a whole document. It names every tool, keeps what is harmless working, and refuses what comes later.",
         ),
     ];
-    for posture in Strictness::ALL {
-        let title = format!("{}: {}", posture.as_str(), posture.description().trim_end_matches('.'));
-        match starter_policy(name, &tools, posture) {
+    for strictness in Strictness::ALL {
+        let title = format!("{}: {}", strictness.as_str(), strictness.description().trim_end_matches('.'));
+        match starter_policy(name, &tools, strictness) {
             Ok(policy) => blocks.push(PageBlock::CollapsedCode(title, policy)),
             Err(error) => blocks.push(paragraph(error.to_string())),
         }

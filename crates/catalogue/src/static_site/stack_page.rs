@@ -1,4 +1,4 @@
-//! What servers add up to together.
+//! The page about stacks.
 
 use std::cmp::Reverse;
 
@@ -8,13 +8,13 @@ use crate::package_index::IndexedServer;
 use crate::server_grade::grade_server;
 use crate::server_stack::has_all_flows;
 
-/// So many servers are named.
+/// Maximum number of servers listed.
 const MAX_LISTED_SERVERS: usize = 50;
 
 pub(super) fn stack_page(site: &StaticSite<'_>) -> PageDocument {
     let all = |server: &&IndexedServer<'_>| has_all_flows(server.tools().flat_map(|tool| tool.flow()));
     let mut complete: Vec<_> = site.servers.iter().filter(all).collect();
-    // The worst first, of those the largest.
+    // Worst grade first, then by number of tools.
     complete.sort_by_cached_key(|own| Reverse((grade_server(&own.facts().tools).letter, own.tools().len())));
     let rows = complete.iter().take(MAX_LISTED_SERVERS).map(|own| server_list_pages::server_row(own));
     let mut blocks = vec![
@@ -42,13 +42,13 @@ pub(super) fn stack_page(site: &StaticSite<'_>) -> PageDocument {
         PageBlock::Heading("", vec![text_run("The three that leak")]),
         PageBlock::Paragraph(vec![
             text_run(
-                "Private data, text of strangers, and a way out: where tools of one agent have all three, a text can have the data carried away. ",
+                "Private data, untrusted content, and a way to send: if the tools of one agent have all three, untrusted content can exfiltrate the data. ",
             ),
             link_run("How it works, and what bounds it", "attacks/lethal-trifecta"),
             text_run("."),
         ]),
         PageBlock::List(vec![
-            parse_backticks("`reads_private`: it gives data that is somebody's own"),
+            parse_backticks("`reads_private`: it returns private data"),
             parse_backticks("`reads_untrusted`: it gives content that strangers can write"),
             parse_backticks("`sends_outward`: it carries something to others"),
         ]),

@@ -13,13 +13,13 @@ use crate::recommendation::{RecommendedAction, recommendation_effect};
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_spec::ToolSpec;
 
-/// More tools beside it are not named.
+/// Maximum number of related tools listed.
 const MAX_RELATED_LINKS: usize = 8;
 
 const OPTIONAL_TOOL_NOTE: &str =
     "It is there only under a setting: by default it is off, or in another program of the package.";
 
-/// What it is on its server, and what is known of it.
+/// Data for the page of a tool.
 struct ToolPageContext<'p> {
     name: String,
     server: String,
@@ -28,7 +28,7 @@ struct ToolPageContext<'p> {
     facts: &'p ToolFacts,
 }
 
-/// Writes the page of the tool at a place among its siblings.
+/// Builds the page of a tool.
 pub(super) fn tool_page(
     own: &IndexedServer<'_>,
     known: &CataloguedServer,
@@ -90,12 +90,12 @@ pub(super) fn tool_page(
     })
 }
 
-/// The article before the name of a category.
+/// Returns the article for the name of a category.
 pub(super) fn indefinite_article(category: &str) -> &'static str {
     if category.starts_with(['E', 'U']) { "an" } else { "a" }
 }
 
-/// What kind of tool it is, and how sure that is where it is not.
+/// Describes the kind of tool, with its confidence if uncertain.
 fn tool_kind_text(known: &Classification) -> String {
     let category = known.category_name();
     match known.is_uncertain() {
@@ -166,7 +166,7 @@ fn risk_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
     ];
     if !known.signals.is_empty() {
         blocks.push(PageBlock::Subheading(vec![text_run("Risk signals")]));
-        let told = known.signals.iter().map(|signal| {
+        let items = known.signals.iter().map(|signal| {
             let mut line = match &signal.parameter {
                 Some(parameter) => vec![InlineRun::Code(parameter.clone()), text_run(" ")],
                 None => vec![text_run("It ")],
@@ -174,7 +174,7 @@ fn risk_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
             line.push(text_run(signal.kind.description()));
             line
         });
-        blocks.push(PageBlock::List(told.collect()));
+        blocks.push(PageBlock::List(items.collect()));
     }
     let served: Vec<InlineRuns> = attack_patterns()
         .iter()
@@ -194,7 +194,7 @@ fn risk_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
 
 fn control_section(about: &ToolPageContext<'_>, own: &IndexedServer<'_>) -> Vec<PageBlock> {
     let name = &about.name;
-    let policy = super::laid_out(&about.classification.recommended);
+    let policy = super::policy_text(&about.classification.recommended);
     let package = format!("{}:{}", own.source().as_str(), about.server);
     let mut blocks = vec![
         PageBlock::Heading("control", vec![text_run("How to control "), code_run(&about.facts.name)]),
@@ -247,7 +247,7 @@ fn parameters_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
     blocks
 }
 
-/// Siblings of the same kind first, and then the riskiest.
+/// Lists other tools: those of the same category first, then the riskiest.
 fn related_tools_section(
     known: &CataloguedServer,
     tools: &[(ToolSpec<'_>, Classification)],
@@ -263,7 +263,7 @@ fn related_tools_section(
     if others.is_empty() {
         return Vec::new();
     }
-    let told = others.into_iter().take(MAX_RELATED_LINKS).filter_map(|(at, facts)| {
+    let items = others.into_iter().take(MAX_RELATED_LINKS).filter_map(|(at, facts)| {
         let path = places.get(at)?.clone();
         Some(vec![
             InlineRun::CodeLink(crate::escape_for_display(&facts.name), path),
@@ -271,7 +271,7 @@ fn related_tools_section(
             InlineRun::Badge(RiskLevel::of(facts.category)),
         ])
     });
-    vec![PageBlock::Heading("", vec![text_run("Related tools")]), PageBlock::List(told.collect())]
+    vec![PageBlock::Heading("", vec![text_run("Related tools")]), PageBlock::List(items.collect())]
 }
 
 fn further_reading_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
@@ -301,7 +301,7 @@ fn questions_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
         Category::Execute => ("run or set off something", "Limit how often, and hold the arguments to their schema."),
         Category::Destructive => ("remove things for good", "Hide it, or let a person agree to each call."),
         Category::Financial => ("commit money", "Let a person agree to each call."),
-        Category::Unknown => ("do what cannot be told", "Let a person agree to each call until it is known."),
+        Category::Unknown => ("do something unknown", "Let a person agree to each call until it is known."),
     };
     let rate = match RecommendedAction::of(known.category) {
         RecommendedAction::RateLimit(max) => max,
@@ -340,7 +340,7 @@ fn questions_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
         ),
         (
             format!("Which MCP server provides {name}?"),
-            parse_backticks(&format!("{server}, and perhaps others. The gateway stands in front of it, as a proxy.")),
+            parse_backticks(&format!("{server}, and perhaps others. The gateway is a proxy in front of it.")),
         ),
     ];
     vec![

@@ -1,4 +1,4 @@
-//! Finding features. Each is seen or not; how often does not matter, so that long texts do not weigh more.
+//! Extracts features. Each counts once, so that long texts have no more weight.
 
 use super::feature_pairs;
 use super::{Feature, FeatureFlag, FeatureId, PhraseKind, WordPosition};
@@ -9,25 +9,25 @@ use crate::risk_signals::{RiskSignal, RiskSignalKind};
 use crate::tool_name_words::{ToolNameWords, may_be_noun, split_words};
 use crate::tool_parameters::ToolParameters;
 
-/// What features are found in.
+/// The parsed parts of a definition.
 pub(crate) struct ParsedTool<'t> {
     pub name: &'t ToolNameWords,
     pub text: &'t DescriptionText<'t>,
     pub parameters: &'t ToolParameters<'t>,
     pub signals: &'t [RiskSignal],
-    /// Whether the description was too long to be read whole.
+    /// Whether the description was too long to be read completely.
     pub is_truncated: bool,
 }
 
-/// Finds all features, in the order of their keys.
-pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, book: &ClassifierData) -> Vec<Feature<'t>> {
+/// Extracts all features, sorted by key.
+pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, data: &ClassifierData) -> Vec<Feature<'t>> {
     let mut features = Vec::with_capacity(64);
-    push_name_features(found, &book.lexicon, &mut features);
-    push_text_features(found.text, book, &mut features);
-    feature_pairs::push_verb_pairs(&mut features, &book.lexicon);
-    feature_pairs::push_word_pairs(found.text, &book.lexicon, &mut features);
-    push_parameter_features(found.parameters, book, &mut features);
-    // How many siblings there are says nothing of what a tool does.
+    push_name_features(found, &data.lexicon, &mut features);
+    push_text_features(found.text, data, &mut features);
+    feature_pairs::push_verb_pairs(&mut features, &data.lexicon);
+    feature_pairs::push_word_pairs(found.text, &data.lexicon, &mut features);
+    push_parameter_features(found.parameters, data, &mut features);
+    // The number of other tools says nothing about what a tool does.
     for signal in found.signals.iter().filter(|signal| signal.kind != RiskSignalKind::CrowdedServer) {
         let source = signal.parameter.as_deref().unwrap_or_default();
         features.push(Feature { key: FeatureId::Flag(FeatureFlag::Signal(signal.kind)), source_text: source });
@@ -38,28 +38,28 @@ pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, book: &ClassifierData
             FeatureFlag::NoVerb,
             found.name.lead_verb.is_none()
                 && found.text.lead_verb.is_none()
-                && found.text.is_mostly_known(&book.lexicon),
+                && found.text.is_mostly_known(&data.lexicon),
         ),
         (FeatureFlag::OnlyNumbers, found.parameters.has_only_numbers()),
-        (FeatureFlag::CommitsMoney, commits_money(found.name, &book.lexicon)),
+        (FeatureFlag::CommitsMoney, commits_money(found.name, &data.lexicon)),
     ];
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
     features.extend(flags.map(|(flag, _)| Feature { key: FeatureId::Flag(flag), source_text: "" }));
-    // Stable: of two sources of one key, the first stays.
+    // The sort is stable: of two sources of one key, the first is kept.
     features.sort_by_key(|feature| feature.key);
     features.dedup_by_key(|feature| feature.key);
     features
 }
 
-/// Whether the name commits money: a verb that does, and a thing of money.
+/// Returns whether the name commits money: it has such a verb and a noun about money.
 fn commits_money(name: &ToolNameWords, lexicon: &Lexicon) -> bool {
     let words = || name.words.iter().enumerate().filter_map(|(at, (_, id))| Some((at, lexicon.word((*id)?)?)));
     let nouns = words().filter(|(_, word)| word.is_money_noun).count();
-    // `transfer_issue` issues nothing.
+    // In `transfer_issue`, nothing is issued.
     let is_done = |at: usize, word: &LexiconWord| {
         word.commits_money && !(word.is_often_noun && name.lead_verb.is_some_and(|lead| lead != at))
     };
-    // `order` and `transfer` may be both, but not at once, unless there is nothing else.
+    // `order` and `transfer` can be verb or noun, but not both, unless the name has no other word.
     let is_alone = name.words.len() == 1;
     words().any(|(at, word)| is_done(at, word) && (!word.is_money_noun || nouns > 1 || is_alone)) && nouns > 0
 }
@@ -83,7 +83,8 @@ fn push_name_features<'t>(found: &ParsedTool<'t>, lexicon: &Lexicon, features: &
     let looks = found.text.lead_verb.and_then(|at| lexicon.word(found.text.tokens.get(at)?.word_id?)?.group)
         == Some(VerbGroup::Read);
     for (at, (written, id)) in name.words.iter().enumerate() {
-        // `group_members` that lists something groups nothing; what runs, pays or takes away is not talked away.
+        // In `group_members` that lists something, `group` is a noun. This does not apply to verbs that run, pay or
+        // remove.
         let is_mild = |group: VerbGroup| group.harm_rank() <= VerbGroup::Write.harm_rank();
         let known = id.and_then(|id| lexicon.word(id));
         let is_thing = looks && known.is_some_and(|word| may_be_noun(written, word) && word.group.is_none_or(is_mild));
@@ -93,28 +94,28 @@ fn push_name_features<'t>(found: &ParsedTool<'t>, lexicon: &Lexicon, features: &
     }
 }
 
-fn push_text_features<'t>(text: &DescriptionText<'t>, book: &ClassifierData, features: &mut Vec<Feature<'t>>) {
+fn push_text_features<'t>(text: &DescriptionText<'t>, data: &ClassifierData, features: &mut Vec<Feature<'t>>) {
     for (at, token) in text.tokens.iter().enumerate() {
         let Some(id) = token.word_id else { continue };
-        if let Some((phrase, words)) = find_phrase_at(text, at, id, book) {
+        if let Some((phrase, words)) = find_phrase_at(text, at, id, data) {
             features.push(Feature {
                 key: FeatureId::Flag(FeatureFlag::Phrase(phrase)),
                 source_text: text.text_of_tokens(at, words),
             });
         }
         if token.is_negated {
-            push_denied(id, token.text, &book.lexicon, features);
+            push_denied(id, token.text, &data.lexicon, features);
             continue;
         }
         if Some(at) == text.lead_verb {
-            push_word(WordPosition::DescriptionVerb, Some(id), token.text, &book.lexicon, features);
+            push_word(WordPosition::DescriptionVerb, Some(id), token.text, &data.lexicon, features);
         }
         let slot = if token.is_in_first_sentence { WordPosition::FirstSentence } else { WordPosition::LaterSentence };
-        push_word(slot, Some(id), token.text, &book.lexicon, features);
+        push_word(slot, Some(id), token.text, &data.lexicon, features);
     }
 }
 
-/// `does not delete` says that it only looks; nothing else that is denied says anything.
+/// `does not delete` supports Read; other negated words are ignored.
 fn push_denied<'t>(id: WordId, source: &'t str, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
     let changes = |group| matches!(group, VerbGroup::Write | VerbGroup::Destroy);
     let word = lexicon.word(id).filter(|word| !word.is_often_noun);
@@ -128,9 +129,9 @@ fn find_phrase_at(
     text: &DescriptionText<'_>,
     at: usize,
     id: WordId,
-    book: &ClassifierData,
+    data: &ClassifierData,
 ) -> Option<(PhraseKind, usize)> {
-    let candidates = book.phrases.get(&id)?;
+    let candidates = data.phrases.get(&id)?;
     let fits = |words: &[WordId]| {
         let said = text.tokens.get(at..).unwrap_or_default().iter().map(|token| token.word_id);
         said.take(words.len()).eq(words.iter().map(|word| Some(*word)))
@@ -145,14 +146,14 @@ fn find_phrase_at(
 
 fn push_parameter_features<'t>(
     parameters: &'t ToolParameters<'t>,
-    book: &ClassifierData,
+    data: &ClassifierData,
     features: &mut Vec<Feature<'t>>,
 ) {
     for parameter in &parameters.list {
         if parameter.is_top_level {
-            // A name of one word is found as that word.
+            // A name of one word is covered by that word.
             if let Some(id) =
-                Some(&parameter.name_words).filter(|own| own.contains('_')).and_then(|own| book.lexicon.find(own))
+                Some(&parameter.name_words).filter(|own| own.contains('_')).and_then(|own| data.lexicon.find(own))
             {
                 features.push(Feature {
                     key: FeatureId::Word(WordPosition::ParameterName, id),
@@ -160,17 +161,17 @@ fn push_parameter_features<'t>(
                 });
             }
             for part in parameter.name_words.split('_') {
-                if let Some(id) = book.lexicon.find(part) {
+                if let Some(id) = data.lexicon.find(part) {
                     features.push(Feature { key: FeatureId::Word(WordPosition::ParameterWord, id), source_text: part });
                 }
             }
         }
-        if !book.is_choice_parameter(&parameter.name_words) {
+        if !data.is_choice_parameter(&parameter.name_words) {
             continue;
         }
         for choice in &parameter.choices {
             for part in split_words(choice) {
-                push_word(WordPosition::ChoiceValue, book.lexicon.find(&part), choice, &book.lexicon, features);
+                push_word(WordPosition::ChoiceValue, data.lexicon.find(&part), choice, &data.lexicon, features);
             }
         }
     }

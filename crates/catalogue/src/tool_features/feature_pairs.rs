@@ -1,11 +1,11 @@
-//! Features of two words. A verb that takes away is in none but the pair of what verbs do: added to a text it parts no
-//! pair, and no pair talks it away.
+//! Pair features. Verbs of removal occur only in pairs of groups: adding one splits no pair, and no pair can outweigh
+//! it.
 
 use super::{Feature, FeatureId, WordPosition};
 use crate::description_text::DescriptionText;
 use crate::lexicon::{Lexicon, VerbGroup, WordId};
 
-/// Adds the verb of the name with the first verb of the description, as they were found.
+/// Adds the pair of the name's verb and the description's first verb.
 pub(super) fn push_verb_pairs(features: &mut Vec<Feature<'_>>, lexicon: &Lexicon) {
     let group = |slot: WordPosition| {
         features.iter().find_map(|feature| match feature.key {
@@ -34,7 +34,7 @@ pub(super) fn push_verb_pairs(features: &mut Vec<Feature<'_>>, lexicon: &Lexicon
     }
 }
 
-/// Adds words of the first sentence that follow each other.
+/// Adds consecutive words of the first sentence.
 pub(super) fn push_word_pairs<'t>(text: &DescriptionText<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
     let mut before: Option<(usize, WordId)> = None;
     for (at, token) in text.tokens.iter().enumerate().take_while(|(_, token)| token.is_in_first_sentence) {

@@ -1,4 +1,4 @@
-//! The walk through a schema: properties, lists, choices of schemas, and references within it.
+//! Walks a schema: properties, lists, alternatives, and references within it.
 
 use std::borrow::Cow;
 
@@ -8,21 +8,21 @@ use super::{ToolParameter, ToolParameters, choices_of, description_of, is_addres
 use crate::tool_name_words::split_words;
 use crate::tool_spec::MAX_NAME_BYTES;
 
-/// More parameters are counted, not looked at.
+/// Maximum number of parameters examined; more are only counted.
 const MAX_PARAMETERS: usize = 256;
-/// Deeper ones are not looked at.
+/// Maximum nesting depth of parameters.
 const MAX_PARAMETER_DEPTH: usize = 6;
-/// So deep may schemas lie in each other, properties or not.
+/// Maximum nesting depth of schemas.
 const MAX_SCHEMA_DEPTH: usize = 24;
-/// So many schemas are looked at: a reference can make many of one.
+/// Maximum number of schemas visited, because references can multiply them.
 const MAX_VISITED_SCHEMAS: usize = 4_096;
-/// More of a text is not looked at.
+/// Maximum length of a text that is examined.
 const MAX_TEXT_BYTES: usize = 4_096;
 
 pub(super) struct ParameterWalker<'a> {
     root: JsonValue<'a>,
     visited_schemas: usize,
-    /// The references that were followed to where it stands: those in a circle bring nothing new.
+    /// References on the current path. Cyclic ones are not followed again.
     open_references: Vec<Cow<'a, str>>,
     pub parameters: ToolParameters<'a>,
 }
@@ -32,7 +32,7 @@ impl<'a> ParameterWalker<'a> {
         Self { root, visited_schemas: 0, open_references: Vec::new(), parameters: ToolParameters::default() }
     }
 
-    /// Looks at a schema that lies in the parameter `above`.
+    /// Visits a schema inside the parameter `above`.
     pub fn visit_schema(&mut self, schema: JsonValue<'a>, above: &str, depth: usize, inside: usize) {
         if schema.kind() != JsonKind::Object {
             return;
@@ -135,7 +135,7 @@ impl<'a> ParameterWalker<'a> {
     }
 }
 
-/// What a reference within the schema stands for.
+/// Resolves a reference within the schema.
 fn resolve_reference<'a>(root: JsonValue<'a>, reference: &str) -> Option<JsonValue<'a>> {
     let mut at = root;
     for part in reference.strip_prefix('#')?.split('/').skip(1) {

@@ -67,8 +67,8 @@ fn literal(value: JsonValue<'_>) -> Option<String> {
 
 /// Returns whether arguments of this name usually hold secrets.
 pub(super) fn is_secret_name(name: &str) -> bool {
-    let folded = name.to_ascii_lowercase();
-    folded.ends_with("key") || SECRET_NAME_PARTS.iter().any(|section| folded.contains(section))
+    let lowercase = name.to_ascii_lowercase();
+    lowercase.ends_with("key") || SECRET_NAME_PARTS.iter().any(|section| lowercase.contains(section))
 }
 
 /// Returns the conditions that all of `calls` calls satisfy.

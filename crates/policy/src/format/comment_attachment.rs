@@ -67,7 +67,7 @@ impl<'d> CommentAttacher<'d> {
         let (value_start, value_end) = value.span();
         let start = key.map_or(value_start, |key| key.span().0);
         let mut before = self.take_own_line_comments(start);
-        let is_apart = self.has_blank_line_before(start);
+        let has_blank_line = self.has_blank_line_before(start);
         self.end = key.map_or(start, |key| key.span().1);
         // Comments between a key and its value have no lines of their own.
         before.extend(
@@ -82,7 +82,7 @@ impl<'d> CommentAttacher<'d> {
         self.end = value_end;
         CommentedNode {
             leading_comments: before,
-            has_blank_line_before: is_apart,
+            has_blank_line_before: has_blank_line,
             key: key.map(|key| key.raw()),
             value: shape,
             trailing_comments: Vec::new(),
@@ -149,9 +149,9 @@ impl<'d> CommentAttacher<'d> {
     fn take_own_line_comments(&mut self, until: usize) -> Vec<OwnLineComment<'d>> {
         let mut comments = Vec::new();
         while let Some((start, text)) = self.next_comment(until) {
-            let is_apart = self.has_blank_line_before(start);
+            let has_blank_line = self.has_blank_line_before(start);
             self.consume_comment(start, text);
-            comments.push(OwnLineComment { text: text.trim_end(), has_blank_line_before: is_apart });
+            comments.push(OwnLineComment { text: text.trim_end(), has_blank_line_before: has_blank_line });
         }
         comments
     }

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said_is_told() {
+    fn unsupported_escapes_are_errors() {
         assert!(
             translate_go_regex(r"\123").is_err()
                 && translate_go_regex(r"[\0]").is_err()

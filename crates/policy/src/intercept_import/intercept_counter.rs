@@ -106,7 +106,7 @@ fn read_increment(importer: &mut InterceptImporter, node: &SyntaxNode) -> Option
     }
 }
 
-/// Reads the path of `increment_from`. `Some(None)` if there is none, `None` if it is invalid.
+/// Reads the path of `increment_from`. `Some(None)` if the field is missing, `None` if it is invalid.
 fn read_amount(importer: &mut InterceptImporter, node: &SyntaxNode) -> Option<Option<String>> {
     let Some(path) = importer.read_text(node, "increment_from") else { return Some(None) };
     let span = node.get("increment_from").unwrap_or(node).span.clone();

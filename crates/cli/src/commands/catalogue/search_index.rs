@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    IndexQuery, IndexedServer, IndexedTool, RiskLevel, category_name, grade_server, told_category,
+    IndexQuery, IndexedServer, IndexedTool, RiskLevel, category_name, grade_server, qualified_category_name,
 };
 use serde_json::{Value, json};
 
@@ -83,6 +83,6 @@ pub fn source_name(server: &IndexedServer<'_>) -> &'static str {
 fn tool_row(tool: &IndexedTool<'_>) -> Vec<String> {
     let package =
         tool.server().map(|server| format!("{}:{}", source_name(&server), escape_for_terminal(server.package())));
-    let category = told_category(tool.category(), tool.confidence());
+    let category = qualified_category_name(tool.category(), tool.confidence());
     vec![tool.level().as_str().to_owned(), category, escape_for_terminal(tool.name()), package.unwrap_or_default()]
 }
