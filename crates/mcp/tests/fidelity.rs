@@ -228,12 +228,18 @@ fn requests_and_notifications_from_an_upstream_keep_their_raw_params() {
         panic!("a notification")
     };
     assert_eq!(notification.reference(), Some(RequestId::string("u-1")));
-    assert_eq!(notification.with_reference(&RequestId::number(7)).as_deref(), Some(text.replace("\"u-1\"", "7").as_str()));
+    assert_eq!(
+        notification.with_reference(&RequestId::number(7)).as_deref(),
+        Some(text.replace("\"u-1\"", "7").as_str())
+    );
     let text = r#"{"jsonrpc":"2.0","method":"notifications/vendor"}"#;
     let Ok(ServerMessage::Notification(notification)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
         panic!("a notification")
     };
-    assert_eq!((notification.method().name(), notification.params(), notification.reference()), ("notifications/vendor", None, None));
+    assert_eq!(
+        (notification.method().name(), notification.params(), notification.reference()),
+        ("notifications/vendor", None, None)
+    );
 }
 
 #[test]
@@ -302,7 +308,8 @@ fn replacing_the_error_code_or_the_params_keeps_everything_else() {
         (r#"{"method":"m","x":{} } "#, r#"{"method":"m","x":{} ,"params":{}} "#),
     ] {
         let text = text.replacen('{', r#"{"jsonrpc":"2.0","#, 1);
-        let Ok(ServerMessage::Notification(notification)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY) else {
+        let Ok(ServerMessage::Notification(notification)) = read_server_message(text.as_bytes(), &JsonLimits::REPLY)
+        else {
             panic!("{text}")
         };
         assert_eq!(notification.with_params("{}"), wanted.replacen('{', r#"{"jsonrpc":"2.0","#, 1));

@@ -111,7 +111,12 @@ fn assert_retry_after(model: &Model, amount: i128, now: Timestamp, exhausted: Ex
     assert!(!model.has_capacity(amount, before), "capacity for {amount} before {then}");
 }
 
-async fn run_scenario(ledger: &dyn Ledger, clock: &ManualClock, (window, align): (LimitWindow, WindowAlignment), steps: &[Step]) {
+async fn run_scenario(
+    ledger: &dyn Ledger,
+    clock: &ManualClock,
+    (window, align): (LimitWindow, WindowAlignment),
+    steps: &[Step],
+) {
     let mut now = timestamp(START_TIME);
     let mut model = Model { window, align, charges: Vec::new(), latest: Timestamp::MIN };
     let mut held: Vec<(usize, Reservation)> = Vec::new();

@@ -38,7 +38,8 @@ pub async fn a_calendar_day_ends_at_midnight(store: &ConformanceBackend) {
 pub async fn windows_in_seconds_start_at_multiples_of_their_length(store: &ConformanceBackend) {
     assert_capacity_at(store, single_charge(LimitWindow::Seconds(900)), "2026-11-15T12:14:59Z", "2026-11-15T12:15:00Z")
         .await;
-    let seven = vec![counter_charge("seven", (LimitWindow::Seconds(7), WindowAlignment::Calendar), calls(1), Amount::ONE)];
+    let seven =
+        vec![counter_charge("seven", (LimitWindow::Seconds(7), WindowAlignment::Calendar), calls(1), Amount::ONE)];
     // 1,795,348,807 seconds after 1970, a multiple of seven.
     assert_capacity_at(store, seven, "2026-11-22T12:00:01Z", "2026-11-22T12:00:07Z").await;
 }

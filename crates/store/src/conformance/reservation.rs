@@ -64,8 +64,9 @@ pub async fn a_call_without_charges_only_writes_its_intent(store: &ConformanceBa
 
 pub async fn decimal_amounts_are_exact(store: &ConformanceBackend) {
     // A tenth ten times, which floats would not add up to one.
-    let spend =
-        |amount| vec![counter_charge("spend", (DAY_WINDOW, WindowAlignment::Calendar), billionths(BILLION), billionths(amount))];
+    let spend = |amount| {
+        vec![counter_charge("spend", (DAY_WINDOW, WindowAlignment::Calendar), billionths(BILLION), billionths(amount))]
+    };
     for _ in 0..10 {
         let _spent = store.reserve_ok(spend(BILLION / 10)).await;
     }
