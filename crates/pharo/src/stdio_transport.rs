@@ -100,7 +100,8 @@ async fn handle_line(
                 Ok(generation) => generation,
             };
             if mutant!("request-registered-after-next-line") {
-                return begin_late(pharo, &line, generation, texts, calls);
+                let tasks = if *request.method() == Method::Listen { streams } else { calls };
+                return begin_late(pharo, &line, generation, texts, tasks);
             }
             // Before the next line is read, because that may cancel this request.
             let (operation, active_request) = match pharo.begin(&request, generation, Some(STDIO_SESSION)) {
@@ -132,12 +133,15 @@ fn begin_late(
     line: &[u8],
     generation: ProtocolGeneration,
     texts: &mpsc::Sender<String>,
-    calls: &mut JoinSet<()>,
+    tasks: &mut JoinSet<()>,
 ) {
     let (pharo, texts, line) = (Arc::clone(pharo), texts.clone(), line.to_vec());
-    calls.spawn(async move {
+    tasks.spawn(async move {
         let Ok(ClientMessage::Request(request)) = read(&line) else { return };
-        let Ok((operation, active_request)) = pharo.begin(&request, generation, Some(STDIO_SESSION)) else { return };
+        let (operation, active_request) = match pharo.begin(&request, generation, Some(STDIO_SESSION)) {
+            Err((_, answer)) => return drop(texts.send(answer).await),
+            Ok(begun) => begun,
+        };
         if let Some(answer) = pharo.respond(&request, (operation, generation), &active_request, &texts).await {
             let _ = texts.send(answer).await;
         }

@@ -238,3 +238,14 @@ async fn a_large_answer_holds_its_place_until_it_is_read() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
+
+#[tokio::test]
+async fn long_uri_of_a_refused_request_is_cut_in_its_row() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
+    let gw = TestGateway::with_policy(r#"{"version":"1","default":"deny","tools":{"read":{}}}"#, &upstream).await;
+    let read = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "é".repeat(2_000)}});
+    gw.send(&read).await;
+    let rows = gw.rows().await;
+    let target = rows.iter().rev().find_map(|row| row.record.target.clone()).unwrap_or_default();
+    assert_eq!((target.chars().count(), target.ends_with('…')), (513, true), "{target}");
+}

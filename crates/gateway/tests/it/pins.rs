@@ -164,3 +164,20 @@ async fn a_list_that_cannot_be_read_shows_nothing() {
         }
     }
 }
+
+#[tokio::test]
+async fn failed_tool_list_is_not_read_as_an_empty_one() {
+    let is_first = Mutex::new(true);
+    let fails_once = move |hit: &RecordedRequest| {
+        let is_first = hit.method() == "tools/list" && std::mem::take(&mut *is_first.lock().expect("a flag"));
+        let id = hit.message()["id"].clone();
+        let answer = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "a bad moment"}});
+        is_first.then(|| json_response("200 OK", "", &answer.to_string()))
+    };
+    let upstream = FakeUpstream::start(json!([tool_definition("read")]), fails_once).await;
+    let gw = TestGateway::with_policy(POLICY, &upstream).await;
+    let failed = gw.call("read", json!({})).await;
+    assert!(failed.text().starts_with("[UPSTREAM]") && upstream.calls().is_empty(), "{}", failed.body);
+    let next = gw.call("read", json!({})).await;
+    assert_eq!((next.text(), upstream.calls().len()), ("{}".to_owned(), 1), "{}", next.body);
+}
