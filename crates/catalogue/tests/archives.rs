@@ -250,7 +250,7 @@ fn javascript_is_read_whatever_its_bytes_are() {
 }
 
 #[test]
-fn a_zip_whose_directory_others_may_read_otherwise_is_broken() {
+fn zip_with_an_ambiguous_directory_is_broken() {
     let good = zip(&[(b"a.py", 0o644, plain("a")), (b"b.py", 0o644, plain("b"))]);
     let second = good.windows(4).rposition(|word| word == b"PK\x01\x02").expect("an entry");
     let mut bent = good.clone();

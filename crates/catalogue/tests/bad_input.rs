@@ -28,11 +28,11 @@ fn errors(text: &str) -> Vec<ReadToolError> {
 #[test]
 fn what_is_no_tool_is_refused_with_its_line_and_a_reason() {
     let lines = "{\"name\": \"a\"}\n{\"name\": 1}\nnot json\n{}\n\n[\n{\"name\": \"\"}\n";
-    let told: Vec<String> = errors(lines).iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 5, "{told:?}");
-    assert_eq!(told[0], "line 2: the tool's `name` is no string");
-    assert!(told[1].starts_with("line 3: ") && told[3].starts_with("line 6: "), "{told:?}");
-    assert_eq!(told[4], "line 7: the tool's `name` is empty");
+    let reported: Vec<String> = errors(lines).iter().map(ToString::to_string).collect();
+    assert_eq!(reported.len(), 5, "{reported:?}");
+    assert_eq!(reported[0], "line 2: the tool's `name` is no string");
+    assert!(reported[1].starts_with("line 3: ") && reported[3].starts_with("line 6: "), "{reported:?}");
+    assert_eq!(reported[4], "line 7: the tool's `name` is empty");
     assert!(errors(&json!({"name": "n".repeat(300)}).to_string())[0].why.contains("256"));
 }
 
@@ -54,7 +54,7 @@ fn a_description_of_a_megabyte_is_read_in_part_and_never_taken_for_harmless() {
 }
 
 #[test]
-fn letters_that_are_not_shown_hide_no_word_and_are_told() {
+fn invisible_letters_hide_no_word_and_are_reported() {
     let found =
         one(&json!({"name": "de\u{200b}lete_file", "description": "Gi\u{202e}ves a file.\u{e0041}"}).to_string());
     assert_eq!(found.category, Category::Destructive);
@@ -88,7 +88,7 @@ fn hostile_text_stays_text_in_policies() {
 }
 
 #[test]
-fn schemas_that_are_none_are_told_and_do_no_harm() {
+fn invalid_schemas_are_reported() {
     for schema in [
         json!("a string"),
         json!(7),

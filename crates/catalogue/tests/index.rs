@@ -1,4 +1,4 @@
-//! The index: what goes in comes out, what is asked for is found, and what is no index is told.
+//! The package index: round trips, searches, and errors for invalid files.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
@@ -85,20 +85,20 @@ fn the_order_of_facts_does_not_matter_and_the_later_of_two_counts() {
 
 #[test]
 fn facts_that_are_none_are_refused_with_their_package() {
-    let told = |change: fn(&mut PackageFacts)| {
+    let reported = |change: fn(&mut PackageFacts)| {
         let mut all = some();
         change(&mut all[0]);
         write_index(all, &about()).unwrap_err().to_string()
     };
-    assert!(told(|package| package.tools[0].hash = "short".into()).contains("@acme/files"));
-    assert!(told(|package| package.tools[0].name = "x".repeat(257)).contains("256"));
-    assert!(told(|package| package.version = "9".repeat(257)).contains("its version is longer than 256 bytes"));
-    assert!(told(|package| package.tools.clear()).contains("no tools"));
-    assert!(told(|package| package.date = Some("yesterday".into())).contains("no day"));
+    assert!(reported(|package| package.tools[0].hash = "short".into()).contains("@acme/files"));
+    assert!(reported(|package| package.tools[0].name = "x".repeat(257)).contains("256"));
+    assert!(reported(|package| package.version = "9".repeat(257)).contains("its version is longer than 256 bytes"));
+    assert!(reported(|package| package.tools.clear()).contains("no tools"));
+    assert!(reported(|package| package.date = Some("yesterday".into())).contains("no day"));
 }
 
 #[test]
-fn a_file_that_is_cut_off_anywhere_is_told_as_such() {
+fn truncated_file_is_reported_as_truncated() {
     let file = file();
     for end in 1..file.len() {
         let error = PackageIndex::open(&file[..end]).unwrap_err();
@@ -107,15 +107,15 @@ fn a_file_that_is_cut_off_anywhere_is_told_as_such() {
 }
 
 #[test]
-fn a_tool_that_is_there_only_under_a_setting_is_told_as_such() {
+fn tool_that_depends_on_a_setting_is_marked_optional() {
     let index = PackageIndex::open(&file()).unwrap();
     let server = index.find(None, "mcp-server-git").unwrap();
     let optional: Vec<_> = server.tools().filter(|tool| tool.is_optional()).map(|tool| tool.name()).collect();
     assert_eq!(optional, ["git_commit"]);
     let known = CataloguedServer::of(&server);
     known.with_classifications(|tools| {
-        let told: Vec<_> = tools.iter().map(|(tool, own)| (tool.name.as_ref(), own.optional)).collect();
-        assert_eq!(told, [("git_commit", true), ("git_log", false)]);
+        let reported: Vec<_> = tools.iter().map(|(tool, own)| (tool.name.as_ref(), own.optional)).collect();
+        assert_eq!(reported, [("git_commit", true), ("git_log", false)]);
     });
 }
 
@@ -129,7 +129,7 @@ fn the_format_before_is_still_read() {
 }
 
 #[test]
-fn foreign_newer_and_damaged_files_are_told_apart() {
+fn foreign_newer_and_damaged_files_have_different_errors() {
     for foreign in
         [&b""[..], b"PK\x03\x04", b"{\"a\": 1}", b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"]
     {
@@ -510,7 +510,7 @@ fn a_recorded_category_stays_whatever_the_name_says_and_the_reasons_say_so() {
 }
 
 #[test]
-fn nothing_is_told_of_what_a_description_says_that_is_not_kept() {
+fn rationale_does_not_mention_a_description_that_is_not_stored() {
     let categories = [
         Category::Read,
         Category::Write,
@@ -526,7 +526,7 @@ fn nothing_is_told_of_what_a_description_says_that_is_not_kept() {
             CataloguedServer::from_facts("things", vec![own]).with_classifications(|tools| {
                 let (_, known) = &tools[0];
                 let all = format!("{} {}", known.rationale, known.evidence.join(" "));
-                // That it decided is on record; what stands in it is not.
+                // The index records that the description decided, but not its text.
                 for forbidden in [
                     "its description does not",
                     "its description and",
@@ -557,7 +557,7 @@ fn ready_policies_of_indexed_servers_load() {
 }
 
 #[test]
-fn changes_between_two_indexes_are_told_the_gravest_of_each_tool() {
+fn index_changes_list_the_most_serious_change_of_each_tool() {
     let old = PackageIndex::open(&file()).unwrap();
     let mut later = some();
     later[0].tools[1].category = Category::Write;
@@ -572,7 +572,7 @@ fn changes_between_two_indexes_are_told_the_gravest_of_each_tool() {
     later.iter_mut().for_each(|package| package.version = "1.2.4".into());
     later.push(package(PackageRegistry::Npm, "another", vec![tool("x", Category::Read)]));
     let new = PackageIndex::open(&write_index(later, &about()).unwrap()).unwrap();
-    let told: Vec<(ToolChangeKind, String)> = index_changes(&old, &new)
+    let reported: Vec<(ToolChangeKind, String)> = index_changes(&old, &new)
         .flat_map(|server| server.first_changes(9))
         .map(|change| (change.kind, change.tool))
         .collect();
@@ -583,11 +583,11 @@ fn changes_between_two_indexes_are_told_the_gravest_of_each_tool() {
         (ToolChangeKind::DefinitionChanged, "run"),
         (ToolChangeKind::LevelRaised, "readFile"),
     ];
-    assert_eq!(told, expected.map(|(kind, tool)| (kind, tool.to_owned())));
+    assert_eq!(reported, expected.map(|(kind, tool)| (kind, tool.to_owned())));
 }
 
 #[test]
-fn changes_are_told_of_packages_that_an_older_index_spells_otherwise() {
+fn packages_with_a_different_spelling_are_compared() {
     let mut body = body();
     let at = body.windows(11).position(|part| part == b"shell-tools").expect("its name");
     body[at..at + 11].copy_from_slice(b"shell_tools");
@@ -597,13 +597,13 @@ fn changes_are_told_of_packages_that_an_older_index_spells_otherwise() {
     later[2].version = "1.2.4".into();
     later[2].tools.push(tool("new_one", Category::Write));
     let new = PackageIndex::open(&write_index(later, &about()).unwrap()).unwrap();
-    let told: Vec<_> = index_changes(&old, &new).flat_map(|server| server.first_changes(9)).collect();
-    assert_eq!(told.iter().map(|change| change.tool.as_str()).collect::<Vec<_>>(), ["new_one"]);
-    assert_eq!(told[0].package, "shell-tools");
+    let reported: Vec<_> = index_changes(&old, &new).flat_map(|server| server.first_changes(9)).collect();
+    assert_eq!(reported.iter().map(|change| change.tool.as_str()).collect::<Vec<_>>(), ["new_one"]);
+    assert_eq!(reported[0].package, "shell-tools");
 }
 
 #[test]
-fn a_tool_that_is_judged_anew_and_reads_as_before_has_not_changed() {
+fn reclassified_tool_with_an_equal_definition_has_not_changed() {
     let old = PackageIndex::open(&file()).unwrap();
     let mut later = some();
     later.iter_mut().for_each(|package| package.version = "1.2.4".into());
@@ -619,7 +619,7 @@ fn a_tool_that_is_judged_anew_and_reads_as_before_has_not_changed() {
 }
 
 #[test]
-fn of_many_changes_on_a_server_the_gravest_are_told_and_the_others_counted() {
+fn most_serious_changes_are_listed_and_the_others_counted() {
     let index = |version: &str, tools: Vec<ToolFacts>| {
         let package = PackageFacts { version: version.into(), ..package(PackageRegistry::Npm, "busy", tools) };
         PackageIndex::open(&write_index([package], &about()).unwrap()).unwrap()
@@ -630,15 +630,16 @@ fn of_many_changes_on_a_server_the_gravest_are_told_and_the_others_counted() {
     let new = index("2", vec![raised, tool("c", Category::Read), tool("d", Category::Financial)]);
     let all: Vec<_> = index_changes(&old, &new).collect();
     assert_eq!((all.len(), all[0].len()), (1, 5));
-    let told = all[0].first_changes(2);
-    let first: Vec<_> = told.iter().map(|change| (change.kind, change.tool.as_str(), change.level.as_str())).collect();
+    let reported = all[0].first_changes(2);
+    let first: Vec<_> =
+        reported.iter().map(|change| (change.kind, change.tool.as_str(), change.level.as_str())).collect();
     let expected = [
         (ToolChangeKind::LevelRaised, "kept", "Medium"),
         (ToolChangeKind::ToolAdded, "d", "Critical"),
         (ToolChangeKind::MoreChanges, "", "Critical"),
     ];
     assert_eq!(first, expected);
-    let counts: Vec<_> = told[2].counts.iter().map(|(kind, count)| (*kind, *count)).collect();
+    let counts: Vec<_> = reported[2].counts.iter().map(|(kind, count)| (*kind, *count)).collect();
     assert_eq!(counts, [(ToolChangeKind::ToolAdded, 1), (ToolChangeKind::ToolRemoved, 2)]);
     assert_eq!(all[0].first_changes(5).len(), 5);
     assert_eq!(all[0].first_changes(0).len(), 1);

@@ -128,7 +128,7 @@ fn what_is_removed_from_something_can_be_put_back_and_what_is_deleted_cannot() {
 }
 
 #[test]
-fn a_missing_description_makes_it_less_sure_and_is_told() {
+fn missing_description_lowers_the_confidence_and_is_reported() {
     let with = one(r#"{"name": "create_issue", "description": "Creates an issue in a repository."}"#);
     let without = one(r#"{"name": "create_issue"}"#);
     assert_eq!(with.category, without.category);
@@ -143,7 +143,7 @@ fn signals_name_the_parameter() {
             "shellCommand": {"type": "string"}, "html": {"type": "string"}, "bcc": {"type": "string"},
             "amount": {"type": "number"}, "ids": {"type": "array"}, "api_key": {"type": "string"},
             "verbose_path": {"type": "boolean"}, "code": {"type": "string"}}}}"#);
-    let told: Vec<(&str, &str)> =
+    let reported: Vec<(&str, &str)> =
         found.signals.iter().map(|own| (own.kind.as_str(), own.parameter.as_deref().unwrap_or_default())).collect();
     for expected in [
         ("takes_url", "targetUrl"),
@@ -158,9 +158,9 @@ fn signals_name_the_parameter() {
         ("takes_code", "code"),
         ("many_parameters", ""),
     ] {
-        assert!(told.contains(&expected), "{expected:?} in {told:?}");
+        assert!(reported.contains(&expected), "{expected:?} in {reported:?}");
     }
-    assert!(!told.contains(&("takes_path", "verbose_path")));
+    assert!(!reported.contains(&("takes_path", "verbose_path")));
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn siblings_about_the_same_thing_are_its_life_cycle() {
 }
 
 #[test]
-fn siblings_of_one_verb_are_told_and_none_where_there_is_none() {
+fn siblings_with_the_same_verb_are_mentioned() {
     says(&among("create_a", &["create_a", "create_b"]), "its sibling `create_b` shares its verb");
     assert!(!among("create_a", &["create_a", "get_b"]).rationale.contains("sibling"));
     assert!(!among("create_a", &[]).rationale.contains("sibling"));
@@ -77,7 +77,7 @@ fn a_claim_that_raised_is_the_first_reason_and_a_word_of_a_parameter_is_none() {
 }
 
 #[test]
-fn a_description_that_is_too_long_is_told_with_its_length() {
+fn too_long_description_is_reported_with_its_length() {
     let long = serde_json::json!({"name": "get_notes", "description": "Gives notes. ".repeat(10_000)}).to_string();
     let found = one(&long);
     assert!(

@@ -86,8 +86,8 @@ fn the_catalogued_pharo_server_has_15_read_3_write_5_execute() {
 #[test]
 fn the_live_pharo_server_has_15_read_3_write_4_execute_each_with_its_reason() {
     let all = support::all("pharo", include_str!("pharo.json"));
-    let told: Vec<String> = all.iter().map(|(name, found)| format!("{name}: {:?}", found.category)).collect();
-    assert_eq!(counts(all.iter().map(|(_, found)| found.category).collect()), (15, 3, 4), "{told:#?}");
+    let reported: Vec<String> = all.iter().map(|(name, found)| format!("{name}: {:?}", found.category)).collect();
+    assert_eq!(counts(all.iter().map(|(_, found)| found.category).collect()), (15, 3, 4), "{reported:#?}");
     for (name, found) in all {
         assert!(!found.evidence.is_empty() && found.rationale.contains("Not "), "{name}: {found:?}");
     }

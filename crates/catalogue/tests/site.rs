@@ -138,7 +138,7 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
         let article = if category == "Execute" { "an" } else { "a" };
         let takes = PHARO.iter().find(|(name, _)| *name == tool).unwrap().1;
         let confidence = text.split_once("Confidence ").unwrap().1.get(..4).unwrap();
-        // What is not sure is told as likely, or as a guess, with how sure it is.
+        // Uncertain categories are shown as likely or as a guess, with their confidence.
         let doubt = match confidence.parse::<f64>().unwrap() {
             ..0.5 => Some("maybe"),
             ..0.7 => Some("likely"),
@@ -340,7 +340,7 @@ fn pages_need_no_script_and_fetch_nothing_from_elsewhere() {
 }
 
 #[test]
-fn changes_of_a_server_are_told_by_day_the_latest_first_and_of_a_day_the_gravest() {
+fn changes_of_a_server_are_listed_by_day_and_severity() {
     let about = IndexMetadata { date: "2026-11-16".into(), ..IndexMetadata::default() };
     let index =
         PackageIndex::open(&write_index([facts(PackageRegistry::Npm, "busy", &[("get", &[])])], &about).unwrap())

@@ -81,7 +81,7 @@ fn every_operator_gives_every_answer_it_has_in_every_polarity() {
     for polarity in ["require", "deny_if", "approve_if"] {
         for operator in Operator::WORDS {
             for answer in ConditionResult::WORDS {
-                // Absence is what `exists` asks about; it is no answer of it.
+                // `exists` tests for absence, so it never results in absent.
                 if (*operator, *answer) == ("exists", "absent") {
                     continue;
                 }

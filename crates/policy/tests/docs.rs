@@ -21,7 +21,7 @@ use gatelodge_policy::{
     CallFile, CaseReport, Diagnostic, DiagnosticCode, DocumentFormat, Explanation, Operator, ReasonCode, Severity,
     explain, lint, parse,
 };
-use support::{Loaded, told};
+use support::{Loaded, diagnostic_lines};
 
 const PAGE: &str = "../../docs/policy.md";
 
@@ -42,7 +42,7 @@ impl Block {
         }
     }
 
-    /// What stands behind `key=` in the mark.
+    /// Value of `key=` in the marker.
     fn marked(&self, key: &str) -> Option<&str> {
         self.mark.strip_prefix(key)?.strip_prefix('=')
     }
@@ -92,7 +92,7 @@ fn policies(blocks: &[Block]) -> BTreeMap<&str, &Block> {
     for block in blocks {
         let Some(name) = block.marked("policy") else { continue };
         let faults = block.faults();
-        assert!(faults.is_empty(), "{}: {}", block.line, told(&block.text, &faults));
+        assert!(faults.is_empty(), "{}: {}", block.line, diagnostic_lines(&block.text, &faults));
         assert!(policies.insert(name, block).is_none(), "{}: a second `{name}`", block.line);
     }
     policies
@@ -100,7 +100,8 @@ fn policies(blocks: &[Block]) -> BTreeMap<&str, &Block> {
 
 fn judged(block: &Block, policy: &Block) -> Explanation {
     let document = read(block.text.as_bytes(), &JsonLimits::REQUEST).unwrap();
-    let file = CallFile::new(document.root()).unwrap_or_else(|faults| panic!("{}", told(&block.text, &faults)));
+    let file =
+        CallFile::new(document.root()).unwrap_or_else(|faults| panic!("{}", diagnostic_lines(&block.text, &faults)));
     explain(&policy.load().unwrap(), &file.call(), file.at().expect("a time"))
 }
 
@@ -135,10 +136,25 @@ fn every_block_does_what_its_mark_says() {
         let expected = |codes: &str| codes.split(',').map(str::to_owned).collect::<BTreeSet<_>>();
         let same = |came: BTreeSet<&str>, codes: &str| came.iter().copied().eq(expected(codes).iter());
         if let Some(bad) = block.marked("bad") {
-            assert!(same(codes(Severity::Error), bad), "{}: {}", block.line, told(&block.text, &block.faults()));
+            assert!(
+                same(codes(Severity::Error), bad),
+                "{}: {}",
+                block.line,
+                diagnostic_lines(&block.text, &block.faults())
+            );
         } else if let Some(warned) = block.marked("warns") {
-            assert!(codes(Severity::Error).is_empty(), "{}: {}", block.line, told(&block.text, &block.faults()));
-            assert!(same(codes(Severity::Warning), warned), "{}: {}", block.line, told(&block.text, &block.faults()));
+            assert!(
+                codes(Severity::Error).is_empty(),
+                "{}: {}",
+                block.line,
+                diagnostic_lines(&block.text, &block.faults())
+            );
+            assert!(
+                same(codes(Severity::Warning), warned),
+                "{}: {}",
+                block.line,
+                diagnostic_lines(&block.text, &block.faults())
+            );
         } else if let Some(name) = block.marked("call") {
             assert_eq!(judged(block, policies[name]).decision, "allow", "{}", block.line);
         } else {

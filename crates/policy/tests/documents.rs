@@ -1,6 +1,6 @@
 //! Documents as files: what loads, and which faults stand where in what does not.
 //!
-//! Beside each bad document `x.json` stands `x.json.expect`: a line `code line:column` for each fault.
+//! Each bad document `x.json` has a file `x.json.expect` with a line `code line:column` per diagnostic.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! The way out that is offered with a fault: that it is one.
+//! Help texts of diagnostics: following them fixes the problem.
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Policies of Intercept: what they become, what is told about it, and that no call passes that was refused before.
+//! Import of Intercept policies: the result, its notes, and that no call is allowed that the source denies.
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
@@ -193,10 +193,10 @@ fn changed_meaning_is_noted() {
     assert_snapshot!(notes(SHOP), @r#"
     dropped ``: a comment is not imported; copy what you want to keep by hand
     exact ``: without `default`, tools that are not listed are allowed; the import states that explicitly: consider `deny`
-    changed `50000`: numbers were compared as floats, of about 16 digits; here every digit counts. A number so near to the rule's that it was taken for the same, as 10.0000000000000001 for 10, passed `lte`, `gte`, `eq` and `in`, and is now refused
+    changed `50000`: numbers were compared as floats with about 16 digits; here every digit counts. Numbers that are equal as floats, such as 10.0000000000000001 and 10, satisfied `lte`, `gte`, `eq` and `in`, and now fail them
     exact `spend`: `lt 1000000` let the counter reach 999999, which is now `max`
-    changed `spend`: amounts were cut to whole numbers, and negative ones gave room back; here decimals count in full and negative amounts are denied
-    changed `spend`: counters were shared by all agents, so the scope is `server`; write `grant` for one each. A call that is answered with an error stays counted here
+    changed `spend`: amounts were truncated to integers, and negative ones decreased the counter; here decimals count in full and negative amounts are denied
+    changed `spend`: counters were shared by all agents, so the scope is `server`; write `grant` for one counter per grant. Here, a call that returns an error still counts
     exact `'^R-\d{4}$'`: `^R-\d{4}$` is written as `^R-[0-9]{4}$`, which matches the same texts here
     dropped `10m`: `approval_timeout` is not imported; the timeout is configured in the gateway
     exact `"*"`: the rules of `*` become `all_tools`; as before, they do not allow tools that are not listed
@@ -231,7 +231,7 @@ tools:
       - {name: o, rate_limit: 6/day}
       - {name: p, rate_limit: 6/minute, on_denny: x}
 "#;
-    let told: String = faults(text)
+    let diagnostic_lines: String = faults(text)
         .iter()
         .map(|fault| {
             format!(
@@ -242,7 +242,7 @@ tools:
             )
         })
         .collect();
-    assert_snapshot!(told, @r#"
+    assert_snapshot!(diagnostic_lines, @r#"
     unknown-word `"2"`: unknown version `2`
     unknown-word `maybe`: `maybe` is not a valid value for `default`
     empty-text `""`: an entry of `hide` is empty
@@ -438,10 +438,10 @@ fn unsupported_regex_flag_denies_and_is_noted() {
 
 #[test]
 fn a_note_gives_the_true_reason() {
-    let told = notes(&with_rule(r"{name: r, conditions: [{path: args.x, op: regex, value: 'a{,2}'}]}"));
-    assert!(told.contains("finds the same") && !told.contains("ASCII"), "{told}");
-    let told = notes(&with_rule("{name: r, conditions: [{path: args.x..y, op: eq, value: a}]}"));
-    assert!(told.contains("an empty key") && !told.contains("brackets"), "{told}");
+    let diagnostic_lines = notes(&with_rule(r"{name: r, conditions: [{path: args.x, op: regex, value: 'a{,2}'}]}"));
+    assert!(diagnostic_lines.contains("finds the same") && !diagnostic_lines.contains("ASCII"), "{diagnostic_lines}");
+    let diagnostic_lines = notes(&with_rule("{name: r, conditions: [{path: args.x..y, op: eq, value: a}]}"));
+    assert!(diagnostic_lines.contains("an empty key") && !diagnostic_lines.contains("brackets"), "{diagnostic_lines}");
 }
 
 #[test]

@@ -11,7 +11,8 @@ pub type Loaded = Result<Policy, Vec<Diagnostic>>;
 
 /// Runs the cases of a text, as `policy test` does. `load` gives the policy that a path in it names.
 pub fn run(text: &str, format: DocumentFormat, load: &dyn Fn(&str) -> Loaded) -> Vec<CaseReport> {
-    let file = CaseFile::read(text.as_bytes(), format).unwrap_or_else(|faults| panic!("{}", told(text, &faults)));
+    let file =
+        CaseFile::read(text.as_bytes(), format).unwrap_or_else(|faults| panic!("{}", diagnostic_lines(text, &faults)));
     let load = |source: &PolicySource| match source {
         PolicySource::Inline(policy) => policy.load(),
         PolicySource::Path(path, _) => load(path),
@@ -36,7 +37,7 @@ pub fn format_of(path: &Path) -> DocumentFormat {
 }
 
 /// Each fault as `code line:column message`.
-pub fn told(text: &str, faults: &[Diagnostic]) -> String {
+pub fn diagnostic_lines(text: &str, faults: &[Diagnostic]) -> String {
     let line = |fault: &Diagnostic| {
         let place = place(text.as_bytes(), fault.span.start);
         format!("{} {place} {}", fault.code, fault.message)
