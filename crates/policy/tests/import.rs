@@ -433,13 +433,13 @@ fn rounded_large_amounts_are_noted() {
 fn unsupported_regex_flag_denies_and_is_noted() {
     let text = with_rule("{name: r, conditions: [{path: args.x, op: regex, value: '(?x)^a b$'}]}");
     assert_eq!(count_passes(&text, "t", &[json!({"x": "ab"}), json!({"x": "a b"})]), 0);
-    assert!(notes(&text).contains("which Intercept does not know"), "{}", notes(&text));
+    assert!(notes(&text).contains("which Intercept does not support"), "{}", notes(&text));
 }
 
 #[test]
 fn a_note_gives_the_true_reason() {
     let diagnostic_lines = notes(&with_rule(r"{name: r, conditions: [{path: args.x, op: regex, value: 'a{,2}'}]}"));
-    assert!(diagnostic_lines.contains("finds the same") && !diagnostic_lines.contains("ASCII"), "{diagnostic_lines}");
+    assert!(diagnostic_lines.contains("matches the same") && !diagnostic_lines.contains("ASCII"), "{diagnostic_lines}");
     let diagnostic_lines = notes(&with_rule("{name: r, conditions: [{path: args.x..y, op: eq, value: a}]}"));
     assert!(diagnostic_lines.contains("an empty key") && !diagnostic_lines.contains("brackets"), "{diagnostic_lines}");
 }
