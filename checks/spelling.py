@@ -59,8 +59,10 @@ class RefusedWords:
         lists = tomllib.loads(text)
         self.identifiers = set(lists["identifiers"])
         self.prefixes = tuple(lists["constant_prefixes"])
-        words = "|".join(re.escape(phrase).replace(r"\ ", r"\s+(?:///?!?\s*)?") for phrase in lists["phrases"])
-        self.phrases = re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE)
+        # A sentence may begin with a phrase; otherwise case counts, so that `is None` is not "is none".
+        begun = [f"[{phrase[0].upper()}{phrase[0]}]{re.escape(phrase[1:])}" for phrase in lists["phrases"]]
+        words = "|".join(phrase.replace(r"\ ", r"\s+(?:///?!?\s*)?") for phrase in begun)
+        self.phrases = re.compile(rf"(?<![\w-])(?:{words})(?![\w-])")
 
     def in_name(self, name: str) -> str | None:
         if name.startswith(self.prefixes):

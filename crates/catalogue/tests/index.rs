@@ -94,7 +94,7 @@ fn facts_that_are_none_are_refused_with_their_package() {
     assert!(reported(|package| package.tools[0].name = "x".repeat(257)).contains("256"));
     assert!(reported(|package| package.version = "9".repeat(257)).contains("its version is longer than 256 bytes"));
     assert!(reported(|package| package.tools.clear()).contains("no tools"));
-    assert!(reported(|package| package.date = Some("yesterday".into())).contains("no day"));
+    assert!(reported(|package| package.date = Some("yesterday".into())).contains("date"));
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn an_index_that_fits_outside_and_not_inside_is_refused_part_by_part() {
     }
     wrong(signals(vec!["takes_path", "takes_code", "takes_path"]), "signal twice");
     wrong(signals(vec!["takes_path", "nonsense"]), "not known here");
-    wrong(signals(vec![]), "signal that is none");
+    wrong(signals(vec![]), "invalid signal");
     for date in ["", "yesterday", "2026-11-1", "2026-11-16 ", "2026/11/16", "\u{1b}[31m-01-01", "٢٠٢٦-١١"] {
         wrong(Parts::opened(|parts| parts.header["about"]["date"] = date.into()), "no day");
         if !date.is_empty() {

@@ -192,7 +192,11 @@ fn of_two_gateways_on_one_directory_the_one_that_stays_is_told() {
 fn too_few_files_are_told_and_as_many_as_may_be_are_asked_for() {
     let (house, _) = configured();
     let few = house.paste(&format!("ulimit -n 300; {PROGRAM} doctor --data data --home home"));
-    assert!(few.stdout.contains("open files: 300 may be open, too few for `connections` = 10000"), "{}", few.stdout);
+    assert!(
+        few.stdout.contains("open files: the limit is 300, too low for `max_connections` = 10000"),
+        "{}",
+        few.stdout
+    );
     let script = format!(
         "ulimit -Sn 128; ulimit -Hn 300; timeout -s INT 4 {PROGRAM} up --data data --listen 127.0.0.1:0 \
          --admin 127.0.0.1:0"

@@ -391,7 +391,7 @@ fn what_somebody_changed_since_is_not_taken_back_unawares() {
     put(&house, "policies/github.json", b"{\"mine\": 1}");
     let changed = tree(&house);
     let run = init(&house, &["--undo", "--yes"]);
-    assert!(run.code == 1 && run.stderr.contains(".claude.json: it was changed since"), "{run:?}");
+    assert!(run.code == 1 && run.stderr.contains(".claude.json: changed since"), "{run:?}");
     assert_eq!(tree(&house), changed, "nothing at all was taken back");
     let run = init(&house, &["--undo", "--yes", "--force"]);
     assert!(run.code == 0 && run.stderr.contains("policies/github.json: changed, so it is kept"), "{run:?}");

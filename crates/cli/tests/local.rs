@@ -44,7 +44,7 @@ fn wrap_says_what_is_wrong_before_it_makes_anything() {
         ("open.json", &["--"], 2, "required arguments were not provided:\n  <COMMAND>..."),
         ("open.json", &[], 2, "required arguments were not provided:\n  <COMMAND>..."),
         ("open.json", &["--name", "Not So", "--", "cat"], 2, "`Not So` is not a server name"),
-        ("shut.json", &["--", "cat"], 1, "error[unknown-word]: `dney` is not a word for default"),
+        ("shut.json", &["--", "cat"], 1, "error[unknown-word]: `dney` is not a valid value for default"),
         ("none.json", &["--", "cat"], 2, "cannot read `none.json`"),
     ] {
         let run = wrap(&house, policy, command);

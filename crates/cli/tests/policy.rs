@@ -167,7 +167,7 @@ fn a_call_that_is_none_is_refused_with_its_place() {
         (r#"{"tool": "a", "prompt": "b"}"#, "`prompt` cannot be combined with `tool`"),
         (r#"{"tool": "a", "argumnets": {}}"#, "did you mean `arguments`?"),
         (r#"{"tool": "a", "arguments": []}"#, "`arguments` must be an object, not a list"),
-        (r#"{"tool": "a", "arguments": {"n": 1e400}}"#, "beyond 10^308"),
+        (r#"{"tool": "a", "arguments": {"n": 1e400}}"#, "exceeds 10^308"),
         (r#"{"tool": "a", "arguments": {"n": 1, "n": 2}}"#, "the key `n` is repeated"),
         (r#"{"tool": "a", "accepted": "maybe"}"#, "`maybe` is not a valid value for `accepted`"),
         (r#"{"tool": "a", "at": "noon"}"#, "`noon` is not a time"),

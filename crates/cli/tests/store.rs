@@ -210,7 +210,7 @@ fn an_admin_log_that_was_cut_off_is_found_by_the_head_beside_it() {
     house.write("data/state.head", &format!("4:{}\n", "ab".repeat(32)));
     let broken = at(&house, &["audit", "verify"]);
     assert_eq!(broken.code, 1);
-    assert!(broken.stdout.contains("the log ends at row 3, but it once had row 4"), "{}", broken.stdout);
+    assert!(broken.stdout.contains("the log ends at row 3, but a known head has row 4"), "{}", broken.stdout);
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn programs_are_told_errors_in_one_shape() {
         (&["server", "add", "Books", "http://127.0.0.1:9/mcp"], 2, "is not a server name"),
         (&["server", "test", "books"], 4, "server `books`: "),
         (&["grant", "attach", "nobody", "--server", "books"], 2, "there is no grant `nobody`"),
-        (&["audit", "prune", "--older", "soon"], 2, "is not a length of time"),
+        (&["audit", "prune", "--older", "soon"], 2, "is not a duration"),
         (&["policy", "put", "books", "bad.json"], 1, "nothing was stored"),
         (&["grant", "list", "--config", "bad.toml"], 1, "the configuration has faults"),
         (&["calls", "--last", "x"], 2, "invalid value 'x'"),
@@ -398,5 +398,5 @@ fn a_missing_head_is_a_finding_and_a_vanished_ledger_an_error() {
     std::fs::remove_file(house.path("data/ledger.db")).expect("removed");
     let run = at(&house, &["grant", "create", "me"]);
     assert_eq!((run.code, run.stdout.as_str()), (5, ""));
-    assert!(run.stderr.contains("says that it had 4 rows; restore it, or remove"), "{}", run.stderr);
+    assert!(run.stderr.contains("records 4 rows; restore the database, or remove"), "{}", run.stderr);
 }

@@ -198,7 +198,8 @@ fn an_address_that_others_can_reach_is_refused_with_a_way_out() {
         let program = env!("CARGO_BIN_EXE_gatelodge");
         let run = house.paste(&format!("timeout 5 {program} up --data data {} {}", args[0], args[1]));
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:?}");
-        let help = format!("say `{} 127.0.0.1:7420`; `gatelodge serve` with `hosts`", args[0]);
+        let help =
+            format!("use `{} 127.0.0.1:7420`; to serve other machines, use `gatelodge serve` with `hosts`", args[0]);
         assert!(run.stderr.contains(&help), "{}", run.stderr);
     }
     assert!(house.names().is_empty(), "nothing is made");

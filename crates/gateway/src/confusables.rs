@@ -1,4 +1,4 @@
-//! Detects confusable tool names: case variants, Unicode look-alikes, invisible characters.
+//! Detects confusable tool names: case variants, similar Unicode characters, invisible characters.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn case_variants_and_look_alikes_are_confusable() {
+    fn case_variants_and_similar_characters_are_confusable() {
         assert_eq!(confusable(&["read", "write", "reed", "read_2", "list.all", "n\u{e4}h"]), Vec::<&str>::new());
         assert_eq!(confusable(&["read", "Read", "write"]), ["Read", "read"]);
         // The first letter is Cyrillic.

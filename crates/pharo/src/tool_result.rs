@@ -109,9 +109,7 @@ pub(crate) fn read<'a>(
         Some("true") => {
             Ok(ImageSuccess { object: text, value: find_member(&parts, "result"), error: find_member(&parts, "error") })
         }
-        Some("false")
-            if mutant!("smalltalk_error_text-failure-returned-as-result") && find_member(&parts, "error").is_some() =>
-        {
+        Some("false") if mutant!("smalltalk-failure-returned-as-result") && find_member(&parts, "error").is_some() => {
             Ok(ImageSuccess { object: text, value: find_member(&parts, "error"), error: None })
         }
         Some("false") => Err(smalltalk_error_text(&parts)),

@@ -33,7 +33,7 @@ pub fn raise_limit(connections: usize) {
             files,
             connections,
             "only {files} files may be open, too few for {connections} connections: raise the limit (`LimitNOFILE=` \
-             in a unit, `ulimit -Hn` in a shell), or lower `connections` in `[gateway]`"
+             in a unit, `ulimit -Hn` in a shell), or lower `max_connections` in `[gateway]`"
         );
     }
 }

@@ -59,7 +59,7 @@ fn a_namesake_in_the_index_hides_no_public_case() {
     let house = with(&[remote("pypi", "5.0.0")], "2026-11-16");
     for (what, code, says) in [
         ("mcp-remote", 1, "`npm:mcp-remote` is the package of a public case"),
-        ("mcp-remote", 1, "cannot be told"),
+        ("mcp-remote", 1, "is among them is unknown"),
         ("mcp-remote==0.1.15", 1, "this version is one of them"),
         ("mcp-remote==0.1.29", 0, "is not among them"),
     ] {

@@ -32,7 +32,7 @@ fn a_bundle_is_asked_about_first_and_the_tools_of_its_manifest_are_judged() {
     let server = &all["servers"][0];
     assert_eq!((run.code, &server["server"], &server["verdict"]), (1, &json!("box"), &json!("ask-first")));
     let reasons = server["reasons"].to_string();
-    for says in ["`delete_note`: take something away for good", "was not read", "2 settings, 1 of them secret"] {
+    for says in ["`delete_note`: take something away for good", "were not read", "2 settings, 1 of them secret"] {
         assert!(reasons.contains(says), "{says}: {reasons}");
     }
     assert!(server["rule"].as_str().unwrap().contains("\"hide\"") && server["grade"] == Value::Null, "{server}");
@@ -172,7 +172,8 @@ fn a_server_of_a_registry_is_told_by_its_address() {
     };
     let run = ask("200 OK", answer("active"));
     assert_eq!((run.code, &told(&run)["servers"][0]["server"]), (0, &json!("npm:@example/files")), "{}", run.stderr);
-    for (status, says) in [("deprecated", "deprecated"), ("deleted", "deleted"), ("hunter2secret", "not known here")] {
+    for (status, says) in [("deprecated", "deprecated"), ("deleted", "deleted"), ("hunter2secret", "an unknown status")]
+    {
         let run = ask("200 OK", answer(status));
         assert!(run.code == 1 && run.stdout.contains(says) && !run.stdout.contains(SECRET), "{}", run.stdout);
     }

@@ -12,12 +12,12 @@ fn precheck_gives_advice_with_a_rule_and_never_says_safe() {
     for (what, code, says) in [
         ("pypi:notes", 0, "pypi:notes: proceed"),
         ("notes", 0, "pypi:notes: connect-with-rule"),
-        ("notes", 0, "of a `notes` of npm nothing is known"),
+        ("notes", 0, "a `notes` on npm is not indexed"),
         ("mail", 0, "connect-with-rule"),
         ("npm:@example/github@2.0.0", 0, "the indexed version is 1.0.0, not 2.0.0"),
         ("pypi:notes==1.0.0", 0, "pypi:notes: proceed"),
         ("notes@1.0.0", 0, "pypi:notes: connect-with-rule"),
-        ("notes@1.0.0", 0, "of a `notes` of npm nothing is known"),
+        ("notes@1.0.0", 0, "a `notes` on npm is not indexed"),
         ("notes==9.0", 0, "pypi:notes: connect-with-rule"),
         ("@example/githubb", 1, "`npm:@example/github` 1.0.0 has a similar name"),
         ("nobody-knows-this-one", 1, "ask-first"),
@@ -133,7 +133,7 @@ fn a_package_of_a_public_case_is_told_and_asked_about_first() {
     let ask = |what: &str| house.run(&["precheck", what, "--index", "i.glx"]);
     for (what, code, says) in [
         ("npm:mcp-remote@0.1.15", 1, "this version is one of them"),
-        ("npm:mcp-remote@<0.2", 1, "cannot be told"),
+        ("npm:mcp-remote@<0.2", 1, "is among them is unknown"),
         ("npm:mcp-remote@0.1.29", 0, "is not among them"),
         ("npm:mcp-remote", 0, "is not among them"),
         ("postmark-mcp", 1, "`postmark-mcp`): version 1.0.16 and later ones"),

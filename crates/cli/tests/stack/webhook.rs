@@ -150,7 +150,7 @@ fn no_event_is_lost_or_skipped_where_an_address_fails() {
 #[test]
 fn what_cannot_be_posted_is_told_and_no_event_counts_as_taken() {
     let house = with_events(2);
-    for (status, says) in [(&[404][..], "it answers 404"), (&[302], "it answers 302")] {
+    for (status, says) in [(&[404][..], "it responded with 404"), (&[302], "it responded with 302")] {
         let (listener, url) = listen();
         let received = receive(listener, status);
         // It is not tried again: nobody would answer.

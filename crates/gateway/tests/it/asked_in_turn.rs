@@ -157,7 +157,8 @@ async fn where_what_a_client_answers_cannot_be_recorded_the_server_is_told_that_
     std::fs::rename(directory.path().join("ledger.db"), directory.path().join("away")).expect("renamed");
     let refused = Caller::of(&gw).ask("tools/call", brought("A", &question, "yes")).await;
     assert!(refused.body.contains("the call log cannot be written"), "{}", refused.body);
-    let is_told = || heard(directory.path()).iter().any(|said| said["error"]["message"].to_string().contains("nobody"));
+    let is_told =
+        || heard(directory.path()).iter().any(|said| said["error"]["message"].to_string().contains("has ended"));
     until("the server is told", is_told).await;
     assert!(!heard(directory.path()).iter().any(|said| said.to_string().contains("yes")), "and not what was said");
 }

@@ -602,7 +602,7 @@ async fn a_server_that_wants_something_and_does_not_say_what_is_not_called_again
         let gw = TestGateway::with_policy(ALL, &upstream).await;
         gw.initialize().await;
         let refused = gw.call("ask", json!({})).await;
-        assert!(refused.body.contains("does not say what"), "{result}: {}", refused.body);
+        assert!(refused.body.contains("does not say which"), "{result}: {}", refused.body);
         assert_eq!(upstream.calls().len(), 1, "{result}");
     }
 }

@@ -152,11 +152,11 @@ async fn grants_with_different_policies_get_different_lists_of_one_server() {
     let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json"), ("Accept", "*/*")];
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "other", "version": "1"}}});
-    let opened = gw.raw("POST", "/mcp/desk", &headers, hello.to_string().as_bytes()).await;
+    let opened = gw.send_raw("POST", "/mcp/desk", &headers, hello.to_string().as_bytes()).await;
     let session = opened.header("mcp-session-id").expect("a session").to_owned();
     let headers: Vec<_> = headers.into_iter().chain([("Mcp-Session-Id", session.as_str())]).collect();
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
-    let answer = gw.raw("POST", "/mcp/desk", &headers, list.as_bytes()).await.message();
+    let answer = gw.send_raw("POST", "/mcp/desk", &headers, list.as_bytes()).await.message();
     assert_eq!(answer["result"]["tools"][0]["name"], "b", "{answer}");
     assert_eq!(listed(&gw, 3).await, ["a"]);
 }

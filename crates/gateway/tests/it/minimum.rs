@@ -61,7 +61,7 @@ fn reached(upstream: &FakeUpstream, method: &str) -> usize {
 }
 
 fn told(rows: &[CallLogRow]) -> bool {
-    rows.iter().any(|row| row.record.message.as_deref().is_some_and(|said| said.contains("2025-06-18 or a newer")))
+    rows.iter().any(|row| row.record.message.as_deref().is_some_and(|said| said.contains("2025-06-18 or newer")))
 }
 
 /// What is said to whoever is too old.

@@ -91,7 +91,7 @@ async fn the_minimum_revision_of_a_grant_holds_where_all_servers_are_one() {
     assert_eq!((desk.requests().len(), zoo.requests().len()), heard, "nothing reaches a server");
     let row =
         gw.rows().await.into_iter().rev().find(|row| row.record.kind == RecordKind::Refused).expect("a row").record;
-    assert!(row.message.as_deref().is_some_and(|said| said.contains("2025-11-25 or a newer")), "{row:?}");
+    assert!(row.message.as_deref().is_some_and(|said| said.contains("2025-11-25 or newer")), "{row:?}");
     assert!(gw.post(&[], &handshake("2025-11-25")).await.header("mcp-session-id").is_some());
 
     gw.change_grants(|grants| grants[0].minimum_revision = Some(Revision::R2026_07_28));

@@ -232,7 +232,7 @@ async fn r4_what_a_client_was_asked_too_long_ago_it_cannot_answer_any_more() {
     tokio::time::sleep(Duration::from_millis(400)).await;
     let late = caller.ask("tools/call", retry(json!({"n": 1}), asked["requestState"].clone())).await;
     assert_eq!((late.status, late.code()), (400, -32602), "{}", late.body);
-    assert!(late.body.contains("too old"), "{}", late.body);
+    assert!(late.body.contains("has expired"), "{}", late.body);
     assert!(!upstream.requests().iter().any(|hit| hit.message()["id"] == 77), "the server hears nothing");
     assert_eq!(upstream.calls().len(), 1);
 }

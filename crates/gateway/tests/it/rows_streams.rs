@@ -195,7 +195,7 @@ async fn t10_a_request_beyond_the_configured_bound_is_413_on_every_transport() {
     assert_eq!(gw.send_text(&filled(2_000)).await.status, 200, "up to it");
     let large = gw.send_text(&filled(2_001)).await;
     assert_eq!(large.status, 413);
-    assert!(large.body.contains("more than 2000 bytes"), "{}", large.body);
+    assert!(large.body.contains("larger than 2000 bytes"), "{}", large.body);
     let chunked = format!("{:x}\r\n{}\r\n0\r\n\r\n", 2_001, filled(2_001));
     let head = format!(
         "POST /mcp/desk HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\

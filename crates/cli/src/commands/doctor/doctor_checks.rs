@@ -290,9 +290,8 @@ pub fn check_open_files(listen: &GatewaySection) -> CheckResult {
     let connections = listen.settings.connections;
     match open_file_limit::maximum_limit() {
         Some(limit) if open_file_limit::is_too_low(Some(limit), connections) => {
-            let message = format!("the limit is {limit}, too low for `connections` = {connections}");
-            let fix =
-                "raise the limit (`LimitNOFILE=` in a systemd unit, `ulimit -Hn` in a shell), or lower `connections`";
+            let message = format!("the limit is {limit}, too low for `max_connections` = {connections}");
+            let fix = "raise the limit (`LimitNOFILE=` in a systemd unit, `ulimit -Hn` in a shell), or lower `max_connections`";
             CheckResult::warning(name, message, fix)
         }
         Some(limit) => CheckResult::fine(name, format!("the limit is {limit}, enough for {connections} connections")),

@@ -16,7 +16,7 @@ const SERVER_INFO: &str = concat!(
     r#""}"#
 );
 const INSTRUCTIONS: &str = "Describes what published MCP servers let an agent do. Call check_mcp_server before adding a \
-    server; its verdict is proceed, connect-with-rule or ask-first. No verdict is a guarantee that a server is safe.";
+    server; its verdict is proceed, connect-with-rule or ask-first. No verdict is a guarantee.";
 
 /// Handles one line of input. Returns `None` for messages that get no response.
 pub fn handle_line(catalogue: &CatalogueServer, line: &[u8]) -> Option<String> {
