@@ -158,7 +158,7 @@ async fn overlong_text_is_refused_and_not_sent() {
     let answer = client.ask(&call(1, "get_class_source", json!({"class_name": "x".repeat(70_000)}))).await;
     assert_eq!(
         error_text(&answer),
-        "The arguments are too long for the image: the request's target would have 70029 bytes, and 65534 are the most. \
+        "The arguments are too long for the image: the request's target would have 70029 bytes, and the maximum is 65534. \
         Nothing was sent to it."
     );
     assert_eq!(image.lines(), [""; 0]);

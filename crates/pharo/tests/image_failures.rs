@@ -59,8 +59,8 @@ async fn dropped_connection_error_says_that_the_request_may_be_half_done() {
     for script in [vec![], cut_head, cut_body, cut_chunk] {
         assert_eq!(
             fault(script).await,
-            "The image at IMAGE closed the connection before it had answered. It may have ended or been saved and quit; \
-            what was asked may have been done in part. Look at the image before asking again."
+            "The image at IMAGE closed the connection before it had answered. It may have crashed, or been saved and quit; \
+            the request may have been done in part. Look at the image before you try again."
         );
     }
 }

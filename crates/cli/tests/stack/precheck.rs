@@ -179,7 +179,7 @@ fn a_package_of_a_public_case_is_told_and_asked_about_first() {
     );
     let run = house.run(&["stack", "there.json", "--json", "--index", "i.glx"]);
     let reasons = told(&run)["servers"][0]["reasons"].to_string();
-    assert!(reasons.contains(case) && reasons.contains("is among them cannot be told"), "{reasons}");
+    assert!(reasons.contains(case) && reasons.contains("is among them is unknown"), "{reasons}");
     // One that is in no index is known by its case.
     house.write("gone.json", r#"{"mcpServers": {"p": {"command": "npx", "args": ["postmark-mcp"]}}}"#);
     let run = house.run(&["stack", "gone.json", "--json", "--index", "i.glx"]);

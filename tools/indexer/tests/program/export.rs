@@ -123,7 +123,7 @@ fn changes_of_the_data_directory_are_on_the_pages() {
     assert!(folder.read(&format!("site/{PAGE}")).contains(CHANGE));
     // They are changes of the index in the data directory, not of one that is named.
     assert_eq!(folder.run(&["export", "--out", "named", "--index", "i.glx", "--data", "d"]).code, 0);
-    assert!(folder.read(&format!("named/{PAGE}")).contains("None is known"));
+    assert!(folder.read(&format!("named/{PAGE}")).contains("No changes are known"));
 }
 
 #[test]

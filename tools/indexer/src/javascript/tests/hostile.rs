@@ -66,7 +66,7 @@ fn exponential_growth_is_limited() {
 }
 
 #[test]
-#[should_panic(expected = "no thread to read in")]
+#[should_panic(expected = "cannot start a thread to read a package")]
 fn failed_thread_start_is_not_an_empty_result() {
     super::super::run_with_stack(1 << 60, Vec::<ExtractedTool>::new);
 }
