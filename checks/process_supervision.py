@@ -193,7 +193,7 @@ def words_of(text: str) -> str:
     return kind + " ".join(part.get("text", "") for part in content)
 
 
-ENDED = r"refused: .*did not come whole; the call may have run"
+ENDED = r"refused: .*response is incomplete; the call may have run"
 TIMEOUT = "did not answer in time"
 NOT_THERE = "error: .*cannot be reached; nothing was sent"
 # Tool and expected text. If the server answers after all, its answer is expected.
@@ -205,7 +205,7 @@ TOOLS = [
 ]
 # Start behaviour, and the expected result of `initialize`.
 STARTS = [
-    ("hang", "error: .*did not answer the handshake"), ("slow", "^$"), ("exit", "error: .*did not come whole"), ("leave", "^$"),
+    ("hang", "error: .*did not answer the handshake"), ("slow", "^$"), ("exit", "error: .*response is incomplete"), ("leave", "^$"),
     ("noise", "^$"), ("early", "^$"),
 ]
 
