@@ -52,7 +52,7 @@ pub(crate) fn explain_category(
     server: &ServerContext,
     data: &ClassifierData,
 ) -> ClassificationReasons {
-    let case = RationaleContext { tool, parsed: found, features, decision: decision, server, data };
+    let case = RationaleContext { tool, parsed: found, features, decision, server, data };
     let (facts, siblings) = (evidence_facts(&case), explain_siblings(&case));
     let rationale = rationale_text(&case, &facts, siblings.as_deref());
     ClassificationReasons { rationale, evidence: evidence_texts(tool, facts, siblings) }

@@ -32,7 +32,7 @@ pub struct FormattedPolicy {
 /// use gatelodge_policy::{DocumentFormat, format};
 ///
 /// let formatted = format(b"version: '1'\ndefault: deny\n", DocumentFormat::Yaml).expect("a document");
-/// assert_eq!(formatted.text, "{ \"version\": \"1\", \"default\": \"deny\" }\n");
+/// assert_eq!(formatted.text, "{\n  \"version\": \"1\",\n  \"default\": \"deny\"\n}\n");
 /// ```
 pub fn format(text: &[u8], format: DocumentFormat) -> Result<FormattedPolicy, Vec<Diagnostic>> {
     format_document(text, format).map_err(sorted_for_display)

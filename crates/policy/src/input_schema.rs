@@ -36,7 +36,7 @@ pub enum InputSchemaError {
     /// The text is not JSON.
     #[error("the input schema is not JSON: {0}")]
     NotJson(gatelodge_json::JsonError),
-    /// The schema is larger than [`MAX_BYTES`].
+    /// The schema is larger than `MAX_BYTES`.
     #[error("the input schema is larger than {MAX_BYTES} bytes")]
     TooLarge,
     /// The schema is not an object.

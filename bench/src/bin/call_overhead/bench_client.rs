@@ -101,8 +101,7 @@ impl BenchClient {
             talk.extra_headers()
         );
         let is_aggregate = target.path == "/mcp" && target.token.is_some();
-        let mut caller =
-            Self { stream, head, request_kind: talk, is_aggregate: is_aggregate, last_id: 0, buffer: Vec::new() };
+        let mut caller = Self { stream, head, request_kind: talk, is_aggregate, last_id: 0, buffer: Vec::new() };
         if !talk.is_stateless() {
             caller.initialize().await;
         }

@@ -103,7 +103,7 @@ impl LedgerDb {
             wal_file: Arc::new(wal_file),
             head_file,
             counters: CounterCache::new(),
-            head: head,
+            head,
             row_buffer: RowBuffer::default(),
             written_head: head,
             data_version: None,

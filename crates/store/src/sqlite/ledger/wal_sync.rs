@@ -50,7 +50,7 @@ impl WalSyncer {
         let thread_signal = Arc::clone(&signal);
         let run = move || thread_signal.run(&ledger, &shared, commit);
         let thread = thread::Builder::new().name("ledger-sync".into()).spawn(run)?;
-        Ok(Self { signal: signal, thread: Some(thread) })
+        Ok(Self { signal, thread: Some(thread) })
     }
 }
 

@@ -366,7 +366,7 @@ mod tests {
         let call = |caller| {
             let entry = EncodedRow { at: 0, body: String::new() };
             WriterRequest::Reserve(ReserveRequest {
-                caller: caller,
+                caller,
                 charges: Vec::new(),
                 intent: entry,
                 reply: oneshot::channel().0,
