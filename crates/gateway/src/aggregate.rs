@@ -101,7 +101,7 @@ impl AggregateRequest {
             }
         };
         let session_ctx = session_ctx.map(|session_ctx| RequestContext { trace: self.trace.clone(), ..session_ctx });
-        session_ctx.map_err(Refusal::as_handshake_failure)
+        session_ctx.map_err(Refusal::into_handshake_failure)
     }
 }
 

@@ -241,8 +241,14 @@ pub(crate) async fn handle_request(
         match opened {
             Ok(client) => ctx.client_protocol = ClientProtocol::Stateless(client),
             Err(refusal) => {
-                return Box::pin(reply_handshake_failed(gw, &ctx, request, refusal.as_handshake_failure(), responder))
-                    .await;
+                return Box::pin(reply_handshake_failed(
+                    gw,
+                    &ctx,
+                    request,
+                    refusal.into_handshake_failure(),
+                    responder,
+                ))
+                .await;
             }
         }
     }

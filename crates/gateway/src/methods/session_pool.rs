@@ -165,7 +165,7 @@ pub(crate) async fn acquire_exclusive_session(
     let sibling = shared.filter(|_| !exclusive_session.is_shared());
     let upstream_session = ensure_session(gw, ctx, exclusive_session.slot(), &profile, sibling)
         .await
-        .map_err(Refusal::as_handshake_failure)?;
+        .map_err(Refusal::into_handshake_failure)?;
     Ok(ctx.with_upstream_session(upstream_session, Some(Arc::new(exclusive_session))))
 }
 

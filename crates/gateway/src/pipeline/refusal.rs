@@ -166,7 +166,7 @@ impl Refusal {
     }
 
     /// Turns an upstream error into a handshake error, for requests that were not sent because the handshake failed.
-    pub fn as_handshake_failure(self) -> Self {
+    pub fn into_handshake_failure(self) -> Self {
         match self {
             Self::Upstream(error) if error != SendError::ClientGone => Self::Handshake(error),
             other => other,

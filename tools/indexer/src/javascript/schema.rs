@@ -109,6 +109,7 @@ impl JsEvaluator<'_> {
     }
 
     /// Converts a value to JSON and leaves out unknown parts.
+    #[expect(clippy::wrong_self_convention, reason = "evaluation needs the cache of values")]
     pub fn to_json(&mut self, value: &JsValue, depth: usize) -> Option<Json> {
         if depth > MAX_SCHEMA_DEPTH {
             return None;
@@ -135,6 +136,7 @@ impl JsEvaluator<'_> {
     }
 
     /// Converts a value to text. Of a template it keeps the known parts.
+    #[expect(clippy::wrong_self_convention, reason = "evaluation needs the cache of values")]
     pub fn to_text(&mut self, value: &JsValue) -> Option<String> {
         match self.force(value).ok()? {
             JsValue::Text(text) => Some(text.to_string()),
