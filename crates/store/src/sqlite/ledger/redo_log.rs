@@ -422,7 +422,7 @@ mod tests {
     fn a_log_damaged_before_complete_batches_is_saved_for_inspection() {
         let dir = tempfile::tempdir().expect("a directory");
         let (redo_log, [first, _]) = filled_log(dir.path());
-        let lost = dir.path().join("ledger.redo_log.lost");
+        let lost = dir.path().join("ledger.journal.lost");
         let len = |redo_log: &RedoLog| redo_log.batches_after(ChainHead::EMPTY).expect("groups").len();
         assert_eq!(len(&redo_log), 2);
         redo_log.file.write_all_at(b"!", redo_log.write_offset - 1).expect("changed");
