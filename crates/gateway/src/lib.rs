@@ -13,7 +13,6 @@ mod config_snapshot;
 mod confusables;
 mod deadline_timer;
 mod entropy;
-mod forced_shutdown;
 mod http_server;
 mod in_flight_limit;
 mod list_changed;
@@ -47,13 +46,13 @@ use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::aggregate::late_list_cache::LateListCache;
 use crate::aggregate::tool_name_limit::WarnedNames;
 use crate::auth_failures::AuthFailureCounter;
 use crate::config_snapshot::ConcurrencyLimits;
-use crate::forced_shutdown::ForcedShutdown;
 use crate::http_server::listener::{ListenerKind, accept_connections};
 use crate::http_server::sse_server::SseClientConnections;
 use crate::methods::session_pool::SessionPool;
@@ -110,7 +109,9 @@ pub struct Gateway {
     /// Becomes true once, when the gateway stops. Listeners, connections and streams watch it.
     shutdown: watch::Sender<bool>,
     /// Fires once, when the drain period is over. Unfinished calls are then replied to with an error.
-    forced_shutdown: ForcedShutdown,
+    forced_shutdown: CancellationToken,
+    /// A child of it for each worker. Every call waits for one, so that workers do not contend for the parent.
+    worker_shutdowns: Box<[CancellationToken]>,
     /// Number of running tasks of calls and connections. The last to end notifies `tasks_idle`, on which `drain` waits.
     task_count: AtomicUsize,
     tasks_idle: Notify,
@@ -132,6 +133,7 @@ impl Gateway {
         let metrics = Metrics::new();
         let client = UpstreamClient::new(&settings, workers.count(), metrics.dropped_messages_counter());
         let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone());
+        let forced_shutdown = CancellationToken::new();
         Arc::new_cyclic(|own| Self {
             weak_self: Weak::clone(own),
             config_snapshot: ArcSwap::default(),
@@ -147,7 +149,8 @@ impl Gateway {
             warned_names: WarnedNames::default(),
             suspended_calls: SuspendedCalls::default(),
             upstream_client: client,
-            forced_shutdown: ForcedShutdown::new(workers.count()),
+            worker_shutdowns: (0..workers.count()).map(|_| forced_shutdown.child_token()).collect(),
+            forced_shutdown,
             workers,
             telemetry,
             metrics,
@@ -269,7 +272,8 @@ impl Gateway {
 
     /// Waits until the drain period is over.
     pub(crate) async fn wait_for_forced_shutdown(&self) {
-        self.forced_shutdown.cancelled().await;
+        let of_worker = self.worker_shutdowns.get(workers::current_worker());
+        of_worker.unwrap_or(&self.forced_shutdown).cancelled().await;
     }
 
     pub(crate) fn is_forced_shutdown(&self) -> bool {
