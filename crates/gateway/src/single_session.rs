@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
-use gatelodge_mcp::http_headers::{ProtocolError, check_meta, names_stateless};
+use gatelodge_mcp::http_headers::{ProtocolError, check_meta, has_stateless_meta};
 use gatelodge_mcp::{
     ClientCapabilities, ClientMessage, Method, ProtocolGeneration, code, error_response, read_client_message,
 };
@@ -166,7 +166,7 @@ impl SingleSessionClient {
                 .map(|()| ClientProtocol::Stateful(Some(session)))
         };
         let ClientMessage::Request(request) = message else { return session() };
-        if names_stateless(request) {
+        if has_stateless_meta(request) {
             if !self.generations.contains(&ProtocolGeneration::Stateless) {
                 return Err(no_session());
             }

@@ -86,16 +86,16 @@ pub fn revision(
 /// Whether the headers or the body mark a request as stateless. They may still contradict each other, or name an unknown
 /// revision.
 pub fn is_stateless(headers: &HeaderMap, request: &ClientRequest<'_>) -> bool {
-    says_stateless(headers) || names_stateless(request)
+    has_stateless_header(headers) || has_stateless_meta(request)
 }
 
 /// Whether the headers mark a request as stateless.
-pub fn says_stateless(headers: &HeaderMap) -> bool {
+pub fn has_stateless_header(headers: &HeaderMap) -> bool {
     headers.get_all(PROTOCOL_VERSION).iter().any(|value| value == Revision::R2026_07_28.as_str())
 }
 
 /// Whether the body marks a request as stateless: its `_meta` names a revision, and not one with a handshake.
-pub fn names_stateless(request: &ClientRequest<'_>) -> bool {
+pub fn has_stateless_meta(request: &ClientRequest<'_>) -> bool {
     let named = request.meta().protocol_version();
     named.is_some_and(|named| {
         named.parse().map_or(true, |revision: Revision| revision.generation() == ProtocolGeneration::Stateless)
@@ -166,7 +166,7 @@ pub fn check_meta(request: &ClientRequest<'_>, supported: &[Revision]) -> Result
 }
 
 /// The HTTP status of the response to a message that was refused.
-pub fn fault_status(error: &MessageError, generation: ProtocolGeneration) -> StatusCode {
+pub fn error_status(error: &MessageError, generation: ProtocolGeneration) -> StatusCode {
     match (generation, error.code) {
         // By the status, a stateless client sees that the method is missing and not the server.
         (ProtocolGeneration::Stateless, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,

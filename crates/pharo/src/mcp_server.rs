@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use data_encoding::BASE64;
 use gatelodge_json::{JsonLimits, quote_into};
-use gatelodge_mcp::http_headers::{ProtocolError, fault_status};
+use gatelodge_mcp::http_headers::{ProtocolError, error_status};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, MessageError, Method, ProtocolGeneration, RequestId, Revision, ToolCall, code,
     error_response, read_client_message, result_response,
@@ -108,7 +108,7 @@ impl PharoServer {
         if operation == McpOperation::CallTool
             && let Err(wire_error) = request.tool_call()
         {
-            return refused(fault_status(&wire_error, generation), wire_error.code, &wire_error.message);
+            return refused(error_status(&wire_error, generation), wire_error.code, &wire_error.message);
         }
         let kind = if operation == McpOperation::Listen { RequestSlotKind::Stream } else { RequestSlotKind::Call };
         match self.active_requests.begin(kind, session, request.id()) {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use gatelodge_json::JsonLimits;
-use gatelodge_mcp::http_headers::{ProtocolError, check_meta, names_stateless};
+use gatelodge_mcp::http_headers::{ProtocolError, check_meta, has_stateless_meta};
 use gatelodge_mcp::{
     ClientMessage, ClientNotification, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response,
     to_single_line,
@@ -150,7 +150,7 @@ fn begin_late(
 
 /// Returns the protocol generation, which each request determines by itself.
 fn request_generation(request: &ClientRequest<'_>) -> Result<ProtocolGeneration, ProtocolError> {
-    if names_stateless(request) {
+    if has_stateless_meta(request) {
         check_meta(request, &Revision::ALL).map(Revision::generation)
     } else {
         Ok(ProtocolGeneration::Stateful)

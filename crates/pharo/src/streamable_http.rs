@@ -14,7 +14,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::http_headers::{
-    self, HostOriginGuard, ProtocolError, check_post, check_stateless, fault_status, says_stateless,
+    self, HostOriginGuard, ProtocolError, check_post, check_stateless, error_status, has_stateless_header,
 };
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response, sse_event,
@@ -103,7 +103,7 @@ async fn handle_request(
         Verb::POST => handle_post(pharo, parts.headers, incoming).await,
         // Stateless clients have no sessions to end.
         Verb::DELETE
-            if !says_stateless(&parts.headers)
+            if !has_stateless_header(&parts.headers)
                 && let Some(session) = session_id(&parts.headers) =>
         {
             pharo.active_requests.cancel_all(session);
@@ -139,9 +139,12 @@ async fn handle_post(pharo: Arc<PharoServer>, headers: HeaderMap, incoming: Inco
     match read(&body) {
         Err(wire_error) if is_unknown_notification(&wire_error) => accept_one_way(&headers, || ()),
         Err(wire_error) => {
-            let generation =
-                if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
-            json_reply(fault_status(&wire_error, generation), parse_error_reply(&wire_error))
+            let generation = if has_stateless_header(&headers) {
+                ProtocolGeneration::Stateless
+            } else {
+                ProtocolGeneration::Stateful
+            };
+            json_reply(error_status(&wire_error, generation), parse_error_reply(&wire_error))
         }
         Ok(ClientMessage::Response(_)) => accept_one_way(&headers, || ()),
         Ok(ClientMessage::Notification(said)) => accept_one_way(&headers, || {

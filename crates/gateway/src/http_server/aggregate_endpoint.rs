@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gatelodge_mcp::http_headers::{self, ProtocolError, accepts, check_post, says_stateless};
+use gatelodge_mcp::http_headers::{self, ProtocolError, accepts, check_post, has_stateless_header};
 use gatelodge_mcp::{ClientMessage, Method, ProtocolGeneration, Revision, error_response, read_client_message};
 use gatelodge_store::CallOutcome;
 use http::header::HeaderMap;
@@ -80,8 +80,11 @@ pub(super) async fn handle_message(
     let message = match read_client_message(&body, &gw.settings.request_limits) {
         Ok(message) => message,
         Err(cause) => {
-            let generation =
-                if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
+            let generation = if has_stateless_header(&headers) {
+                ProtocolGeneration::Stateless
+            } else {
+                ProtocolGeneration::Stateful
+            };
             responder.reject(&cause, generation).await;
             return record_rejection(gw, &aggregate, cause.code, &cause.message).await;
         }
@@ -135,7 +138,7 @@ pub(super) async fn handle_message(
 }
 
 async fn get(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
-    if says_stateless(headers) {
+    if has_stateless_header(headers) {
         return reply::method_not_allowed_response("POST", "the stateless protocol has no GET");
     }
     let recorder = recorder_for_http_method(gw, &aggregate, "GET");
@@ -167,7 +170,7 @@ async fn get(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &Heade
 }
 
 async fn delete(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &HeaderMap) -> Response<ReplyBody> {
-    if says_stateless(headers) {
+    if has_stateless_header(headers) {
         return reply::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
     }
     let scope = SessionScope { grant: &aggregate.grant, server: None };

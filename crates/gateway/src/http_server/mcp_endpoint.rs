@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gatelodge_mcp::http_headers::{
-    self, HeaderRejection, ProtocolError, accepts, check_post, check_stateless, param_headers, revision, says_stateless,
+    self, HeaderRejection, ProtocolError, accepts, check_post, check_stateless, has_stateless_header, param_headers,
+    revision,
 };
 use gatelodge_mcp::{
     ClientCapabilities, ClientMessage, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response,
@@ -170,8 +171,11 @@ async fn handle_message(
     let message = match body.read(&gw.settings.request_limits) {
         Ok(message) => message,
         Err(cause) => {
-            let generation =
-                if says_stateless(&headers) { ProtocolGeneration::Stateless } else { ProtocolGeneration::Stateful };
+            let generation = if has_stateless_header(&headers) {
+                ProtocolGeneration::Stateless
+            } else {
+                ProtocolGeneration::Stateful
+            };
             responder.reject(&cause, generation).await;
             return gw.record_rejection(&ctx, cause.code, &cause.message).await;
         }
@@ -379,7 +383,7 @@ pub(super) async fn detect_client_protocol(
 ) -> Result<ClientProtocol, ProtocolError> {
     let is_stateless = match message {
         ClientMessage::Request(request) => http_headers::is_stateless(headers, request),
-        ClientMessage::Notification(_) | ClientMessage::Response(_) => says_stateless(headers),
+        ClientMessage::Notification(_) | ClientMessage::Response(_) => has_stateless_header(headers),
     };
     if !is_stateless {
         return detect_stateful_client(gw, scope, headers, message, || supported(ProtocolGeneration::Stateful)).await;
@@ -485,7 +489,7 @@ fn detect_stateless_client(
 }
 
 async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
-    if says_stateless(headers) {
+    if has_stateless_header(headers) {
         return reply::method_not_allowed_response("POST", "the stateless protocol has no GET");
     }
     let recorder = gw.recorder_for_http_method(&ctx, "GET");
@@ -521,7 +525,7 @@ async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) ->
 }
 
 async fn delete(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) -> Response<ReplyBody> {
-    if says_stateless(headers) {
+    if has_stateless_header(headers) {
         return reply::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
     }
     match require_session(gw, SessionScope::of(&ctx), headers, || ctx.supported_revisions(ProtocolGeneration::Stateful))

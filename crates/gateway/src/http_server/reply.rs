@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gatelodge_json::quote_into;
-use gatelodge_mcp::http_headers::fault_status;
+use gatelodge_mcp::http_headers::error_status;
 use gatelodge_mcp::{
     MessageError, ProtocolGeneration, RequestId, code, error_response, quote_excerpt, result_response,
     tool_error_result,
@@ -69,7 +69,7 @@ pub(crate) fn ambiguous_length_response() -> Response<ReplyBody> {
 
 /// Reply to a message that cannot be parsed.
 pub(crate) fn wire_error_reply(cause: &MessageError, generation: ProtocolGeneration) -> (StatusCode, String) {
-    (fault_status(cause, generation), error_response(cause.id.as_ref(), cause.code, &cause.message, None))
+    (error_status(cause, generation), error_response(cause.id.as_ref(), cause.code, &cause.message, None))
 }
 
 /// Reply to a failed request that is not subject to the policy.

@@ -1,7 +1,7 @@
 //! Responses of the catalogue's MCP server, for both protocol generations.
 
 use gatelodge_json::{JsonLimits, quote_into};
-use gatelodge_mcp::http_headers::{check_meta, names_stateless};
+use gatelodge_mcp::http_headers::{check_meta, has_stateless_meta};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response, read_client_message,
     result_response,
@@ -33,7 +33,7 @@ pub fn handle_line(catalogue: &CatalogueServer, line: &[u8]) -> Option<String> {
 }
 
 fn handle_request(catalogue: &CatalogueServer, request: &ClientRequest<'_>) -> String {
-    let generation = if names_stateless(request) {
+    let generation = if has_stateless_meta(request) {
         match check_meta(request, &Revision::ALL) {
             Ok(revision) => revision.generation(),
             Err(error) => {
