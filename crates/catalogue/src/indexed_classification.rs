@@ -15,7 +15,7 @@ use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
 /// Used if neither name nor parameters explain the category.
-const DESCRIPTION_NOT_STORED_NOTE: &str = "its description, which was read and is not kept, decided it";
+const DESCRIPTION_NOT_STORED_NOTE: &str = "its description decided it, which was read and is not stored";
 
 /// Classifies a tool from its facts. `tool` is what is left of its definition.
 pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, facts: &ToolFacts) -> Classification {
@@ -38,7 +38,7 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
             explain_category(tool, found, features, &decision, server, data);
         if !is_shown && had_description {
             why.push_str(
-                " Name and parameters alone would say less: its description decided, which was read and is not kept.",
+                " Name and parameters alone would say less: its description decided, which was read and is not stored.",
             );
             rests_on.push(DESCRIPTION_NOT_STORED_NOTE.to_owned());
         }

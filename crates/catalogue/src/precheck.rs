@@ -89,23 +89,23 @@ pub fn precheck(tools: &[ToolFacts]) -> PrecheckResult {
     };
     let mut asks = false;
     if let Some(names) = names(&steers) {
-        reasons.push(format!("{names}: text that is written for the model, or letters that are not what they seem"));
+        reasons.push(format!("{names}: text written for the model, or characters that are not what they seem"));
         asks = true;
     }
     if has_all_flows(tools.iter().flat_map(|tool| tool.flow.iter().copied())) {
-        reasons.push("by itself it reads private data, takes in text of strangers, and can send".to_owned());
+        reasons.push("by itself it reads private data, reads untrusted text, and can send data out".to_owned());
         asks = true;
     }
     let unknown = tools.iter().filter(|tool| tool.category == Category::Unknown).count();
     if unknown * 2 > tools.len() {
-        reasons.push("what most of its tools do is unknown".to_owned());
+        reasons.push("most of its tools are Unknown".to_owned());
         asks = true;
     }
     let kinds: [(Category, &str); 5] = [
-        (Category::Destructive, "take something away for good; the rule hides them"),
-        (Category::Financial, "commit money; each call waits for a person"),
-        (Category::Execute, "run something by what a call says; at most 10 calls a minute"),
-        (Category::Unknown, "cannot be placed; each call waits for a person"),
+        (Category::Destructive, "remove something permanently; the rule hides them"),
+        (Category::Financial, "commit money; each call needs approval"),
+        (Category::Execute, "run what a call says; at most 10 calls a minute"),
+        (Category::Unknown, "are Unknown; each call needs approval"),
         (Category::Write, "change something; at most 30 calls a minute"),
     ];
     for (category, says) in kinds {
@@ -120,7 +120,7 @@ pub fn precheck(tools: &[ToolFacts]) -> PrecheckResult {
         (false, _) => PrecheckVerdict::ConnectWithRule,
     };
     if reasons.is_empty() {
-        reasons.push("all tools that were found only read; what they read still ends up with the model".to_owned());
+        reasons.push("all tools that were found only read; the model still sees what they read".to_owned());
     }
     PrecheckResult { verdict, reasons }
 }

@@ -30,7 +30,7 @@ fn what_is_no_tool_is_refused_with_its_line_and_a_reason() {
     let lines = "{\"name\": \"a\"}\n{\"name\": 1}\nnot json\n{}\n\n[\n{\"name\": \"\"}\n";
     let reported: Vec<String> = errors(lines).iter().map(ToString::to_string).collect();
     assert_eq!(reported.len(), 5, "{reported:?}");
-    assert_eq!(reported[0], "line 2: the tool's `name` is no string");
+    assert_eq!(reported[0], "line 2: the tool's `name` is not a string");
     assert!(reported[1].starts_with("line 3: ") && reported[3].starts_with("line 6: "), "{reported:?}");
     assert_eq!(reported[4], "line 7: the tool's `name` is empty");
     assert!(errors(&json!({"name": "n".repeat(300)}).to_string())[0].why.contains("256"));

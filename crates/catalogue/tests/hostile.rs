@@ -236,7 +236,7 @@ fn letters_that_look_like_others_hide_no_verb() {
 #[test]
 fn the_rationale_says_what_decided() {
     let takes = one(r#"{"name": "get_x", "inputSchema": {"properties": {"command": {"type": "string"}}}}"#);
-    assert!(takes.rationale.contains("`command`") && !takes.rationale.contains("speaks of a change"), "{takes:?}");
+    assert!(takes.rationale.contains("`command`") && !takes.rationale.contains("mentions a change"), "{takes:?}");
     let raised = one(r#"{"name": "get_x", "description": "Gets x.", "annotations": {"destructiveHint": true}}"#);
     assert!(!raised.rationale.contains("leaves a change behind"), "{}", raised.rationale);
     let cut = one(&json!({"name": "get_x", "description": "Gets x. ".repeat(10_000)}).to_string());

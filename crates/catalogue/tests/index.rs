@@ -285,10 +285,10 @@ fn an_index_that_fits_outside_and_not_inside_is_refused_part_by_part() {
         other => panic!("{says}: {other:?}"),
     };
     for count in [RiskSignalKind::ALL.len() + 1, 64, 65, 1_000] {
-        wrong(signals(vec!["takes_path"; count]), "signals than there are");
+        wrong(signals(vec!["takes_path"; count]), "signals than this program knows");
     }
     wrong(signals(vec!["takes_path", "takes_code", "takes_path"]), "signal twice");
-    wrong(signals(vec!["takes_path", "nonsense"]), "not known here");
+    wrong(signals(vec!["takes_path", "nonsense"]), "unknown signal");
     wrong(signals(vec![]), "invalid signal");
     for date in ["", "yesterday", "2026-11-1", "2026-11-16 ", "2026/11/16", "\u{1b}[31m-01-01", "٢٠٢٦-١١"] {
         wrong(Parts::opened(|parts| parts.header["about"]["date"] = date.into()), "no day");
@@ -296,11 +296,11 @@ fn an_index_that_fits_outside_and_not_inside_is_refused_part_by_part() {
             wrong(Parts::opened(|parts| parts.pools[2][1] = date), "no day");
         }
     }
-    wrong(Parts::opened(|parts| parts.servers.swap(0, 1)), "not in order");
-    wrong(Parts::opened(|parts| parts.servers[1] = [0, 0, 0, 0, 1]), "not in order");
-    wrong(Parts::opened(|parts| parts.pools[0] = vec!["b", "a"]), "not in order");
-    wrong(Parts::opened(|parts| parts.pools[0] = vec!["a", "a"]), "not in order");
-    wrong(Parts::opened(|parts| parts.pools[3] = vec!["put", "get"]), "not in order");
+    wrong(Parts::opened(|parts| parts.servers.swap(0, 1)), "not sorted");
+    wrong(Parts::opened(|parts| parts.servers[1] = [0, 0, 0, 0, 1]), "not sorted");
+    wrong(Parts::opened(|parts| parts.pools[0] = vec!["b", "a"]), "not sorted");
+    wrong(Parts::opened(|parts| parts.pools[0] = vec!["a", "a"]), "not sorted");
+    wrong(Parts::opened(|parts| parts.pools[3] = vec!["put", "get"]), "not sorted");
     wrong(Parts::opened(|parts| parts.pools[3] = vec!["", "get"]), "empty");
     // A version of a megabyte would be in the event of each change.
     wrong(Parts::opened(|parts| parts.pools[1] = vec!["9".repeat(257).leak()]), "version is too long");
@@ -496,7 +496,7 @@ fn a_recorded_category_stays_whatever_the_name_says_and_the_reasons_say_so() {
     known.with_classifications(|tools| {
         let (_, odd) = &tools[0];
         assert_eq!((odd.category, odd.level, odd.confidence), (Category::Destructive, RiskLevel::Critical, 0.87));
-        assert!(odd.rationale.starts_with("What it takes away"), "{}", odd.rationale);
+        assert!(odd.rationale.starts_with("What it removes"), "{}", odd.rationale);
         assert!(odd.rationale.contains("its description decided"), "{}", odd.rationale);
         assert!(!odd.rationale.contains("nothing in its name, its description"), "{}", odd.rationale);
         assert_eq!(odd.signals[0].parameter.as_deref(), Some("path"));

@@ -55,13 +55,13 @@ fn why_it_is_no_neighbour_names_what_the_tool_has() {
     let tool = |name: &str, parameter: &str| one(&format!(r#"{{"name": "{name}", {}}}"#, schema(parameter)));
     for (found, category, wanted) in [
         (tool("get_note", "title"), Category::Read, "Not Write: nothing in its name and its parameters `title`, `b`"),
-        (tool("create_note", "title"), Category::Write, "Not Read: `create` does more than look."),
+        (tool("create_note", "title"), Category::Write, "Not Read: `create` does more than read."),
         (tool("create_note", "title"), Category::Write, "goes into its parameters `title`, `b`."),
-        (tool("run_thing", "code"), Category::Execute, "Not Write: what it does is decided by what `code` carries."),
-        (one(r#"{"name": "run_test"}"#), Category::Execute, "Not Write: `run` sets something off"),
-        (tool("delete_note", "title"), Category::Destructive, "Not Write: what falls to `delete`"),
+        (tool("run_thing", "code"), Category::Execute, "Not Write: `code` decides what it does."),
+        (one(r#"{"name": "run_test"}"#), Category::Execute, "Not Write: `run` starts something"),
+        (tool("delete_note", "title"), Category::Destructive, "Not Write: the effect of `delete`"),
         (tool("pay_invoice", "title"), Category::Financial, "Not Write: `pay` is about money"),
-        (tool("frobnicate_gizmo", "title"), Category::Unknown, "words of its name: `frobnicate`, `gizmo`."),
+        (tool("frobnicate_gizmo", "title"), Category::Unknown, "only the words `frobnicate`, `gizmo`."),
     ] {
         assert_eq!(found.category, category, "{}", found.rationale);
         assert!(found.rationale.contains(wanted), "{wanted} in {}", found.rationale);
@@ -71,9 +71,12 @@ fn why_it_is_no_neighbour_names_what_the_tool_has() {
 #[test]
 fn a_claim_that_raised_is_the_first_reason_and_a_word_of_a_parameter_is_none() {
     let raised = one(r#"{"name": "frobnicate", "annotations": {"destructiveHint": true}}"#);
-    assert!(raised.rationale.contains("gone for good: the server claims `destructiveHint: true`, and"), "{raised:?}");
+    assert!(
+        raised.rationale.contains("cannot be restored: the server claims `destructiveHint: true`, and"),
+        "{raised:?}"
+    );
     let found = one(r#"{"name": "delete_note", "inputSchema": {"type": "object", "properties": {"note_id": {}}}}"#);
-    assert!(found.rationale.contains("gone for good: the verb of its name is `delete`."), "{}", found.rationale);
+    assert!(found.rationale.contains("cannot be restored: the verb of its name is `delete`."), "{}", found.rationale);
 }
 
 #[test]
@@ -81,7 +84,7 @@ fn too_long_description_is_reported_with_its_length() {
     let long = serde_json::json!({"name": "get_notes", "description": "Gives notes. ".repeat(10_000)}).to_string();
     let found = one(&long);
     assert!(
-        found.rationale.contains("its description of 130000 bytes is too long to be read whole"),
+        found.rationale.contains("its description of 130000 bytes is too long to be read completely"),
         "{}",
         found.rationale
     );

@@ -157,14 +157,14 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
             format!("Why {tool} needs a policy"),
             "From the tool's definition".to_owned(),
             "Risk signals".to_owned(),
-            "Attack patterns that this access serves".to_owned(),
+            "Attack patterns that it can be used for".to_owned(),
             format!("How to control {tool}"),
-            "Everything else on the server is refused unless you say otherwise.".to_owned(),
-            format!("at most {max} times a minute"),
+            "Every other tool of the server is refused unless you allow it.".to_owned(),
+            format!("At most {max} calls a minute"),
             "Register the server".to_owned(),
             "Point your client at the gateway".to_owned(),
             "Parameters".to_owned(),
-            format!("{}, of which {} must be given.", takes.len(), takes.len()),
+            format!("{}, {} of them required.", takes.len(), takes.len()),
             "Related tools".to_owned(),
             "Go deeper".to_owned(),
             format!("Questions about {tool}"),
@@ -189,7 +189,7 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
             );
         }
         let policy = text.split("policy.json").nth(1).unwrap();
-        let policy = &policy[..policy.find("\nIt can be called").unwrap()];
+        let policy = &policy[..policy.find("\nAt most ").unwrap()];
         let expected = format!(
             r#"{{"version": "1", "default": "deny", "tools": {{"{tool}": {{"limits": [{{"counter": "{tool}_rate", "window": "minute", "max": {max}, "scope": "grant"}}]}}}}}}"#
         );
@@ -212,11 +212,11 @@ fn the_server_page_has_counts_grade_policies_and_all_tools() {
         "0 Destructive",
         "0 Financial",
         "Most dangerous tools",
-        "Three ready policies",
+        "Three recommended policies",
         "recommended: ",
         "strict: ",
         "permissive: ",
-        "Tokens of its list",
+        "Tokens of its tool list",
         "Changes",
     ] {
         assert!(text.contains(part), "`{part}` is missing");
@@ -225,7 +225,7 @@ fn the_server_page_has_counts_grade_policies_and_all_tools() {
         assert!(text.contains(tool), "{tool}");
     }
     // A dangerous tool is shown with the word that says so, or with none.
-    let danger = text.split("Most dangerous tools").nth(1).unwrap().split("Three ready").next().unwrap();
+    let danger = text.split("Most dangerous tools").nth(1).unwrap().split("Three recommended").next().unwrap();
     assert!(danger.contains("the verb of its name is") && !danger.contains("parameter"), "{danger}");
     assert_eq!(text.matches("\"default\": \"deny\"").count(), 3);
 }
