@@ -26,7 +26,7 @@ fn errors(text: &str) -> Vec<ReadToolError> {
 }
 
 #[test]
-fn what_is_no_tool_is_refused_with_its_line_and_a_reason() {
+fn an_entry_that_is_not_a_tool_is_refused_with_its_line_and_a_reason() {
     let lines = "{\"name\": \"a\"}\n{\"name\": 1}\nnot json\n{}\n\n[\n{\"name\": \"\"}\n";
     let reported: Vec<String> = errors(lines).iter().map(ToString::to_string).collect();
     assert_eq!(reported.len(), 5, "{reported:?}");
@@ -37,13 +37,13 @@ fn what_is_no_tool_is_refused_with_its_line_and_a_reason() {
 }
 
 #[test]
-fn a_schema_that_nests_without_end_is_refused() {
+fn a_schema_that_nests_too_deeply_is_refused() {
     let deep = format!("{{\"name\": \"a\", \"inputSchema\": {}1{}}}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
     assert_eq!(errors(&deep).len(), 1);
 }
 
 #[test]
-fn a_description_of_a_megabyte_is_read_in_part_and_never_taken_for_harmless() {
+fn a_description_of_a_megabyte_is_read_in_part_and_never_makes_a_tool_harmless() {
     let start = Instant::now();
     let long = one(&json!({"name": "get_notes", "description": "Gives notes. ".repeat(80_000)}).to_string());
     assert_eq!(long.category, Category::Unknown);
@@ -54,7 +54,7 @@ fn a_description_of_a_megabyte_is_read_in_part_and_never_taken_for_harmless() {
 }
 
 #[test]
-fn invisible_letters_hide_no_word_and_are_reported() {
+fn invisible_characters_hide_no_word_and_are_reported() {
     let found =
         one(&json!({"name": "de\u{200b}lete_file", "description": "Gi\u{202e}ves a file.\u{e0041}"}).to_string());
     assert_eq!(found.category, Category::Destructive);
@@ -119,6 +119,6 @@ fn ten_thousand_tools_are_classified_and_have_a_policy_that_loads() {
     let entries: Vec<_> = known.iter().map(|(tool, known)| (*tool, known)).collect();
     let text = starter_policy("many", &entries, Strictness::Recommended).expect("a policy");
     assert!(text.contains("get_thing_0"));
-    // A minute would do without optimisation; other tests run beside it.
+    // Takes less than a minute without optimisation; the limit leaves room for tests that run at the same time.
     assert!(start.elapsed() < Duration::from_secs(180), "{:?}", start.elapsed());
 }

@@ -1,7 +1,7 @@
-//! Tools for tests, classified among their siblings.
+//! Helpers that classify tools.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-pub mod fate;
+pub mod policy_outcome;
 
 use gatelodge_catalogue::{Classification, ServerContext, ToolEntry, ToolSpec, classify, read_tools};
 

@@ -1,4 +1,4 @@
-//! Reasons name facts of the tool they are about: its verb, its words, its parameters, its siblings.
+//! The rationale names facts of its tool: verb, words, parameters, related tools.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
@@ -13,7 +13,7 @@ fn among(name: &str, siblings: &[&str]) -> Classification {
     classify(&ToolSpec::from_name(name), &ServerContext::new("server", None, siblings.iter().copied()))
 }
 
-fn says(found: &Classification, wanted: &str) {
+fn assert_says(found: &Classification, wanted: &str) {
     assert!(found.evidence.iter().any(|fact| fact.contains(wanted)), "{wanted} in {:#?}", found.evidence);
     let rationale = found.rationale.to_lowercase();
     assert!(rationale.contains(&wanted.to_lowercase()), "{wanted} in {}", found.rationale);
@@ -23,9 +23,9 @@ fn says(found: &Classification, wanted: &str) {
 fn a_sibling_that_runs_code_confirms_code_execution() {
     let found = among("eval", &["eval", "eval_code", "list_classes"]);
     assert_eq!(found.category, Category::Execute);
-    says(&found, "its sibling `eval_code` says that this server runs code");
+    assert_says(&found, "its sibling `eval_code` says that this server runs code");
     let found = among("run_test", &["run_test", "eval", "eval_code"]);
-    says(&found, "its siblings `eval`, `eval_code` say that this server runs code");
+    assert_says(&found, "its siblings `eval`, `eval_code` say that this server runs code");
     let alone = among("eval", &["eval", "list_classes"]);
     assert!(!alone.rationale.contains("runs code"), "{}", alone.rationale);
 }
@@ -33,22 +33,22 @@ fn a_sibling_that_runs_code_confirms_code_execution() {
 #[test]
 fn siblings_about_the_same_thing_are_its_life_cycle() {
     let found = among("import_package", &["import_package", "export_package", "get_settings"]);
-    says(&found, "its sibling `export_package` and it are the life cycle of `package`");
+    assert_says(&found, "its sibling `export_package` and it are the life cycle of `package`");
     let found = among("get_issue", &["get_issue", "create_issue", "delete_issue"]);
-    says(&found, "its siblings `create_issue`, `delete_issue` and it are the life cycle of `issue`");
+    assert_says(&found, "its siblings `create_issue`, `delete_issue` and it are the life cycle of `issue`");
     let found = among("get_issue", &["get_issue", "search_issue"]);
-    says(&found, "its sibling `search_issue` is about `issue` as well");
+    assert_says(&found, "its sibling `search_issue` is about `issue` as well");
 }
 
 #[test]
 fn siblings_with_the_same_verb_are_mentioned() {
-    says(&among("create_a", &["create_a", "create_b"]), "its sibling `create_b` shares its verb");
+    assert_says(&among("create_a", &["create_a", "create_b"]), "its sibling `create_b` shares its verb");
     assert!(!among("create_a", &["create_a", "get_b"]).rationale.contains("sibling"));
     assert!(!among("create_a", &[]).rationale.contains("sibling"));
 }
 
 #[test]
-fn why_it_is_no_neighbour_names_what_the_tool_has() {
+fn the_reason_against_another_category_names_facts_of_the_tool() {
     let schema = |name: &str| {
         format!(r#""inputSchema": {{"type": "object", "properties": {{"{name}": {{"type": "string"}}, "b": {{}}}}}}"#)
     };
@@ -69,7 +69,7 @@ fn why_it_is_no_neighbour_names_what_the_tool_has() {
 }
 
 #[test]
-fn a_claim_that_raised_is_the_first_reason_and_a_word_of_a_parameter_is_none() {
+fn an_annotation_that_raised_the_category_is_the_first_reason() {
     let raised = one(r#"{"name": "frobnicate", "annotations": {"destructiveHint": true}}"#);
     assert!(
         raised.rationale.contains("cannot be restored: the server claims `destructiveHint: true`, and"),
@@ -91,7 +91,7 @@ fn too_long_description_is_reported_with_its_length() {
 }
 
 #[test]
-fn a_riskier_reading_that_was_not_taken_is_never_said_to_count() {
+fn a_riskier_alternative_that_was_not_chosen_is_not_said_to_count() {
     for name in ["create-contact", "update_record", "frobnicate", "static_map", "merge_x", "set_state"] {
         let found = one(&format!(r#"{{"name": "{name}"}}"#));
         let counts = "It could also be Destructive; of two readings the riskier one counts.";
@@ -117,7 +117,7 @@ fn every_collected_tool_has_a_fact_of_its_own_in_evidence_and_rationale() {
 }
 
 #[test]
-fn what_names_are_set_in_does_not_part_them() {
+fn a_backtick_in_a_name_is_escaped() {
     let schema = r#""inputSchema": {"type": "object", "properties": {"a`b": {"type": "string"}}}"#;
     let found = one(&format!(r#"{{"name": "list_notes", "description": "Lists notes.", {schema}}}"#));
     for text in found.evidence.iter().chain([&found.rationale]) {

@@ -62,7 +62,7 @@ fn file() -> Vec<u8> {
 }
 
 #[test]
-fn what_goes_in_comes_out() {
+fn facts_survive_a_round_trip() {
     let index = PackageIndex::open(&file()).unwrap();
     let mut expected = some();
     expected.sort_by(|one, other| (one.source, &one.package).cmp(&(other.source, &other.package)));
@@ -73,7 +73,7 @@ fn what_goes_in_comes_out() {
 }
 
 #[test]
-fn the_order_of_facts_does_not_matter_and_the_later_of_two_counts() {
+fn the_order_of_facts_does_not_matter_and_later_facts_of_a_package_count() {
     let mut turned = some();
     turned.reverse();
     turned[0].tools.reverse();
@@ -84,7 +84,7 @@ fn the_order_of_facts_does_not_matter_and_the_later_of_two_counts() {
 }
 
 #[test]
-fn facts_that_are_none_are_refused_with_their_package() {
+fn invalid_facts_are_refused_with_their_package() {
     let reported = |change: fn(&mut PackageFacts)| {
         let mut all = some();
         change(&mut all[0]);
@@ -120,7 +120,7 @@ fn tool_that_depends_on_a_setting_is_marked_optional() {
 }
 
 #[test]
-fn the_format_before_is_still_read() {
+fn the_previous_format_is_still_read() {
     let mut older = file();
     older[8] = 1;
     assert_eq!(PackageIndex::open(&older).unwrap().servers().len(), 3);
@@ -149,7 +149,7 @@ fn foreign_newer_and_damaged_files_have_different_errors() {
     assert_eq!(PackageIndex::open(&huge).unwrap_err(), OpenIndexError::TooLarge);
 }
 
-/// Packs a body as the writer does, so that only what is inside is wrong.
+/// Compresses a body like the writer, so that only its contents are wrong.
 fn packed(body: &[u8], says: usize) -> Vec<u8> {
     let packed = miniz_oxide::deflate::compress_to_vec_zlib(body, 6);
     let mut file = b"GLINDEX\n\x01\0\0\0".to_vec();
@@ -165,7 +165,7 @@ fn body() -> Vec<u8> {
 }
 
 #[test]
-fn a_body_that_unpacks_to_more_than_it_says_is_refused_before_it_does() {
+fn a_body_larger_than_declared_is_refused_before_it_is_decompressed() {
     let bomb = packed(&vec![0; 60 << 20], 1_000);
     assert!(bomb.len() < 100_000);
     let used = allocation_counter::measure(|| {
@@ -187,13 +187,13 @@ fn column(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes);
 }
 
-/// An index part by part, so that each can be wrong by itself while all around it fits.
+/// Parts of an index, so that a test can make one of them wrong.
 #[derive(Clone)]
 struct Parts {
     header: serde_json::Value,
     /// Packages, versions, dates, names, parameters.
     pools: [Vec<&'static str>; 5],
-    /// Source, package, version, date, and how many tools.
+    /// Source, package, version, date, number of tools.
     servers: Vec<[usize; 5]>,
     /// Step of the name, parameters, claims, category, confidence, signals, flow.
     tools: Vec<[usize; 7]>,
@@ -258,7 +258,7 @@ impl Parts {
     }
 }
 
-/// Everything that one can ask of an index.
+/// Runs every kind of query on an index.
 fn use_all(index: &PackageIndex) {
     for server in index.servers() {
         let known = CataloguedServer::of(&server);
@@ -267,7 +267,7 @@ fn use_all(index: &PackageIndex) {
         assert!(index.find(None, server.package()).is_some());
     }
     index.search(&IndexQuery::from_words("e"), 0, 10);
-    // Against one with other versions, each tool of which is found again by its name.
+    // Compare with an index of other versions, in which each tool is found by its name.
     let packages = index.servers().map(|server| PackageFacts { version: "later".to_owned(), ..server.facts() });
     let later = PackageIndex::open(&write_index(packages, index.metadata()).unwrap()).unwrap();
     assert_eq!(index_changes(index, &later).count(), 0);
@@ -277,7 +277,7 @@ fn use_all(index: &PackageIndex) {
 }
 
 #[test]
-fn an_index_that_fits_outside_and_not_inside_is_refused_part_by_part() {
+fn a_malformed_part_in_a_valid_file_is_refused() {
     assert!(Parts::opened(|_| {}).is_ok());
     let signals = |words: Vec<&str>| Parts::opened(|parts| parts.header["signals"] = serde_json::json!(words));
     let wrong = |opened: Result<PackageIndex, OpenIndexError>, says: &str| match opened {
@@ -302,7 +302,7 @@ fn an_index_that_fits_outside_and_not_inside_is_refused_part_by_part() {
     wrong(Parts::opened(|parts| parts.pools[0] = vec!["a", "a"]), "not sorted");
     wrong(Parts::opened(|parts| parts.pools[3] = vec!["put", "get"]), "not sorted");
     wrong(Parts::opened(|parts| parts.pools[3] = vec!["", "get"]), "empty");
-    // A version of a megabyte would be in the event of each change.
+    // A version of a megabyte would be copied to each change event.
     wrong(Parts::opened(|parts| parts.pools[1] = vec!["9".repeat(257).leak()]), "version is too long");
     assert!(Parts::opened(|parts| parts.pools[1] = vec!["9".repeat(256).leak()]).is_ok());
     wrong(Parts::opened(|parts| parts.servers[0][4] = 0), "no tools");
@@ -335,7 +335,7 @@ fn wrong() -> impl Strategy<Value = Wrong> {
 
 proptest! {
     #[test]
-    fn parts_that_do_not_fit_are_refused_and_never_break(all in proptest::collection::vec(wrong(), 1..4)) {
+    fn malformed_parts_are_refused_without_a_panic(all in proptest::collection::vec(wrong(), 1..4)) {
         let _ = Parts::opened(|parts| {
             for own in all {
                 match own {
@@ -357,8 +357,8 @@ proptest! {
 }
 
 #[test]
-fn texts_that_repeat_one_another_without_end_are_refused() {
-    // A pool of a million texts, each the whole of the one before and one letter more.
+fn strings_that_expand_without_bound_are_refused() {
+    // A table of a million strings, each of which is the previous string and one more letter.
     let mut body = Vec::new();
     let header = br#"{"about":{"date":"2026-11-16"},"signals":[]}"#;
     number(header.len(), &mut body);
@@ -376,7 +376,7 @@ fn texts_that_repeat_one_another_without_end_are_refused() {
 }
 
 #[test]
-fn a_body_with_any_byte_changed_opens_or_is_refused_and_never_breaks() {
+fn a_body_with_a_changed_byte_opens_or_is_refused_without_a_panic() {
     let body = body();
     for at in 0..body.len() {
         for bit in [0x01, 0x80, 0xff] {
@@ -392,7 +392,7 @@ fn a_body_with_any_byte_changed_opens_or_is_refused_and_never_breaks() {
 
 proptest! {
     #[test]
-    fn any_bytes_in_place_of_a_part_are_refused_or_mean_something(
+    fn random_bytes_in_place_of_a_part_are_refused_or_read(
         from in 0_usize..2_000, length in 0_usize..40, bytes in proptest::collection::vec(any::<u8>(), 0..40),
     ) {
         let mut body = body();
@@ -409,7 +409,7 @@ fn names(index: &PackageIndex, query: &IndexQuery) -> Vec<String> {
 }
 
 #[test]
-fn names_are_found_by_any_part_in_any_case_the_closest_first() {
+fn names_are_found_by_any_part_in_any_case_best_match_first() {
     let index = PackageIndex::open(&file()).unwrap();
     assert_eq!(names(&index, &IndexQuery::from_words("READFILE")), ["readFile"]);
     assert_eq!(names(&index, &IndexQuery::from_words("file")), ["delete_file", "readFile"]);
@@ -446,7 +446,7 @@ fn tools_are_found_by_category_level_and_signal() {
 }
 
 #[test]
-fn of_two_packages_of_one_name_the_riskier_is_found_unless_the_source_was_said() {
+fn of_two_packages_with_one_name_the_riskier_is_found_unless_a_source_is_given() {
     for (npm, pypi, riskier) in [
         (Category::Destructive, Category::Read, PackageRegistry::Npm),
         (Category::Read, Category::Destructive, PackageRegistry::Pypi),
@@ -467,7 +467,7 @@ fn of_two_packages_of_one_name_the_riskier_is_found_unless_the_source_was_said()
 }
 
 #[test]
-fn packages_are_found_however_their_index_spells_them() {
+fn packages_are_found_in_every_spelling() {
     let index = PackageIndex::open(&file()).unwrap();
     assert_eq!(index.find(None, "shell-tools").unwrap().package(), "shell-tools");
     assert_eq!(index.find(Some(PackageRegistry::Pypi), "SHELL.tools").unwrap().package(), "shell-tools");
@@ -476,7 +476,7 @@ fn packages_are_found_however_their_index_spells_them() {
 }
 
 #[test]
-fn python_packages_are_kept_by_the_name_that_their_index_compares() {
+fn python_packages_are_stored_by_their_normalized_name() {
     let own = vec![tool("get_book", Category::Read)];
     let packages = [
         package(PackageRegistry::Pypi, "Book__MCP.Server", own.clone()),
@@ -489,7 +489,7 @@ fn python_packages_are_kept_by_the_name_that_their_index_compares() {
 }
 
 #[test]
-fn a_recorded_category_stays_whatever_the_name_says_and_the_reasons_say_so() {
+fn a_stored_category_overrides_the_name_and_the_rationale_says_so() {
     let mut odd = tool("list_things", Category::Destructive);
     odd.signals = vec![RiskSignalKind::TakesPath];
     let known = CataloguedServer::from_facts("things", vec![odd, tool("delete_thing", Category::Destructive)]);
@@ -542,7 +542,7 @@ fn rationale_does_not_mention_a_description_that_is_not_stored() {
 }
 
 #[test]
-fn ready_policies_of_indexed_servers_load() {
+fn recommended_policies_of_indexed_servers_load() {
     let index = PackageIndex::open(&file()).unwrap();
     for server in index.servers() {
         let known = CataloguedServer::of(&server);
@@ -566,7 +566,7 @@ fn index_changes_list_the_most_serious_change_of_each_tool() {
     later[1].tools.remove(1);
     later[2].tools.push(tool("new_one", Category::Write));
     later[2].tools[0].hash = "f".repeat(16);
-    // The same version read differently is no change of the package.
+    // If the same version reads differently, the package did not change.
     let again = PackageIndex::open(&write_index(later.clone(), &about()).unwrap()).unwrap();
     assert_eq!(index_changes(&old, &again).count(), 0);
     later.iter_mut().for_each(|package| package.version = "1.2.4".into());
@@ -610,7 +610,7 @@ fn reclassified_tool_with_an_equal_definition_has_not_changed() {
     later[0].tools[1].category = Category::Destructive;
     let new = PackageIndex::open(&write_index(later.clone(), &about()).unwrap()).unwrap();
     assert_eq!(index_changes(&old, &new).count(), 0);
-    // With other claims it is not what it was.
+    // With other annotations it has changed.
     later[0].tools[1].claims.destructive = Some(true);
     let new = PackageIndex::open(&write_index(later, &about()).unwrap()).unwrap();
     let kinds: Vec<_> =
@@ -646,9 +646,9 @@ fn most_serious_changes_are_listed_and_the_others_counted() {
 }
 
 #[test]
-fn the_index_that_ships_has_the_pharo_server_with_the_tools_that_ours_lists() {
+fn the_built_in_index_has_the_pharo_server_with_the_listed_tools() {
     let index = PackageIndex::open(PackageIndex::built_in()).unwrap();
-    // A small one for trials must not take its place.
+    // A small index for experiments must not be shipped.
     assert!(index.servers().len() > 15_000 && index.metadata().tools > 200_000, "{:?}", index.metadata());
     let pharo = index.find(Some(PackageRegistry::Pypi), "pharo-smalltalk-interop-mcp-server").unwrap();
     let list: serde_json::Value = serde_json::from_str(include_str!("pharo.json")).unwrap();
@@ -661,7 +661,7 @@ fn the_index_that_ships_has_the_pharo_server_with_the_tools_that_ours_lists() {
 }
 
 #[test]
-fn the_day_of_the_index_of_the_program_is_known_without_opening_it() {
+fn the_date_of_the_built_in_index_is_known_without_opening_it() {
     let opened = PackageIndex::open(PackageIndex::built_in()).expect("an index");
     assert_eq!(PackageIndex::built_in_date(), Some(opened.metadata().date.clone()));
 }
