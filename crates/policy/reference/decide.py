@@ -1,5 +1,5 @@
-"""The judgement of one call under one policy, in the order of section 5.
-A pure function: the same policy and call, `at` included, give the same answer.
+"""Decides one call under one policy, in the evaluation order of the specification.
+A pure function: the same policy and call, `at` included, give the same decision.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ ONE = Decimal(1)
 
 
 class Tally:
-    """Counts of evaluated conditions (op, polarity, answer) and of codes given."""
+    """Counts evaluated conditions by (op, polarity, result), and reason codes."""
 
     def __init__(self):
         self.cells = Counter()
@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 def decide(policy, call, tally=None):
-    """The decision, its code, its rule and what it charges."""
+    """Return the decision with its code, rule and charges."""
     try:
         answer = _judge(policy, call, tally)
     except Refused as refusal:
@@ -65,7 +65,7 @@ def _judge(policy, call, tally):
 # Which block applies.
 
 def _visible(policy, blocks, name):
-    """The block of a resource or prompt, None where `default: allow` lets it pass."""
+    """Return the block of a resource or prompt, None if `default: allow` allows it."""
     key = globs.find(blocks, name)
     if key is None and policy.default == "deny":
         raise Refused("not_listed", "/default")
@@ -79,7 +79,7 @@ def _resource_block(policy, uri):
 
 
 def _tool_block(policy, name, category):
-    """Steps 2 and 3."""
+    """Do steps 2 and 3."""
     for n, entry in enumerate(policy.hide):
         if globs.matches(entry, name):
             raise Refused("hidden", f"/hide/{n}")
@@ -137,7 +137,7 @@ def _not_denied(blocks):
 
 
 def _world(policy, call, arguments, tool):
-    """What paths lead into; a missing part is absent, missing arguments are none."""
+    """The values that paths refer to. A missing part is absent; missing arguments are an empty object."""
     world = {"args": arguments, "tool": tool, "server": call.get("server"),
              "grant": call.get("grant"), "client": call.get("client"), "time": None}
     if policy.uses_time:
@@ -161,7 +161,7 @@ def _holds(predicate, world, tally):
 
 
 def _check_predicates(block, world, tally):
-    """Steps 8 and 9 of one block."""
+    """Do steps 8 and 9 for one block."""
     for predicate in block.require:
         if not _holds(predicate, world, tally):
             raise Refused("require", predicate.pointer)
@@ -169,11 +169,11 @@ def _check_predicates(block, world, tally):
         if _holds(predicate, world, tally):
             raise Refused("deny_if", predicate.pointer)
     for predicate in block.approve_if:
-        _holds(predicate, world, tally)  # only its mismatches matter yet
+        _holds(predicate, world, tally)  # at this step only mismatches matter
 
 
 def _finish(blocks, block, world, call, name, tally):
-    """Steps 10 to 12."""
+    """Do steps 10 to 12."""
     charges = _charges(blocks, world["args"], call, name)
     for each in blocks:
         if each.action == "approve":
@@ -187,7 +187,7 @@ def _finish(blocks, block, world, call, name, tally):
 # Limits.
 
 def _amount(limit, arguments):
-    """The amount a limit adds, or None where there is no usable one."""
+    """Return the amount that a limit adds, or None if there is no valid amount."""
     if limit.amount is None:
         return ONE
     found = []
@@ -199,7 +199,7 @@ def _amount(limit, arguments):
 
 
 def _charges(blocks, arguments, call, name):
-    """What the call takes from each counter, in the order of the ruling limits."""
+    """Return the charges of the call, in the order of the limits that apply."""
     entries = []
     for limit in [limit for block in blocks for limit in block.all_limits()]:
         amount = _amount(limit, arguments)
@@ -232,7 +232,7 @@ def _judge_method(policy, call):
     if method in ALWAYS:
         return _answer("allow", None)
     if method in CARRIERS or method.startswith("tasks/"):
-        raise Refused("not_listed", None)  # judged by what they carry, which is not here
+        raise Refused("not_listed", None)  # decided by their subject, which is not in the call
     if method == COMPLETION:
         return _judge_completion(policy, call)
     if method in CLIENT_METHODS:
