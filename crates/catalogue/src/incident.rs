@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_is_dated_and_shows_known_patterns() {
+    fn every_incident_has_a_date_and_known_patterns() {
         assert!(incidents().len() >= 10);
         for incident in incidents() {
             assert!(incident.date.starts_with("20") && matches!(incident.date.len(), 7 | 10), "{}", incident.slug);

@@ -25,7 +25,7 @@ MOST = 20  # maximum number of differences shown
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--pairs", type=int, required=True, help="how many calls to judge")
+    parser.add_argument("--pairs", type=int, required=True, help="number of calls to decide")
     parser.add_argument("--seed", default="1", help="cases are the same for the same seed")
     parser.add_argument("--jobs", type=int, default=1, help="worker processes")
     parser.add_argument("--subject", required=True, help="the program to compare with")

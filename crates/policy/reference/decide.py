@@ -38,7 +38,7 @@ class Refused(Exception):
 def decide(policy, call, tally=None):
     """Return the decision with its code, rule and charges."""
     try:
-        answer = _judge(policy, call, tally)
+        answer = _decide(policy, call, tally)
     except Refused as refusal:
         answer = _answer("deny", refusal.rule, refusal.code)
     if tally:
@@ -50,16 +50,16 @@ def _answer(decision, rule, code=None, charges=()):
     return {"decision": decision, "code": code, "rule": rule, "charges": list(charges)}
 
 
-def _judge(policy, call, tally):
+def _decide(policy, call, tally):
     if "tool" in call:
-        return _judge_tool(policy, call, tally)
+        return _decide_tool(policy, call, tally)
     if "resource" in call:
         block = _resource_block(policy, call["resource"])
-        return _judge_visible(policy, call, block, {"uri": call["resource"]}, tally)
+        return _decide_visible(policy, call, block, {"uri": call["resource"]}, tally)
     if "prompt" in call:
         block = _visible(policy, policy.prompts, call["prompt"])
-        return _judge_visible(policy, call, block, call.get("arguments", {}), tally)
-    return _judge_method(policy, call)
+        return _decide_visible(policy, call, block, call.get("arguments", {}), tally)
+    return _decide_method(policy, call)
 
 
 # Which block applies.
@@ -96,7 +96,7 @@ def _tool_block(policy, name, category):
 
 # Tools, resources and prompts.
 
-def _judge_tool(policy, call, tally):
+def _decide_tool(policy, call, tally):
     name = call["tool"]
     accepted = call.get("accepted", "yes")
     category = call.get("category", "unknown")
@@ -121,7 +121,7 @@ def _judge_tool(policy, call, tally):
     return _finish(blocks, block, world, call, name, tally)
 
 
-def _judge_visible(policy, call, block, arguments, tally):
+def _decide_visible(policy, call, block, arguments, tally):
     blocks = [block] if block else []
     _not_denied(blocks)
     world = _world(policy, call, arguments, None)
@@ -227,14 +227,14 @@ def _charges(blocks, arguments, call, name):
 
 # Methods.
 
-def _judge_method(policy, call):
+def _decide_method(policy, call):
     method = call["method"]
     if method in ALWAYS:
         return _answer("allow", None)
     if method in CARRIERS or method.startswith("tasks/"):
         raise Refused("not_listed", None)  # decided by their subject, which is not in the call
     if method == COMPLETION:
-        return _judge_completion(policy, call)
+        return _decide_completion(policy, call)
     if method in CLIENT_METHODS:
         name = CLIENT_METHODS[method]
         return _word(policy, policy.client_requests, name, pointer("client_requests", name))
@@ -255,7 +255,7 @@ def _word(policy, words, key, where):
     return _answer("allow", where)
 
 
-def _judge_completion(policy, call):
+def _decide_completion(policy, call):
     reference = call.get("arguments", {}).get("ref")
     if type(reference) is not dict:
         raise Refused("not_listed", None)

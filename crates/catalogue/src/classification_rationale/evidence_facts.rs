@@ -87,7 +87,7 @@ fn find_verb_fact(case: &RationaleContext<'_, '_>) -> Option<String> {
     case.features.iter().find(is_verb).and_then(|feature| describe_feature(feature, case.parsed))
 }
 
-/// Returns what was examined without result.
+/// Describes which parts of the definition were not recognised.
 fn unrecognized_facts(case: &RationaleContext<'_, '_>) -> Vec<String> {
     let (name, text) = (case.parsed.name, case.parsed.text);
     let words: Vec<String> = name.words.iter().take(MAX_LISTED_WORDS).map(|(word, _)| backtick_quoted(word)).collect();
@@ -158,10 +158,10 @@ fn is_lead_verb(feature: &Feature<'_>, found: &ParsedTool<'_>) -> bool {
 /// Finds a matching word in the name or description, and quotes it.
 pub(super) fn find_mentioned_word(
     case: &RationaleContext<'_, '_>,
-    is_such: impl Fn(&LexiconWord) -> bool,
+    matches: impl Fn(&LexiconWord) -> bool,
 ) -> Option<String> {
-    let is_such = |id: Option<u32>| id.and_then(|id| case.data.lexicon.word(id)).is_some_and(&is_such);
-    let named = case.parsed.name.words.iter().find(|(_, id)| is_such(*id)).map(|(word, _)| word.as_str());
-    let facts = || case.parsed.text.tokens.iter().find(|token| is_such(token.word_id)).map(|token| token.text);
+    let matches = |id: Option<u32>| id.and_then(|id| case.data.lexicon.word(id)).is_some_and(&matches);
+    let named = case.parsed.name.words.iter().find(|(_, id)| matches(*id)).map(|(word, _)| word.as_str());
+    let facts = || case.parsed.text.tokens.iter().find(|token| matches(token.word_id)).map(|token| token.text);
     named.or_else(facts).map(backtick_quoted)
 }
