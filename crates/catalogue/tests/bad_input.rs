@@ -11,7 +11,7 @@ use gatelodge_catalogue::{
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use serde_json::json;
-use support::one;
+use support::classify_tool;
 
 fn errors(text: &str) -> Vec<ReadToolError> {
     let documents = read_tools(text.as_bytes());
@@ -45,18 +45,19 @@ fn a_schema_that_nests_too_deeply_is_refused() {
 #[test]
 fn a_description_of_a_megabyte_is_read_in_part_and_never_makes_a_tool_harmless() {
     let start = Instant::now();
-    let long = one(&json!({"name": "get_notes", "description": "Gives notes. ".repeat(80_000)}).to_string());
+    let long = classify_tool(&json!({"name": "get_notes", "description": "Gives notes. ".repeat(80_000)}).to_string());
     assert_eq!(long.category, Category::Unknown);
     assert!(long.signals.iter().any(|signal| signal.kind.as_str() == "long_description"));
     assert!(start.elapsed() < Duration::from_secs(5));
-    let gone = one(&json!({"name": "delete_notes", "description": "x ".repeat(500_000)}).to_string());
+    let gone = classify_tool(&json!({"name": "delete_notes", "description": "x ".repeat(500_000)}).to_string());
     assert_eq!(gone.category, Category::Destructive);
 }
 
 #[test]
 fn invisible_characters_hide_no_word_and_are_reported() {
-    let found =
-        one(&json!({"name": "de\u{200b}lete_file", "description": "Gi\u{202e}ves a file.\u{e0041}"}).to_string());
+    let found = classify_tool(
+        &json!({"name": "de\u{200b}lete_file", "description": "Gi\u{202e}ves a file.\u{e0041}"}).to_string(),
+    );
     assert_eq!(found.category, Category::Destructive);
     assert!(found.attacks.contains(&"tool-poisoning"));
     let text = serde_json::to_string(&found).expect("JSON");
@@ -101,10 +102,10 @@ fn invalid_schemas_are_reported() {
         json!({"$ref": "#"}),
         json!({"properties": {"a": {"properties": {"b": {"properties": {"c": {}}}}}}}),
     ] {
-        let found = one(&json!({"name": "get_x", "inputSchema": schema}).to_string());
+        let found = classify_tool(&json!({"name": "get_x", "inputSchema": schema}).to_string());
         assert_eq!(found.category, Category::Read, "{schema}");
     }
-    let odd = one(r#"{"name": "get_x", "inputSchema": "no"}"#);
+    let odd = classify_tool(r#"{"name": "get_x", "inputSchema": "no"}"#);
     assert!(odd.signals.iter().any(|signal| signal.kind.as_str() == "odd_schema"));
 }
 

@@ -85,7 +85,7 @@ fn the_catalogued_pharo_server_has_15_read_3_write_5_execute() {
 
 #[test]
 fn the_live_pharo_server_has_15_read_3_write_4_execute_with_reasons() {
-    let all = support::all("pharo", include_str!("pharo.json"));
+    let all = support::classify_list("pharo", include_str!("pharo.json"));
     let reported: Vec<String> = all.iter().map(|(name, found)| format!("{name}: {:?}", found.category)).collect();
     assert_eq!(counts(all.iter().map(|(_, found)| found.category).collect()), (15, 3, 4), "{reported:#?}");
     for (name, found) in all {
@@ -96,7 +96,7 @@ fn the_live_pharo_server_has_15_read_3_write_4_execute_with_reasons() {
 #[test]
 fn the_live_pharo_server_is_classified_the_same_without_annotations() {
     let list = include_str!("pharo.json").replace("\"annotations\"", "\"unknown\"");
-    let all = support::all("pharo", &list);
+    let all = support::classify_list("pharo", &list);
     assert_eq!(counts(all.iter().map(|(_, found)| found.category).collect()), (15, 3, 4));
 }
 

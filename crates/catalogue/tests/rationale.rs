@@ -7,9 +7,9 @@ use std::path::Path;
 
 use gatelodge_catalogue::{Classification, ServerContext, ToolEntry, ToolSpec, classify, read_tools};
 use gatelodge_policy::Category;
-use support::one;
+use support::classify_tool;
 
-fn among(name: &str, siblings: &[&str]) -> Classification {
+fn classify_among(name: &str, siblings: &[&str]) -> Classification {
     classify(&ToolSpec::from_name(name), &ServerContext::new("server", None, siblings.iter().copied()))
 }
 
@@ -21,30 +21,30 @@ fn assert_says(found: &Classification, wanted: &str) {
 
 #[test]
 fn a_sibling_that_runs_code_confirms_code_execution() {
-    let found = among("eval", &["eval", "eval_code", "list_classes"]);
+    let found = classify_among("eval", &["eval", "eval_code", "list_classes"]);
     assert_eq!(found.category, Category::Execute);
     assert_says(&found, "its sibling `eval_code` says that this server runs code");
-    let found = among("run_test", &["run_test", "eval", "eval_code"]);
+    let found = classify_among("run_test", &["run_test", "eval", "eval_code"]);
     assert_says(&found, "its siblings `eval`, `eval_code` say that this server runs code");
-    let alone = among("eval", &["eval", "list_classes"]);
+    let alone = classify_among("eval", &["eval", "list_classes"]);
     assert!(!alone.rationale.contains("runs code"), "{}", alone.rationale);
 }
 
 #[test]
 fn siblings_about_the_same_thing_are_its_life_cycle() {
-    let found = among("import_package", &["import_package", "export_package", "get_settings"]);
+    let found = classify_among("import_package", &["import_package", "export_package", "get_settings"]);
     assert_says(&found, "its sibling `export_package` and it are the life cycle of `package`");
-    let found = among("get_issue", &["get_issue", "create_issue", "delete_issue"]);
+    let found = classify_among("get_issue", &["get_issue", "create_issue", "delete_issue"]);
     assert_says(&found, "its siblings `create_issue`, `delete_issue` and it are the life cycle of `issue`");
-    let found = among("get_issue", &["get_issue", "search_issue"]);
+    let found = classify_among("get_issue", &["get_issue", "search_issue"]);
     assert_says(&found, "its sibling `search_issue` is about `issue` as well");
 }
 
 #[test]
 fn siblings_with_the_same_verb_are_mentioned() {
-    assert_says(&among("create_a", &["create_a", "create_b"]), "its sibling `create_b` shares its verb");
-    assert!(!among("create_a", &["create_a", "get_b"]).rationale.contains("sibling"));
-    assert!(!among("create_a", &[]).rationale.contains("sibling"));
+    assert_says(&classify_among("create_a", &["create_a", "create_b"]), "its sibling `create_b` shares its verb");
+    assert!(!classify_among("create_a", &["create_a", "get_b"]).rationale.contains("sibling"));
+    assert!(!classify_among("create_a", &[]).rationale.contains("sibling"));
 }
 
 #[test]
@@ -52,13 +52,13 @@ fn the_reason_against_another_category_names_facts_of_the_tool() {
     let schema = |name: &str| {
         format!(r#""inputSchema": {{"type": "object", "properties": {{"{name}": {{"type": "string"}}, "b": {{}}}}}}"#)
     };
-    let tool = |name: &str, parameter: &str| one(&format!(r#"{{"name": "{name}", {}}}"#, schema(parameter)));
+    let tool = |name: &str, parameter: &str| classify_tool(&format!(r#"{{"name": "{name}", {}}}"#, schema(parameter)));
     for (found, category, wanted) in [
         (tool("get_note", "title"), Category::Read, "Not Write: nothing in its name and its parameters `title`, `b`"),
         (tool("create_note", "title"), Category::Write, "Not Read: `create` does more than read."),
         (tool("create_note", "title"), Category::Write, "goes into its parameters `title`, `b`."),
         (tool("run_thing", "code"), Category::Execute, "Not Write: `code` decides what it does."),
-        (one(r#"{"name": "run_test"}"#), Category::Execute, "Not Write: `run` starts something"),
+        (classify_tool(r#"{"name": "run_test"}"#), Category::Execute, "Not Write: `run` starts something"),
         (tool("delete_note", "title"), Category::Destructive, "Not Write: the effect of `delete`"),
         (tool("pay_invoice", "title"), Category::Financial, "Not Write: `pay` is about money"),
         (tool("frobnicate_gizmo", "title"), Category::Unknown, "only the words `frobnicate`, `gizmo`."),
@@ -70,19 +70,20 @@ fn the_reason_against_another_category_names_facts_of_the_tool() {
 
 #[test]
 fn an_annotation_that_raised_the_category_is_the_first_reason() {
-    let raised = one(r#"{"name": "frobnicate", "annotations": {"destructiveHint": true}}"#);
+    let raised = classify_tool(r#"{"name": "frobnicate", "annotations": {"destructiveHint": true}}"#);
     assert!(
         raised.rationale.contains("cannot be restored: the server claims `destructiveHint: true`, and"),
         "{raised:?}"
     );
-    let found = one(r#"{"name": "delete_note", "inputSchema": {"type": "object", "properties": {"note_id": {}}}}"#);
+    let found =
+        classify_tool(r#"{"name": "delete_note", "inputSchema": {"type": "object", "properties": {"note_id": {}}}}"#);
     assert!(found.rationale.contains("cannot be restored: the verb of its name is `delete`."), "{}", found.rationale);
 }
 
 #[test]
 fn too_long_description_is_reported_with_its_length() {
     let long = serde_json::json!({"name": "get_notes", "description": "Gives notes. ".repeat(10_000)}).to_string();
-    let found = one(&long);
+    let found = classify_tool(&long);
     assert!(
         found.rationale.contains("its description of 130000 bytes is too long to be read completely"),
         "{}",
@@ -93,7 +94,7 @@ fn too_long_description_is_reported_with_its_length() {
 #[test]
 fn a_riskier_alternative_that_was_not_chosen_is_not_said_to_count() {
     for name in ["create-contact", "update_record", "frobnicate", "static_map", "merge_x", "set_state"] {
-        let found = one(&format!(r#"{{"name": "{name}"}}"#));
+        let found = classify_tool(&format!(r#"{{"name": "{name}"}}"#));
         let counts = "It could also be Destructive; of two readings the riskier one counts.";
         assert!(!found.rationale.contains(counts), "{name}: {}", found.rationale);
     }
@@ -119,7 +120,7 @@ fn every_collected_tool_has_a_fact_of_its_own_in_evidence_and_rationale() {
 #[test]
 fn a_backtick_in_a_name_is_escaped() {
     let schema = r#""inputSchema": {"type": "object", "properties": {"a`b": {"type": "string"}}}"#;
-    let found = one(&format!(r#"{{"name": "list_notes", "description": "Lists notes.", {schema}}}"#));
+    let found = classify_tool(&format!(r#"{{"name": "list_notes", "description": "Lists notes.", {schema}}}"#));
     for text in found.evidence.iter().chain([&found.rationale]) {
         assert!(text.matches('`').count().is_multiple_of(2), "{text}");
     }

@@ -162,7 +162,7 @@ fn read_body(body: &[u8]) -> Result<PackageIndex, OpenIndexError> {
 fn check_texts(index: &PackageIndex) -> Result<(), OpenIndexError> {
     let days = index.dates.iter().filter(|date| !date.is_empty());
     if !days.chain([index.metadata.date.as_str()]).all(is_date) {
-        return Err(OpenIndexError::Malformed("a date is out of range"));
+        return Err(OpenIndexError::Malformed("a date is invalid"));
     }
     let named = [&index.packages, &index.tool_names, &index.parameter_names];
     if !named.iter().flat_map(|table| table.iter()).all(is_name) {
