@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Runs `cargo-mutants` on the JSON reader and on the evaluation of policies.
 
-Where `mutants.py` runs bugs that somebody thought of, this tool makes them up: it replaces operators and function bodies
-one by one and runs the tests of the crate. `.cargo/mutants.toml` says which files it changes.
+`mutants.py` runs bugs that were written by hand. This tool generates them: it replaces operators and function bodies one
+by one and runs the tests of the crate. `.cargo/mutants.toml` says which files it changes.
 
     cargo_mutants.py --shard-by-date       one of SHARDS parts, another one every day
     cargo_mutants.py --shard K/N           part K (from 0) of N
     cargo_mutants.py --in-diff FILE        only the lines that a diff changes
 
-It stops after MINUTES and counts what it has done until then. It fails if too many mutants survive; with `--in-diff`,
+It stops after MINUTES and counts the results until then. It fails if too many mutants survive; with `--in-diff`,
 if any does. `cargo-mutants` is installed into `.tools` if it is not there.
 """
 
@@ -39,7 +39,7 @@ def install() -> None:
 
 
 def is_in_mutant(place: str) -> bool:
-    """Whether a mutation is in the branch of a mutant of ours, which is dead code in the build that is tested."""
+    """Return whether a mutation is in the branch of a mutant, which is dead code in the tested build."""
     found = re.match(r"(.+?):(\d+):\d+: ", place)
     if not found:
         return False
@@ -48,7 +48,7 @@ def is_in_mutant(place: str) -> bool:
 
 
 def run(arguments: list[str], output: Path) -> int:
-    """Runs the tool until it is done, or the time is over. Returns its exit code."""
+    """Run the tool until it ends or the time limit is reached. Return its exit code."""
     environment = {name: value for name, value in os.environ.items() if name != "CARGO_TARGET_DIR"}
     command = [str(TOOL), "mutants", "--output", str(output), "--colors", "never", "--no-times", "--sharding", "round-robin", *arguments]
     process = subprocess.Popen(command, cwd=ROOT, env=environment)

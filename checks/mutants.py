@@ -42,12 +42,12 @@ TESTED_BY = {
 }
 # Few pairs catch nearly every mutant within a second; the second number is for the rest.
 PAIRS = [2_000, 20_000]
-# A mutant may make a test wait for ever.
+# A mutant may make a test hang.
 NEXTEST_CONFIG = '[profile.default]\nslow-timeout = { period = "60s", terminate-after = 2 }\n'
 NO_TESTS_RUN = 4
-# How often all tests run if the one that failed did so by chance.
+# How often all tests run if the failed one is flaky.
 ROUNDS = 3
-# Most tests wait most of the time.
+# Most tests spend most of their time waiting.
 TEST_THREADS = 4 * (os.cpu_count() or 1)
 
 USE = re.compile(r'\bmutant!\(\s*("[^"]*")')
@@ -56,7 +56,7 @@ FAILURE = re.compile(r"^ *(?:FAIL|TIMEOUT|ABORT|SIG[A-Z]+) \[[^]]*\] (?:\([^)]*\
 
 
 def find_mutants(root: Path) -> dict[str, str]:
-    """The crate of each mutant, by name."""
+    """Return the crate of each mutant by name."""
     mutants: dict[str, str] = {}
     errors = []
     for source in sorted(root.glob("crates/*/src/**/*.rs")):
@@ -93,7 +93,7 @@ def write_hints(hints: dict[str, str]) -> None:
 
 
 def check_absent(binaries: list[Path], mutants: dict[str, str]) -> list[str]:
-    """The findings: each binary and a name in it."""
+    """Return the findings: each binary and a name in it."""
     findings = []
     for binary in binaries:
         content = binary.read_bytes()
@@ -102,7 +102,7 @@ def check_absent(binaries: list[Path], mutants: dict[str, str]) -> list[str]:
 
 
 class Build:
-    """All tests and the answering program, with mutants."""
+    """All tests, and the program that is compared with the reference model, built with mutants."""
 
     def __init__(self, targets: set[str]) -> None:
         usual = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
@@ -147,7 +147,7 @@ class Build:
         return done.returncode, done.stdout
 
     def compare(self, pairs: int, mutant: str | None) -> tuple[bool, str]:
-        """Whether the comparison found a difference, and what it printed."""
+        """Return whether the comparison found a difference, and its output."""
         compare = ROOT / "crates/policy/reference/compare.py"
         seed = os.environ.get("GATELODGE_SEED", "1")
         code, output = self.run([sys.executable, str(compare), "--pairs", str(pairs), "--min-count", "0", "--seed", seed,
@@ -157,7 +157,7 @@ class Build:
         return code == 1, output
 
     def test(self, chosen: str, mutant: str | None, retries: int = 0) -> tuple[str | None, str]:
-        """The first test that failed among those that a filter chooses, and the output. A filter may choose none."""
+        """Return the first failed test of those that a filter selects, and the output. A filter may select none."""
         code, output = self.run(
             ["cargo", "nextest", "run", "--binaries-metadata", str(self.folder / "binaries.json"), "--cargo-metadata",
              str(self.folder / "metadata.json"), "--tool-config-file", f"mutants:{self.folder / 'nextest.toml'}",
@@ -169,7 +169,7 @@ class Build:
         return None, output
 
     def passes(self, target: str) -> tuple[bool, str]:
-        """Whether the tests pass without a mutant."""
+        """Return whether the tests pass without a mutant."""
         if target == REFERENCE:
             differs, output = self.compare(PAIRS[-1], None)
             return not differs, output
@@ -177,7 +177,7 @@ class Build:
         return failed is None and " passed" in output, output
 
     def catch(self, mutant: str, target: str, hint: str | None) -> tuple[str | None, str]:
-        """What catches a mutant, and the last output."""
+        """Return what catches a mutant, and the last output."""
         if target == REFERENCE:
             for pairs in PAIRS:
                 differs, output = self.compare(pairs, mutant)
@@ -195,7 +195,7 @@ class Build:
                 break
             if self.test(one_test(failed), mutant)[0] and not self.test(one_test(failed), None)[0]:
                 return failed, output
-            # It failed by chance, which catches nothing. It may have kept another test from running.
+            # The test is flaky, so it catches nothing. Its failure may have kept another test from running.
             chosen += f" & not ({one_test(failed)})"
         return None, output
 

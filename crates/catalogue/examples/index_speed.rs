@@ -83,7 +83,7 @@ fn search(index: &PackageIndex) {
             start.elapsed()
         };
         times.push(timed());
-        // On a machine that others use, the shortest of some is what the search itself takes.
+        // On a shared machine, the shortest of several runs is the time of the search itself.
         best.push((0..4).map(|_| timed()).min().unwrap_or_default());
     }
     tell("1000 searches", &mut times);

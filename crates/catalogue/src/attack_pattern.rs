@@ -145,7 +145,7 @@ mod tests {
     use super::attack_patterns;
 
     #[test]
-    fn every_line_that_links_a_pattern_is_understood_and_its_policy_loads() {
+    fn every_condition_of_a_pattern_compiles_and_its_policy_loads() {
         for pattern in attack_patterns() {
             assert_eq!(pattern.compiled_conditions.len(), pattern.conditions.len(), "{}", pattern.slug);
             let policy = gatelodge_policy::parse(pattern.policy.as_bytes(), gatelodge_policy::DocumentFormat::Json);

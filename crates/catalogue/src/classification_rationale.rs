@@ -96,12 +96,12 @@ fn raising_claim(case: &RationaleContext<'_, '_>) -> Option<String> {
 
 fn category_sentence(category: Category, because: &str) -> String {
     let what = match category {
-        Category::Read => "It gives data and changes nothing",
+        Category::Read => "It returns data and changes nothing",
         Category::Write => "It adds or changes something that can be changed back",
-        Category::Execute => "It runs something, and what happens is decided by what it is given",
-        Category::Destructive => "What it takes away or writes over is gone for good",
+        Category::Execute => "It runs something, and its arguments decide what happens",
+        Category::Destructive => "What it removes or overwrites cannot be restored",
         Category::Financial => "It commits money",
-        Category::Unknown => "Nothing in its definition says for certain what it does",
+        Category::Unknown => "Its definition does not say clearly what it does",
     };
     if because.is_empty() { format!("{what}.") } else { format!("{what}: {because}.") }
 }
@@ -109,14 +109,15 @@ fn category_sentence(category: Category, because: &str) -> String {
 fn doubt_sentences(tool: &ToolSpec<'_>, decision: &CategoryDecision) -> Vec<String> {
     let mut doubts = Vec::new();
     if decision.raised_by_claim {
-        doubts
-            .push("The server's own claim makes it riskier than its words do; the riskier reading counts.".to_owned());
+        doubts.push(
+            "The server's own annotation makes it riskier than its words do; the riskier reading counts.".to_owned(),
+        );
     }
     if tool.annotations.read_only == Some(true) && decision.category != Category::Read {
-        doubts.push("The server claims that it only reads; a claim does not lower what the words say.".to_owned());
+        doubts.push("The server claims that it only reads; an annotation never lowers the risk.".to_owned());
     }
     if tool.description.is_none() {
-        doubts.push("There is no description, so this is less sure.".to_owned());
+        doubts.push("There is no description, so this is less certain.".to_owned());
     }
     let is_doubt =
         |other: &Category| *other != decision.category && decision.probabilities.get(*other) > DOUBT_PROBABILITY;
@@ -125,7 +126,7 @@ fn doubt_sentences(tool: &ToolSpec<'_>, decision: &CategoryDecision) -> Vec<Stri
         doubts.push(if RiskLevel::of(other) < RiskLevel::of(decision.category) {
             format!("It could also be {other_word}; of two readings the riskier one counts.")
         } else {
-            format!("It could also be {other_word}; nothing says so plainly, so this is less sure.")
+            format!("It could also be {other_word}; nothing says so clearly, so this is less certain.")
         });
     }
     doubts

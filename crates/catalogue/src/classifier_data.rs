@@ -156,7 +156,7 @@ mod tests {
     use super::{ClassifierData, WEIGHTS_JSON};
 
     #[test]
-    fn the_data_of_this_build_can_be_read() {
+    fn the_built_in_data_can_be_read() {
         let data = ClassifierData::read(WEIGHTS_JSON).unwrap();
         assert!(data.patterns.len() >= 17);
         assert!(data.lexicon.len() > 500);

@@ -27,7 +27,7 @@ pub struct PackageRelease {
     pub source: PackageRegistry,
     /// Name in the registry.
     pub package: String,
-    /// Version that was read.
+    /// Indexed version.
     pub version: String,
     /// Release date of the version.
     pub date: Option<String>,

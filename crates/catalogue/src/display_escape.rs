@@ -34,12 +34,12 @@ mod tests {
     use super::escape_for_display;
 
     #[test]
-    fn what_is_not_seen_is_written_out() {
+    fn invisible_characters_are_escaped() {
         assert_eq!(escape_for_display("a\u{202e}b\u{200b}\u{1b}[1m\nc"), "a\\u{202e}b\\u{200b}\\u{1b}[1m\\u{a}c");
     }
 
     #[test]
-    fn what_is_long_is_cut() {
+    fn long_text_is_truncated() {
         assert_eq!(escape_for_display(&"x".repeat(1_000)).chars().count(), 121);
     }
 }

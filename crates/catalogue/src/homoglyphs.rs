@@ -46,7 +46,7 @@ mod tests {
     use super::{has_mixed_scripts, normalize_letters};
 
     #[test]
-    fn letters_become_those_they_stand_for() {
+    fn lookalike_letters_become_plain_letters() {
         assert_eq!(normalize_letters("ｄｅｌ 𝐝𝐞𝐥 Ⓓel …"), "del del Del …");
     }
 

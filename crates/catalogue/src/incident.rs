@@ -69,9 +69,9 @@ impl AffectedPackage {
     pub(crate) fn versions_text(&self) -> String {
         match (&self.first_version, &self.fixed_version) {
             (None, None) => "all versions".to_owned(),
-            (Some(from), None) => format!("version {from} and later ones"),
+            (Some(from), None) => format!("version {from} and later"),
             (None, Some(mended)) => format!("versions before {mended}"),
-            (Some(from), Some(mended)) => format!("versions from {from} up to before {mended}"),
+            (Some(from), Some(mended)) => format!("versions from {from}, before {mended}"),
         }
     }
 }
@@ -117,16 +117,16 @@ fn match_incidents<'v>(
         let is_affected = own.includes_version(compared.as_deref());
         let (title, date, slug) = (&incident.title, &incident.date, &incident.slug);
         let which = match (is_affected, compared) {
-            (true, Some(_)) => "this version is one of them",
-            (true, None) => "whether the version in question is among them is unknown",
-            (false, _) => "the version in question is not among them",
+            (true, Some(_)) => "this version is affected",
+            (true, None) => "it is unknown whether the version in question is affected",
+            (false, _) => "the version in question is not affected",
         };
         let called = match source {
             Some(_) => "it".to_owned(),
             None => format!("`{}:{}`", own.source.as_str(), own.name),
         };
         let says = format!(
-            "{called} is the package of a public case of {date}, \"{title}\" (`{slug}`): {}; {which}",
+            "{called} is the package in a public case of {date}, \"{title}\" (`{slug}`): {}; {which}",
             own.versions_text()
         );
         all.push(IncidentMatch { is_affected, message: says });
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_is_dated_and_shows_known_patterns() {
+    fn every_incident_has_a_date_and_known_patterns() {
         assert!(incidents().len() >= 10);
         for incident in incidents() {
             assert!(incident.date.starts_with("20") && matches!(incident.date.len(), 7 | 10), "{}", incident.slug);

@@ -15,7 +15,7 @@ use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
 /// Used if neither name nor parameters explain the category.
-const DESCRIPTION_NOT_STORED_NOTE: &str = "its description, which was read and is not kept, decided it";
+const DESCRIPTION_NOT_STORED_NOTE: &str = "its description decided it, which was read and is not stored";
 
 /// Classifies a tool from its facts. `tool` is what is left of its definition.
 pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, facts: &ToolFacts) -> Classification {
@@ -34,13 +34,13 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
             probabilities: shares,
             ..decided
         };
-        let ClassificationReasons { rationale: mut why, evidence: mut rests_on } =
+        let ClassificationReasons { mut rationale, mut evidence } =
             explain_category(tool, found, features, &decision, server, data);
         if !is_shown && had_description {
-            why.push_str(
-                " Name and parameters alone would say less: its description decided, which was read and is not kept.",
+            rationale.push_str(
+                " Name and parameters alone would say less: its description decided, which was read and is not stored.",
             );
-            rests_on.push(DESCRIPTION_NOT_STORED_NOTE.to_owned());
+            evidence.push(DESCRIPTION_NOT_STORED_NOTE.to_owned());
         }
         let signals = signals_from_facts(facts, found.signals);
         let patterns = attack_pattern::patterns_for_tool(data, facts.category, &signals, &facts.flow);
@@ -51,8 +51,8 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
             category: facts.category,
             level: RiskLevel::of(facts.category),
             confidence: facts.confidence,
-            rationale: why,
-            evidence: rests_on,
+            rationale,
+            evidence,
             attacks: patterns.iter().map(|pattern| pattern.slug.as_str()).collect(),
             owasp,
             recommended: recommended_policy(&tool.name, facts.category),

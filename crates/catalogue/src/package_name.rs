@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_are_known_by_how_clients_start_them() {
+    fn packages_are_recognised_by_their_start_command() {
         let npm = |name: &str| Some((Some(PackageRegistry::Npm), name.to_owned()));
         let pypi = |name: &str| Some((Some(PackageRegistry::Pypi), name.to_owned()));
         assert_eq!(package_started_by("npx -y @acme/files@1.2 /home/ada"), npm("@acme/files"));
@@ -377,7 +377,7 @@ mod tests {
 
     /// `evil` is the package that runs; options after it belong to the server.
     #[test]
-    fn options_behind_the_package_are_the_servers_own() {
+    fn options_after_the_package_belong_to_the_server() {
         for line in [
             "npx -y evil -p good",
             "npx -y evil --package=good",
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_likely_is_a_guess() {
+    fn an_uncertain_match_is_a_guess() {
         let is_guess = |line: &str| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             PackageName::of_command(&words, []).map(|own| own.is_guess)
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_package_is_none() {
+    fn a_command_without_a_package_is_none() {
         for line in [
             "docker run -i mcp/git",
             "node /home/ada/server.js",
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_compared_as_their_source_does_and_ranges_are_unsure() {
+    fn versions_are_compared_by_the_rules_of_their_source_and_ranges_are_unknown() {
         let compare =
             |text: &str, source, read: &str| PackageName::read(text).map(|own| own.compare_version(source, read));
         for (text, source, expected) in [
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_may_start_something_else_are_known_in_any_case_of_letters() {
+    fn variables_that_may_change_the_program_are_found_in_upper_and_lower_case() {
         for name in [
             "npm_config_registry",
             "NPM_CONFIG_REGISTRY",

@@ -87,40 +87,40 @@ pub fn precheck(tools: &[ToolFacts]) -> PrecheckResult {
         let odd = [RiskSignalKind::SteersModel, RiskSignalKind::HiddenText, RiskSignalKind::MixedLetters];
         tool.signals.iter().any(|kind| odd.contains(kind))
     };
-    let mut asks = false;
+    let mut needs_review = false;
     if let Some(names) = names(&steers) {
-        reasons.push(format!("{names}: text that is written for the model, or letters that are not what they seem"));
-        asks = true;
+        reasons.push(format!("{names}: text written for the model, or characters that are not what they seem"));
+        needs_review = true;
     }
     if has_all_flows(tools.iter().flat_map(|tool| tool.flow.iter().copied())) {
-        reasons.push("by itself it reads private data, takes in text of strangers, and can send".to_owned());
-        asks = true;
+        reasons.push("by itself it reads private data, reads untrusted text, and can send data out".to_owned());
+        needs_review = true;
     }
     let unknown = tools.iter().filter(|tool| tool.category == Category::Unknown).count();
     if unknown * 2 > tools.len() {
-        reasons.push("what most of its tools do is unknown".to_owned());
-        asks = true;
+        reasons.push("most of its tools are Unknown".to_owned());
+        needs_review = true;
     }
-    let kinds: [(Category, &str); 5] = [
-        (Category::Destructive, "take something away for good; the rule hides them"),
-        (Category::Financial, "commit money; each call waits for a person"),
-        (Category::Execute, "run something by what a call says; at most 10 calls a minute"),
-        (Category::Unknown, "cannot be placed; each call waits for a person"),
+    let consequences: [(Category, &str); 5] = [
+        (Category::Destructive, "remove something permanently; the rule hides them"),
+        (Category::Financial, "commit money; each call needs approval"),
+        (Category::Execute, "run what a call says; at most 10 calls a minute"),
+        (Category::Unknown, "are Unknown; each call needs approval"),
         (Category::Write, "change something; at most 30 calls a minute"),
     ];
-    for (category, says) in kinds {
+    for (category, consequence) in consequences {
         if let Some(names) = names(&|tool: &ToolFacts| tool.category == category) {
-            reasons.push(format!("{names}: {says}"));
+            reasons.push(format!("{names}: {consequence}"));
         }
     }
     let worst = tools.iter().map(|tool| RiskLevel::of(tool.category)).max().unwrap_or(RiskLevel::Low);
-    let verdict = match (asks, worst) {
+    let verdict = match (needs_review, worst) {
         (true, _) => PrecheckVerdict::AskFirst,
         (false, RiskLevel::Low) => PrecheckVerdict::Proceed,
         (false, _) => PrecheckVerdict::ConnectWithRule,
     };
     if reasons.is_empty() {
-        reasons.push("all tools that were found only read; what they read still ends up with the model".to_owned());
+        reasons.push("all tools that were found only read; the model still sees what they read".to_owned());
     }
     PrecheckResult { verdict, reasons }
 }

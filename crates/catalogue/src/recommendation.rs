@@ -79,11 +79,11 @@ impl RecommendedAction {
 
 fn approval_reason(category: Category) -> &'static str {
     match category {
-        Category::Financial => "It commits money: a person looks at each call.",
-        Category::Destructive => "What it removes is gone for good: a person looks at each call.",
-        Category::Execute => "It runs what it is given: a person looks at each call.",
-        Category::Unknown => "It is unknown what it does: a person reviews each call.",
-        Category::Read | Category::Write => "A person looks at each call.",
+        Category::Financial => "It commits money: a person reviews each call.",
+        Category::Destructive => "What it removes cannot be restored: a person reviews each call.",
+        Category::Execute => "It runs what it is given: a person reviews each call.",
+        Category::Unknown => "Its effect is unknown: a person reviews each call.",
+        Category::Read | Category::Write => "A person reviews each call.",
     }
 }
 
@@ -118,14 +118,14 @@ pub fn recommended_policy(tool: &str, category: Category) -> Value {
 /// Describes the effect of the recommended rule.
 pub fn recommendation_effect(category: Category) -> &'static str {
     match RecommendedAction::of(category) {
-        RecommendedAction::Allow => "It can be called freely.",
+        RecommendedAction::Allow => "Calls are not limited.",
         RecommendedAction::RateLimit(MAX_WRITES_PER_MINUTE) => {
-            "It can be called, at most 30 times a minute: a loop cannot change things by the hundred."
+            "At most 30 calls a minute are allowed, so that a loop cannot make hundreds of changes."
         }
         RecommendedAction::RateLimit(_) => {
-            "It can be called, at most 10 times a minute; `validate_arguments` can be added to hold calls to its schema."
+            "At most 10 calls a minute are allowed; add `validate_arguments` to check the arguments against its schema."
         }
-        RecommendedAction::Approve => "Each call waits until a person has agreed.",
-        RecommendedAction::Hide => "It is not listed, and not there when it is called.",
+        RecommendedAction::Approve => "A person must approve each call.",
+        RecommendedAction::Hide => "It is not listed, and a call to it is refused as if it did not exist.",
     }
 }

@@ -38,7 +38,7 @@ macro_rules! signal_kinds {
 signal_kinds! {
     TakesCode = "takes_code", "takes code";
     TakesShell = "takes_shell", "takes a command line";
-    TakesSql = "takes_sql", "takes a query in a language";
+    TakesSql = "takes_sql", "takes a query";
     TakesUrl = "takes_url", "takes an address";
     TakesPath = "takes_path", "takes a file path";
     TakesMarkup = "takes_markup", "takes HTML or a template";
@@ -46,16 +46,16 @@ signal_kinds! {
     TakesAmount = "takes_amount", "takes an amount";
     TakesMany = "takes_many", "takes a list of targets";
     TakesSecret = "takes_secret", "takes a secret";
-    AdminWords = "admin_words", "speaks of administration";
+    AdminWords = "admin_words", "is about administration";
     BulkWords = "bulk_words", "acts on many things at once";
     ManyParameters = "many_parameters", "has many parameters";
     NoDescription = "no_description", "has no description";
-    LongDescription = "long_description", "has a description that is too long to be read whole";
+    LongDescription = "long_description", "has a description that is too long to be read completely";
     OddSchema = "odd_schema", "has an invalid input schema";
     PartlyRead = "partly_read", "has an input schema that is read only in part";
-    HiddenText = "hidden_text", "has letters that are not shown";
+    HiddenText = "hidden_text", "has invisible characters";
     MixedLetters = "mixed_letters", "mixes letters that look alike within a word";
-    SteersModel = "steers_model", "has text that is written for the model";
+    SteersModel = "steers_model", "has text written for the model";
     CrowdedServer = "crowded_server", "is one of very many on its server";
 }
 

@@ -26,7 +26,10 @@ pub fn grade_server(tools: &[ToolFacts]) -> ServerGrade {
     let mut reasons = Vec::new();
     let steering = shows(&[RiskSignalKind::SteersModel, RiskSignalKind::HiddenText, RiskSignalKind::MixedLetters]);
     if steering > 0 {
-        reasons.push(format!("{} text for the model, or letters that are not what they seem", tools_have(steering)));
+        reasons.push(format!(
+            "{} text written for the model, or characters that are not what they seem",
+            tools_have(steering)
+        ));
     }
     let (critical, high, medium) = (count(RiskLevel::Critical), count(RiskLevel::High), count(RiskLevel::Medium));
     let mut step = match (critical, high, medium) {
@@ -36,13 +39,13 @@ pub fn grade_server(tools: &[ToolFacts]) -> ServerGrade {
         _ => 3,
     };
     if critical > 0 {
-        reasons.push(format!("{} something away for good, or money", tools_take(critical)));
+        reasons.push(format!("{} Destructive or Financial", tools_are(critical)));
     }
     if high > 0 {
-        reasons.push(format!("{} something by what a call says, or cannot be placed", tools_run(high)));
+        reasons.push(format!("{} Execute or Unknown", tools_are(high)));
     }
     if has_all_flows(tools.iter().flat_map(|tool| tool.flow.iter().copied())) {
-        reasons.push("by itself it reads private data, takes in text of strangers, and can send".to_owned());
+        reasons.push("by itself it reads private data, reads untrusted text, and can send data out".to_owned());
         step += 1;
     }
     let code = shows(&[RiskSignalKind::TakesCode, RiskSignalKind::TakesShell]);
@@ -51,7 +54,7 @@ pub fn grade_server(tools: &[ToolFacts]) -> ServerGrade {
         step += usize::from(critical > 0);
     }
     if tools.len() > MANY_TOOLS {
-        reasons.push(format!("it has {} tools, more than anybody looks through", tools.len()));
+        reasons.push(format!("it has {} tools, more than a person reviews", tools.len()));
     }
     if medium > 0 && critical + high == 0 {
         reasons.push("what it changes can be changed back".to_owned());
@@ -70,8 +73,8 @@ fn tools_have(count: usize) -> String {
     if count == 1 { "one tool has".to_owned() } else { format!("{count} tools have") }
 }
 
-fn tools_run(count: usize) -> String {
-    if count == 1 { "one tool runs".to_owned() } else { format!("{count} tools run") }
+fn tools_are(count: usize) -> String {
+    if count == 1 { "one tool is".to_owned() } else { format!("{count} tools are") }
 }
 
 fn tools_take(count: usize) -> String {

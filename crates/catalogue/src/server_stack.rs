@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn combinations_have_no_server_too_many() {
+    fn combinations_have_no_superfluous_server() {
         let (private, strange, send) = (DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted, DataFlow::SendsOutward);
         let all = [
             member("mail", Category::Read, &[private, strange, send]),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_guessed_counts_as_high_at_least() {
+    fn a_guessed_server_counts_as_high_at_least() {
         let guessed = StackMember { is_package_guessed: true, ..member("x", Category::Read, &[]) };
         assert_eq!((guessed.level(), summarize_stack(&[guessed]).level), (RiskLevel::High, Some(RiskLevel::High)));
         let guessed = StackMember { is_package_guessed: true, ..member("x", Category::Destructive, &[]) };
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn combinations_of_many_servers_are_counted_and_not_walked() {
+    fn combinations_of_many_servers_are_counted_without_enumeration() {
         let all: Vec<StackMember> = [DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted, DataFlow::SendsOutward]
             .iter()
             .flat_map(|flow| (0..5_000).map(move |at| member(&format!("{flow:?}-{at}"), Category::Read, &[*flow])))

@@ -46,17 +46,21 @@ impl Strictness {
     pub fn description(self) -> &'static str {
         match self {
             Self::Recommended => {
-                "Reads pass, changes and runs are limited, money waits for a person, what destroys is hidden."
+                "Allows reads, limits writes and executions, requires approval for payments, hides destructive tools."
             }
-            Self::Strict => "Only reads pass; changes and runs wait for a person, what destroys or pays is hidden.",
-            Self::Permissive => "All passes within limits; what destroys or pays waits for a person.",
+            Self::Strict => {
+                "Allows only reads; requires approval for writes and executions, hides destructive tools and payments."
+            }
+            Self::Permissive => {
+                "Allows everything within limits; requires approval for destructive tools and payments."
+            }
         }
     }
 }
 
 /// Error returned when the tools of a server do not fit into a policy.
 #[derive(Debug, thiserror::Error)]
-#[error("the server's tools do not fit into a policy: {}", .0.first().map_or("", |fault| fault.message.as_str()))]
+#[error("cannot write a policy for the server's tools: {}", .0.first().map_or("", |fault| fault.message.as_str()))]
 pub struct StarterPolicyError(pub Vec<Diagnostic>);
 
 /// Writes a policy for a server: JSON with comments, in canonical layout. It always loads.

@@ -84,8 +84,8 @@ impl<'i> StaticSite<'i> {
         let name = crate::escape_for_display(server.package());
         let count = known.tools.len();
         let footer = format!(
-            "{} catalogued and classified, in an index of {} and {} ({}). It judges what tools could do, not who wrote \
-             them.",
+            "{} catalogued and classified, in an index of {} and {} ({}). It rates what tools can do, not their \
+             authors.",
             count_text(count, &format!("{name} tool")),
             count_text(about.servers, "server"),
             count_text(about.tools, "tool"),
@@ -116,7 +116,7 @@ impl<'i> StaticSite<'i> {
     fn footer_text(&self) -> String {
         let about = self.index.metadata();
         format!(
-            "An index of {} and {} ({}). It judges what tools could do, not who wrote them.",
+            "An index of {} and {} ({}). It rates what tools can do, not their authors.",
             count_text(about.servers, "server"),
             count_text(about.tools, "tool"),
             about.date

@@ -113,7 +113,7 @@ mod tests {
     use super::split_words;
 
     #[test]
-    fn names_are_split_however_they_are_written() {
+    fn names_are_split_in_every_naming_style() {
         for name in ["get_user_id", "get-user-id", "getUserId", "GetUserID", "get.user/id", "get__user id"] {
             assert_eq!(split_words(name), ["get", "user", "id"], "{name}");
         }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_are_not_shown_hide_no_word() {
+    fn invisible_characters_hide_no_word() {
         assert_eq!(split_words("de\u{200b}lete_\u{202e}file"), ["delete", "file"]);
     }
 }

@@ -56,7 +56,7 @@ impl<'a> ToolSpec<'a> {
             return Err("a tool is an object with a `name`");
         }
         let name = entry.get("name").ok_or("the tool has no `name`")?;
-        let name = name.as_str().ok_or("the tool's `name` is no string")?;
+        let name = name.as_str().ok_or("the tool's `name` is not a string")?;
         if name.is_empty() {
             return Err("the tool's `name` is empty");
         }

@@ -1,4 +1,4 @@
-//! Archives that are broken, huge, or made to do harm: what is out of bounds is skipped and counted, the rest is read.
+//! Broken, huge and malicious archives: entries that exceed a bound are skipped and counted, the rest is read.
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
@@ -20,7 +20,7 @@ fn tarred(entries: &[Entry]) -> UnpackedArchive {
     unpack(Cursor::new(gzipped(&tar(entries))), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python)
 }
 
-/// An entry of an archive: its path, its kind in a tar, its content.
+/// Entry of an archive: path, kind in a tarball, content.
 struct Entry {
     path: Vec<u8>,
     kind: u8,
@@ -58,7 +58,7 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     out.finish().expect("packed")
 }
 
-/// A zip: path, rights, and packed content of each entry.
+/// Builds a zip from path, permissions and compressed content of each entry.
 fn zip(entries: &[(&[u8], u32, Vec<u8>)]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (path, rights, packed) in entries {
@@ -96,7 +96,7 @@ fn plain(text: &'static str) -> Vec<u8> {
 }
 
 #[test]
-fn honest_archives_are_read() {
+fn valid_archives_are_read() {
     let zip = zip(&[(b"a/b.py", 0o644, plain("x = 1\n")), (b"a/c.txt", 0o644, plain("no")), (b"a/", 0o755, plain(""))]);
     let read = zipped(zip);
     assert_eq!(read.files.into_iter().collect::<Vec<_>>(), [("a/b.py".to_owned(), "x = 1\n".to_owned())]);
@@ -111,7 +111,7 @@ fn honest_archives_are_read() {
 }
 
 #[test]
-fn a_bomb_is_counted_and_the_rest_is_read() {
+fn a_decompression_bomb_is_counted_and_the_rest_is_read() {
     let bomb = deflated(std::io::repeat(b'a').take(1 << 30));
     assert!(bomb.len() < 8 << 20);
     let read = zipped(zip(&[(b"bomb.py", 0o644, bomb), (b"good.py", 0o644, plain("g"))]));
@@ -120,7 +120,7 @@ fn a_bomb_is_counted_and_the_rest_is_read() {
 }
 
 #[test]
-fn what_is_unpacked_of_a_zip_is_bounded_though_nothing_of_it_is_kept() {
+fn decompressed_bytes_of_a_zip_are_bounded_even_if_none_are_kept() {
     let bounds = ArchiveLimits { max_file_bytes: 1_000, max_stream_bytes: 10_000, ..ArchiveLimits::default() };
     let large = || deflated(std::io::repeat(b'a').take(5_000));
     let names: Vec<String> = (0..40).map(|at| format!("{at}.py")).collect();
@@ -130,7 +130,7 @@ fn what_is_unpacked_of_a_zip_is_bounded_though_nothing_of_it_is_kept() {
 }
 
 #[test]
-fn a_file_of_a_gigabyte_ends_a_stream() {
+fn a_file_of_a_gigabyte_ends_the_archive() {
     let mut out = GzEncoder::new(Vec::new(), Compression::fast());
     out.write_all(&tar(&[entry("first.py", b"f")])[..1024]).expect("written");
     out.write_all(&head(b"data.bin", b'0', 1 << 30)).expect("written");
@@ -143,7 +143,7 @@ fn a_file_of_a_gigabyte_ends_a_stream() {
 }
 
 #[test]
-fn many_files_together_are_bounded() {
+fn total_size_and_number_of_files_are_bounded() {
     let bounds =
         ArchiveLimits { max_entries: 10, max_file_bytes: 100, max_total_bytes: 250, ..ArchiveLimits::default() };
     let entries: Vec<Entry> = (0..9).map(|at| entry(&format!("{at}.py"), &[b'a'; 90])).collect();
@@ -159,7 +159,7 @@ fn many_files_together_are_bounded() {
 }
 
 #[test]
-fn paths_that_lead_out_are_counted() {
+fn paths_out_of_the_archive_are_counted() {
     let paths: [&[u8]; 6] = [b"../a.py", b"/a.py", b"a/../../b.py", b"a\\b.py", b"C:/a.py", b"\xff\xfe.py"];
     let zip = zip(&paths.map(|path| (path, 0o644, plain("x"))));
     let read = zipped(zip);
@@ -193,13 +193,13 @@ fn links_are_counted_and_not_followed() {
 }
 
 #[test]
-fn a_link_in_the_place_of_no_source_is_nothing() {
+fn a_link_that_replaces_no_source_file_is_ignored() {
     let link = Entry { path: b"LICENSE".to_vec(), kind: b'2', content: Vec::new() };
     let read = tarred(&[link, entry("c.py", b"c")]);
     assert_eq!((read.files.len(), read.skipped.len()), (1, 0), "{:?}", read.skipped);
     let read = zipped(zip(&[(b"docs", 0o120_777, plain("../docs")), (b"c.py", 0o100_644, plain("c"))]));
     assert_eq!((read.files.len(), read.skipped.len()), (1, 0), "{:?}", read.skipped);
-    // A long name before it is its own.
+    // A long-name entry in front of the link belongs to the link.
     let named = || Entry { path: b"long".to_vec(), kind: b'L', content: b"a.py\0".to_vec() };
     let target = || Entry { path: b"long".to_vec(), kind: b'K', content: b"b.py\0".to_vec() };
     let link = || Entry { path: b"a".to_vec(), kind: b'2', content: Vec::new() };
@@ -211,7 +211,7 @@ fn a_link_in_the_place_of_no_source_is_nothing() {
 }
 
 #[test]
-fn python_is_read_in_the_letters_that_it_says() {
+fn python_is_read_in_its_declared_encoding() {
     let of = |text: &[u8]| tarred(&[entry("a.py", text)]).files.remove("a.py");
     assert_eq!(
         of(b"#!/bin/python\n# -*- coding: Latin-1 -*-\nx = '\xe4'\n").as_deref().map(|text| text.contains('ä')),
@@ -256,7 +256,7 @@ fn zip_with_an_ambiguous_directory_is_broken() {
     let mut bent = good.clone();
     bent[second] = b'Q';
     assert_eq!(zipped(bent).skipped.get(&SkipReason::Broken), Some(&1));
-    // In front of all, or between the directory and its end.
+    // At the start, or between the directory and its end record.
     let end = good.len() - 22;
     for place in [0, end] {
         let moved = [&good[..place], b"more", &good[place..]].concat();
@@ -265,7 +265,7 @@ fn zip_with_an_ambiguous_directory_is_broken() {
 }
 
 #[test]
-fn a_tarball_that_others_may_read_otherwise_is_broken() {
+fn an_ambiguous_tarball_is_broken() {
     let pax = |kind: u8, content: &[u8]| Entry { path: b"pax".to_vec(), kind, content: content.to_vec() };
     for (kind, content) in [
         (b'x', b"10 size=2\n".as_slice()),
@@ -281,7 +281,7 @@ fn a_tarball_that_others_may_read_otherwise_is_broken() {
         let read = tarred(&[pax(kind, content), entry("a.py", b"a")]);
         assert_eq!(read.skipped.get(&SkipReason::Broken), Some(&1), "{}", String::from_utf8_lossy(content));
     }
-    // The same size said twice is one.
+    // The same size given twice is not ambiguous.
     let read = tarred(&[pax(b'x', b"13 path=b.py\n10 size=1\n"), entry("a.py", b"a"), entry("c.py", b"cc")]);
     assert_eq!((read.files.len(), read.skipped.len()), (2, 0), "{:?}", read.skipped);
     let folder = Entry { path: b"a/".to_vec(), kind: b'5', content: Vec::new() };
@@ -300,7 +300,7 @@ fn a_tarball_that_others_may_read_otherwise_is_broken() {
 }
 
 #[test]
-fn what_is_not_text_is_counted() {
+fn a_file_that_is_not_text_is_counted() {
     let read = tarred(&[entry("a.py", b"\xff\xfea"), entry("b.py", b"a\0b"), entry("c.py", "ä".as_bytes())]);
     assert_eq!((read.files.len(), read.skipped[&SkipReason::NotText]), (1, 2));
 }
@@ -313,7 +313,7 @@ fn nested_archives_are_not_opened() {
 }
 
 #[test]
-fn broken_archives_end() {
+fn damage_in_an_archive_is_counted() {
     let good = zip(&[(b"a.py", 0o644, plain("text of a file")), (b"b.py", 0o644, plain("text of another"))]);
     for at in 0..good.len() {
         assert!(!zipped(good[..at].to_vec()).skipped.is_empty(), "cut at {at}");
@@ -332,12 +332,12 @@ fn broken_archives_end() {
 }
 
 #[test]
-fn what_is_unpacked_of_a_zip_is_bounded_though_each_part_ends_broken() {
+fn decompressed_bytes_of_a_zip_are_bounded_even_if_each_entry_is_broken() {
     let bounds = ArchiveLimits { max_stream_bytes: 10 << 20, ..ArchiveLimits::default() };
     let mut out = DeflateEncoder::new(Vec::new(), Compression::fast());
     out.write_all(&vec![b'a'; 3 << 20]).expect("written");
     out.flush().expect("written");
-    // A last block of a kind that there is not.
+    // A last block of an invalid type.
     let broken = || [out.get_ref().as_slice(), &[0xff; 8]].concat();
     let names: Vec<String> = (0..40).map(|at| format!("{at}.py")).collect();
     let entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, broken())).collect();
@@ -347,7 +347,7 @@ fn what_is_unpacked_of_a_zip_is_bounded_though_each_part_ends_broken() {
 }
 
 #[test]
-fn a_tarball_goes_on_behind_one_empty_block_and_in_a_second_stream() {
+fn a_tarball_continues_after_one_empty_block_and_in_a_second_stream() {
     let first = &tar(&[entry("first.py", b"f")])[..1024];
     let second = tar(&[entry("second.py", b"s")]);
     let one_empty = [first, &[0; 512], &second, &tar(&[entry("behind.py", b"b")])].concat();
@@ -360,27 +360,27 @@ fn a_tarball_goes_on_behind_one_empty_block_and_in_a_second_stream() {
     assert!(read.skipped.is_empty(), "{:?}", read.skipped);
 }
 
-/// So many blocks of deflate that hold nothing, the last of which ends the stream.
-fn blocks_of_nothing(count: usize) -> Vec<u8> {
+/// Returns `count` empty deflate blocks, the last of which ends the stream.
+fn empty_blocks(count: usize) -> Vec<u8> {
     [[0, 0, 0, 0xff, 0xff].repeat(count), vec![1, 0, 0, 0xff, 0xff]].concat()
 }
 
 #[test]
-fn blocks_that_hold_nothing_end_an_archive() {
-    let few = zip(&[(b"a.py", 0o644, blocks_of_nothing(1_000)), (b"b.py", 0o644, plain("b"))]);
+fn too_many_empty_blocks_end_an_archive() {
+    let few = zip(&[(b"a.py", 0o644, empty_blocks(1_000)), (b"b.py", 0o644, plain("b"))]);
     let read = zipped(few);
     assert_eq!((read.files.len(), read.skipped.len()), (2, 0), "{:?}", read.skipped);
-    // Each by itself is small; all together they are not.
+    // Each is small; together they exceed the bound.
     let names: Vec<String> = (0..10).map(|at| format!("{at}.py")).collect();
-    let mut entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, blocks_of_nothing(50_000))).collect();
+    let mut entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, empty_blocks(50_000))).collect();
     entries.insert(0, (b"first.py", 0o644, plain("f")));
     let read = zipped(zip(&entries));
     assert_eq!(read.files["first.py"], "f");
     assert!(read.skipped[&SkipReason::Broken] >= 5, "{:?}", read.skipped);
-    // As a stream of its own before that of the files.
+    // As a separate stream in front of the stream with the files.
     let head = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
     let tar = gzipped(&tar(&[entry("a.py", b"a")]));
-    let before = |count| [head.as_slice(), &blocks_of_nothing(count), &[0; 8], &tar].concat();
+    let before = |count| [head.as_slice(), &empty_blocks(count), &[0; 8], &tar].concat();
     let read = |bytes| unpack(Cursor::new(bytes), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python);
     assert_eq!(read(before(1_000)).files.len(), 1);
     let read = read(before(600_000));
@@ -388,7 +388,7 @@ fn blocks_that_hold_nothing_end_an_archive() {
 }
 
 #[test]
-fn an_archive_that_is_not_packed_any_smaller_is_read() {
+fn an_incompressible_archive_is_read() {
     let noise: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let bytes = tar(&[entry("noise.bin", &noise), entry("a.py", b"a")]);
     let mut out = GzEncoder::new(Vec::new(), Compression::none());
@@ -399,7 +399,7 @@ fn an_archive_that_is_not_packed_any_smaller_is_read() {
 }
 
 #[test]
-fn what_has_no_ending_is_taken_if_its_first_line_says_that_it_is_a_script() {
+fn a_file_without_extension_is_read_if_its_first_line_names_an_interpreter() {
     let wants = |path: &str| if path.contains('.') { ExtractDecision::Skip } else { ExtractDecision::ExtractIfScript };
     let entries = [
         entry("bin/start", b"#!/usr/bin/env node\nstart();\n"),

@@ -11,7 +11,7 @@ use gatelodge_catalogue::{
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use serde_json::json;
-use support::one;
+use support::classify_tool;
 
 fn errors(text: &str) -> Vec<ReadToolError> {
     let documents = read_tools(text.as_bytes());
@@ -26,37 +26,38 @@ fn errors(text: &str) -> Vec<ReadToolError> {
 }
 
 #[test]
-fn what_is_no_tool_is_refused_with_its_line_and_a_reason() {
+fn an_entry_that_is_not_a_tool_is_refused_with_its_line_and_a_reason() {
     let lines = "{\"name\": \"a\"}\n{\"name\": 1}\nnot json\n{}\n\n[\n{\"name\": \"\"}\n";
     let reported: Vec<String> = errors(lines).iter().map(ToString::to_string).collect();
     assert_eq!(reported.len(), 5, "{reported:?}");
-    assert_eq!(reported[0], "line 2: the tool's `name` is no string");
+    assert_eq!(reported[0], "line 2: the tool's `name` is not a string");
     assert!(reported[1].starts_with("line 3: ") && reported[3].starts_with("line 6: "), "{reported:?}");
     assert_eq!(reported[4], "line 7: the tool's `name` is empty");
     assert!(errors(&json!({"name": "n".repeat(300)}).to_string())[0].why.contains("256"));
 }
 
 #[test]
-fn a_schema_that_nests_without_end_is_refused() {
+fn a_schema_that_nests_too_deeply_is_refused() {
     let deep = format!("{{\"name\": \"a\", \"inputSchema\": {}1{}}}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
     assert_eq!(errors(&deep).len(), 1);
 }
 
 #[test]
-fn a_description_of_a_megabyte_is_read_in_part_and_never_taken_for_harmless() {
+fn a_description_of_a_megabyte_is_read_in_part_and_never_makes_a_tool_harmless() {
     let start = Instant::now();
-    let long = one(&json!({"name": "get_notes", "description": "Gives notes. ".repeat(80_000)}).to_string());
+    let long = classify_tool(&json!({"name": "get_notes", "description": "Gives notes. ".repeat(80_000)}).to_string());
     assert_eq!(long.category, Category::Unknown);
     assert!(long.signals.iter().any(|signal| signal.kind.as_str() == "long_description"));
     assert!(start.elapsed() < Duration::from_secs(5));
-    let gone = one(&json!({"name": "delete_notes", "description": "x ".repeat(500_000)}).to_string());
+    let gone = classify_tool(&json!({"name": "delete_notes", "description": "x ".repeat(500_000)}).to_string());
     assert_eq!(gone.category, Category::Destructive);
 }
 
 #[test]
-fn invisible_letters_hide_no_word_and_are_reported() {
-    let found =
-        one(&json!({"name": "de\u{200b}lete_file", "description": "Gi\u{202e}ves a file.\u{e0041}"}).to_string());
+fn invisible_characters_hide_no_word_and_are_reported() {
+    let found = classify_tool(
+        &json!({"name": "de\u{200b}lete_file", "description": "Gi\u{202e}ves a file.\u{e0041}"}).to_string(),
+    );
     assert_eq!(found.category, Category::Destructive);
     assert!(found.attacks.contains(&"tool-poisoning"));
     let text = serde_json::to_string(&found).expect("JSON");
@@ -101,10 +102,10 @@ fn invalid_schemas_are_reported() {
         json!({"$ref": "#"}),
         json!({"properties": {"a": {"properties": {"b": {"properties": {"c": {}}}}}}}),
     ] {
-        let found = one(&json!({"name": "get_x", "inputSchema": schema}).to_string());
+        let found = classify_tool(&json!({"name": "get_x", "inputSchema": schema}).to_string());
         assert_eq!(found.category, Category::Read, "{schema}");
     }
-    let odd = one(r#"{"name": "get_x", "inputSchema": "no"}"#);
+    let odd = classify_tool(r#"{"name": "get_x", "inputSchema": "no"}"#);
     assert!(odd.signals.iter().any(|signal| signal.kind.as_str() == "odd_schema"));
 }
 
@@ -119,6 +120,6 @@ fn ten_thousand_tools_are_classified_and_have_a_policy_that_loads() {
     let entries: Vec<_> = known.iter().map(|(tool, known)| (*tool, known)).collect();
     let text = starter_policy("many", &entries, Strictness::Recommended).expect("a policy");
     assert!(text.contains("get_thing_0"));
-    // A minute would do without optimisation; other tests run beside it.
+    // Takes less than a minute without optimisation; the limit leaves room for tests that run at the same time.
     assert!(start.elapsed() < Duration::from_secs(180), "{:?}", start.elapsed());
 }

@@ -1,4 +1,4 @@
-//! What holds for every tool, tried on random ones.
+//! Properties of the classification, on random tools.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_catalogue::{ServerContext, ToolEntry, ToolSpec, classify, read_tools, recommended_policy};
@@ -56,11 +56,11 @@ const WORDS: &[&str] = &[
     "returns",
     "weather",
 ];
-const DESTROYING: &[&str] = &["delete", "remove", "destroy", "drop", "purge", "wipe", "erase", "truncate"];
+const DESTRUCTIVE_WORDS: &[&str] = &["delete", "remove", "destroy", "drop", "purge", "wipe", "erase", "truncate"];
 const PARAMETERS: &[&str] =
     &["path", "url", "sql", "code", "command", "limit", "query", "body", "amount", "force", "action"];
 
-/// 256 cases for each law; `PROPTEST_CASES` asks for more. No files are written.
+/// 256 cases per property, or `PROPTEST_CASES`. No files are written.
 fn config() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_classified_the_same_twice_and_its_rule_loads(name in ".{1,40}", description in ".{0,200}", schema in schema()) {
+    fn classification_is_deterministic_and_its_rule_loads(name in ".{1,40}", description in ".{0,200}", schema in schema()) {
         let entry = json!({"name": name, "description": description, "inputSchema": schema});
         let (one, other) = (classified(&entry, &[]), classified(&entry, &[]));
         prop_assert_eq!(&one, &other);
@@ -122,14 +122,14 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_siblings_does_not_matter(entry in entry(), siblings in proptest::collection::vec(name(), 0..12)) {
+    fn the_order_of_related_tools_does_not_matter(entry in entry(), siblings in proptest::collection::vec(name(), 0..12)) {
         let mut turned = siblings.clone();
         turned.reverse();
         prop_assert_eq!(classified(&entry, &siblings), classified(&entry, &turned));
     }
 
     #[test]
-    fn a_claim_of_only_reading_never_makes_a_tool_milder(entry in entry(), destructive in proptest::option::of(any::<bool>())) {
+    fn a_read_only_annotation_never_lowers_the_level(entry in entry(), destructive in proptest::option::of(any::<bool>())) {
         let with = |read_only: Option<bool>| {
             let mut entry = entry.clone();
             entry["annotations"] = json!({"readOnlyHint": read_only, "destructiveHint": destructive});
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn a_destroying_word_in_the_name_never_makes_a_tool_milder(entry in entry(), word in select(DESTROYING)) {
+    fn a_destructive_word_in_the_name_never_lowers_the_level(entry in entry(), word in select(DESTRUCTIVE_WORDS)) {
         let before = classified(&entry, &[]);
         let name = entry["name"].as_str().expect("a name").to_owned();
         for more in [format!("{word}_{name}"), format!("{name}_{word}")] {
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn a_destroying_sentence_never_makes_a_tool_milder(entry in entry(), word in select(DESTROYING)) {
+    fn a_destructive_sentence_never_lowers_the_level(entry in entry(), word in select(DESTRUCTIVE_WORDS)) {
         let before = classified(&entry, &[]);
         let said = entry["description"].as_str().unwrap_or_default().to_owned();
         for more in [format!("{said} {word}s."), format!("{word}s. {said}")] {
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn what_takes_code_a_command_or_a_query_is_never_read(entry in entry(), parameter in select(&["command", "code", "sql"][..])) {
+    fn a_tool_that_takes_code_a_command_or_a_query_is_never_read(entry in entry(), parameter in select(&["command", "code", "sql"][..])) {
         let mut entry = entry;
         entry["inputSchema"]["properties"][parameter] = json!({"type": "string"});
         let known = classified(&entry, &[]);
@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn a_choice_that_destroys_is_never_read(entry in entry(), word in select(DESTROYING)) {
+    fn a_tool_with_a_destructive_choice_is_never_read(entry in entry(), word in select(DESTRUCTIVE_WORDS)) {
         let mut entry = entry;
         entry["inputSchema"]["properties"]["action_type"] = json!({"type": "string", "enum": ["get", format!("{word}_all")]});
         let known = classified(&entry, &[]);
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn a_destroying_word_in_the_name_is_never_read(entry in entry(), word in select(DESTROYING), at in 0..4_usize) {
+    fn a_tool_with_a_destructive_word_in_its_name_is_never_read(entry in entry(), word in select(DESTRUCTIVE_WORDS), at in 0..4_usize) {
         let mut entry = entry;
         let name = entry["name"].as_str().expect("a name").to_owned();
         let mut words: Vec<&str> = name.split('_').collect();
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn siblings_never_make_a_tool_read(entry in entry(), siblings in proptest::collection::vec(name(), 0..6), crowd in any::<bool>()) {
+    fn related_tools_never_make_a_tool_read(entry in entry(), siblings in proptest::collection::vec(name(), 0..6), crowd in any::<bool>()) {
         let first = entry["name"].as_str().and_then(|name| name.split('_').next()).unwrap_or_default().to_owned();
         let mut siblings: Vec<String> = siblings.into_iter().map(|name| format!("{first}_{name}")).collect();
         siblings.extend((0..if crowd { 70 } else { 0 }).map(|at| format!("{first}_junk{at}")));

@@ -88,7 +88,7 @@ fn classify_takes_all_of_it_as_a_list_and_as_lines() {
     for (file, refused) in [("list.json", "line 1: tool 8 of the list: "), ("lines.jsonl", "line 8: ")] {
         let told = run(&house, &["catalogue", "classify", file]);
         assert_eq!((told.code, told.stdout.lines().count()), (1, 7), "{}", told.stdout);
-        assert!(told.stderr.contains(&format!("{refused}the tool's `name` is no string")), "{}", told.stderr);
+        assert!(told.stderr.contains(&format!("{refused}the tool's `name` is not a string")), "{}", told.stderr);
         assert!(told.stdout.contains("\\u{202e}\\u{200b}\\u{9b}31m"), "{}", told.stdout);
         let told = run(&house, &["catalogue", "classify", "--json", file]);
         let rows: Vec<Value> = told.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -124,7 +124,7 @@ fn show_and_diff_tell_all_of_it_as_text() {
     for name in ["get_nothing", "get_long", "get_a", "get_b", "get_c", "get_d"] {
         assert!(told.stdout.contains(&format!(" {name} ")), "{name} in {} {}", told.stdout, house.read("log"));
     }
-    assert!(told.stdout.contains("a description that is too long to be read whole"), "{}", told.stdout);
+    assert!(told.stdout.contains("a description that is too long to be read completely"), "{}", told.stdout);
     let json = run(&house, &["server", "show", "odd", "--data", "data", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&json.stdout).expect("JSON")["tools"].as_array().unwrap().len(), 6);
     let diff = run(&house, &["server", "diff", "odd", "--data", "data"]);

@@ -48,7 +48,7 @@ fn classify_prints_a_line_for_each_tool_with_all_fields_and_refuses_what_is_none
     assert_eq!((&told[0]["category"], &told[0]["level"]), (&"Destructive".into(), &"Critical".into()));
     assert_eq!(told[0]["recommended"]["hide"][0], "delete_file");
     assert_eq!(told[3]["line"], 4);
-    assert!(run.stderr.contains("not classified: line 4: the tool's `name` is no string"));
+    assert!(run.stderr.contains("not classified: line 4: the tool's `name` is not a string"));
 }
 
 #[test]

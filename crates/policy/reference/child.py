@@ -1,5 +1,5 @@
-"""The program under test as a child process: request lines go in ahead of the
-answers through a thread, answers come back in order, and silence is an error.
+"""The program under test as a child process. A thread writes request lines ahead of
+the responses, responses come back in order, and a missing response is an error.
 """
 
 import os
@@ -8,11 +8,11 @@ import select
 import subprocess
 import threading
 
-SILENCE = 60.0  # seconds
+SILENCE = 60.0  # seconds without a response
 
 
 class ChildError(Exception):
-    """The program died, hung or did not keep to the protocol."""
+    """The program died, hung or broke the protocol."""
 
 
 class Child:
@@ -42,7 +42,7 @@ class Child:
         self.requests.put(text.encode("utf-8"))
 
     def receive(self):
-        """The next answer line."""
+        """Return the next response line."""
         while not self.lines:
             ready, _, _ = select.select([self.out], [], [], SILENCE)
             if not ready:

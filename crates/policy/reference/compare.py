@@ -2,7 +2,7 @@
 
     python compare.py --pairs N --seed S --jobs J --subject PATH [--min-count M] [--json]
 
-Exit 0: no difference and every cell met; 1: a difference or a thin cell; 2: misuse;
+Exit 0: no difference and every cell has enough hits; 1: a difference or too few hits; 2: usage error;
 3: the program died, hung or broke the protocol.
 """
 
@@ -20,18 +20,18 @@ from gen_faults import KINDS
 from generate import CALLS
 from worker import work
 
-MOST = 20  # differences shown
+MOST = 20  # maximum number of differences shown
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--pairs", type=int, required=True, help="how many calls to judge")
+    parser.add_argument("--pairs", type=int, required=True, help="number of calls to decide")
     parser.add_argument("--seed", default="1", help="cases are the same for the same seed")
     parser.add_argument("--jobs", type=int, default=1, help="worker processes")
     parser.add_argument("--subject", required=True, help="the program to compare with")
     parser.add_argument("--min-count", type=int, default=1, help="hits each cell must have")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    found = parser.parse_args()  # exits with 2 on misuse
+    found = parser.parse_args()  # exits with 2 on a usage error
     if found.pairs < 1 or found.jobs < 1 or found.min_count < 0:
         parser.error("--pairs and --jobs are at least 1, --min-count at least 0")
     if not os.access(found.subject, os.X_OK) or os.path.isdir(found.subject):
@@ -48,7 +48,7 @@ def progress(done, total, started, last=False):
 
 
 def run(options):
-    """(counts, codes, cells, faults, differences, error)."""
+    """Return (counts, codes, cells, faults, differences, error)."""
     jobs = min(options.jobs, -(-options.pairs // CALLS))
     reports = multiprocessing.Queue()
     subject = os.path.abspath(options.subject)
@@ -91,7 +91,7 @@ def run(options):
 def show_difference(number, difference):
     print(f"difference {number}: seed {difference['seed']}, policy {difference['policy_index']}, "
           f"call {difference['call_index']}"
-          + (f", planted fault: {difference['fault']}" if difference["fault"] else ""))
+          + (f", inserted error: {difference['fault']}" if difference["fault"] else ""))
     for key in ("note", "policy", "call"):
         if difference.get(key) is not None:
             print(f"  {key + ':':<11}{difference[key]}")
@@ -105,7 +105,7 @@ def main():
     if error is not None:
         print(f"error: {error}", file=sys.stderr)
         return 3
-    # After a difference the run is cut short, so the counts say nothing.
+    # After a difference the run ends early, so the counts mean nothing.
     thin = [] if differences else table.thin(codes, cells, KINDS, faults, options.min_count)
     if options.json:
         print(json.dumps({

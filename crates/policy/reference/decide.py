@@ -1,5 +1,5 @@
-"""The judgement of one call under one policy, in the order of section 5.
-A pure function: the same policy and call, `at` included, give the same answer.
+"""Decides one call under one policy, in the evaluation order of the specification.
+A pure function: the same policy and call, `at` included, give the same decision.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ ONE = Decimal(1)
 
 
 class Tally:
-    """Counts of evaluated conditions (op, polarity, answer) and of codes given."""
+    """Counts evaluated conditions by (op, polarity, result), and reason codes."""
 
     def __init__(self):
         self.cells = Counter()
@@ -36,9 +36,9 @@ class Refused(Exception):
 
 
 def decide(policy, call, tally=None):
-    """The decision, its code, its rule and what it charges."""
+    """Return the decision with its code, rule and charges."""
     try:
-        answer = _judge(policy, call, tally)
+        answer = _decide(policy, call, tally)
     except Refused as refusal:
         answer = _answer("deny", refusal.rule, refusal.code)
     if tally:
@@ -50,22 +50,22 @@ def _answer(decision, rule, code=None, charges=()):
     return {"decision": decision, "code": code, "rule": rule, "charges": list(charges)}
 
 
-def _judge(policy, call, tally):
+def _decide(policy, call, tally):
     if "tool" in call:
-        return _judge_tool(policy, call, tally)
+        return _decide_tool(policy, call, tally)
     if "resource" in call:
         block = _resource_block(policy, call["resource"])
-        return _judge_visible(policy, call, block, {"uri": call["resource"]}, tally)
+        return _decide_visible(policy, call, block, {"uri": call["resource"]}, tally)
     if "prompt" in call:
         block = _visible(policy, policy.prompts, call["prompt"])
-        return _judge_visible(policy, call, block, call.get("arguments", {}), tally)
-    return _judge_method(policy, call)
+        return _decide_visible(policy, call, block, call.get("arguments", {}), tally)
+    return _decide_method(policy, call)
 
 
 # Which block applies.
 
 def _visible(policy, blocks, name):
-    """The block of a resource or prompt, None where `default: allow` lets it pass."""
+    """Return the block of a resource or prompt, None if `default: allow` allows it."""
     key = globs.find(blocks, name)
     if key is None and policy.default == "deny":
         raise Refused("not_listed", "/default")
@@ -79,7 +79,7 @@ def _resource_block(policy, uri):
 
 
 def _tool_block(policy, name, category):
-    """Steps 2 and 3."""
+    """Do steps 2 and 3."""
     for n, entry in enumerate(policy.hide):
         if globs.matches(entry, name):
             raise Refused("hidden", f"/hide/{n}")
@@ -96,7 +96,7 @@ def _tool_block(policy, name, category):
 
 # Tools, resources and prompts.
 
-def _judge_tool(policy, call, tally):
+def _decide_tool(policy, call, tally):
     name = call["tool"]
     accepted = call.get("accepted", "yes")
     category = call.get("category", "unknown")
@@ -121,7 +121,7 @@ def _judge_tool(policy, call, tally):
     return _finish(blocks, block, world, call, name, tally)
 
 
-def _judge_visible(policy, call, block, arguments, tally):
+def _decide_visible(policy, call, block, arguments, tally):
     blocks = [block] if block else []
     _not_denied(blocks)
     world = _world(policy, call, arguments, None)
@@ -137,7 +137,7 @@ def _not_denied(blocks):
 
 
 def _world(policy, call, arguments, tool):
-    """What paths lead into; a missing part is absent, missing arguments are none."""
+    """The values that paths refer to. A missing part is absent; missing arguments are an empty object."""
     world = {"args": arguments, "tool": tool, "server": call.get("server"),
              "grant": call.get("grant"), "client": call.get("client"), "time": None}
     if policy.uses_time:
@@ -161,7 +161,7 @@ def _holds(predicate, world, tally):
 
 
 def _check_predicates(block, world, tally):
-    """Steps 8 and 9 of one block."""
+    """Do steps 8 and 9 for one block."""
     for predicate in block.require:
         if not _holds(predicate, world, tally):
             raise Refused("require", predicate.pointer)
@@ -169,11 +169,11 @@ def _check_predicates(block, world, tally):
         if _holds(predicate, world, tally):
             raise Refused("deny_if", predicate.pointer)
     for predicate in block.approve_if:
-        _holds(predicate, world, tally)  # only its mismatches matter yet
+        _holds(predicate, world, tally)  # at this step only mismatches matter
 
 
 def _finish(blocks, block, world, call, name, tally):
-    """Steps 10 to 12."""
+    """Do steps 10 to 12."""
     charges = _charges(blocks, world["args"], call, name)
     for each in blocks:
         if each.action == "approve":
@@ -187,7 +187,7 @@ def _finish(blocks, block, world, call, name, tally):
 # Limits.
 
 def _amount(limit, arguments):
-    """The amount a limit adds, or None where there is no usable one."""
+    """Return the amount that a limit adds, or None if there is no valid amount."""
     if limit.amount is None:
         return ONE
     found = []
@@ -199,7 +199,7 @@ def _amount(limit, arguments):
 
 
 def _charges(blocks, arguments, call, name):
-    """What the call takes from each counter, in the order of the ruling limits."""
+    """Return the charges of the call, in the order of the limits that apply."""
     entries = []
     for limit in [limit for block in blocks for limit in block.all_limits()]:
         amount = _amount(limit, arguments)
@@ -227,14 +227,14 @@ def _charges(blocks, arguments, call, name):
 
 # Methods.
 
-def _judge_method(policy, call):
+def _decide_method(policy, call):
     method = call["method"]
     if method in ALWAYS:
         return _answer("allow", None)
     if method in CARRIERS or method.startswith("tasks/"):
-        raise Refused("not_listed", None)  # judged by what they carry, which is not here
+        raise Refused("not_listed", None)  # decided by their subject, which is not in the call
     if method == COMPLETION:
-        return _judge_completion(policy, call)
+        return _decide_completion(policy, call)
     if method in CLIENT_METHODS:
         name = CLIENT_METHODS[method]
         return _word(policy, policy.client_requests, name, pointer("client_requests", name))
@@ -255,7 +255,7 @@ def _word(policy, words, key, where):
     return _answer("allow", where)
 
 
-def _judge_completion(policy, call):
+def _decide_completion(policy, call):
     reference = call.get("arguments", {}).get("ref")
     if type(reference) is not dict:
         raise Refused("not_listed", None)

@@ -1,8 +1,8 @@
-"""The one fault of loading, and the checks every part of a document shares."""
+"""The error of loading, and checks that all parts of a document share."""
 
 
 class LoadError(ValueError):
-    """The document is not a policy; the text says where and why."""
+    """The document is not a policy; the message says where and why."""
 
 
 def need(good, where, what):
@@ -11,7 +11,7 @@ def need(good, where, what):
 
 
 def fields(doc, where, required=(), optional=()):
-    """An object with all of the required fields and no unknown one."""
+    """Check that a value is an object with all required fields and no unknown field."""
     need(type(doc) is dict, where, "an object is needed")
     for key in doc:
         need(key in required or key in optional, where, f"unknown field {key}")
@@ -20,5 +20,5 @@ def fields(doc, where, required=(), optional=()):
 
 
 def pointer(*parts):
-    """An RFC 6901 pointer."""
+    """Return an RFC 6901 pointer."""
     return "".join("/" + str(p).replace("~", "~0").replace("/", "~1") for p in parts)

@@ -1,5 +1,5 @@
 """A second, naive evaluator of the policy language, written from its
-specification. Its use is to disagree with the other one where either is wrong.
+specification. It must disagree with the other one where either is wrong.
 """
 
 from decide import Tally, decide
@@ -12,7 +12,7 @@ __all__ = ["JsonError", "LoadError", "Tally", "decide", "load", "load_text", "re
 
 
 def load_text(text):
-    """A policy from JSON text; None where it is refused."""
+    """Load a policy from JSON text. Return None if it is refused."""
     try:
         return load(read_json(text))
     except (JsonError, LoadError):

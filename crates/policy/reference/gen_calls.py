@@ -1,5 +1,5 @@
-"""Random calls for one document, aimed at its conditions: for each one the call
-is given a value that should make it true, false, absent or a mismatch.
+"""Random calls for one document, aimed at its conditions: for each condition the call
+has a value that should make it true, false, absent or a mismatch.
 """
 
 from gen_places import uri as any_uri, url, url_near
@@ -62,7 +62,7 @@ POLARITIES = ("require", "deny_if", "approve_if")
 
 
 def _set(node, segments, leaf, rng):
-    """The node with the leaf's value at the path; `leaf` is called for each end."""
+    """Return the node with a leaf value at the path. `leaf` is called for each end."""
     if not segments:
         return leaf()
     segment, rest = segments[0], segments[1:]
@@ -101,7 +101,7 @@ class CallMaker:
     # Arguments.
 
     def place(self, args, condition, wanted):
-        """Arguments in which the condition should answer as wanted."""
+        """Return arguments for which the condition should have the wanted result."""
         rng = self.rng
         segments = self.paths.get(condition["path"])
         if not segments:
@@ -121,7 +121,7 @@ class CallMaker:
                 now = pick(rng, ["true", "false", "absent", "mismatch"])
             if now == "absent":
                 return pick(rng, [MISSING, MISSING, None])
-            if op == "host_in" and chance(rng, 0.4):  # what comes of it is for others to say
+            if op == "host_in" and chance(rng, 0.4):  # the result is not predicted here
                 return url_near(rng, value) if chance(rng, 0.7) else url(rng)
             if now == "mismatch":
                 if broken:
@@ -137,7 +137,7 @@ class CallMaker:
         return result if type(result) is dict else args
 
     def arguments(self, blocks):
-        """Arguments aimed at the conditions of the blocks; one predicate is the focus."""
+        """Return arguments aimed at the conditions of the blocks, mainly at one predicate."""
         rng = self.rng
         conditions = []
         for block in blocks:
@@ -151,7 +151,7 @@ class CallMaker:
         focus = pick(rng, conditions)[1] if conditions else None
         wild = chance(rng, 0.2)
         rng.shuffle(conditions)
-        conditions.sort(key=lambda c: c[1] is focus)  # the focus is placed last, so it stays
+        conditions.sort(key=lambda c: c[1] is focus)  # the focus comes last, so it is not overwritten
         for polarity, predicate, condition in conditions:
             if wild or predicate is focus:
                 wanted = pick(rng, ["true", "true", "false", "absent", "mismatch"])
@@ -182,7 +182,7 @@ class CallMaker:
     # Names.
 
     def name(self, section, pool):
-        """(name, the block it is likely under)."""
+        """Return (name, the block that probably applies)."""
         rng = self.rng
         entries = self.doc.get(section, {})
         if entries and chance(rng, 0.8):
@@ -220,7 +220,7 @@ class CallMaker:
         return call
 
     def schema(self, call):
-        """A schema and, mostly, arguments of modest numbers to go with it."""
+        """Return a schema and, mostly, matching arguments with small numbers."""
         rng = self.rng
         if chance(rng, 0.75):
             call["input_schema"] = pick(rng, SCHEMAS)
@@ -279,7 +279,7 @@ class CallMaker:
             call = self.tool()
         elif roll < 0.82:
             call = {"resource": self.uri()}
-            if chance(rng, 0.2):  # they say nothing about a resource
+            if chance(rng, 0.2):  # they have no effect on a resource
                 call["arguments"] = {**pick(rng, ARGUMENTS), "uri": pick(rng, [Raw("1"), "note:a"])}
         elif roll < 0.92:
             name, block = self.name("prompts", PROMPTS)
@@ -292,7 +292,7 @@ class CallMaker:
         return call
 
     def call_of(self, name, url):
-        """A call of one tool with one argument."""
+        """Return a call of one tool with one argument."""
         call = {"tool": name, "arguments": {"url": url}}
         self.surroundings(call)
         return call

@@ -1,5 +1,5 @@
-"""Planted faults: each kind turns a document that loads into one that must not.
-A fault is set down where it is certain to be one, whatever else is there.
+"""Inserted errors: each kind turns a document that loads into one that must not.
+An error is inserted where it is certain to be one, whatever else is in the document.
 """
 
 from gen_values import pick
@@ -23,7 +23,7 @@ def without(doc, key):
     return {k: v for k, v in doc.items() if k != key}
 
 
-# A rule block with one fault; it goes under a tool, a category or all_tools.
+# A rule block with one error; it is inserted under a tool, a category or all_tools.
 BLOCKS = {
     "unknown field in a block": [{"requires": []}, {"Action": "deny"}, {"on_deny": "x"}],
     "action": [{"action": "hide"}, {"action": "Deny"}, {"action": True}, {"action": ""}],
@@ -200,8 +200,8 @@ KINDS = list(BLOCKS) + list(TOP) + ["missing", "repeated top key", "not an objec
 
 
 def plant(rng, doc, number):
-    """(kind, the document with that fault). Numbers in a row go through all kinds and,
-    in turn with them, through all variants, so that none depends on luck."""
+    """Return (kind, the document with that error). Consecutive numbers go through all kinds and
+    all variants, so that none depends on chance."""
     variant = None
     kind = KINDS[number // 2 % len(KINDS)]
     if number % 2:

@@ -1,5 +1,5 @@
-"""URIs, URLs and hosts put together from parts, some of which two readers could
-take for two places. Whether a text is refused is for the two sides to say.
+"""URIs, URLs and hosts composed from parts, some of them ambiguous.
+The two evaluators determine whether one is refused.
 """
 
 from gen_values import chance, pick
@@ -42,7 +42,7 @@ TAILS = ["", "", "/", "/a?b", "#c", "?x", "/@", "?@h", "#@h", "/a/../b", "//u@h"
 
 
 def spiced(rng, text):
-    """The text with something odd in it: anywhere, at an end, or where a part begins."""
+    """Return the text with an odd part inserted: anywhere, at an end, or where a part begins."""
     odd = pick(rng, pick(rng, ODD))
     roll = rng.random()
     if roll < 0.35:
@@ -57,7 +57,7 @@ def spiced(rng, text):
 
 
 def uri(rng, base=None):
-    """A URI; with a base one that mostly still begins or ends like it."""
+    """Return a URI. With a base, it mostly still begins or ends like the base."""
     if base is None:
         if chance(rng, 0.3):
             return url(rng)
@@ -75,7 +75,7 @@ def recased(rng, text):
 
 
 def hextets(rng):
-    """An IPv6 address of many zeros, shortened at one of the places where it can be."""
+    """Return an IPv6 address of many zeros, shortened at one of the possible positions."""
     parts = ["%x" % pick(rng, [0, 0, 0, 1, 0xffff, 0x102, 0xab]) for _ in range(8)]
     if chance(rng, 0.3):
         return ":".join(parts)
@@ -106,13 +106,13 @@ def port(rng):
 
 
 def member(rng):
-    """A member of `host_in` that may be none."""
+    """Return a member of `host_in` that may be invalid."""
     text = pick(rng, ["", "", "", "*.", "*."]) + host(rng) + port(rng)
     return spiced(rng, text) if chance(rng, 0.08) else text
 
 
 def url(rng, authority=None):
-    """A URL, of this host and port if they are given."""
+    """Return a URL, with this host and port if they are given."""
     if authority is None:
         authority = host(rng) + port(rng)
     if chance(rng, 0.1):
@@ -123,7 +123,7 @@ def url(rng, authority=None):
 
 
 def url_near(rng, members):
-    """A URL whose host could be one of these members."""
+    """Return a URL whose host could match one of these members."""
     text = pick(rng, members)
     if text.startswith("*."):
         text = pick(rng, ["a.", "a.b.", "", ".", "127.", "a", "A."]) + text[2:]

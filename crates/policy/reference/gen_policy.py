@@ -1,5 +1,5 @@
 """Random policy documents that load: every field and operator, spelled in
-every way the language allows. Faults are planted elsewhere.
+every way the language allows. `gen_faults` inserts errors.
 """
 
 import json
@@ -30,7 +30,7 @@ ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/
          "Etc/GMT+12", "Europe/London"]
 TEAMS = ["x", "ops", "é", "", "1"]
 DATES = ["2026-03-29", "2026-10-25", "2026-11-15", "2026-11-01", "2026-03-08", "2026-12-31"]
-# The generator's own segments: ("*",) is every element, ("n", 0) an index, a string a key.
+# Segments of the generator: ("*",) is every element, ("n", 0) an index, a string a key.
 SHAPES = [["amount"], ["currency"], ["to"], ["to", "name"], ["a.b"], ["a b"], ["0"], ["é"], ["🙂"],
           ['q"x'], ["tags"], ["tags", ("*",)], ["items", ("*",), "price"], ["items", ("n", 0)],
           ["rows", ("*",), ("*",)], ["rows", ("n", 1), ("n", 0)], ["rows", ("*",), "tags", ("*",)],
@@ -49,7 +49,7 @@ VALUES_OF = {
 
 
 def path_text(rng, segments):
-    """A path under `args`, each key written in one of the ways it can be."""
+    """Return a path under `args`, with each key in one of its possible spellings."""
     text = "args"
     for segment in segments:
         if segment == ("*",):
@@ -64,13 +64,13 @@ def path_text(rng, segments):
 
 
 class PolicyMaker:
-    """Makes one document; `paths` maps a path's text to its segments under args."""
+    """Generates one document. `paths` maps the text of a path to its segments under args."""
 
     def __init__(self, rng):
         self.rng = rng
         self.paths = {}
         self.counters = {}
-        self.amounts = {}  # of a counter, where limits on it can meet: the path
+        self.amounts = {}  # path of the amount by counter, where limits on the counter can apply together
         self.place = "tools"
         self.favourites = [pick(rng, OPS) for _ in range(4)]
 
@@ -151,7 +151,7 @@ class PolicyMaker:
     # Limits.
 
     def window(self, canonical):
-        """One of the spellings of a window."""
+        """Return one of the spellings of a window."""
         rng = self.rng
         spellings = {"minute": ["minute", 60, "1m", "60s"], "hour": ["hour", 3600, "1h", "60m"],
                      "day": ["day", 86400, "1d", "24h"], 900: [900, "15m", "900s"],
@@ -160,7 +160,7 @@ class PolicyMaker:
         return Raw(str(found)) if type(found) is int else found
 
     def limit(self, inside):
-        """A limit that agrees with the others of its counter."""
+        """Return a limit that agrees with the others of its counter."""
         rng = self.rng
         name = pick(rng, ["calls", "spend", "é", "x/y", "spend2", "burst"])
         if name not in self.counters:
@@ -190,7 +190,7 @@ class PolicyMaker:
         return result
 
     def amount_path(self, counter, inside):
-        """One for all tools, whose blocks can meet; each block of the others may have its own."""
+        """Return one path for all tools, whose blocks can apply together; other blocks may have their own."""
         paths = [["amount"], ["to", "sum"], ["items", ("n", 0), "price"], ["n"]]
         if inside == "resources":
             paths += [["uri"], ["uri"], ["uri", "n"], ["uri", ("n", 0)]]
@@ -239,7 +239,7 @@ class PolicyMaker:
         return {key: doc[key] for key in keys}
 
     def keyed(self, exact, patterns, inside):
-        """Blocks under names and globs; globs of distinct weight cannot tie."""
+        """Return blocks under names and globs. Globs of distinct weight cannot tie."""
         keys = self.some(exact, 0, 3)
         weights = set()
         for glob in self.some(patterns, 0, 3):
@@ -250,14 +250,14 @@ class PolicyMaker:
         return {key: self.block(inside) for key in keys}
 
     def share_rate_counter(self, doc):
-        """A limit elsewhere that shares, and agrees with, a tool's rate_limit."""
+        """Add a limit elsewhere that shares the counter of a tool's rate_limit and agrees with it."""
         for name, block in doc.get("tools", {}).items():
             if "*" not in name and type(block.get("rate_limit")) is dict and "all_tools" in doc:
                 rate = block["rate_limit"]
                 shared = {"counter": name + "_rate", "max": Raw(pick(self.rng, ["1", "5", "7"])),
                           "window": rate["window"], "scope": rate.get("scope", "grant")}
                 doc["all_tools"].setdefault("limits", []).append(shared)
-                # A glob's or a category's rate_limit could give this counter as well.
+                # The rate_limit of a glob or a category could have this counter as well.
                 for other in [*doc["tools"].items(), *doc.get("categories", {}).items()]:
                     if type(other[1]) is dict and other[1] is not block:
                         other[1].pop("rate_limit", None)
@@ -281,7 +281,7 @@ class PolicyMaker:
         if self.maybe(0.85):
             doc["tools"] = self.keyed(TOOLS, TOOL_GLOBS, "tools")
         if self.maybe(0.5):
-            # What is refused elsewhere is allowed where it is listed exactly.
+            # A URI that is refused elsewhere is allowed if it is listed exactly.
             odd = [text for text in (uri(rng) for _ in range(6)) if "*" not in text]
             doc["resources"] = self.keyed(URIS + odd, URI_GLOBS, "resources")
         if self.maybe(0.4):

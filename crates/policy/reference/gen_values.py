@@ -1,5 +1,5 @@
-"""Values for the generator: numbers in many spellings, strings that trap, and
-for each operator a rule's value and call values that make it answer as wanted.
+"""Values for the generator: numbers in many spellings, tricky strings, and for each
+operator a rule value and call values that give the wanted result.
 """
 
 from decimal import Context, Decimal
@@ -77,7 +77,7 @@ def chance(rng, part):
 
 
 def respell(rng, text):
-    """The same number, spelled in another way."""
+    """Return the same number in another spelling."""
     negative, digits, exponent = parts(Decimal(text))
     if not digits:
         return Raw(pick(rng, ["0", "-0", "0.0", "-0.0", "0e5", "0E-3", "-0e0"]))
@@ -96,7 +96,7 @@ def respell(rng, text):
 
 
 def nudge(rng, text, up):
-    """A number a little or much above or below."""
+    """Return a number a little or much above or below."""
     value = Decimal(text)
     step = Decimal(pick(rng, ["1", "0.1", "1e-9", "1e-20", "1e-40", "1e6", "1e300"]))
     result = EXACT.add(value, step if up else -step)
@@ -132,12 +132,12 @@ def anything(rng, depth=0):
 
 
 def same(rng, value):
-    """Equal by value."""
+    """Return a value that is equal."""
     return respell(rng, value) if type(value) is Raw else value
 
 
 def other(rng, value):
-    """Of the same type, but not equal."""
+    """Return a value of the same type that is not equal."""
     if type(value) is Raw:
         return nudge(rng, value, chance(rng, 0.5))
     if type(value) is bool:
@@ -147,7 +147,7 @@ def other(rng, value):
 
 
 def rule_value(rng, op):
-    """A value that the operator takes in a rule."""
+    """Return a valid rule value for the operator."""
     if op in ("eq", "neq", "contains"):
         return scalar(rng)
     if op in ("in", "not_in", "subset_of"):
@@ -190,7 +190,7 @@ def _list_for(rng, members, all_in):
 
 
 def call_value(rng, op, value, hold):
-    """A value of the right kind, meant to make the operator true or false."""
+    """Return a value of the right type that should make the operator true or false."""
     if op in ("eq", "neq"):
         return same(rng, value) if (op == "eq") == hold else other(rng, value)
     if op in ("in", "not_in"):
@@ -226,11 +226,11 @@ def call_value(rng, op, value, hold):
             host = pick(rng, value).replace("*", pick(rng, ["a", "a.b"]) if hold else "")
             return pick(rng, ["https://", "http://"]) + host + pick(rng, ["", "/", "/a?b", "#c"])
         return pick(rng, GOOD_URLS)
-    return anything(rng)  # exists: whatever is there
+    return anything(rng)  # exists: any value
 
 
 def wrong_value(rng, op, value):
-    """A value that the operator cannot compare."""
+    """Return a value that the operator cannot compare."""
     if op == "path_within" and chance(rng, 0.6):
         return pick(rng, BAD_FILES)
     if op == "host_in" and chance(rng, 0.7):

@@ -15,16 +15,16 @@ from gen_values import chance, pick
 from jsontext import utf8_string, write_json
 
 CALLS = 40
-FAULTY = 20  # one policy of so many
-DOUBTFUL = 0.25  # and such a part has hosts of which nobody here knows whether they are any
+FAULTY = 20  # one policy in this many has an inserted error
+DOUBTFUL = 0.25  # probability of hosts that may or may not be valid
 
 
 class Case:
     def __init__(self, policy, calls, fault=None, doubtful=False):
         self.policy = policy      # text
         self.calls = calls        # texts
-        self.fault = fault        # the kind of a planted fault, or None
-        self.doubtful = doubtful  # whether it loads is for the two sides to say
+        self.fault = fault        # kind of the inserted error, or None
+        self.doubtful = doubtful  # it is not predicted whether it loads
 
     def line(self):
         return request_line(self.policy, self.calls)
@@ -35,7 +35,7 @@ def request_line(policy, calls):
 
 
 def _escape_all(text):
-    """Every character as an escape, which means the same string."""
+    """Return the string with every character escaped."""
     units = text.encode("utf-16-be")
     return '"' + "".join("\\u%02x%02X" % (units[n], units[n + 1])
                          for n in range(0, len(units), 2)) + '"'
@@ -62,10 +62,10 @@ def _doubtful_case(rng):
 
 
 def make_case(seed, index, calls=CALLS):
-    """The case of this index; the same for the same seed, whatever ran before."""
+    """Return the case of this index. It depends only on seed and index."""
     rng = random.Random(f"{seed}/{index}")
     block, place = divmod(index, FAULTY)
-    is_faulty = place == block % FAULTY  # each time another place, so that each worker has some
+    is_faulty = place == block % FAULTY  # a different position each time, so that each worker has some
     if not is_faulty and chance(rng, DOUBTFUL):
         return _doubtful_case(rng)
     maker = PolicyMaker(rng)
@@ -73,7 +73,7 @@ def make_case(seed, index, calls=CALLS):
     fault = None
     if is_faulty:
         fault, faulty = plant(rng, doc, block)
-        calls = 2  # a refused policy judges none
+        calls = 2  # a refused policy decides none
     caller = CallMaker(rng, doc, maker.paths)
     made = [write_json(caller.call(), _writer(rng)) for _ in range(calls)]
     return Case(write_json(faulty if fault else doc, _writer(rng)), made, fault)

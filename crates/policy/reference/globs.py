@@ -1,4 +1,4 @@
-"""Names and globs. A glob knows `*` only, which stands for any text, `/` too;
+"""Names and globs. The only wildcard is `*`, which matches any text including `/`;
 everything else matches byte for byte.
 """
 
@@ -11,7 +11,7 @@ def is_glob(text):
 
 
 def literals(glob):
-    """How many literal characters a glob has, in code points."""
+    """Return the number of literal characters of a glob, in code points."""
     return len(glob) - glob.count("*")
 
 
@@ -27,7 +27,7 @@ def matches(glob, name):
 
 
 def can_meet(a, b):
-    """Whether some name is matched by both globs."""
+    """Return whether a name exists that both globs match."""
     seen = set()
     todo = [(0, 0)]
     while todo:
@@ -42,7 +42,7 @@ def can_meet(a, b):
         if star_a:
             todo.append((i + 1, j))       # the star ends here
             if j < len(b):
-                todo.append((i, j + 1))   # or it takes in what b has next
+                todo.append((i, j + 1))   # or it matches the next part of b
         if star_b:
             todo.append((i, j + 1))
             if i < len(a):
@@ -53,7 +53,7 @@ def can_meet(a, b):
 
 
 def tied(keys):
-    """The first two globs of equal weight that can match the same name, or None."""
+    """Return the first two globs of equal weight that can match the same name, or None."""
     globs = [key for key in keys if is_glob(key)]
     for n, first in enumerate(globs):
         for second in globs[n + 1:]:
@@ -63,7 +63,7 @@ def tied(keys):
 
 
 def find(keys, name):
-    """The key that speaks for a name: the exact one, else the weightiest glob, else None."""
+    """Return the key that applies to a name: exact, else the glob of highest weight, else None."""
     if name in keys and not is_glob(name):
         return name
     best = None

@@ -1,5 +1,5 @@
 """JSON as text: a strict reader with exact numbers, and a writer that keeps
-the spelling of numbers. Nothing here ever turns a number into a float.
+the spelling of numbers. No number becomes a float.
 """
 
 import json
@@ -15,7 +15,7 @@ class JsonError(ValueError):
 
 
 class Raw(str):
-    """A number as it is spelled."""
+    """A number in its original spelling."""
 
 
 class Pairs(list):
@@ -64,7 +64,7 @@ def _decode(decoder, text):
         raise
     except (ValueError, RecursionError) as fault:
         raise JsonError(str(fault)) from None
-    # Python lets a lone surrogate through; text that is not Unicode is refused.
+    # Python accepts a lone surrogate; here it is refused, because it is not valid Unicode.
     if "\\u" in text or not text.isascii():
         _no_surrogates(value)
     return value
@@ -132,7 +132,7 @@ def parts(number):
 
 
 def digits_around_point(number):
-    """How many digits the value has before and after the decimal point."""
+    """Return the number of digits before and after the decimal point."""
     _, digits, exponent = parts(number)
     return max(0, len(digits) + exponent), max(0, -exponent)
 
@@ -142,7 +142,7 @@ def is_whole(number):
 
 
 def plain(number):
-    """Plain decimal text: no exponent, no needless zeros."""
+    """Return decimal text without exponent and superfluous zeros."""
     negative, digits, exponent = parts(number)
     if not digits:
         return "0"
@@ -155,5 +155,5 @@ def plain(number):
 
 
 def utf8_string(value):
-    """A JSON string that writes everything it may as itself."""
+    """Return a JSON string with as few escapes as possible."""
     return encode_basestring(value)

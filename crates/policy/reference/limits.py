@@ -96,7 +96,7 @@ def read_rate_limit(value, where, prefix):
     if type(value) is str:
         count, slash, window = value.partition("/")
         need(slash and WHOLE.match(count), where, "rate_limit is like 10/minute")
-        # "takes the same after its slash": a bare number of seconds, too.
+        # The specification allows the same after the slash, so also a bare number of seconds.
         seconds = Decimal(window) if WHOLE.match(window) else window
         return Limit(where, None, read_window(seconds, where), Decimal(count),
                      "grant", "calendar", None, prefix)
@@ -109,7 +109,7 @@ def read_rate_limit(value, where, prefix):
 
 
 def could_give(block, counter):
-    """Whether the block's rate_limit gives this counter for some called tool."""
+    """Return whether the rate_limit of the block uses this counter for some tool."""
     prefix = block.rate.prefix
     if not (counter.startswith(prefix) and counter.endswith("_rate")):
         return False
@@ -125,7 +125,7 @@ def _agree(a, b):
 
 
 def _can_meet(a, b):
-    """Whether one call can be under both blocks."""
+    """Return whether both blocks can apply to one call."""
     if a is b:
         return True
     kinds = {a.kind, b.kind}
@@ -133,7 +133,7 @@ def _can_meet(a, b):
 
 
 def check_counters(blocks):
-    """What limits of one policy that use the same counter must agree on."""
+    """Check that limits of one policy with the same counter agree."""
     named = [(block, limit) for block in blocks for limit in block.limits]
     for n, (block, limit) in enumerate(named):
         for other_block, other in named[n + 1:]:

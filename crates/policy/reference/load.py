@@ -1,5 +1,5 @@
-"""From a document to a policy that can be judged. Everything that can be
-wrong with a document is found here; judging never fails.
+"""Turns a document into a policy. All errors of a document are found here, so
+deciding a call never fails.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ POLARITIES = ("require", "deny_if", "approve_if")
 ALWAYS = frozenset("""initialize notifications/initialized ping server/discover tools/list
     resources/list resources/templates/list prompts/list logging/setLevel subscriptions/listen
     notifications/cancelled notifications/progress notifications/roots/list_changed""".split())
-# Methods that are judged by what they name, not by their own name.
+# Methods that are decided by their subject, not by their own name.
 CARRIERS = frozenset("""tools/call resources/read resources/subscribe resources/unsubscribe
     prompts/get""".split())
 COMPLETION = "completion/complete"
@@ -160,7 +160,7 @@ def _read_methods(doc):
     for key in _read_words(doc["methods"], "/methods"):
         need(key not in ALWAYS and key not in CARRIERS and key != COMPLETION
              and key not in CLIENT_METHODS and not key.startswith("tasks/"),
-             "/methods", f"{key} is spoken of elsewhere")
+             "/methods", f"{key} belongs to another section")
         stem = key[:-2] if key.endswith("/*") else key
         need(stem and "*" not in stem, "/methods", f"{key} is neither a method nor x/*")
     return doc["methods"]
@@ -188,7 +188,7 @@ def _no_null(value, where=""):
 
 
 def load(document):
-    """A Policy, or LoadError. The document is what read_json gives."""
+    """Return a Policy, or raise LoadError. The document comes from read_json."""
     fields(document, "", required=("version", "default"),
            optional=("description", "$schema", "hide", "all_tools", "categories", "tools",
                      "resources", "prompts", "methods", "client_requests", "time_zone"))

@@ -1,5 +1,5 @@
-"""The operators: which `value` each takes, and what each answers about one
-value that is there. Numbers are Decimals, so comparison is exact.
+"""The operators: which `value` each takes, and its result for one value that is
+present. Numbers are Decimals, so comparison is exact.
 """
 
 from decimal import Decimal
@@ -14,7 +14,7 @@ SCALARS = (str, Decimal, bool)
 
 
 class OperatorError(ValueError):
-    """An unknown operator, or a value it does not take."""
+    """Unknown operator, or invalid value for it."""
 
 
 def _need(good, what):
@@ -33,7 +33,7 @@ def _scalars(value):
 
 
 def _same(a, b):
-    # By type first: in Python True equals 1.
+    # Compare the types first: in Python True equals 1.
     return type(a) is type(b) and a == b
 
 

@@ -1,5 +1,5 @@
-"""Paths into a call: their grammar, and how a test is carried to the values a
-path leads to, with the three answers and the two ways of `[*]`.
+"""Paths into a call: their grammar, and how a test is applied to the values of a
+path, with the possible results and the two meanings of `[*]`.
 """
 
 import json
@@ -59,7 +59,7 @@ def parse_path(text):
 
 
 def _check_field(root, segments):
-    """Other roots than `args` have known fields, all of them scalars."""
+    """Check the fields of roots other than `args`; all of them are scalars."""
     if not segments or segments[0] not in FIELDS[root]:
         raise PathError("unknown field of " + root)
     wanted = 2 if segments[0] == "labels" else 1
@@ -68,7 +68,7 @@ def _check_field(root, segments):
 
 
 def walk(node, segments, test, when_absent, every, at=0):
-    """Carry `test` to the end of the path; `every` is how `require` reads `[*]`."""
+    """Apply `test` at the end of the path. With `every`, `[*]` means every element, as in `require`."""
     while True:
         if node is None:
             return when_absent

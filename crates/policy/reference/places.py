@@ -12,13 +12,13 @@ NUMERIC_LABEL = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)\Z")
 PORT = re.compile(r"[1-9][0-9]{0,4}\Z")
 SCHEME = re.compile(r"[hH][tT][tT][pP][sS]?://")
 ESCAPES = re.compile(r"%(?:2e|2f|5c|00)", re.IGNORECASE | re.ASCII)
-# An authority starts at `//`; `///` has an empty one. Behind the schemes of the web any number of slashes begins one.
+# An authority starts at `//`; `///` has an empty one. After a web scheme any number of slashes starts one.
 USERINFO = re.compile(r"(?<!/)//[^/?#]*@|(?:https?|wss?|ftp):/*[^/?#]*@",
-                      re.IGNORECASE | re.ASCII)  # else the long s would be an s
+                      re.IGNORECASE | re.ASCII)  # without ASCII, the long s would match an s
 
 
 def normal_path(text):
-    """The segments of an absolute path after lexical normalisation; None if it is none."""
+    """Return the segments of an absolute path after lexical normalisation, or None."""
     if not text.startswith("/") or "\0" in text or "\\" in text:
         return None
     result = []
@@ -43,8 +43,8 @@ def _host_and_port(text):
             address = ipaddress.IPv6Address(inner)
         except ValueError:
             return None
-        # Of an IPv4-mapped address two forms are called canonical, with dots (RFC 5952) and without
-        # (URL Standard); the page names neither, so neither is.
+        # An IPv4-mapped address has two canonical forms, with dots (RFC 5952) and without (URL
+        # Standard). The specification allows neither.
         if "%" in inner or str(address) != inner or address.ipv4_mapped is not None:
             return None
         host, is_ip = "[" + inner + "]", True
@@ -56,7 +56,7 @@ def _host_and_port(text):
             return None
         is_ip = False
         if NUMERIC_LABEL.match(labels[-1]):
-            # Whatever a resolver would read as a number has to be a plain dotted quad.
+            # A host that a resolver would read as a number must be a plain dotted quad.
             if not IPV4.match(host):
                 return None
             is_ip = True
@@ -102,7 +102,7 @@ def host_is_member(url, members):
 
 
 def unsafe_uri(uri):
-    """Whether a URI could mean another place than the one it seems to name."""
+    """Return whether a URI is ambiguous."""
     if any(c < " " or "\x7f" <= c <= "\x9f" or c.isspace() for c in uri):
         return True
     if "\\" in uri or ESCAPES.search(uri) or USERINFO.search(uri):

@@ -1,5 +1,5 @@
-"""`validate_arguments`: arguments against a tool's accepted input schema.
-A schema that cannot be used at all validates nothing.
+"""`validate_arguments`: arguments against a tool's pinned input schema.
+A schema that cannot be used validates nothing.
 """
 
 from decimal import Decimal
@@ -11,7 +11,7 @@ from jsontext import is_whole, plain, write_json
 
 
 def _plain_numbers(value):
-    """Whole numbers as int, because the library knows integers by that type."""
+    """Convert whole numbers to int, because the library recognises integers by that type."""
     if type(value) is Decimal:
         return int(plain(value)) if is_whole(value) else value
     if type(value) is list:
@@ -33,7 +33,7 @@ def _references(schema):
 
 
 def _resolves(schema, reference):
-    """Only a pointer within the same schema that leads to something."""
+    """Check that a reference is a pointer to an existing part of the same schema."""
     if type(reference) is not str or not reference.startswith("#"):
         return False
     if reference == "#":
@@ -53,7 +53,7 @@ _cache = {}
 
 
 def _validator(schema):
-    """The compiled schema, or None where it is not usable; the same few come often."""
+    """Return the compiled schema, or None if it is not usable. Cached, because few schemas occur."""
     text = write_json(schema)
     if text not in _cache:
         if len(_cache) > 5000:
@@ -84,5 +84,5 @@ def satisfied(schema, arguments):
     try:
         return validator.is_valid(_plain_numbers(arguments))
     except Exception:
-        # What cannot be judged is denied.
+        # Arguments that cannot be evaluated are denied.
         return False

@@ -1,5 +1,5 @@
-"""Makes a differing case small: parts of the policy and of the call are
-dropped or replaced by simpler ones while the two sides still differ.
+"""Shrinks a case with a difference: parts of the policy and of the call are removed
+or replaced by simpler ones as long as the two evaluators differ.
 """
 
 from jsontext import Pairs, Raw, read_keeping, utf8_string, write_json
@@ -8,7 +8,7 @@ PATIENCE = 1500  # attempts
 
 
 def _smaller(value):
-    """Simpler values to try in place of one, the boldest first."""
+    """Yield simpler values, the simplest first."""
     if type(value) is dict:
         for key in value:
             yield {k: v for k, v in value.items() if k != key}
@@ -34,7 +34,7 @@ def _smaller(value):
 
 
 def _smaller_call(call):
-    """A call keeps what every call has."""
+    """Yield simpler calls that keep the members every call has."""
     kept = [key for key in ("tool", "resource", "prompt", "method", "at") if key in call]
     for less in _smaller(call):
         if all(key in less for key in kept):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The line protocol over this evaluator itself, to try the driver: one request
-line `{"policy", "calls"}` in, one answer line out.
+"""Serves the line protocol with this evaluator, to test the driver: one request
+line `{"policy", "calls"}` in, one response line out.
 """
 
 import sys
@@ -13,7 +13,7 @@ def answer(line):
         request = read_json(line)
         policy = load(request["policy"])
     except (JsonError, LoadError):
-        # A fault of the text can only be in the policy: calls are well-formed.
+        # A syntax error can only be in the policy: calls are well-formed.
         return {"load": "refused"}
     answers = []
     for call in request["calls"]:

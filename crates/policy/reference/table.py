@@ -11,23 +11,23 @@ CODES = ["allow", "approve", "hidden", "not_listed", "not_offered", "denied", "n
          "amount", "limit"]
 IMPOSSIBLE_CELLS = {
     ("exists", polarity, "absent"):
-        "exists asks about absence: what is not there is its true or its false"
+        "exists tests for absence: an absent value makes it true or false"
     for polarity in POLARITIES}
 IMPOSSIBLE_CODES = {
-    "no_policy": "every request brings its policy",
-    "approval_pending": "the answer is the decision approve, which has no code",
-    "approval_denied": "given after a person's verdict, not by the pure function",
-    "approval_expired": "given after a question has waited, not by the pure function",
-    "approval_unavailable": "given where nobody can be asked, not by the pure function",
-    "store_unavailable": "no store takes part",
-    "upstream_unreachable": "no upstream takes part",
-    "upstream_timeout": "no upstream takes part",
-    "upstream_gone": "no upstream takes part",
+    "no_policy": "every request has a policy",
+    "approval_pending": "the result is the decision approve, which has no code",
+    "approval_denied": "given after a review, not by the pure function",
+    "approval_expired": "given when an approval request expires, not by the pure function",
+    "approval_unavailable": "given if approvals are not available, not by the pure function",
+    "store_unavailable": "there is no store",
+    "upstream_unreachable": "there is no upstream",
+    "upstream_timeout": "there is no upstream",
+    "upstream_gone": "there is no upstream",
 }
 
 
 def thin(codes, cells, fault_kinds, faults, least):
-    """Texts about what had fewer than `least` hits, or hits where none can be."""
+    """Describe what had fewer than `least` hits, or hits where none are possible."""
     found = [f"code {c}: {codes.get(c, 0)}" for c in CODES if codes.get(c, 0) < least]
     found += [f"code {c}: cannot occur, but did" for c in codes if c not in CODES]
     for op in OPS:
@@ -40,8 +40,8 @@ def thin(codes, cells, fault_kinds, faults, least):
                         found.append(f"cell {' '.join(cell)}: cannot occur, but did")
                 elif hits < least:
                     found.append(f"cell {' '.join(cell)}: {hits}")
-    # Faults are planted in one policy of twenty, so one of each kind is enough.
-    found += [f"planted fault {kind}: none" for kind in fault_kinds
+    # One policy in twenty has an inserted error, so one hit per kind is enough.
+    found += [f"inserted error {kind}: none" for kind in fault_kinds
               if least and not faults.get(kind)]
     return found
 
@@ -55,7 +55,7 @@ def text(codes, cells, faults):
             hits = ["-" if (op, polarity, a) in IMPOSSIBLE_CELLS
                     else f"{cells.get((op, polarity, a), 0):,}" for a in ANSWERS]
             lines.append(f"  {op:<12}{polarity:<11}" + "".join(f"{h:>12}" for h in hits))
-    lines += ["", f"policies with a planted fault: {sum(faults.values()):,}"
+    lines += ["", f"policies with an inserted error: {sum(faults.values()):,}"
                   f" of {len(faults)} kinds", "", "cannot occur"]
     for cell, reason in IMPOSSIBLE_CELLS.items():
         lines.append(f"  {' '.join(cell)}: {reason}")

@@ -1,5 +1,5 @@
-"""Cases taken from the sentences of the specification, each a reading of one
-rule. Run with `python -m unittest`.
+"""Tests from the sentences of the specification, one per rule.
+Run with `python -m unittest`.
 """
 
 import json
@@ -34,14 +34,14 @@ def condition(path, op, value):
 
 class Base(unittest.TestCase):
     def answers(self, polarity, conditions, arguments, expected):
-        """What one predicate leads to: ok, the polarity's code, approve or type_mismatch."""
+        """Return the result of one predicate: ok, the code of the polarity, approve or type_mismatch."""
         loaded = policy(tools={"t": {polarity: [{"conditions": conditions}]}})
         answer = ask(loaded, tool="t", arguments=arguments)
         got = answer["code"] or {"allow": "ok"}.get(answer["decision"], answer["decision"])
         self.assertEqual(got, expected, (polarity, conditions, arguments))
 
     def all_three(self, cond, arguments, answer):
-        """One condition, by its answer, in the three polarities."""
+        """Check one condition, by its result, in the three polarities."""
         table = {"true": ("ok", "deny_if", "approve"), "false": ("require", "ok", "ok"),
                  "absent": ("require", "ok", "ok"), "mismatch": ("type_mismatch",) * 3}
         for polarity, expected in zip(("require", "deny_if", "approve_if"), table[answer]):
@@ -60,7 +60,7 @@ class Reading(Base):
         self.assertEqual(plain(read_json("1.50e3")), "1500")
         self.assertEqual(plain(read_json("-12.340")), "-12.34")
 
-    def test_faults_of_text(self):
+    def test_syntax_errors(self):
         for text in ('{"a":1,"a":1}', "1e309", "-1.1e308", "1" * 1001, "NaN", "[1,]", '"\\ud800"',
                      "0." + "0" * 1000, "01"):
             with self.assertRaises(JsonError, msg=text[:40]):
@@ -70,7 +70,7 @@ class Reading(Base):
 
 
 class TopLevel(Base):
-    def test_every_planted_fault_is_refused(self):
+    def test_every_inserted_error_is_refused(self):
         rng = random.Random(1)
         docs = [read_json(make_case("t", n).policy) for n in range(4)
                 if make_case("t", n).fault is None]
@@ -109,7 +109,7 @@ class TopLevel(Base):
                 ("é~/", "read", ("allow", None, "/tools/é~0~1"))):
             self.assertEqual(short(ask(loaded, tool=name, category=category)), expected)
 
-    def test_accepted(self):
+    def test_pinned_definitions(self):
         loaded = policy(default="allow", categories={"unknown": "approve", "write": {"action": "deny"}})
         for accepted, category, expected in (
                 ("yes", "read", ("allow", None, "/default")),
@@ -292,7 +292,7 @@ class Conditions(Base):
             for order in (conditions, conditions[::-1]):
                 self.answers("require", order, {"a": 1}, require)
                 self.answers("deny_if", order, {"a": 1}, deny_if)
-        # {false, absent} of any element is absent, so a mismatch beside it wins.
+        # {false, absent} of any element is absent, so a mismatch in another condition wins.
         self.answers("deny_if", [condition("args.i[*]", "eq", 1), wrong],
                      {"a": 1, "i": [2, None]}, "type_mismatch")
         self.answers("deny_if", [condition("args.i[*]", "eq", 1), wrong],
@@ -319,7 +319,7 @@ class Limits(Base):
         self.refused(tools={"t": {"limits": [self.limit(window="week"), self.limit(window=604800)]}})
         policy(tools={"t": {"limits": [self.limit(window="7d"), self.limit(window=604800)]}})
 
-    def test_ruling_limit_and_order(self):
+    def test_applicable_limit_and_order(self):
         loaded = policy(
             tools={"t": {"limits": [self.limit(max=9), self.limit(counter="d"), self.limit(max=7)],
                          "rate_limit": "3/15m"}},
@@ -359,7 +359,7 @@ class Limits(Base):
         self.refused(categories={"read": {"rate_limit": "5/hour"}}, tools={"q": {"limits": beside}})
         policy(all_tools={"rate_limit": "5/hour"}, tools={"q": {"limits": beside}})
 
-    def test_amounts_that_meet(self):
+    def test_amounts_of_one_counter(self):
         n, m = [self.limit(amount="args.n")], [self.limit(amount="args.m")]
         policy(tools={"t": {"limits": n}, "u": {"limits": m}})
         self.refused(tools={"t": {"limits": n + m}})
@@ -407,7 +407,7 @@ class Order(Base):
 
 
 class Generator(unittest.TestCase):
-    """The pairs must hold the places that two readers could take differently."""
+    """The generated pairs must contain ambiguous URIs and hosts."""
 
     @classmethod
     def setUpClass(cls):
@@ -434,7 +434,7 @@ class Generator(unittest.TestCase):
             self.often(urls, pattern, 5)
             self.often(members, pattern, 1)
 
-    def test_amounts_stand_in_every_part(self):
+    def test_amounts_occur_in_every_part(self):
         for part in ("tools", "resources", "prompts"):
             self.often([write_json(doc.get(part, {})) for doc in self.docs], '"amount":', 15)
 

@@ -1,5 +1,5 @@
-"""What both sides say about one case, in one comparable form: None where the
-policy is refused, else a list of answers whose numbers are their text.
+"""Results of both evaluators for one case in a comparable form: None if the policy
+is refused, else a list of decisions with numbers as text.
 """
 
 from child import ChildError
@@ -26,7 +26,7 @@ def _comparable(answer):
 
 
 def theirs(line, count):
-    """The program's answer line in the same form."""
+    """Return the response line of the program in the same form."""
     try:
         answer = read_keeping(line)
     except JsonError as fault:
@@ -34,7 +34,7 @@ def theirs(line, count):
     if answer == {"load": "refused"}:
         return None
     if type(answer) is dict and answer.get("load") == "refused":
-        return None  # more may be said about a refusal
+        return None  # a refusal may have more members
     if type(answer) is not dict or answer.get("load") != "ok" \
             or type(answer.get("answers")) is not list or len(answer["answers"]) != count:
         raise ChildError(f"an answer is not of the protocol: {line[:300]}")
@@ -42,7 +42,7 @@ def theirs(line, count):
 
 
 def differs(a, b):
-    """Equal texts of different types (a number, a string) are a difference, too."""
+    """Compare with types: a number and a string with the same text differ."""
     if type(a) is not type(b):
         return True
     if type(a) is dict:
@@ -53,7 +53,7 @@ def differs(a, b):
 
 
 def first_difference(a, b):
-    """The index of the first call judged otherwise, "load", or None."""
+    """Return the index of the first call with a different decision, "load", or None."""
     if (a is None) != (b is None):
         return "load"
     if a is None:

@@ -1,5 +1,5 @@
-"""One worker of the comparison: generates its share of the cases, has both
-sides judge them, and reports counts and differences to the driver.
+"""A worker of the comparison: generates its share of the cases, runs both evaluators,
+and reports counts and differences to the driver.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from generate import make_case, request_line
 from shrink import shrink
 from verdicts import first_difference, ours, theirs
 
-AHEAD = 12        # cases sent before the first answer is read
+AHEAD = 12        # cases sent before the first response is read
 REPORT = 0.5      # seconds between reports
 PATIENCE = 60.0   # seconds to look for more differences after the first
 
@@ -37,7 +37,7 @@ class Worker:
         self.faults = Counter()
 
     def run(self, indexes, quota):
-        """Cases until the quota of pairs is met; a refused policy adds none."""
+        """Yield cases until the quota of pairs is met. A refused policy adds none."""
         waiting = []
         sent = 0
         reported = time.monotonic()
@@ -72,7 +72,7 @@ class Worker:
         if case.fault:
             self.faults[case.fault] += 1
             if expected is not None:
-                raise ChildError(f"policy {index}: the planted fault `{case.fault}` went unseen; "
+                raise ChildError(f"policy {index}: the inserted error `{case.fault}` was not detected; "
                                  "generator and evaluator do not agree")
         where = first_difference(expected, got)
         if where is not None and self.differences < self.most:
@@ -80,7 +80,7 @@ class Worker:
             self.report.put(("difference", self.describe(index, case, where, expected, got)))
 
     def describe(self, index, case, where, expected, got):
-        """The difference, shrunk with children of its own, so that no answer is mixed up."""
+        """Describe the difference, shrunk with a child process of its own to keep responses apart."""
         result = {"seed": self.seed, "policy_index": index, "fault": case.fault,
                   "call_index": None if where == "load" else where}
         policy = case.policy
@@ -89,35 +89,35 @@ class Worker:
         pair = Pair(self.program)
         if pair.differ(policy, call):
             policy, call = shrink(policy, call, pair.differ)
-            a, b = pair.judge(policy, call)
+            a, b = pair.decide_both(policy, call)
         else:
-            result["note"] = "the difference is gone when the call is alone"
+            result["note"] = "the difference disappears when the call is alone"
         pair.child.close()
         result.update(policy=policy, call=call, evaluator=_shown(a, where), subject=_shown(b, where))
         return result
 
 
 class Pair:
-    """Both sides, asked one case at a time."""
+    """Both evaluators, run on one case at a time."""
 
     def __init__(self, program):
         self.program = program
         self.child = Child(program)
 
-    def judge(self, policy, call):
+    def decide_both(self, policy, call):
         calls = [] if call is None else [call]
         mine = ours(policy, calls)
         return mine, theirs(self.child.ask(request_line(policy, calls)), len(calls))
 
     def differ(self, policy, call):
         try:
-            return first_difference(*self.judge(policy, call)) == ("load" if call is None else 0)
+            return first_difference(*self.decide_both(policy, call)) == ("load" if call is None else 0)
         except ChildError:
-            # A smaller case that kills the program is another matter than the one at hand.
+            # A smaller case that kills the program is a different bug.
             self.child.close()
             self.child = Child(self.program)
         except (KeyError, TypeError, AttributeError):
-            pass  # the call lost what every call has
+            pass  # the call lost a member that every call has
         return False
 
 
@@ -128,7 +128,7 @@ def _shown(verdict, where):
 
 
 def work(number, jobs, program, seed, quota, report, most):
-    """The process's entry point: every `jobs`-th case from `number` on."""
+    """Entry point of the process: runs every `jobs`-th case from `number` on."""
     worker = None
     try:
         worker = Worker(program, seed, report, most)

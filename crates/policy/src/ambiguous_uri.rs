@@ -63,7 +63,7 @@ mod tests {
     use super::is_ambiguous;
 
     #[test]
-    fn tricks_are_seen_anywhere() {
+    fn ambiguous_parts_are_found_at_any_position() {
         for uri in [
             "file:///a/../b",
             "file:///a/.",

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_read_as_written() {
+    fn path_segments_are_parsed() {
         let path = CallPath::new(r#"args.to[0]["a.b"][*].0"#).expect("a path");
         let name = |name: &str| PathSegment::Name(name.into());
         assert_eq!(path.segments, [name("to"), PathSegment::Index(0), name("a.b"), PathSegment::Wildcard, name("0")]);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn an_invalid_path_is_refused() {
         for text in [
             "",
             "arg.x",

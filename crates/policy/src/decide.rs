@@ -303,12 +303,12 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_under_the_rule_of_its_tool_as_far_as_that_speaks_of_all_calls() {
+    fn a_task_follows_the_unconditional_rules_of_its_tool() {
         use DefinitionStatus::{Accepted, Changed, New, NotOffered};
         assert_eq!(
             decide_task_for_tool("pay", Accepted),
             Ok(Some("/tools/pay".into())),
-            "its arguments were judged before"
+            "its arguments were evaluated before"
         );
         assert_eq!(
             decide_task_for_tool("ask", Accepted),

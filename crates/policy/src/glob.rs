@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_any_text() {
+    fn a_star_matches_any_text() {
         for (glob, name) in
             [("*", ""), ("*", "a/b"), ("a*", "a"), ("a*c", "abc"), ("a**c", "ac"), ("*b*", "abc"), ("a*b*c", "a_b_b_c")]
         {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_meet_when_their_ends_agree() {
+    fn globs_overlap_if_their_ends_agree() {
         let meet = |a: &str, b: &str| Glob::new(a).zip(Glob::new(b)).is_some_and(|(a, b)| a.can_overlap(&b));
         assert!(meet("a*", "*b") && meet("ab*", "a*") && meet("*xx*", "*yy*") && meet("a*c", "ab*bc"));
         assert!(!meet("a*", "b*") && !meet("*a", "*b") && !meet("a*x", "a*y"));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_one_or_more_labels_and_never_for_an_address() {
+    fn a_star_matches_one_or_more_labels_and_never_an_address() {
         assert_eq!(url_matches("https://a.b.example.com", "*.example.com"), Some(true));
         assert_eq!(url_matches("https://example.com", "*.example.com"), Some(false));
         assert_eq!(url_matches("https://xexample.com", "*.example.com"), Some(false));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_readers_could_take_differently_is_no_url() {
+    fn an_ambiguous_url_is_refused() {
         for url in [
             "example.com",
             "//example.com",

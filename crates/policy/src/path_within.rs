@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_lies_within_by_whole_segments_after_normalisation() {
+    fn a_path_is_compared_by_whole_segments_after_normalisation() {
         let contains = |directory: &str, path: &str| DirectoryPath::new(directory).and_then(|dir| dir.contains(path));
         for (directory, path) in [
             ("/a", "/a"),

@@ -1,4 +1,4 @@
-//! How often a decision asks the heap for memory: a count, the same on every machine.
+//! Number of heap allocations of a decision, which is the same on every machine.
 #![allow(clippy::expect_used, reason = "a broken test should stop")]
 
 use gatelodge_json::{JsonLimits, read};
@@ -20,7 +20,7 @@ fn an_allow_with_one_limit_allocates_once() {
 }
 
 #[test]
-fn faults_without_number_take_no_more_memory_than_the_document() {
+fn many_diagnostics_take_no_more_memory_than_the_document() {
     let peak = |open: &str, item: &str, format: DocumentFormat| {
         let text = format!("{open}{}]}}", item.repeat(200_000));
         let counted = allocation_counter::measure(|| {
@@ -35,7 +35,7 @@ fn faults_without_number_take_no_more_memory_than_the_document() {
     }
 }
 
-/// Judges a call to a tool with this block and gives the number of allocations; the call must be allowed.
+/// Decides a call to a tool with this block and returns the number of allocations. The call must be allowed.
 fn allocations(block: &str) -> u64 {
     let policy = format!(r#"{{"version": "1", "default": "deny", "tools": {{"pay": {block}}}}}"#);
     let policy = parse(policy.as_bytes(), DocumentFormat::Json).expect("a policy");
@@ -43,10 +43,10 @@ fn allocations(block: &str) -> u64 {
     let document = read(call, &JsonLimits::REQUEST).expect("JSON");
     let file = CallFile::new(document.root()).expect("a call");
     let (call, at) = (file.call(), "2026-11-15T12:00:00Z".parse().expect("a time"));
-    let judge = || decide(&policy, &call, at);
-    assert!(matches!(judge(), Decision::Allow(_)), "{block}");
+    let decide_once = || decide(&policy, &call, at);
+    assert!(matches!(decide_once(), Decision::Allow(_)), "{block}");
     let counted = allocation_counter::measure(|| {
-        std::hint::black_box(judge());
+        std::hint::black_box(decide_once());
     });
     counted.count_total
 }

@@ -1,4 +1,4 @@
-//! Bounds of what people write: as much as is allowed loads, one more is refused with its place.
+//! Size limits of documents: a document at the limit loads, and one more is refused with its location.
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
@@ -8,33 +8,34 @@ use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallFile, CaseFile, DiagnosticCode, DocumentFormat, explain, parse};
 use support::place;
 
-/// Each fault as `code line:column`.
-fn faults(text: &str, format: DocumentFormat) -> Vec<String> {
-    let line =
-        |fault: &gatelodge_policy::Diagnostic| format!("{} {}", fault.code, place(text.as_bytes(), fault.span.start));
+/// Formats each diagnostic as `code line:column`.
+fn diagnostics(text: &str, format: DocumentFormat) -> Vec<String> {
+    let line = |diagnostic: &gatelodge_policy::Diagnostic| {
+        format!("{} {}", diagnostic.code, place(text.as_bytes(), diagnostic.span.start))
+    };
     parse(text.as_bytes(), format).err().unwrap_or_default().iter().map(line).collect()
 }
 
 fn json(text: &str) -> Vec<String> {
-    faults(text, DocumentFormat::Json)
+    diagnostics(text, DocumentFormat::Json)
 }
 
 const NONE: [&str; 0] = [];
 const HEAD: &str = r#"{"version":"1","default":"deny","#;
 
-/// A policy with one part of that many lines, each made from its number.
+/// Returns a policy with a part of `lines` lines, each made from its number.
 fn document(open: &str, lines: usize, line: &dyn Fn(usize) -> String, close: &str) -> String {
     let lines: Vec<String> = (0..lines).map(line).collect();
     format!("{HEAD}{open}\n{}\n{close}}}", lines.join(",\n"))
 }
 
-/// The fault at the bracket that opens the lines of such a document.
+/// Returns the diagnostic at the bracket that opens the lines of such a document.
 fn too_large(open: &str) -> [String; 1] {
     [format!("too-large 1:{}", HEAD.len() + open.len())]
 }
 
 #[test]
-fn a_hundred_limits_stand_in_a_block_and_one_more_is_refused_at_their_list() {
+fn a_hundred_limits_fit_in_a_block_and_one_more_is_refused() {
     let limit = |at: usize| format!(r#"{{"counter":"c{at}","window":"day","max":1}}"#);
     for (open, close) in [
         (r#""all_tools":{"limits":["#, "]}"),
@@ -49,7 +50,7 @@ fn a_hundred_limits_stand_in_a_block_and_one_more_is_refused_at_their_list() {
 }
 
 #[test]
-fn five_thousand_globs_stand_in_a_map_and_one_more_is_refused() {
+fn five_thousand_globs_fit_in_a_map_and_one_more_is_refused() {
     let (name, block) = (|at: usize| format!(r#""t{at:05}*""#), |at: usize| format!(r#""t{at:05}*":{{}}"#));
     let hide = r#""hide":["#;
     assert_eq!(json(&document(hide, 5_000, &name, "]")), NONE);
@@ -63,7 +64,7 @@ fn five_thousand_globs_stand_in_a_map_and_one_more_is_refused() {
 }
 
 #[test]
-fn a_regex_over_its_size_is_refused_at_its_pattern() {
+fn a_regex_over_the_size_limit_is_refused_at_its_pattern() {
     let pattern = |count: usize| {
         document(
             r#""tools":{"t":{"require":["#,
@@ -77,31 +78,34 @@ fn a_regex_over_its_size_is_refused_at_its_pattern() {
 }
 
 #[test]
-fn many_regexes_are_refused_once_they_take_too_much_together() {
+fn regexes_are_refused_when_their_total_size_exceeds_the_limit() {
     let regex = |_: usize| r#"{"path":"args.a","op":"regex","value":"[ab]{5000}"}"#.to_owned();
     let several = |count: usize| document(r#""tools":{"t":{"require":["#, count, &regex, "]}}");
     assert_eq!(json(&several(200)), NONE);
     let found = json(&several(300));
-    assert!(found.iter().all(|fault| fault.starts_with("large-regex ") && fault.ends_with(":39")), "{found:?}");
+    assert!(
+        found.iter().all(|diagnostic| diagnostic.starts_with("large-regex ") && diagnostic.ends_with(":39")),
+        "{found:?}"
+    );
     assert_eq!(found.last().map(String::as_str), Some("large-regex 301:39"));
     assert!((1..=100).contains(&found.len()), "{} of 300", found.len());
 }
 
 #[test]
-fn an_object_with_too_many_members_is_refused_in_both_languages() {
+fn an_object_with_too_many_members_is_refused_in_json_and_yaml() {
     let member = |at: usize| format!(r#""t{at}":{{}}"#);
     assert_eq!(json(&document(r#""tools":{"#, 100_000, &member, "}")), NONE);
     assert_eq!(json(&document(r#""tools":{"#, 100_001, &member, "}")), ["too-large 100002:1"]);
     let yaml = |count: usize| {
         let members: String = (0..count).map(|at| format!("  t{at}: {{}}\n")).collect();
-        faults(&format!("version: \"1\"\ndefault: deny\ntools:\n{members}"), DocumentFormat::Yaml)
+        diagnostics(&format!("version: \"1\"\ndefault: deny\ntools:\n{members}"), DocumentFormat::Yaml)
     };
     assert_eq!(yaml(100_000), NONE);
     assert_eq!(yaml(100_001), ["too-large 100004:3"]);
 }
 
 #[test]
-fn a_text_over_eight_megabytes_is_refused_in_both_languages() {
+fn a_document_over_eight_megabytes_is_refused_in_json_and_yaml() {
     let padded = |text: &str, filling: &str, length: usize| format!("{text}{}", filling.repeat(length - text.len()));
     let (json, yaml) = (r#"{"version":"1","default":"deny"}"#, "version: \"1\"\ndefault: deny\n#");
     for (text, filling, format) in [(json, " ", DocumentFormat::Json), (yaml, "x", DocumentFormat::Yaml)] {
@@ -122,7 +126,7 @@ fn only_the_first_two_hundred_diagnostics_are_reported() {
     assert_truncated(r#""tools":{"a":{"#, &|at| format!(r#""x{at}":1"#), "}}");
     assert_truncated(r#""tools":{"a":{"deny_if":["#, &|_| r#"{"conditions":1}"#.into(), "]}}");
     let yaml = format!("version: \"1\"\ndefault: deny\nhide:\n{}", "  - !x a\n".repeat(1_000));
-    assert_eq!(faults(&yaml, DocumentFormat::Yaml).len(), 201);
+    assert_eq!(diagnostics(&yaml, DocumentFormat::Yaml).len(), 201);
     let few = json(&document(r#""hide":["#, 200, &|_| "1".into(), "]"));
     assert!(few.len() == 200 && !few[199].starts_with("more-faults"), "{few:?}");
 }
@@ -133,7 +137,7 @@ fn a_case_that_could_not_fail_is_refused() {
         let text = format!(r#"{{"cases":[{{"policy":"p","call":{{"tool":"a"}},"expect":{expect}}}]}}"#);
         CaseFile::read(text.as_bytes(), DocumentFormat::Json).err().unwrap_or_default()
     };
-    let codes = |expect: &str| read(expect).iter().map(|fault| fault.code).collect::<Vec<_>>();
+    let codes = |expect: &str| read(expect).iter().map(|diagnostic| diagnostic.code).collect::<Vec<_>>();
     assert_eq!(codes("{}"), [DiagnosticCode::MissingField]);
     assert!(read("{}")[0].message.contains("could not fail"));
     assert_eq!(codes(r#"{"decision":null}"#), [DiagnosticCode::UnknownWord]);
@@ -144,8 +148,8 @@ fn a_case_that_could_not_fail_is_refused() {
     }
 }
 
-/// The decision on `args.v` by one condition of a block, and its code.
-fn judged(rule: &str, list: &str) -> (&'static str, Option<&'static str>) {
+/// Returns the decision on `args.v` by one condition, and its code.
+fn decision(rule: &str, list: &str) -> (&'static str, Option<&'static str>) {
     let policy = format!(r#"{HEAD}"tools":{{"a":{{{rule}}}}}}}"#);
     let policy = parse(policy.as_bytes(), DocumentFormat::Json).expect("a policy");
     let text = format!(r#"{{"tool":"a","arguments":{{"v":{list}}}}}"#);
@@ -156,9 +160,9 @@ fn judged(rule: &str, list: &str) -> (&'static str, Option<&'static str>) {
 }
 
 #[test]
-fn a_list_too_long_to_be_judged_is_denied_whatever_the_rule() {
+fn a_list_too_long_to_be_evaluated_is_denied_whatever_the_rule() {
     let list = |length: usize| format!("[{}]", vec!["1"; length].join(","));
-    // Two hundred rows of 250, each row an element, too.
+    // Two hundred rows of 250; each row is an element as well.
     let rows = |length: usize| format!("[{}]", vec![list(249); length].join(","));
     let refused = ("deny", Some("type_mismatch"));
     for (rule, path, op, value) in [
@@ -169,22 +173,22 @@ fn a_list_too_long_to_be_judged_is_denied_whatever_the_rule() {
         ("require", "args.v", "subset_of", "[1]"),
     ] {
         let rule = format!(r#""{rule}":[{{"path":"{path}","op":"{op}","value":{value}}}]"#);
-        assert_eq!(judged(&rule, &list(50_000)), ("allow", None), "{rule}");
-        assert_eq!(judged(&rule, &list(50_001)), refused, "{rule}");
+        assert_eq!(decision(&rule, &list(50_000)), ("allow", None), "{rule}");
+        assert_eq!(decision(&rule, &list(50_001)), refused, "{rule}");
     }
     let nested = r#""deny_if":[{"path":"args.v[*][*]","op":"gt","value":1}]"#;
-    assert_eq!(judged(nested, &rows(200)), ("allow", None));
-    assert_eq!(judged(nested, &rows(201)), refused);
+    assert_eq!(decision(nested, &rows(200)), ("allow", None));
+    assert_eq!(decision(nested, &rows(201)), refused);
 }
 
 #[test]
-fn what_the_first_elements_settle_is_judged_however_long_the_list() {
+fn a_list_of_any_length_is_evaluated_if_the_first_elements_decide() {
     let list = |last: &str| format!("[2,{}{last}]", "1,".repeat(60_000));
     let rule =
         |rule: &str, op: &str, value: &str| format!(r#""{rule}":[{{"path":"args.v","op":"{op}","value":{value}}}]"#);
-    assert_eq!(judged(&rule("deny_if", "contains", "2"), &list("1")), ("deny", Some("deny_if")));
-    assert_eq!(judged(&rule("deny_if", "contains", "3"), &list("3")), ("deny", Some("type_mismatch")));
-    assert_eq!(judged(&rule("require", "subset_of", "[1]"), &list("1")), ("deny", Some("require")));
-    assert_eq!(judged(&rule("require", "length_lte", "60002"), &list("1")), ("allow", None));
-    assert_eq!(judged(&rule("require", "length_lte", "60001"), &list("1")), ("deny", Some("require")));
+    assert_eq!(decision(&rule("deny_if", "contains", "2"), &list("1")), ("deny", Some("deny_if")));
+    assert_eq!(decision(&rule("deny_if", "contains", "3"), &list("3")), ("deny", Some("type_mismatch")));
+    assert_eq!(decision(&rule("require", "subset_of", "[1]"), &list("1")), ("deny", Some("require")));
+    assert_eq!(decision(&rule("require", "length_lte", "60002"), &list("1")), ("allow", None));
+    assert_eq!(decision(&rule("require", "length_lte", "60001"), &list("1")), ("deny", Some("require")));
 }

@@ -1,4 +1,4 @@
-//! All case files: what the language means, call by call.
+//! Runs all case files, which define the policy language call by call.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -40,7 +40,7 @@ fn every_case_is_decided_as_expected() {
         for case in run(&path) {
             count += 1;
             let place = format!("{}: {}", path.display(), case.name);
-            differences.extend(support::wrong(&case).iter().map(|what| format!("{place}\n    {what}")));
+            differences.extend(support::problems(&case).iter().map(|what| format!("{place}\n    {what}")));
         }
     }
     assert!(differences.is_empty(), "{} of {count} cases differ:\n{}", differences.len(), differences.join("\n"));
@@ -69,7 +69,7 @@ fn every_case_expects_more_than_a_decision() {
 }
 
 #[test]
-fn every_operator_gives_every_answer_it_has_in_every_polarity() {
+fn every_operator_has_a_case_for_every_result_and_polarity() {
     let mut seen = BTreeSet::new();
     for path in files() {
         for explanation in run(&path).into_iter().filter_map(|case| case.explanation) {
@@ -92,7 +92,7 @@ fn every_operator_gives_every_answer_it_has_in_every_polarity() {
 }
 
 #[test]
-fn every_code_of_a_decision_is_expected_somewhere() {
+fn every_reason_code_has_a_case() {
     let codes: BTreeSet<&str> =
         files().iter().flat_map(|path| run(path)).filter_map(|case| case.explanation?.code).collect();
     for code in ReasonCode::WORDS.iter().filter(|code| **code != "no_policy") {
@@ -101,9 +101,9 @@ fn every_code_of_a_decision_is_expected_somewhere() {
 }
 
 #[test]
-fn every_fault_that_a_case_file_can_show_is_expected_somewhere() {
-    // These need text that a case file itself could not be read with; `documents.rs` has them. The last two are in
-    // `bounds.rs` and in the tests of the command line.
+fn every_diagnostic_that_a_case_file_can_show_has_a_case() {
+    // These need text that would make the case file itself unreadable; `documents.rs` covers them. The last two are
+    // covered by `bounds.rs` and by the tests of the command line.
     let in_text = ["syntax", "too-large", "repeated-key", "yaml-feature", "more-faults", "unreadable-file"];
     let texts: String = files().iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     let warnings = DiagnosticCode::ALL.iter().position(|code| *code == DiagnosticCode::NotOffered).unwrap();

@@ -1,4 +1,4 @@
-//! The warnings of `policy check`: each kind with its place, and that what is right gives none.
+//! Warnings of `policy check`: each kind with its location, and none for a correct policy.
 
 #![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
 
@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 use gatelodge_json::LineColumn;
 use gatelodge_policy::{Diagnostic, DiagnosticCode, DocumentFormat, Severity, ToolList, lint};
 
-/// Each finding as its code, its place, and the text that is underlined.
-fn summaries(text: &str, faults: &[Diagnostic]) -> Vec<String> {
-    let one = |fault: &Diagnostic| {
-        let place = LineColumn::of(text.as_bytes(), fault.span.start);
-        let underlined = &text[fault.span.clone()];
-        assert!(fault.help.is_some(), "{} has no help", fault.message);
-        assert_eq!(fault.severity, Severity::Warning);
-        format!("{} {}:{} {underlined}", fault.code, place.line, place.column)
+/// Formats each diagnostic as its code, its location, and the text that is underlined.
+fn summaries(text: &str, diagnostics: &[Diagnostic]) -> Vec<String> {
+    let one = |diagnostic: &Diagnostic| {
+        let place = LineColumn::of(text.as_bytes(), diagnostic.span.start);
+        let underlined = &text[diagnostic.span.clone()];
+        assert!(diagnostic.help.is_some(), "{} has no help", diagnostic.message);
+        assert_eq!(diagnostic.severity, Severity::Warning);
+        format!("{} {}:{} {underlined}", diagnostic.code, place.line, place.column)
     };
-    faults.iter().map(one).collect()
+    diagnostics.iter().map(one).collect()
 }
 
-fn alone(policy: &str) -> Vec<String> {
+fn warnings(policy: &str) -> Vec<String> {
     summaries(policy, &lint(policy.as_bytes(), DocumentFormat::Yaml, None))
 }
 
@@ -28,22 +28,22 @@ fn tools(text: &str) -> ToolList {
 }
 
 fn with(policy: &str, offered: &str) -> Vec<String> {
-    summaries(policy, &faults(policy, offered))
+    summaries(policy, &diagnostics(policy, offered))
 }
 
-fn faults(policy: &str, offered: &str) -> Vec<Diagnostic> {
+fn diagnostics(policy: &str, offered: &str) -> Vec<Diagnostic> {
     lint(policy.as_bytes(), DocumentFormat::Yaml, Some(&tools(offered)))
 }
 
-/// A policy with one tool, whose block is given in flow style on line 4.
+/// Returns a policy with one tool, whose block is in flow style on line 4.
 fn block(fields: &str) -> String {
     format!("version: \"1\"\ndefault: deny\ntools:\n  pay: {fields}\n")
 }
 
-/// What is said of one condition in `deny_if`, without the place; the tool requires nothing.
-fn of_condition(condition: &str) -> Vec<String> {
+/// Returns the warnings for one condition in `deny_if`, without their line. The tool requires nothing.
+fn condition_warnings(condition: &str) -> Vec<String> {
     let policy = block(&format!("{{deny_if: [{{conditions: [{condition}]}}]}}"));
-    alone(&policy).into_iter().map(|line| line.replace(" 4:", " ")).collect()
+    warnings(&policy).into_iter().map(|line| line.replace(" 4:", " ")).collect()
 }
 
 const PAY: &str = r##"{"tools": [{"name": "pay", "description": "moves money", "annotations": {}, "inputSchema": {
@@ -106,7 +106,7 @@ tools:
     let offered =
         PAY.replacen(r#"{"tools": ["#, r#"{"tools": [{"name": "pay_all", "inputSchema": {"type": "object"}}, "#, 1);
     assert_eq!(with(policy, &offered), [""; 0]);
-    assert_eq!(alone(policy), [""; 0]);
+    assert_eq!(warnings(policy), [""; 0]);
 }
 
 #[test]
@@ -139,11 +139,16 @@ tools:
       - {counter: loop, window: hour, max: 9, scope: session}
 "#;
     let offered = PAY.replacen(r#"{"tools": ["#, r#"{"tools": [{"name": "delete_all"}, "#, 1);
-    let line = |fault: &Diagnostic| {
-        let line = LineColumn::of(policy.as_bytes(), fault.span.start).line;
-        format!("{line} {}: {}\n  help: {}", fault.code, fault.message, fault.help.as_deref().unwrap_or_default())
+    let line = |diagnostic: &Diagnostic| {
+        let line = LineColumn::of(policy.as_bytes(), diagnostic.span.start).line;
+        format!(
+            "{line} {}: {}\n  help: {}",
+            diagnostic.code,
+            diagnostic.message,
+            diagnostic.help.as_deref().unwrap_or_default()
+        )
     };
-    let text: Vec<String> = faults(policy, &offered).iter().map(line).collect();
+    let text: Vec<String> = diagnostics(policy, &offered).iter().map(line).collect();
     insta::assert_snapshot!(text.join("\n"), @r#"
     5 shadowed: every tool matches `*`, so categories have no effect
       help: put rules for all tools into `all_tools`
@@ -185,34 +190,37 @@ tools:
 #[test]
 fn a_document_that_does_not_load_gives_its_errors_alone() {
     let policy = block("{require: [{path: args.x, op: regex, value: a}], nonsense: 1}");
-    let faults = lint(policy.as_bytes(), DocumentFormat::Yaml, None);
-    assert_eq!(faults.iter().map(|fault| fault.code).collect::<Vec<_>>(), [DiagnosticCode::UnknownField]);
+    let diagnostics = lint(policy.as_bytes(), DocumentFormat::Yaml, None);
+    assert_eq!(
+        diagnostics.iter().map(|diagnostic| diagnostic.code).collect::<Vec<_>>(),
+        [DiagnosticCode::UnknownField]
+    );
 }
 
 #[test]
-fn places_are_those_of_json_too() {
+fn locations_in_json_are_reported() {
     let policy = r#"{
   "version": "1", "default": "deny",
   "tools": {"pay": {"require": [{"path": "args.é", "op": "regex", "value": "a"}]}}
 }"#;
-    let faults = lint(policy.as_bytes(), DocumentFormat::Json, None);
-    assert_eq!(summaries(policy, &faults), [r#"unanchored-regex 3:76 "a""#]);
-    assert_eq!(faults[0].help.as_deref(), Some("write `^(?:a)$`, so that the whole text must match"));
+    let diagnostics = lint(policy.as_bytes(), DocumentFormat::Json, None);
+    assert_eq!(summaries(policy, &diagnostics), [r#"unanchored-regex 3:76 "a""#]);
+    assert_eq!(diagnostics[0].help.as_deref(), Some("write `^(?:a)$`, so that the whole text must match"));
 }
 
 #[test]
-fn a_regex_in_require_must_hold_both_ends() {
+fn a_regex_in_require_must_be_anchored_at_both_ends() {
     let policy =
         block("{require: [{path: args.x, op: regex, value: ^a|b$}], deny_if: [{path: args.x, op: regex, value: a}]}");
-    assert_eq!(alone(&policy), ["unanchored-regex 4:52 ^a|b$"]);
+    assert_eq!(warnings(&policy), ["unanchored-regex 4:52 ^a|b$"]);
 }
 
 #[test]
-fn absence_passes_a_denial_of_all_but_some() {
+fn absence_passes_a_deny_of_all_but_some_values() {
     let policy =
         block("{deny_if: [{path: args.to, op: not_in, value: [a]}], approve_if: [{path: args.b, op: neq, value: 1}]}");
-    assert_eq!(alone(&policy), ["absence-passes 4:26 args.to", "absence-passes 4:81 args.b"]);
-    // Asked for, beneath or by itself, or denied when absent.
+    assert_eq!(warnings(&policy), ["absence-passes 4:26 args.to", "absence-passes 4:81 args.b"]);
+    // Required itself or by a path below it, or denied when absent.
     for guard in [
         "require: [{path: args.to, op: exists, value: true}]",
         "require: [{path: 'args[\"to\"].x', op: eq, value: 1}]",
@@ -220,89 +228,89 @@ fn absence_passes_a_denial_of_all_but_some() {
         "validate_arguments: true",
     ] {
         let policy = block(&format!("{{deny_if: [{{path: args.to, op: neq, value: a}}], {guard}}}"));
-        assert_eq!(alone(&policy), [""; 0], "{guard}");
+        assert_eq!(warnings(&policy), [""; 0], "{guard}");
     }
     let policy =
         block("{deny_if: [{path: args.to, op: neq, value: a}], require: [{path: args.to, op: exists, value: false}]}");
-    assert_eq!(alone(&policy), ["absence-passes 4:26 args.to"]);
+    assert_eq!(warnings(&policy), ["absence-passes 4:26 args.to"]);
     let in_all = "version: \"1\"\ndefault: deny\nall_tools: {require: [{path: args.to, op: exists, value: true}]}\n";
     let policy = format!("{in_all}categories: {{read: {{deny_if: [{{path: args.to, op: neq, value: a}}]}}}}\n");
-    assert_eq!(alone(&policy), [""; 0]);
+    assert_eq!(warnings(&policy), [""; 0]);
     let policy = format!("{in_all}prompts: {{x: {{deny_if: [{{path: args.to, op: neq, value: a}}]}}}}\n");
-    assert_eq!(alone(&policy), ["absence-passes 4:32 args.to"]);
+    assert_eq!(warnings(&policy), ["absence-passes 4:32 args.to"]);
 }
 
 #[test]
 fn session_limit_without_a_longer_limit_is_reported() {
     let session = "{counter: a, window: hour, max: 1, scope: session}";
-    assert_eq!(alone(&block(&format!("{{limits: [{session}]}}"))), ["session-alone 4:60 session"]);
-    assert_eq!(alone(&block("{rate_limit: {max: 1, window: 60, scope: session}}")), ["session-alone 4:49 session"]);
+    assert_eq!(warnings(&block(&format!("{{limits: [{session}]}}"))), ["session-alone 4:60 session"]);
+    assert_eq!(warnings(&block("{rate_limit: {max: 1, window: 60, scope: session}}")), ["session-alone 4:49 session"]);
     for scope in ["grant", "server", "organisation"] {
         let policy = block(&format!("{{limits: [{session}, {{counter: b, window: day, max: 9, scope: {scope}}}]}}"));
-        assert_eq!(alone(&policy), [""; 0]);
+        assert_eq!(warnings(&policy), [""; 0]);
     }
     let policy = block(&format!("{{limits: [{session}]}}\nall_tools: {{rate_limit: 5/hour}}"));
-    assert_eq!(alone(&policy), [""; 0]);
+    assert_eq!(warnings(&policy), [""; 0]);
 }
 
 #[test]
-fn what_a_client_claims_is_no_guard() {
+fn a_condition_on_client_claims_is_reported() {
     for part in ["require", "deny_if", "approve_if"] {
         let policy = block(&format!("{{{part}: [{{path: client.name, op: eq, value: x}}]}}"));
         let column = 19 + part.len();
-        assert_eq!(alone(&policy), [format!("claim-alone 4:{column} client.name")]);
+        assert_eq!(warnings(&policy), [format!("claim-alone 4:{column} client.name")]);
     }
 }
 
 #[test]
-fn a_hidden_tool_has_no_use_for_rules() {
+fn rules_of_a_hidden_tool_are_reported() {
     let policy =
         "version: \"1\"\ndefault: deny\nhide: [pay, get_*]\ntools: {pay: {}, get_it: {}, get_all_*: {}, g*: {}}\n";
-    assert_eq!(alone(policy), ["shadowed 4:9 pay", "shadowed 4:18 get_it", "shadowed 4:30 get_all_*"]);
-    let fault = &lint(policy.as_bytes(), DocumentFormat::Yaml, None)[1];
-    assert_eq!(fault.related.as_ref().map(|(span, _)| &policy[span.clone()]), Some("get_*"));
+    assert_eq!(warnings(policy), ["shadowed 4:9 pay", "shadowed 4:18 get_it", "shadowed 4:30 get_all_*"]);
+    let diagnostic = &lint(policy.as_bytes(), DocumentFormat::Yaml, None)[1];
+    assert_eq!(diagnostic.related.as_ref().map(|(span, _)| &policy[span.clone()]), Some("get_*"));
 }
 
 #[test]
-fn what_follows_a_denial_never_decides() {
+fn rules_after_an_unconditional_deny_are_reported() {
     let policy =
         block("{action: deny, require: [], deny_if: [{path: args.x, op: eq, value: 1}], rate_limit: 1/minute}");
-    assert_eq!(alone(&policy), ["shadowed 4:36 deny_if", "shadowed 4:81 rate_limit"]);
+    assert_eq!(warnings(&policy), ["shadowed 4:36 deny_if", "shadowed 4:81 rate_limit"]);
     let policy = block(
         "{deny_if: [{path: args.x, op: eq, value: 1}, {conditions: []}, {conditions: [{path: args.y, op: eq, value: 1}]}]}",
     );
-    assert_eq!(alone(&policy), ["shadowed 4:72 conditions"]);
+    assert_eq!(warnings(&policy), ["shadowed 4:72 conditions"]);
 }
 
 #[test]
-fn the_same_predicate_twice_decides_once() {
+fn a_repeated_predicate_is_reported() {
     let (a, b) = ("{path: args.a, op: eq, value: 1}", "{path: 'args[\"b\"]', op: eq, value: 2}");
     let c = "{path: args.b, op: eq, value: 2}";
     let policy = block(&format!("{{deny_if: [{{conditions: [{a}, {b}]}}, {{conditions: [{c}, {a}]}}, {a}]}}"));
-    assert_eq!(alone(&policy), ["shadowed 4:109 conditions"]);
+    assert_eq!(warnings(&policy), ["shadowed 4:109 conditions"]);
     let policy = block(&format!("{{deny_if: [{a}], approve_if: [{a}]}}"));
-    assert_eq!(alone(&policy), [""; 0]);
+    assert_eq!(warnings(&policy), [""; 0]);
 }
 
 #[test]
-fn categories_behind_a_rule_for_all_tools_are_never_looked_at() {
+fn categories_after_a_rule_for_all_tools_are_reported() {
     let policy =
         "version: \"1\"\ndefault: deny\ncategories: {read: {}, execute: hide}\ntools: {\"*\": {}, get_*: {}}\n";
-    assert_eq!(alone(policy), ["shadowed 3:14 read", "shadowed 3:24 execute"]);
+    assert_eq!(warnings(policy), ["shadowed 3:14 read", "shadowed 3:24 execute"]);
 }
 
 #[test]
-fn of_two_limits_on_one_counter_the_larger_never_rules() {
+fn the_larger_of_two_limits_on_one_counter_is_reported() {
     let limit = |max: u32| format!("{{counter: a, window: hour, max: {max}}}");
     let policy = block(&format!("{{limits: [{}, {}, {}]}}", limit(30), limit(20), limit(20)));
-    assert_eq!(alone(&policy), ["shadowed 4:50 30", "shadowed 4:124 20"]);
+    assert_eq!(warnings(&policy), ["shadowed 4:50 30", "shadowed 4:124 20"]);
     let all = |max: u32| format!("all_tools: {{limits: [{}]}}\n", limit(max));
-    assert_eq!(alone(&format!("{}{}", block(&format!("{{limits: [{}]}}", limit(9))), all(8))), ["shadowed 4:50 9"]);
-    assert_eq!(alone(&format!("{}{}", block(&format!("{{limits: [{}]}}", limit(9))), all(9))), [""; 0]);
+    assert_eq!(warnings(&format!("{}{}", block(&format!("{{limits: [{}]}}", limit(9))), all(8))), ["shadowed 4:50 9"]);
+    assert_eq!(warnings(&format!("{}{}", block(&format!("{{limits: [{}]}}", limit(9))), all(9))), [""; 0]);
 }
 
 #[test]
-fn conditions_that_exclude_each_other_never_hold() {
+fn contradictory_conditions_are_reported() {
     let x = |rest: &str| format!("{{path: args.x, {rest}}}");
     let pairs = [
         ("op: gt, value: 5", "op: lt, value: 3", "3"),
@@ -319,7 +327,7 @@ fn conditions_that_exclude_each_other_never_hold() {
         ("op: gt, value: 1", "op: starts_with, value: a", "a"),
     ];
     for (first, second, underlined) in pairs {
-        let mut found = of_condition(&format!("{}, {}", x(first), x(second)));
+        let mut found = condition_warnings(&format!("{}, {}", x(first), x(second)));
         found.retain(|line| !line.starts_with("absence-passes"));
         assert_eq!(found.len(), 1, "{first} {second} {found:?}");
         assert!(found[0].starts_with("never-holds ") && found[0].ends_with(&format!(" {underlined}")), "{found:?}");
@@ -334,14 +342,14 @@ fn conditions_that_exclude_each_other_never_hold() {
         ("op: eq, value: 3", "op: exists, value: true"),
     ] {
         let require = format!("{{require: [{{conditions: [{}, {}]}}]}}", x(first), x(second));
-        assert_eq!(alone(&block(&require)), [""; 0], "{first} {second}");
+        assert_eq!(warnings(&block(&require)), [""; 0], "{first} {second}");
     }
     let other_elements = "{path: 'args.x[*]', op: eq, value: 1}, {path: 'args.x[*]', op: eq, value: 2}";
-    assert_eq!(of_condition(other_elements), [""; 0]);
+    assert_eq!(condition_warnings(other_elements), [""; 0]);
 }
 
 #[test]
-fn facts_have_few_values() {
+fn an_impossible_value_of_a_fact_is_reported() {
     for (condition, found) in [
         ("{path: time.hour, op: gt, value: 23}", "never-holds 66 23"),
         ("{path: time.hour, op: eq, value: 24}", "never-holds 66 24"),
@@ -356,14 +364,14 @@ fn facts_have_few_values() {
         ("{path: tool.level, op: eq, value: extreme}", "never-holds 67 extreme"),
         ("{path: grant.label, op: eq, value: 5}", "impossible-comparison 68 5"),
     ] {
-        assert_eq!(of_condition(condition), [found], "{condition}");
+        assert_eq!(condition_warnings(condition), [found], "{condition}");
     }
 }
 
 #[test]
 fn unknown_tool_is_reported_with_the_nearest_name() {
     let policy = "version: \"1\"\ndefault: deny\nhide: [pax, p*, x*]\ntools: {payy: {}, \"*z*\": {}}\n";
-    let found = faults(policy, PAY);
+    let found = diagnostics(policy, PAY);
     let codes = ["not-offered 3:8 pax", "not-offered 3:17 x*", "not-offered 4:9 payy", "not-offered 4:19 \"*z*\""];
     let summaries: Vec<String> =
         summaries(policy, &found).into_iter().filter(|line| !line.starts_with("shadowed")).collect();
@@ -397,7 +405,7 @@ const PHARO: [&str; 22] = [
 ];
 
 #[test]
-fn a_rule_for_a_tool_that_pharo_never_offers_loads_with_a_warning() {
+fn a_rule_for_a_tool_that_pharo_does_not_have_loads_with_a_warning() {
     let limit = |tool: &str| {
         let limit = format!(r#"{{"counter": "{tool}_rate", "window": "minute", "max": 10, "scope": "grant"}}"#);
         format!(r#"    "{tool}": {{"limits": [{limit}]}}"#)
@@ -413,7 +421,7 @@ fn a_rule_for_a_tool_that_pharo_never_offers_loads_with_a_warning() {
     assert_eq!(found[0].message, "the server has no tool `eval_code`");
 }
 
-/// What is said of one condition in `require` on the tool of [`PAY`], without the place.
+/// Returns the warnings for one condition in `require` on the tool of [`PAY`], without their line.
 fn typed(condition: &str) -> Vec<String> {
     let policy = block(&format!("{{require: [{{{condition}}}]}}"));
     let short = |line: String| {
@@ -429,7 +437,7 @@ fn unknown_argument_is_reported() {
     let policy = block(
         "{require: [{path: args.amounts, op: gt, value: 1}], limits: [{counter: a, window: day, max: 1, amount: args.sum}]}",
     );
-    let found = faults(&policy, PAY);
+    let found = diagnostics(&policy, PAY);
     assert_eq!(summaries(&policy, &found), ["unknown-argument 4:26 args.amounts", "unknown-argument 4:111 args.sum"]);
     assert_eq!(found[0].message, "in `pay`, there is no `args.amounts`");
     assert_eq!(found[0].help.as_deref(), Some("did you mean `args.amount`?"));
@@ -497,9 +505,9 @@ fn a_comparison_beyond_the_declared_bounds_never_holds() {
 }
 
 #[test]
-fn schemas_are_followed_as_far_as_they_are_plain() {
+fn simple_schemas_are_followed() {
     let schemas = [
-        // Each lets a number through, or lets `x` be there.
+        // Each allows a number, or allows `x`.
         r##"{"properties": {"x": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"$ref": "#/$defs/n"}}}"##,
         r##"{"properties": {"x": {"$ref": "other.json"}}}"##,
         r##"{"properties": {"x": {"type": ["string", "integer"]}}}"##,
@@ -543,7 +551,7 @@ fn validation_needs_a_usable_schema() {
         (r#"{"name": "pay"}"#, "it has no input schema"),
         (r#"{"name": "pay", "inputSchema": []}"#, "the input schema is not an object"),
     ] {
-        let found = faults(&policy, &format!("[{definition}]"));
+        let found = diagnostics(&policy, &format!("[{definition}]"));
         assert_eq!(summaries(&policy, &found), ["no-schema 4:9 validate_arguments"]);
         let start = "the arguments of `pay` cannot be validated, so each call is denied";
         assert_eq!(found[0].message, format!("{start}: {why}"));
@@ -552,7 +560,7 @@ fn validation_needs_a_usable_schema() {
 }
 
 #[test]
-fn a_glob_names_the_tools_it_is_wrong_for() {
+fn a_warning_for_a_glob_names_the_tools() {
     let tool = |name: &str, kind: &str| {
         format!(r#"{{"name": "{name}", "inputSchema": {{"properties": {{"x": {{"type": "{kind}"}}}}}}}}"#)
     };
@@ -560,7 +568,7 @@ fn a_glob_names_the_tools_it_is_wrong_for() {
         ["a", "b", "c", "d", "e"].iter().map(|name| tool(&format!("get_{name}"), "string")).collect();
     list.extend([tool("get_number", "integer"), tool("get_exact", "string"), tool("set_it", "string")]);
     let policy = "version: \"1\"\ndefault: deny\ntools:\n  get_exact: {}\n  get_*: {require: [{path: args.x, op: gt, value: 1}]}\n";
-    let found = faults(policy, &format!("[{}]", list.join(",")));
+    let found = diagnostics(policy, &format!("[{}]", list.join(",")));
     assert_eq!(summaries(policy, &found), ["impossible-comparison 5:40 gt"]);
     assert_eq!(
         found[0].message,
@@ -569,10 +577,10 @@ fn a_glob_names_the_tools_it_is_wrong_for() {
 }
 
 #[test]
-fn foreign_names_steer_no_terminal() {
+fn tool_names_are_escaped_in_messages() {
     let name = format!(r"\u001b[31m\u202e{}", "x".repeat(10_000));
     let offered = format!(r#"[{{"name": "{name}", "inputSchema": {{"properties": {{"\u0007x": {{}}}}}}}}]"#);
-    let found = faults(
+    let found = diagnostics(
         "version: \"1\"\ndefault: deny\ntools: {\"*\": {require: [{path: args.y, op: eq, value: 1}]}}\n",
         &offered,
     );
@@ -581,14 +589,14 @@ fn foreign_names_steer_no_terminal() {
 }
 
 #[test]
-fn rules_for_all_tools_are_wrong_only_if_no_tool_has_the_argument() {
+fn a_rule_for_all_tools_is_reported_only_if_no_tool_has_the_argument() {
     let list = r#"[{"name": "a", "inputSchema": {"properties": {"x": {"type": "string"}}}},
                    {"name": "b", "inputSchema": {"properties": {"y": {"type": "string"}}}}]"#;
     let policy = |path: &str, op: &str| {
         format!("version: \"1\"\ndefault: deny\nall_tools: {{require: [{{path: {path}, op: {op}, value: 1}}]}}\n")
     };
     assert_eq!(with(&policy("args.x", "length_lte"), list), [""; 0]);
-    let found = faults(&policy("args.z", "gt"), list);
+    let found = diagnostics(&policy("args.z", "gt"), list);
     assert_eq!(found[0].message, "no tool has an argument `args.z`");
     assert_eq!(with(&policy("args.z", "gt"), list), ["unknown-argument 3:30 args.z"]);
     assert_eq!(with(&policy("args.x", "gt"), list), ["impossible-comparison 3:42 gt"]);
@@ -597,7 +605,7 @@ fn rules_for_all_tools_are_wrong_only_if_no_tool_has_the_argument() {
 }
 
 #[test]
-fn tools_are_read_in_three_forms_and_refused_with_places() {
+fn tool_lists_are_read_in_three_forms_and_refused_with_locations() {
     for text in
         [r#"[]"#, r#"{"tools": []}"#, r#"{"jsonrpc": "2.0", "id": 1, "result": {"tools": [], "nextCursor": null}}"#]
     {
@@ -617,24 +625,24 @@ fn tools_are_read_in_three_forms_and_refused_with_places() {
         (r#"[{"name": "a"}, {"name": "\u0061"}]"#, DiagnosticCode::RepeatedKey, 25),
         (r#"[{"name": "a", "name": "b"}]"#, DiagnosticCode::RepeatedKey, 15),
     ] {
-        let faults = ToolList::read(text.as_bytes()).expect_err(text);
-        assert_eq!((faults[0].code, faults[0].span.start), (code, start), "{text}");
+        let diagnostics = ToolList::read(text.as_bytes()).expect_err(text);
+        assert_eq!((diagnostics[0].code, diagnostics[0].span.start), (code, start), "{text}");
     }
     assert_eq!(
-        ToolList::read(br#"[{}, 1, {"name": "a"}, {"name": "a"}]"#).map_err(|faults| faults.len()).err(),
+        ToolList::read(br#"[{}, 1, {"name": "a"}, {"name": "a"}]"#).map_err(|diagnostics| diagnostics.len()).err(),
         Some(3)
     );
 }
 
-/// Without optimisation a tenth is enough to see that nothing is multiplied.
+/// Without optimisation, a tenth of the size is enough to show quadratic time.
 const SHARE: usize = if cfg!(debug_assertions) { 10 } else { 1 };
 const SOON: Duration = Duration::from_secs(30);
 
-fn ends_soon(policy: &str, offered: &str) -> Vec<Diagnostic> {
+fn lint_within_time_limit(policy: &str, offered: &str) -> Vec<Diagnostic> {
     let tools = tools(offered);
     let start = Instant::now();
     let found = lint(policy.as_bytes(), DocumentFormat::Json, Some(&tools));
-    assert!(found.iter().all(|fault| fault.severity == Severity::Warning), "{:?}", found.first());
+    assert!(found.iter().all(|diagnostic| diagnostic.severity == Severity::Warning), "{:?}", found.first());
     assert!(start.elapsed() < SOON, "{:?} for {} bytes", start.elapsed(), policy.len());
     found
 }
@@ -648,7 +656,7 @@ fn many(count: usize, one: impl Fn(usize) -> String) -> String {
 }
 
 #[test]
-fn many_rules_and_many_tools_end_soon() {
+fn many_rules_and_many_tools_are_checked_in_bounded_time() {
     let offered = many(10_000, |at| {
         let schema = r#"{"type": "object", "properties": {"amount": {"type": "string"}, "to": {}}}"#;
         format!(r#"{{"name": "tool_number_{at}", "inputSchema": {schema}}}"#)
@@ -659,32 +667,36 @@ fn many_rules_and_many_tools_end_soon() {
     let own = many(8_000, |at| {
         format!(r#""tool_numbers_{at}": {{"require": [{}], "validate_arguments": true}}"#, condition(at))
     });
-    assert_eq!(ends_soon(&policy_of(&format!(r#""tools": {{{own}}}"#)), &offered).len(), 1_000.min(8_000 / SHARE));
-    // Validation of them all.
-    ends_soon(&policy_of(r#""all_tools": {"validate_arguments": true}"#), &offered);
+    assert_eq!(
+        lint_within_time_limit(&policy_of(&format!(r#""tools": {{{own}}}"#)), &offered).len(),
+        1_000.min(8_000 / SHARE)
+    );
+    // Validation of all tools.
+    lint_within_time_limit(&policy_of(r#""all_tools": {"validate_arguments": true}"#), &offered);
     // One glob for all tools, and a rule for all tools: more than can be compared.
     let rules = many(20_000, condition);
     let block = format!(r#"{{"deny_if": [{rules}]}}"#);
-    let found = ends_soon(&policy_of(&format!(r#""all_tools": {block}, "tools": {{"*": {block}}}"#)), &offered);
+    let found =
+        lint_within_time_limit(&policy_of(&format!(r#""all_tools": {block}, "tools": {{"*": {block}}}"#)), &offered);
     assert_eq!(found[0].code, DiagnosticCode::TooLarge);
     // One rule with all conditions.
-    ends_soon(&policy_of(&format!(r#""all_tools": {{"deny_if": [{{"conditions": [{rules}]}}]}}"#)), "[]");
+    lint_within_time_limit(&policy_of(&format!(r#""all_tools": {{"deny_if": [{{"conditions": [{rules}]}}]}}"#)), "[]");
     // As many globs as a policy may have.
     let hide = many(2_500, |at| format!(r#""*h{at}_*""#));
     let globs = many(2_500, |at| format!(r#""*{at:05}*_x{at:05}": {{}}"#));
-    ends_soon(&policy_of(&format!(r#""hide": [{hide}], "tools": {{{globs}}}"#)), &offered);
+    lint_within_time_limit(&policy_of(&format!(r#""hide": [{hide}], "tools": {{{globs}}}"#)), &offered);
 }
 
 #[test]
-fn large_schemas_and_lists_end_soon() {
+fn large_schemas_and_lists_are_checked_in_bounded_time() {
     let properties = many(50_000, |at| format!(r#""p{at}": {{"type": "string"}}"#));
     let offered = format!(r#"[{{"name": "pay", "inputSchema": {{"properties": {{{properties}}}}}}}]"#);
     let rules = many(20_000, |at| format!(r#"{{"path": "args.p{at}", "op": "gt", "value": {at}}}"#));
-    ends_soon(&policy_of(&format!(r#""tools": {{"pay": {{"deny_if": [{rules}]}}}}"#)), &offered);
+    lint_within_time_limit(&policy_of(&format!(r#""tools": {{"pay": {{"deny_if": [{rules}]}}}}"#)), &offered);
     let members = many(100_000, |at| at.to_string());
     let list = format!(r#"{{"path": "args.x", "op": "in", "value": [{members}]}}"#);
     let offered = format!(r#"[{{"name": "pay", "inputSchema": {{"properties": {{"x": {{"enum": [{members}]}}}}}}}}]"#);
-    ends_soon(
+    lint_within_time_limit(
         &policy_of(&format!(r#""tools": {{"pay": {{"deny_if": [{{"conditions": [{list}, {list}]}}]}}}}"#)),
         &offered,
     );
@@ -692,8 +704,11 @@ fn large_schemas_and_lists_end_soon() {
     let schema = format!(r#"{{"properties": {{"x": {both}}}, "$defs": {{"a": {both}}}}}"#);
     let offered = format!(r#"[{{"name": "pay", "inputSchema": {schema}}}]"#);
     let rules = many(5_000, |at| format!(r#"{{"path": "args.x.y", "op": "gt", "value": {at}}}"#));
-    ends_soon(&policy_of(&format!(r#""tools": {{"pay": {{"deny_if": [{rules}]}}}}"#)), &offered);
+    lint_within_time_limit(&policy_of(&format!(r#""tools": {{"pay": {{"deny_if": [{rules}]}}}}"#)), &offered);
     let deep = format!("args{}", ".x".repeat(100_000));
     let rule = format!(r#"{{"path": "{deep}", "op": "neq", "value": 1}}"#);
-    ends_soon(&policy_of(&format!(r#""tools": {{"pay": {{"deny_if": [{rule}], "require": [{rule}]}}}}"#)), &offered);
+    lint_within_time_limit(
+        &policy_of(&format!(r#""tools": {{"pay": {{"deny_if": [{rule}], "require": [{rule}]}}}}"#)),
+        &offered,
+    );
 }

@@ -1,6 +1,6 @@
-//! The examples in `docs/policy.md`: every block of JSON and YAML is run as its mark says.
+//! Runs every block of JSON and YAML in `docs/policy.md` as its marker says.
 //!
-//! | mark | means |
+//! | marker | means |
 //! |---|---|
 //! | `policy=name` | a policy that loads without a warning |
 //! | `cases=name` | cases for that policy |
@@ -25,7 +25,7 @@ use support::{Loaded, diagnostic_lines};
 
 const PAGE: &str = "../../docs/policy.md";
 
-/// A fenced block: its first line, its text, and the line where it begins.
+/// A fenced block: its first line, its text, and its line number.
 struct Block {
     line: usize,
     language: String,
@@ -52,7 +52,7 @@ impl Block {
     }
 
     /// Errors, or else warnings.
-    fn faults(&self) -> Vec<Diagnostic> {
+    fn diagnostics(&self) -> Vec<Diagnostic> {
         lint(self.text.as_bytes(), self.format(), None)
     }
 }
@@ -61,7 +61,7 @@ fn page() -> String {
     fs::read_to_string(PAGE).expect("the page")
 }
 
-/// All blocks of JSON and YAML.
+/// Returns all blocks of JSON and YAML.
 fn blocks() -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
@@ -86,26 +86,26 @@ fn blocks() -> Vec<Block> {
     blocks
 }
 
-/// The blocks that are policies, by their names.
+/// Returns the blocks that are policies, by name.
 fn policies(blocks: &[Block]) -> BTreeMap<&str, &Block> {
     let mut policies = BTreeMap::new();
     for block in blocks {
         let Some(name) = block.marked("policy") else { continue };
-        let faults = block.faults();
-        assert!(faults.is_empty(), "{}: {}", block.line, diagnostic_lines(&block.text, &faults));
+        let diagnostics = block.diagnostics();
+        assert!(diagnostics.is_empty(), "{}: {}", block.line, diagnostic_lines(&block.text, &diagnostics));
         assert!(policies.insert(name, block).is_none(), "{}: a second `{name}`", block.line);
     }
     policies
 }
 
-fn judged(block: &Block, policy: &Block) -> Explanation {
+fn explanation(block: &Block, policy: &Block) -> Explanation {
     let document = read(block.text.as_bytes(), &JsonLimits::REQUEST).unwrap();
-    let file =
-        CallFile::new(document.root()).unwrap_or_else(|faults| panic!("{}", diagnostic_lines(&block.text, &faults)));
+    let file = CallFile::new(document.root())
+        .unwrap_or_else(|diagnostics| panic!("{}", diagnostic_lines(&block.text, &diagnostics)));
     explain(&policy.load().unwrap(), &file.call(), file.at().expect("a time"))
 }
 
-/// The cases of all blocks, with the line of each block.
+/// Runs the cases of all blocks, and returns them with the line of their block.
 fn reports(blocks: &[Block], policies: &BTreeMap<&str, &Block>) -> Vec<(usize, CaseReport)> {
     let mut reports = Vec::new();
     for block in blocks {
@@ -124,13 +124,16 @@ fn reports(blocks: &[Block], policies: &BTreeMap<&str, &Block>) -> Vec<(usize, C
 }
 
 #[test]
-fn every_block_does_what_its_mark_says() {
+fn every_block_does_what_its_marker_says() {
     let blocks = blocks();
     let policies = policies(&blocks);
     for block in &blocks {
         let codes = |severity: Severity| {
-            let faults = block.faults();
-            let of_severity = faults.iter().filter(|fault| fault.severity == severity).map(|fault| fault.code.as_str());
+            let diagnostics = block.diagnostics();
+            let of_severity = diagnostics
+                .iter()
+                .filter(|diagnostic| diagnostic.severity == severity)
+                .map(|diagnostic| diagnostic.code.as_str());
             of_severity.collect::<BTreeSet<_>>()
         };
         let expected = |codes: &str| codes.split(',').map(str::to_owned).collect::<BTreeSet<_>>();
@@ -140,23 +143,23 @@ fn every_block_does_what_its_mark_says() {
                 same(codes(Severity::Error), bad),
                 "{}: {}",
                 block.line,
-                diagnostic_lines(&block.text, &block.faults())
+                diagnostic_lines(&block.text, &block.diagnostics())
             );
         } else if let Some(warned) = block.marked("warns") {
             assert!(
                 codes(Severity::Error).is_empty(),
                 "{}: {}",
                 block.line,
-                diagnostic_lines(&block.text, &block.faults())
+                diagnostic_lines(&block.text, &block.diagnostics())
             );
             assert!(
                 same(codes(Severity::Warning), warned),
                 "{}: {}",
                 block.line,
-                diagnostic_lines(&block.text, &block.faults())
+                diagnostic_lines(&block.text, &block.diagnostics())
             );
         } else if let Some(name) = block.marked("call") {
-            assert_eq!(judged(block, policies[name]).decision, "allow", "{}", block.line);
+            assert_eq!(explanation(block, policies[name]).decision, "allow", "{}", block.line);
         } else {
             let known = block.marked("policy").is_some() || block.marked("cases").is_some() || block.mark == "casefile";
             assert!(known, "{}: the block is not marked, so nothing runs it", block.line);
@@ -170,7 +173,7 @@ fn every_case_is_decided_as_the_page_says() {
     let policies = policies(&blocks);
     let reports = reports(&blocks, &policies);
     let differ = |(line, report): &(usize, CaseReport)| {
-        let differences = support::wrong(report).join("\n    ");
+        let differences = support::problems(report).join("\n    ");
         (!differences.is_empty()).then(|| format!("block of line {line}: {}\n    {differences}", report.name))
     };
     let differences: Vec<String> = reports.iter().filter_map(differ).collect();

@@ -1,4 +1,4 @@
-//! Documents as files: what loads, and which faults stand where in what does not.
+//! Documents in files: good ones load, and bad ones have the expected diagnostics at the expected locations.
 //!
 //! Each bad document `x.json` has a file `x.json.expect` with a line `code line:column` per diagnostic.
 
@@ -21,7 +21,7 @@ fn documents(folder: &str) -> Vec<PathBuf> {
     documents
 }
 
-fn faults(path: &Path, text: &[u8]) -> Vec<Diagnostic> {
+fn diagnostics(path: &Path, text: &[u8]) -> Vec<Diagnostic> {
     parse(text, format_of(path)).err().unwrap_or_default()
 }
 
@@ -29,20 +29,20 @@ fn faults(path: &Path, text: &[u8]) -> Vec<Diagnostic> {
 fn every_good_document_loads() {
     let good = documents("tests/documents/good");
     for path in &good {
-        let faults = faults(path, &fs::read(path).unwrap());
-        assert!(faults.is_empty(), "{}: {faults:?}", path.display());
+        let diagnostics = diagnostics(path, &fs::read(path).unwrap());
+        assert!(diagnostics.is_empty(), "{}: {diagnostics:?}", path.display());
     }
     assert!(good.len() >= 10, "only {} documents", good.len());
 }
 
 #[test]
-fn every_bad_document_has_the_faults_that_are_expected_of_it() {
+fn every_bad_document_has_the_expected_diagnostics() {
     let bad = documents("tests/documents/bad");
     let mut differences = Vec::new();
     for path in &bad {
         let text = fs::read(path).unwrap();
-        let line = |fault: &Diagnostic| format!("{} {}\n", fault.code, place(&text, fault.span.start));
-        let came: String = faults(path, &text).iter().map(line).collect();
+        let line = |diagnostic: &Diagnostic| format!("{} {}\n", diagnostic.code, place(&text, diagnostic.span.start));
+        let came: String = diagnostics(path, &text).iter().map(line).collect();
         let name = format!("{}.expect", path.display());
         let expected = fs::read_to_string(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
         if came.is_empty() || came != expected {
@@ -54,22 +54,22 @@ fn every_bad_document_has_the_faults_that_are_expected_of_it() {
 }
 
 #[test]
-fn every_fault_says_what_is_wrong_within_its_text() {
+fn every_diagnostic_has_a_message_and_a_span_within_the_text() {
     for path in documents("tests/documents/bad") {
         let text = fs::read(&path).unwrap();
-        for fault in faults(&path, &text) {
-            let (path, span) = (path.display(), &fault.span);
-            assert!(!fault.message.is_empty(), "{path}: {}", fault.code);
+        for diagnostic in diagnostics(&path, &text) {
+            let (path, span) = (path.display(), &diagnostic.span);
+            assert!(!diagnostic.message.is_empty(), "{path}: {}", diagnostic.code);
             assert!(span.start <= span.end && span.end <= text.len(), "{path}: {span:?} of {}", text.len());
         }
     }
 }
 
 #[test]
-fn every_fault_of_a_text_is_expected_somewhere() {
+fn every_syntax_diagnostic_has_a_document() {
     let mut seen = BTreeSet::new();
     for path in documents("tests/documents/bad") {
-        seen.extend(faults(&path, &fs::read(&path).unwrap()).iter().map(|fault| fault.code));
+        seen.extend(diagnostics(&path, &fs::read(&path).unwrap()).iter().map(|diagnostic| diagnostic.code));
     }
     for code in
         [DiagnosticCode::Syntax, DiagnosticCode::TooLarge, DiagnosticCode::RepeatedKey, DiagnosticCode::YamlFeature]

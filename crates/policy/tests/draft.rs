@@ -1,4 +1,4 @@
-//! Drafted policies: they load, allow all they were drafted from, and nothing in them could be left out.
+//! Drafted policies: they load, allow every recorded call, and contain no superfluous block.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// A deed that owns its texts.
+/// Owned version of [`ObservedCall`].
 #[derive(Debug, Clone)]
-struct Done {
+struct RecordedCall {
     method: &'static str,
     target: Option<String>,
     at: i64,
@@ -24,41 +24,41 @@ struct Done {
     objection: Option<&'static str>,
 }
 
-/// At noon of a day, and so many seconds.
+/// Noon of a day, in seconds. Times in the tests are relative to it.
 const NOON: i64 = 1_794_744_000;
 
-fn done(method: &'static str, target: &str, at: i64, arguments: &str) -> Done {
+fn recorded_call(method: &'static str, target: &str, at: i64, arguments: &str) -> RecordedCall {
     let target = Some(target.to_owned()).filter(|target| !target.is_empty());
-    Done { method, target, at: NOON + at, arguments: arguments.to_owned(), is_logged: true, objection: None }
+    RecordedCall { method, target, at: NOON + at, arguments: arguments.to_owned(), is_logged: true, objection: None }
 }
 
-fn draft(all: &[Done]) -> DraftPolicy {
+fn draft(all: &[RecordedCall]) -> DraftPolicy {
     let mut draft = DraftBuilder::default();
-    for done in all {
-        let document = read(done.arguments.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
+    for recorded in all {
+        let document = read(recorded.arguments.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
         let names: Vec<String> =
             document.root().members().filter_map(|(key, _)| key.as_str().map(|key| key.into_owned())).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         draft.add(&ObservedCall {
-            method: done.method,
-            target: done.target.as_deref(),
-            at: Timestamp::from_second(done.at).expect("a time"),
+            method: recorded.method,
+            target: recorded.target.as_deref(),
+            at: Timestamp::from_second(recorded.at).expect("a time"),
             argument_names: &names,
-            arguments: done.is_logged.then(|| document.root()),
-            reason_code: done.objection,
+            arguments: recorded.is_logged.then(|| document.root()),
+            reason_code: recorded.objection,
         });
     }
     draft.write("what grant `ci` did at `books`").expect("a policy")
 }
 
 fn load(text: &str) -> Policy {
-    parse(text.as_bytes(), DocumentFormat::Json).unwrap_or_else(|faults| panic!("{faults:?}\n{text}"))
+    parse(text.as_bytes(), DocumentFormat::Json).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}\n{text}"))
 }
 
-fn judge(policy: &Policy, done: &Done) -> Decision {
-    let document = read(done.arguments.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
-    let target = done.target.as_deref().unwrap_or_default();
-    let subject = match done.method {
+fn decide_call(policy: &Policy, recorded: &RecordedCall) -> Decision {
+    let document = read(recorded.arguments.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
+    let target = recorded.target.as_deref().unwrap_or_default();
+    let subject = match recorded.method {
         "tools/call" => CallTarget::Tool(CalledTool {
             name: target,
             category: Category::Unknown,
@@ -77,21 +77,21 @@ fn judge(policy: &Policy, done: &Done) -> Decision {
         client: ClientFacts::default(),
         session: None,
     };
-    decide(policy, &call, Timestamp::from_second(done.at).expect("a time"))
+    decide(policy, &call, Timestamp::from_second(recorded.at).expect("a time"))
 }
 
-fn allows(policy: &Policy, done: &Done) -> bool {
-    matches!(judge(policy, done), Decision::Allow(terms) if terms.approval.is_none())
+fn allows(policy: &Policy, recorded: &RecordedCall) -> bool {
+    matches!(decide_call(policy, recorded), Decision::Allow(terms) if terms.approval.is_none())
 }
 
-/// Whether the draft says that it does not cover this.
-fn is_left_out(drafted: &DraftPolicy, done: &Done) -> bool {
-    let target = done.target.as_ref().map(|target| format!(" {target}")).unwrap_or_default();
-    let what = format!("{}{target}", done.method);
+/// Returns whether the draft reports that it does not cover a call.
+fn is_left_out(drafted: &DraftPolicy, recorded: &RecordedCall) -> bool {
+    let target = recorded.target.as_ref().map(|target| format!(" {target}")).unwrap_or_default();
+    let what = format!("{}{target}", recorded.method);
     drafted.uncovered.iter().any(|left| left.description == what)
 }
 
-/// The text without its comments, which all stand on lines of their own.
+/// Returns the policy without comments, which are all on separate lines.
 fn bare(text: &str) -> serde_json::Value {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     serde_json::from_str(&lines.join("\n")).expect("JSON")
@@ -104,20 +104,23 @@ fn draft_reports_counts_times_and_arguments() {
         let currency = if call % 3 == 0 { "usd" } else { "eur" };
         let note = if call == 5 { r#","note":"hello""# } else { "" };
         let arguments = format!(r#"{{"amount":{call},"currency":"{currency}","api_key":"k"{note}}}"#);
-        all.push(done("tools/call", "create_charge", call * 20, &arguments));
+        all.push(recorded_call("tools/call", "create_charge", call * 20, &arguments));
     }
-    all.push(Done { objection: Some("not_listed"), ..done("tools/call", "list_charges", 90_000, "{}") });
-    all.push(Done { objection: Some("deny_if"), ..done("tools/call", "list_charges", 90_000, "{}") });
-    all.push(done("resources/read", "note://desk/1", 5, "{}"));
-    all.push(done("resources/subscribe", "note://desk/1", 65, "{}"));
-    all.push(done("prompts/get", "greet", 5, r#"{"x.name":"ann"}"#));
-    all.push(done("completion/complete", "greet", 5, "{}"));
-    all.push(done("completion/complete", "other", 5, "{}"));
-    all.push(done("vendor/status", "", 7, "{}"));
-    all.push(done("elicitation/create", "", 7, "{}"));
-    all.push(done("tasks/get", "", 7, "{}"));
-    all.push(done("tools/call", "get_*", 7, "{}"));
-    all.push(done("tools/list", "", 7, "{}"));
+    all.push(RecordedCall {
+        objection: Some("not_listed"),
+        ..recorded_call("tools/call", "list_charges", 90_000, "{}")
+    });
+    all.push(RecordedCall { objection: Some("deny_if"), ..recorded_call("tools/call", "list_charges", 90_000, "{}") });
+    all.push(recorded_call("resources/read", "note://desk/1", 5, "{}"));
+    all.push(recorded_call("resources/subscribe", "note://desk/1", 65, "{}"));
+    all.push(recorded_call("prompts/get", "greet", 5, r#"{"x.name":"ann"}"#));
+    all.push(recorded_call("completion/complete", "greet", 5, "{}"));
+    all.push(recorded_call("completion/complete", "other", 5, "{}"));
+    all.push(recorded_call("vendor/status", "", 7, "{}"));
+    all.push(recorded_call("elicitation/create", "", 7, "{}"));
+    all.push(recorded_call("tasks/get", "", 7, "{}"));
+    all.push(recorded_call("tools/call", "get_*", 7, "{}"));
+    all.push(recorded_call("tools/list", "", 7, "{}"));
     let drafted = draft(&all);
     assert_snapshot!(drafted.policy);
     let left: Vec<String> =
@@ -130,10 +133,11 @@ fn draft_reports_counts_times_and_arguments() {
 }
 
 #[test]
-fn foreign_text_cannot_leave_its_comment_or_hide_in_it() {
+fn recorded_text_cannot_escape_from_its_comment_or_hide_in_it() {
     let name = "x\n\"evil\": {}, // \u{202e}*/";
     let arguments = serde_json::json!({ name: "a\u{2028}b" }).to_string();
-    let all: Vec<Done> = (0..4).map(|at| done("tools/call", "odd\r\n\u{200b}", at, &arguments)).collect();
+    let all: Vec<RecordedCall> =
+        (0..4).map(|at| recorded_call("tools/call", "odd\r\n\u{200b}", at, &arguments)).collect();
     let mut drafted = draft(&all);
     assert_eq!(bare(&drafted.policy)["tools"].as_object().expect("tools").len(), 1);
     assert!(allows(&load(&drafted.policy), &all[0]));
@@ -143,10 +147,10 @@ fn foreign_text_cannot_leave_its_comment_or_hide_in_it() {
 }
 
 #[test]
-fn values_are_offered_only_where_every_call_had_one_of_few_and_no_secret_is_among_them() {
+fn values_are_suggested_only_if_few_occur_and_none_is_a_secret() {
     let offers = |arguments: &[&str]| {
-        let all: Vec<Done> =
-            (0..4).flat_map(|_| arguments.iter().map(|text| done("tools/call", "t", 0, text))).collect();
+        let all: Vec<RecordedCall> =
+            (0..4).flat_map(|_| arguments.iter().map(|text| recorded_call("tools/call", "t", 0, text))).collect();
         draft(&all).blocks[0].suggested_conditions.join(" ")
     };
     assert_snapshot!(offers(&[r#"{"a":"x"}"#, r#"{"a":"y"}"#]), @r#"{ "path": "args.a", "op": "in", "value": ["x", "y"] }"#);
@@ -162,14 +166,14 @@ fn values_are_offered_only_where_every_call_had_one_of_few_and_no_secret_is_amon
     ] {
         assert_eq!(offers(none), "", "{none:?}");
     }
-    let mut all: Vec<Done> = (0..8).map(|at| done("tools/call", "t", at, r#"{"a":"x"}"#)).collect();
+    let mut all: Vec<RecordedCall> = (0..8).map(|at| recorded_call("tools/call", "t", at, r#"{"a":"x"}"#)).collect();
     all[3].is_logged = false;
     assert!(draft(&all).blocks[0].suggested_conditions.is_empty(), "one call did not say");
     assert!(draft(&all[..3]).blocks[0].suggested_conditions.is_empty(), "three calls say little");
 }
 
 #[test]
-fn too_much_for_a_policy_is_refused() {
+fn a_draft_larger_than_a_policy_is_refused() {
     let mut draft = DraftBuilder::default();
     let at = Timestamp::from_second(NOON).expect("a time");
     for number in 0..100_001 {
@@ -177,11 +181,11 @@ fn too_much_for_a_policy_is_refused() {
         let (method, target) = ("resources/read", Some(uri.as_str()));
         draft.add(&ObservedCall { method, target, at, argument_names: &[], arguments: None, reason_code: None });
     }
-    let faults = draft.write("much").expect_err("too much");
-    assert_eq!(faults[0].code.as_str(), "too-large");
+    let diagnostics = draft.write("much").expect_err("too much");
+    assert_eq!(diagnostics[0].code.as_str(), "too-large");
 }
 
-fn deeds() -> impl Strategy<Value = Vec<Done>> {
+fn recorded_calls() -> impl Strategy<Value = Vec<RecordedCall>> {
     let names = vec!["read", "pay", "get_*", "a\"b", "line\nbreak", "Ünï", "note://a/../b", "note://a/1", "", " "];
     let methods = vec![
         "tools/call",
@@ -206,7 +210,7 @@ fn deeds() -> impl Strategy<Value = Vec<Done>> {
             ["tools/", "resources/", "prompts/", "completion/"].iter().any(|part| method.starts_with(part));
         let target = (has_target && method != "tools/list").then(|| name.to_owned());
         let objection = is_refused.then_some("require");
-        Done { method, target, at: NOON + at, arguments: arguments.to_owned(), is_logged, objection }
+        RecordedCall { method, target, at: NOON + at, arguments: arguments.to_owned(), is_logged, objection }
     });
     proptest::collection::vec(call, 0..80)
 }
@@ -215,31 +219,31 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_draft_loads_in_the_usual_layout_and_allows_all_it_was_drafted_from(all in deeds()) {
+    fn a_draft_loads_in_canonical_layout_and_allows_every_recorded_call(all in recorded_calls()) {
         let drafted = draft(&all);
         let policy = load(&drafted.policy);
         prop_assert_eq!(&format(drafted.policy.as_bytes(), DocumentFormat::Json).expect("JSON").text, &drafted.policy);
-        for done in &all {
-            // By the log a completion of a resource looks like one of a prompt.
-            let is_completion = done.method == "completion/complete";
+        for recorded in &all {
+            // In the log, a completion of a resource looks like one of a prompt.
+            let is_completion = recorded.method == "completion/complete";
             prop_assert!(
-                allows(&policy, done) != is_left_out(&drafted, done) || is_completion, "{:?}\n{}", done, drafted.policy
+                allows(&policy, recorded) != is_left_out(&drafted, recorded) || is_completion, "{:?}\n{}", recorded, drafted.policy
             );
         }
         prop_assert!(!drafted.policy.contains("s3cret"));
     }
 
     #[test]
-    fn a_draft_with_what_it_offers_still_allows_all(all in deeds()) {
+    fn a_draft_with_its_suggestions_allows_every_recorded_call(all in recorded_calls()) {
         let drafted = draft(&all);
         let policy = load(&drafted.policy.replace("// \"require\"", "\"require\""));
-        for done in all.iter().filter(|done| done.method != "completion/complete") {
-            prop_assert!(allows(&policy, done) != is_left_out(&drafted, done), "{:?}\n{}", done, drafted.policy);
+        for recorded in all.iter().filter(|recorded| recorded.method != "completion/complete") {
+            prop_assert!(allows(&policy, recorded) != is_left_out(&drafted, recorded), "{:?}\n{}", recorded, drafted.policy);
         }
     }
 
     #[test]
-    fn no_block_of_a_draft_could_be_left_out(all in deeds()) {
+    fn every_block_of_a_draft_is_needed(all in recorded_calls()) {
         let drafted = draft(&all);
         let whole = bare(&drafted.policy);
         for used in &drafted.blocks {
@@ -248,22 +252,22 @@ proptest! {
             prop_assert!(part.remove(&used.name).is_some(), "{}", used.name);
             let less = load(&less.to_string());
             let policy = load(&drafted.policy);
-            prop_assert!(all.iter().any(|done| allows(&policy, done) && !allows(&less, done)), "{:?}", used);
+            prop_assert!(all.iter().any(|recorded| allows(&policy, recorded) && !allows(&less, recorded)), "{:?}", used);
         }
         let blocks: usize = whole.as_object().expect("an object").values().filter_map(|part| part.as_object()).map(|part| part.len()).sum();
         prop_assert_eq!(blocks, drafted.blocks.len());
     }
 
     #[test]
-    fn the_rates_of_a_draft_have_room_for_all_it_was_drafted_from(all in deeds()) {
+    fn the_rate_limits_of_a_draft_allow_every_recorded_call(all in recorded_calls()) {
         let drafted = draft(&all);
         let policy = load(&drafted.policy);
         let mut counted: BTreeMap<(String, i64), i128> = BTreeMap::new();
-        for done in &all {
-            let Decision::Allow(terms) = judge(&policy, done) else { continue };
+        for recorded in &all {
+            let Decision::Allow(terms) = decide_call(&policy, recorded) else { continue };
             for charge in &terms.charges {
                 prop_assert_eq!(charge.window().word(), Some("hour"));
-                let used = counted.entry((charge.counter().to_string(), done.at / 3_600)).or_default();
+                let used = counted.entry((charge.counter().to_string(), recorded.at / 3_600)).or_default();
                 *used += 1;
                 prop_assert!(*used * 2 <= charge.max().to_string().parse::<i128>().expect("a number"));
             }
@@ -271,8 +275,8 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_the_log_does_not_matter(all in deeds()) {
-        let turned: Vec<Done> = all.iter().rev().cloned().collect();
+    fn the_order_of_the_log_does_not_matter(all in recorded_calls()) {
+        let turned: Vec<RecordedCall> = all.iter().rev().cloned().collect();
         prop_assert_eq!(draft(&turned), draft(&all));
     }
 }

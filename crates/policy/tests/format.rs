@@ -1,4 +1,4 @@
-//! The canonical layout: what it looks like, and what it never changes.
+//! The canonical layout, and what it preserves.
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ fn json(text: &str) -> String {
 }
 
 #[test]
-fn rule_blocks_are_opened_and_what_stands_in_them_is_not() {
+fn rule_blocks_are_expanded_and_their_contents_stay_on_one_line() {
     let text = r#"{"version":"1","description":"what agents may do to the books","default":"deny","hide":["delete_*"],
         "all_tools":{"limits":[{"counter":"calls","window":"minute","max":120,"scope":"grant"}]},
         "categories":{"read":{},"execute":{"action":"approve"},"destructive":"hide"},
@@ -54,7 +54,7 @@ fn rule_blocks_are_opened_and_what_stands_in_them_is_not() {
 }
 
 #[test]
-fn comments_stay_with_what_they_speak_of() {
+fn comments_stay_with_their_value() {
     let text = r#"// The books.
         { "version" : /* the only one */ "1" , // for ever
 
@@ -101,7 +101,7 @@ fn comments_stay_with_what_they_speak_of() {
 }
 
 #[test]
-fn two_comments_at_one_end_of_a_line_do_not_become_one() {
+fn two_comments_at_the_end_of_a_line_stay_separate() {
     assert_snapshot!(json("[1 // a\n, // b\n2]"), @r"
     [
       1, // a
@@ -112,7 +112,7 @@ fn two_comments_at_one_end_of_a_line_do_not_become_one() {
 }
 
 #[test]
-fn spelling_is_kept() {
+fn the_spelling_of_scalars_is_kept() {
     assert_eq!(
         json(r#"{"\u0061": [1.50, -0, 1E+2, "\/é\u00e9"]}"#),
         "{\n  \"\\u0061\": [1.50, -0, 1E+2, \"\\/é\\u00e9\"]\n}\n"
@@ -120,7 +120,7 @@ fn spelling_is_kept() {
 }
 
 #[test]
-fn yaml_becomes_json_and_says_how_many_comments_it_cost() {
+fn yaml_becomes_json_and_the_number_of_lost_comments_is_reported() {
     let text = "# top\nversion: \"1\" # one\ndefault: deny\ntools:\n  \"a # b\": # two\n    reason: 'x # ''y' # three\n    action: deny\n  c#d: {}\ndescription: |\n  # not a comment\n  text # nor this\n# end\n";
     let formatted = format(text.as_bytes(), DocumentFormat::Yaml).expect("a document");
     assert_eq!(formatted.comments_lost, 5);
@@ -138,16 +138,16 @@ fn yaml_becomes_json_and_says_how_many_comments_it_cost() {
 }
 
 #[test]
-fn a_document_that_is_no_policy_is_laid_out_all_the_same() {
+fn a_document_that_is_not_a_policy_is_formatted_as_well() {
     assert_eq!(json(r#"{"no_field":1}"#), "{\n  \"no_field\": 1\n}\n");
     assert_eq!(json(" 7 // seven "), "7 // seven\n");
 }
 
 #[test]
-fn what_cannot_be_read_is_not_laid_out() {
+fn an_unreadable_document_is_not_formatted() {
     let codes = |text: &str, language: DocumentFormat| -> Vec<DiagnosticCode> {
-        let faults = format(text.as_bytes(), language).expect_err("a fault");
-        faults.iter().map(|fault| fault.code).collect()
+        let diagnostics = format(text.as_bytes(), language).expect_err("a diagnostic");
+        diagnostics.iter().map(|diagnostic| diagnostic.code).collect()
     };
     assert_eq!(codes("{", DocumentFormat::Json), [DiagnosticCode::Syntax]);
     assert_eq!(
@@ -159,19 +159,19 @@ fn what_cannot_be_read_is_not_laid_out() {
     assert_eq!(codes(&deep, DocumentFormat::Yaml), [DiagnosticCode::TooLarge]);
 }
 
-/// A value without its white space: keys and scalars as they are spelled.
-fn bones(value: JsonValue<'_>, out: &mut String) {
+/// Writes a value without white space, with keys and scalars as they are spelled.
+fn write_compact(value: JsonValue<'_>, out: &mut String) {
     match value.kind() {
         JsonKind::Array => {
             out.push('[');
-            value.elements().for_each(|element| bones(element, out));
+            value.elements().for_each(|element| write_compact(element, out));
             out.push(']');
         }
         JsonKind::Object => {
             out.push('{');
             for (key, value) in value.members() {
                 out.push_str(key.raw());
-                bones(value, out);
+                write_compact(value, out);
             }
             out.push('}');
         }
@@ -189,7 +189,7 @@ fn comments(document: &JsonDocument<'_>) -> Vec<String> {
     texts
 }
 
-/// What may stand between two tokens; `#` is a number that tells comments apart.
+/// Text between two tokens. `#` is replaced by a number that makes comments distinct.
 const GAPS: [&str; 12] = [
     "",
     "",
@@ -233,7 +233,7 @@ fn trees() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// Writes a tree with the gaps in turn.
+/// Writes a tree with a gap between tokens.
 fn write(tree: &Tree, gap: &mut dyn FnMut() -> String) -> String {
     let mut out = gap();
     match tree {
@@ -275,7 +275,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn laying_out_twice_changes_nothing(text in texts()) {
+    fn formatting_is_idempotent(text in texts()) {
         let once = json(&text);
         prop_assert_eq!(&json(&once), &once);
         prop_assert!(once.ends_with('\n') && !once.ends_with("\n\n") && !once.contains("\n\n\n"));
@@ -287,8 +287,8 @@ proptest! {
         let (before, _) = read_with_comments(text.as_bytes(), &JsonLimits::DOCUMENT).expect("the text");
         let (after, _) = read_with_comments(laid_out.as_bytes(), &JsonLimits::DOCUMENT).expect("the layout");
         let (mut bones_before, mut bones_after) = (String::new(), String::new());
-        bones(before.root(), &mut bones_before);
-        bones(after.root(), &mut bones_after);
+        write_compact(before.root(), &mut bones_before);
+        write_compact(after.root(), &mut bones_after);
         prop_assert_eq!(bones_before, bones_after);
         prop_assert_eq!(comments(&before), comments(&after));
     }

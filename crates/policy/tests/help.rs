@@ -4,7 +4,7 @@
 
 use gatelodge_policy::{CaseFile, Diagnostic, DiagnosticCode, DocumentFormat, import_intercept, parse};
 
-/// A policy with one rule block for the tool `a`.
+/// Returns a policy with one rule block for the tool `a`.
 fn with_block(block: &str) -> String {
     format!(r#"{{"version":"1","default":"deny","tools":{{"a":{block}}}}}"#)
 }
@@ -13,11 +13,11 @@ fn with_condition(condition: &str) -> String {
     with_block(&format!(r#"{{"require":[{{{condition}}}]}}"#))
 }
 
-/// The one fault of a text, its message, and its help.
-fn only(faults: Result<(), Vec<Diagnostic>>) -> (DiagnosticCode, String, String) {
-    let faults = faults.expect_err("a fault");
-    assert_eq!(faults.len(), 1, "{faults:?}");
-    (faults[0].code, faults[0].message.clone(), faults[0].help.clone().expect("a way out"))
+/// Returns code, message and help of the only diagnostic.
+fn only(diagnostics: Result<(), Vec<Diagnostic>>) -> (DiagnosticCode, String, String) {
+    let diagnostics = diagnostics.expect_err("a diagnostic");
+    assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
+    (diagnostics[0].code, diagnostics[0].message.clone(), diagnostics[0].help.clone().expect("a help text"))
 }
 
 fn of_policy(text: &str) -> (DiagnosticCode, String, String) {
@@ -25,7 +25,7 @@ fn of_policy(text: &str) -> (DiagnosticCode, String, String) {
 }
 
 #[test]
-fn two_limits_of_one_block_that_count_the_same_cannot_be_made_to_agree() {
+fn two_limits_of_one_block_on_one_counter_need_another_name() {
     let text = with_block(r#"{"rate_limit":"5/day","limits":[{"counter":"a_rate","window":"day","max":5}]}"#);
     let (code, message, help) = of_policy(&text);
     assert_eq!(
@@ -38,7 +38,7 @@ fn two_limits_of_one_block_that_count_the_same_cannot_be_made_to_agree() {
 }
 
 #[test]
-fn who_writes_too_many_digits_does_not_want_to_deny() {
+fn too_many_digits_do_not_suggest_a_deny() {
     let max = |max: &str| {
         of_policy(&with_block(&format!(
             r#"{{"limits":[{{"counter":"c","window":"day","max":{max},"amount":"args.n"}}]}}"#
@@ -51,7 +51,7 @@ fn who_writes_too_many_digits_does_not_want_to_deny() {
 }
 
 #[test]
-fn a_huge_index_a_backslash_and_a_long_exponent_are_named() {
+fn a_huge_index_a_backslash_and_a_long_exponent_are_explained() {
     let (_, message, _) = of_policy(&with_condition(r#""path":"args.x[99999999999999999999999]","op":"eq","value":1"#));
     assert_eq!(message, "the index is larger than any list");
     let (_, message, _) = of_policy(&with_condition(r#""path":"args.x","op":"path_within","value":"C:\\files""#));
@@ -63,7 +63,7 @@ fn a_huge_index_a_backslash_and_a_long_exponent_are_named() {
 }
 
 #[test]
-fn the_classes_that_a_large_expression_is_offered_load() {
+fn the_suggested_classes_of_a_large_regex_load() {
     let text = |class: &str| with_condition(&format!(r#""path":"args.x","op":"regex","value":"^{class}{{1,5000}}$""#));
     let (code, _, help) = of_policy(&text(r"\\w"));
     assert_eq!(code, DiagnosticCode::LargeRegex);
@@ -72,7 +72,7 @@ fn the_classes_that_a_large_expression_is_offered_load() {
 }
 
 #[test]
-fn an_alias_without_its_anchor_is_known_as_one() {
+fn an_alias_without_its_anchor_is_reported_as_an_alias() {
     let (code, message, help) =
         only(parse(b"version: \"1\"\ndefault: deny\nhide: [*x]\n", DocumentFormat::Yaml).map(drop));
     assert_eq!((code, message.as_str()), (DiagnosticCode::YamlFeature, "aliases are not allowed"));
@@ -98,22 +98,22 @@ fn case_file_errors_show_an_example() {
 }
 
 #[test]
-fn classes_of_unicode_can_be_repeated_as_often_as_names_are_long() {
+fn unicode_classes_can_be_repeated_as_often_as_a_name_is_long() {
     let text = |pattern: &str| with_condition(&format!(r#""path":"args.x","op":"regex","value":"{pattern}""#));
     for pattern in [r"^\\w{1,64}$", r"^[\\w.-]{1,255}$"] {
         assert!(parse(text(pattern).as_bytes(), DocumentFormat::Json).is_ok(), "{pattern}");
     }
-    // These would be looked for everywhere in a text of megabytes.
+    // These would be searched for at every position of a text of megabytes.
     for pattern in [r"\\w{1,64}!", r"^.*[\\w.-]{1,255}$"] {
         assert_eq!(of_policy(&text(pattern)).0, DiagnosticCode::LargeRegex, "{pattern}");
     }
 }
 
 #[test]
-fn large_expressions_share_one_budget() {
+fn large_regexes_share_one_budget() {
     let rule = r#"{"path":"args.x","op":"regex","value":"^[\\w.-]{1,255}$"}"#;
     let rules = |count: usize| with_block(&format!(r#"{{"require":[{}]}}"#, vec![rule; count].join(",")));
     assert!(parse(rules(3).as_bytes(), DocumentFormat::Json).is_ok());
-    let faults = parse(rules(14).as_bytes(), DocumentFormat::Json).expect_err("more than the budget");
-    assert!(faults.iter().all(|fault| fault.code == DiagnosticCode::LargeRegex), "{faults:?}");
+    let diagnostics = parse(rules(14).as_bytes(), DocumentFormat::Json).expect_err("more than the budget");
+    assert!(diagnostics.iter().all(|diagnostic| diagnostic.code == DiagnosticCode::LargeRegex), "{diagnostics:?}");
 }

@@ -28,11 +28,11 @@ fn policy(text: &str) -> Policy {
     parse(imported(text).policy.as_bytes(), DocumentFormat::Json).expect("a policy")
 }
 
-fn faults(text: &str) -> Vec<Diagnostic> {
+fn diagnostics(text: &str) -> Vec<Diagnostic> {
     import_intercept(text.as_bytes()).expect_err("faults")
 }
 
-/// The notes, each with the text it stands at.
+/// Returns the notes, each with the text it refers to.
 fn notes(text: &str) -> String {
     let line = |note: &gatelodge_policy::ImportNote| {
         format!("{} `{}`: {}\n", note.kind, &text[note.span.clone()], note.message)
@@ -40,21 +40,21 @@ fn notes(text: &str) -> String {
     imported(text).notes.iter().map(line).collect()
 }
 
-/// A policy with one rule for the tool `t`.
+/// Returns a policy with one rule for the tool `t`.
 fn with_rule(rule: &str) -> String {
     format!("version: '1'\ndefault: deny\ntools: {{t: {{rules: [{rule}]}}}}\n")
 }
 
-/// What the gateway keeps between calls: the use of each counter, in billionths.
+/// State of the gateway between calls: the amount of each counter, in billionths.
 #[derive(Default)]
 struct Counters(BTreeMap<String, i128>);
 
-/// Judges a call and charges it; a question counts as a refusal.
+/// Decides a call and charges it. An approval request counts as a refusal.
 fn passes(policy: &Policy, counters: &mut Counters, tool: &str, arguments: &Value) -> bool {
     passes_text(policy, counters, tool, &arguments.to_string())
 }
 
-/// As [`passes`], with all digits of the arguments.
+/// Like [`passes`], for arguments with all their digits.
 fn passes_text(policy: &Policy, counters: &mut Counters, tool: &str, arguments: &str) -> bool {
     let document = read(arguments.as_bytes(), &JsonLimits::REQUEST).expect("arguments");
     let tool =
@@ -80,7 +80,7 @@ fn passes_text(policy: &Policy, counters: &mut Counters, tool: &str, arguments: 
     true
 }
 
-/// How many of these calls pass, one after the other.
+/// Returns how many of the calls pass, one after the other.
 fn count_passes(text: &str, tool: &str, arguments: &[Value]) -> usize {
     let (policy, mut counters) = (policy(text), Counters::default());
     arguments.iter().filter(|arguments| passes(&policy, &mut counters, tool, arguments)).count()
@@ -125,7 +125,7 @@ approvals: {webhook: {url: "https://example.com"}}
 "#;
 
 #[test]
-fn a_policy_is_taken_over_rule_by_rule() {
+fn a_policy_is_imported_rule_by_rule() {
     assert_snapshot!(imported(SHOP).policy, @r#"
     {
       "version": "1",
@@ -231,14 +231,14 @@ tools:
       - {name: o, rate_limit: 6/day}
       - {name: p, rate_limit: 6/minute, on_denny: x}
 "#;
-    let diagnostic_lines: String = faults(text)
+    let diagnostic_lines: String = diagnostics(text)
         .iter()
-        .map(|fault| {
+        .map(|diagnostic| {
             format!(
                 "{} `{}`: {}\n",
-                fault.code,
-                &text[fault.span.clone()].lines().next().unwrap_or_default(),
-                fault.message
+                diagnostic.code,
+                &text[diagnostic.span.clone()].lines().next().unwrap_or_default(),
+                diagnostic.message
             )
         })
         .collect();
@@ -274,15 +274,15 @@ tools:
 }
 
 #[test]
-fn a_result_that_would_not_load_is_a_fault() {
+fn a_result_that_would_not_load_is_a_diagnostic() {
     let text = "version: '1'\ntools: {'a*c*': {}, 'a*b*': {}}";
-    let faults = faults(text);
-    assert_eq!(faults[0].code, DiagnosticCode::TiedGlobs);
-    assert!(faults[0].message.contains("would not load"), "{}", faults[0].message);
+    let diagnostics = diagnostics(text);
+    assert_eq!(diagnostics[0].code, DiagnosticCode::TiedGlobs);
+    assert!(diagnostics[0].message.contains("would not load"), "{}", diagnostics[0].message);
 }
 
 #[test]
-fn below_a_bound_is_one_less_than_the_bound() {
+fn less_than_a_bound_becomes_at_most_one_less() {
     let rule = "{name: r, conditions: [{path: state.t.n, op: OP, value: 3}], state: {counter: n, window: day}}";
     let calls = vec![json!({}); 9];
     assert_eq!(count_passes(&with_rule(&rule.replace("OP", "lt")), "t", &calls), 2);
@@ -290,13 +290,13 @@ fn below_a_bound_is_one_less_than_the_bound() {
 }
 
 #[test]
-fn a_call_that_counts_for_several_leaves_room_for_fewer() {
+fn a_call_that_counts_several_times_uses_up_the_limit_sooner() {
     let rule = "{name: r, conditions: [{path: state.t.n, op: lte, value: 10}], state: {counter: n, window: day, increment: 3}}";
     assert_eq!(count_passes(&with_rule(rule), "t", &vec![json!({}); 9]), 3);
 }
 
 #[test]
-fn a_counter_without_room_denies_every_call() {
+fn a_counter_with_a_maximum_of_zero_denies_every_call() {
     let rule = "{name: r, conditions: [{path: state.t.n, op: lt, value: 1}], state: {counter: n, window: day}}";
     assert_eq!(count_passes(&with_rule(rule), "t", &[json!({})]), 0);
 }
@@ -325,7 +325,7 @@ fn the_wildcard_counts_all_tools_together_and_lists_none() {
 }
 
 #[test]
-fn a_counter_that_cannot_be_said_denies() {
+fn a_counter_that_cannot_be_expressed_denies() {
     for condition in [
         "{path: state.t.n, op: gte, value: 1}",
         "{path: state.t.n, op: exists, value: true}",
@@ -340,7 +340,7 @@ fn a_counter_that_cannot_be_said_denies() {
 }
 
 #[test]
-fn approval_is_asked_for_every_call_whatever_the_conditions() {
+fn approval_is_required_for_every_call_whatever_the_conditions() {
     let text = with_rule("{name: r, action: require_approval, conditions: [{path: args.x, op: gt, value: 5}]}");
     assert_eq!(count_passes(&text, "t", &[json!({"x": 1}), json!({"x": 9}), json!({})]), 0);
     assert!(imported(&text).policy.contains(r#""action": "approve""#));
@@ -348,7 +348,7 @@ fn approval_is_asked_for_every_call_whatever_the_conditions() {
 }
 
 #[test]
-fn a_denial_wins_over_a_question() {
+fn a_deny_wins_over_an_approval() {
     let text = with_rule("{name: a, action: require_approval, on_deny: ask}, {name: b, action: deny, on_deny: never}");
     assert!(
         imported(&text).policy.contains(
@@ -361,7 +361,7 @@ fn a_denial_wins_over_a_question() {
 }
 
 #[test]
-fn a_name_with_a_star_never_lets_a_tool_pass() {
+fn a_name_with_a_star_never_allows_a_tool() {
     let rules = "{'do_*': {rules: []}, '*': {rules: []}}";
     let denied = policy(&format!("version: '1'\ndefault: deny\ntools: {rules}"));
     assert!(!passes(&denied, &mut Counters::default(), "do_it", &json!({})));
@@ -370,7 +370,7 @@ fn a_name_with_a_star_never_lets_a_tool_pass() {
 }
 
 #[test]
-fn classes_of_a_pattern_stay_ascii() {
+fn classes_of_a_regex_stay_ascii() {
     let text = with_rule(r"{name: r, conditions: [{path: args.x, op: regex, value: '^\d$'}]}");
     assert_eq!(count_passes(&text, "t", &[json!({"x": "5"}), json!({"x": "٥"})]), 1);
 }
@@ -382,13 +382,13 @@ fn list_of_several_types_is_not_matched_by_an_equal_value_of_another_type() {
 }
 
 #[test]
-fn an_amount_is_needed_even_where_it_is_not_limited() {
+fn an_amount_is_required_even_if_it_is_not_limited() {
     let rule = "{name: r, conditions: [{path: args.x, op: exists, value: true}], \
                 state: {counter: n, window: day, increment_from: args.n}}";
     assert_eq!(count_passes(&with_rule(rule), "t", &[json!({"x": 1}), json!({"x": 1, "n": 2})]), 1);
 }
 
-/// As floats these are the same, so Intercept refuses each of them.
+/// These are equal as floats, so Intercept refuses each of them.
 #[test]
 fn numbers_that_are_equal_as_floats_pass_only_with_a_note() {
     for (condition, near) in [
@@ -451,7 +451,7 @@ fn brackets_in_a_path_stay_part_of_a_key() {
 }
 
 #[test]
-fn the_name_of_a_rule_cannot_leave_its_comment() {
+fn the_name_of_a_rule_cannot_escape_from_its_comment() {
     let text = with_rule(r#"{name: "x\n\"action\": \"allow\" /*", rate_limit: 1/day}"#);
     assert!(imported(&text).policy.contains("// x \"action\": \"allow\" /*\n"), "{}", imported(&text).policy);
 }
@@ -460,11 +460,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn no_call_passes_that_intercept_would_refuse(source in sources(), calls in calls()) {
+    fn a_call_that_intercept_refuses_does_not_pass(source in sources(), calls in calls()) {
         let policy = policy(&source.to_string());
         let (mut counters, mut there) = (Counters::default(), Intercept::new(source));
         for (tool, arguments) in calls {
-            // Both see the same history: what we refuse is charged in neither.
+            // Both have the same history: a call that this policy refuses is charged in neither.
             if passes(&policy, &mut counters, tool, &arguments) {
                 prop_assert!(there.passes(tool, &arguments), "{tool} {arguments}");
             }

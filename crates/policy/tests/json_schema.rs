@@ -1,4 +1,4 @@
-//! The schema for editors against the parser: what loads satisfies it, and it knows the parser's fields.
+//! Compares the JSON schema for editors with the parser: policies that load are valid, and the fields are the same.
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -27,7 +27,7 @@ fn with_limit(limit: Value) -> Value {
 }
 
 #[test]
-fn the_schema_compiles_here_and_elsewhere() {
+fn the_schema_compiles_and_is_a_valid_schema() {
     let text = policy_json_schema().to_string();
     InputSchema::compile(text.as_bytes()).expect("a schema that our own reader takes");
     assert!(jsonschema::meta::is_valid(&policy_json_schema()));
@@ -216,7 +216,7 @@ fn policies_that_do_not_load_are_not_valid() {
     }
 }
 
-/// The other half, that each field of the parser is in the schema, is a test beside the schema.
+/// A unit test in the schema module checks the converse, that each field of the parser is in the schema.
 #[test]
 fn the_parser_knows_every_field_of_the_schema_and_nothing_else() {
     let schema = policy_json_schema();
@@ -224,8 +224,8 @@ fn the_parser_knows_every_field_of_the_schema_and_nothing_else() {
         schema.pointer(pointer).and_then(Value::as_object).expect("properties").keys().cloned().collect()
     };
     let is_known = |policy: Value| {
-        let faults = parse(policy.to_string().as_bytes(), DocumentFormat::Json).err().unwrap_or_default();
-        !faults.iter().any(|fault| fault.code == DiagnosticCode::UnknownField)
+        let diagnostics = parse(policy.to_string().as_bytes(), DocumentFormat::Json).err().unwrap_or_default();
+        !diagnostics.iter().any(|diagnostic| diagnostic.code == DiagnosticCode::UnknownField)
     };
     type Wrap = fn(&str) -> Value;
     let places: [(&str, Wrap); 8] = [

@@ -1,4 +1,4 @@
-//! What holds for every policy and every call, tried on random ones.
+//! Properties of every policy and every call, on random ones.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "laws/calls.rs"]
@@ -16,11 +16,11 @@ use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
 use calls::{calls, tool_call};
-use outcome::{Outcome, Verdict, judge, load, load_text};
+use outcome::{DecisionKind, Outcome, decide_call, load, load_text};
 use policies::{any_value, policy};
 
-/// 256 cases for each law, a few seconds without optimisation; `PROPTEST_CASES` asks for more.
-/// No files are written: the least input that breaks a law is printed.
+/// 256 cases per property, or `PROPTEST_CASES`; a few seconds without optimisation.
+/// No files are written: the smallest failing input is printed.
 fn config() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -47,7 +47,7 @@ proptest! {
             let start = place.index(text.len());
             text.splice(start..(start + length).min(text.len()), bytes.iter().copied());
             if let Ok(policy) = parse(&text, format) {
-                calls.iter().for_each(|call| drop(judge(&policy, call)));
+                calls.iter().for_each(|call| drop(decide_call(&policy, call)));
             }
         }
     }
@@ -61,13 +61,13 @@ proptest! {
         *policy.pointer_mut(&places[place.index(places.len())]).expect("a place") = value;
         for (text, format) in [(policy.to_string(), DocumentFormat::Json), (edit::to_yaml(&policy), DocumentFormat::Yaml)] {
             if let Ok(policy) = parse(text.as_bytes(), format) {
-                calls.iter().for_each(|call| drop(judge(&policy, call)));
+                calls.iter().for_each(|call| drop(decide_call(&policy, call)));
             }
         }
     }
 }
 
-/// JSON Pointers to all values of a document.
+/// Returns JSON Pointers to all values of a document.
 fn places(value: &Value) -> Vec<String> {
     let mut found = vec![String::new()];
     let members: Vec<(String, &Value)> = match value {
@@ -83,7 +83,7 @@ fn places(value: &Value) -> Vec<String> {
 
 // ---- adding a deny ---------------------------------------------------------------------------
 
-/// A way to deny more.
+/// A change that denies more calls.
 #[derive(Debug, Clone)]
 enum Addition {
     Hide(&'static str),
@@ -120,7 +120,7 @@ fn deny() -> impl Strategy<Value = Addition> {
     ]
 }
 
-/// The policy with one more denial; `place` says where, if there is a choice.
+/// Returns the policy with one more deny, at `place` if there is a choice.
 fn denying_more(policy: &Value, deny: &Addition, place: &Index) -> Value {
     let blocks = edit::blocks(policy);
     let block = &blocks[place.index(blocks.len())];
@@ -148,22 +148,22 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn adding_a_deny_never_lets_more_through(
+    fn adding_a_deny_never_allows_more(
         policy in policy(), deny in deny(), place in any::<Index>(), calls in calls(),
     ) {
         let stricter = denying_more(&policy, &deny, &place);
         let (before, after) = (load(&policy), load(&stricter));
         for call in &calls {
-            let (before, after) = (judge(&before, call), judge(&after, call));
-            prop_assert!(after.verdict <= before.verdict, "{call}\n{stricter}\n{before:?}\n{after:?}");
-            if after.verdict != Verdict::Deny {
+            let (before, after) = (decide_call(&before, call), decide_call(&after, call));
+            prop_assert!(after.kind <= before.kind, "{call}\n{stricter}\n{before:?}\n{after:?}");
+            if after.kind != DecisionKind::Deny {
                 prop_assert_eq!(after.charges, before.charges, "{}\n{}", call, stricter);
             }
         }
     }
 }
 
-// ---- what does not matter --------------------------------------------------------------------
+// ---- equivalent documents --------------------------------------------------------------------
 
 proptest! {
     #![proptest_config(config())]
@@ -174,29 +174,30 @@ proptest! {
         let (one, other) = (load(&policy), load(&shuffled));
         for call in &calls {
             let shuffled_call = edit::shuffled(call, &mut seed);
-            prop_assert_eq!(judge(&one, call), judge(&other, &shuffled_call), "{}\n{}", call, shuffled);
+            prop_assert_eq!(decide_call(&one, call), decide_call(&other, &shuffled_call), "{}\n{}", call, shuffled);
         }
     }
 
     #[test]
-    fn the_language_does_not_matter(policy in policy(), calls in calls()) {
+    fn json_and_yaml_decide_alike(policy in policy(), calls in calls()) {
         let json = load(&policy);
         let yaml = edit::to_yaml(&policy);
         let in_blocks = load_text(&yaml, DocumentFormat::Yaml);
         // Compact JSON is YAML's flow style.
         let in_flow = load_text(&policy.to_string(), DocumentFormat::Yaml);
         for call in &calls {
-            let expected = judge(&json, call);
-            prop_assert_eq!(&judge(&in_blocks, call), &expected, "{}\n{}", call, yaml);
-            prop_assert_eq!(&judge(&in_flow, call), &expected, "{}\n{}", call, policy);
+            let expected = decide_call(&json, call);
+            prop_assert_eq!(&decide_call(&in_blocks, call), &expected, "{}\n{}", call, yaml);
+            prop_assert_eq!(&decide_call(&in_flow, call), &expected, "{}\n{}", call, policy);
         }
     }
 }
 
 // ---- layers ----------------------------------------------------------------------------------
 
-/// The key under `tools` that rules the name: itself, else the glob with the most literal characters.
-fn ruling_key(policy: &Value, name: &str) -> Option<String> {
+/// Returns the key under `tools` that applies to a name: the name itself, else the glob with the most literal
+/// characters.
+fn applicable_key(policy: &Value, name: &str) -> Option<String> {
     let keys = policy.get("tools")?.as_object()?.keys();
     let matches = |glob: &str| match glob.split_once('*') {
         Some((start, end)) => name.len() >= glob.len() - 1 && name.starts_with(start) && name.ends_with(end),
@@ -206,13 +207,13 @@ fn ruling_key(policy: &Value, name: &str) -> Option<String> {
     keys.filter(|key| matches(key)).max_by_key(rank).cloned()
 }
 
-/// What the policy must answer to a call of a tool, found by naming the tool itself and asking again:
-/// the block of its layer is moved to `/tools/<name>`, where nothing can come before it but `hide`.
+/// Returns the expected outcome of a tool call. Moves the block of its layer to `/tools/<name>`, where only `hide`
+/// comes before it, and decides the call again.
 fn expected_by_layer(policy: &Value, call: &Value) -> Outcome {
     let name = call["tool"].as_str().expect("a tool");
     let is_accepted = matches!(call["accepted"].as_str(), Some("yes" | "changed"));
     let category = if is_accepted { call["category"].as_str().expect("a category") } else { "unknown" };
-    let (block, layer) = match ruling_key(policy, name) {
+    let (block, layer) = match applicable_key(policy, name) {
         Some(key) => (policy["tools"][&key].clone(), format!("/tools/{key}")),
         None => match policy.get("categories").and_then(|categories| categories.get(category)) {
             Some(Value::String(word)) if word == "hide" => (Value::Null, format!("/categories/{category}")),
@@ -225,13 +226,13 @@ fn expected_by_layer(policy: &Value, call: &Value) -> Outcome {
     let own = edit::pointer("tools", name);
     let is_hidden_by_category = block.is_null();
     let block = if is_hidden_by_category { json!({ "action": "deny" }) } else { block };
-    let found = judge(&load(&edit::with(policy, "tools", name, block)), call);
+    let found = decide_call(&load(&edit::with(policy, "tools", name, block)), call);
     if found.code == Some("hidden") {
         return found;
     }
-    // What is hidden or not listed is refused before the call is looked at any closer.
+    // A hidden or unlisted tool is refused before the call is evaluated.
     let refused = |code, message: &str| Outcome {
-        verdict: Verdict::Deny,
+        kind: DecisionKind::Deny,
         code: Some(code),
         rule: Some(layer.clone()),
         charges: Vec::new(),
@@ -250,12 +251,12 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn without_an_entry_the_next_layer_speaks(policy in policy(), call in tool_call()) {
+    fn without_an_entry_the_next_layer_applies(policy in policy(), call in tool_call()) {
         let name = call["tool"].as_str().expect("a tool");
         let mut policy = policy;
         loop {
-            prop_assert_eq!(judge(&load(&policy), &call), expected_by_layer(&policy, &call), "{}\n{}", call, policy);
-            let Some(key) = ruling_key(&policy, name) else { break };
+            prop_assert_eq!(decide_call(&load(&policy), &call), expected_by_layer(&policy, &call), "{}\n{}", call, policy);
+            let Some(key) = applicable_key(&policy, name) else { break };
             policy = edit::without(&policy, "tools", &key);
         }
     }
@@ -272,17 +273,17 @@ proptest! {
         let deleted = edit::pointer(section, key);
         let (before, after) = (load(&policy), load(&edit::without(&policy, section, key)));
         for call in &calls {
-            let (before, after) = (judge(&before, call), judge(&after, call));
-            if after.verdict > before.verdict {
-                // It was the deleted entry that refused or asked, and another one speaks for the call now.
+            let (before, after) = (decide_call(&before, call), decide_call(&after, call));
+            if after.kind > before.kind {
+                // The deleted entry refused or required approval, and another one applies now.
                 prop_assert!(before.is_by(&deleted), "{call}\n{policy}\n{deleted}\n{before:?}\n{after:?}");
                 prop_assert!(!after.is_by("/default") && !after.is_by(&deleted), "{call}\n{policy}\n{after:?}");
             }
             if matches!(before.code, Some("not_listed" | "hidden")) {
-                prop_assert_eq!(after.verdict, Verdict::Deny, "{}\n{}\n{}", call, policy, deleted);
+                prop_assert_eq!(after.kind, DecisionKind::Deny, "{}\n{}\n{}", call, policy, deleted);
             }
             if !before.is_by(&deleted) && before.rule.is_none() {
-                prop_assert_eq!(after.verdict, before.verdict, "{}\n{}\n{}", call, policy, deleted);
+                prop_assert_eq!(after.kind, before.kind, "{}\n{}\n{}", call, policy, deleted);
             }
         }
     }
@@ -290,7 +291,7 @@ proptest! {
 
 // ---- mismatches ------------------------------------------------------------------------------
 
-/// A condition on `args.wrong`, and a value there that its operator cannot compare.
+/// Generates a condition on `args.wrong`, and a value that its operator cannot compare.
 fn mismatch() -> impl Strategy<Value = (Value, Value)> {
     let values = vec![
         json!(true),
@@ -334,7 +335,7 @@ fn is_incomparable(op: &str, value: &Value, found: &Value) -> bool {
         "starts_with" | "ends_with" | "regex" => text.is_none(),
         "length_lte" => text.is_none() && !found.is_array(),
         "subset_of" => !found.is_array(),
-        // None of the texts above is an absolute path, or a URL that all readers read alike.
+        // None of the strings above is an absolute path or an unambiguous URL.
         "path_within" | "host_in" => true,
         "exists" => false,
         other => panic!("an operator without a kind: {other}"),
@@ -351,20 +352,20 @@ proptest! {
     ) {
         let mut call = call;
         call["arguments"]["wrong"] = found;
-        // Alone, it is what is reported.
+        // Alone, the mismatch is reported.
         let name = call["tool"].as_str().expect("a tool");
         let mut accepted = call.clone();
         accepted["accepted"] = json!("yes");
         let alone = json!({ "version": "1", "default": "deny", "tools": { name: { list: [condition.clone()] } } });
-        let outcome = judge(&load(&alone), &accepted);
-        prop_assert_eq!((outcome.verdict, outcome.code), (Verdict::Deny, Some("type_mismatch")), "{}\n{}", call, alone);
+        let outcome = decide_call(&load(&alone), &accepted);
+        prop_assert_eq!((outcome.kind, outcome.code), (DecisionKind::Deny, Some("type_mismatch")), "{}\n{}", call, alone);
         prop_assert_eq!(outcome.rule, Some(format!("/tools/{name}/{list}/0")));
-        // Among others, an earlier step may refuse; a later one has no say.
+        // Among other rules, an earlier step may refuse, but not a later one.
         let all = edit::change_block(&policy, "/all_tools", |block| {
             edit::insert(block, list, place.index(1000), condition.clone());
         });
-        let outcome = judge(&load(&all), &call);
-        prop_assert_eq!(outcome.verdict, Verdict::Deny, "{}\n{}", call, all);
+        let outcome = decide_call(&load(&all), &call);
+        prop_assert_eq!(outcome.kind, DecisionKind::Deny, "{}\n{}", call, all);
         prop_assert!(!matches!(outcome.code, Some("limit" | "amount")), "{call}\n{all}\n{outcome:?}");
     }
 }

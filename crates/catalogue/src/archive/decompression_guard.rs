@@ -38,7 +38,7 @@ impl<R: Read> Read for GuardedInput<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let DecompressionGuard(guard) = &self.guard;
         if guard.get() > MAX_UNPRODUCTIVE_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "blocks that hold nothing"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "blocks without content"));
         }
         let read = self.inner.read(buffer)?;
         guard.set(guard.get() + read as u64);

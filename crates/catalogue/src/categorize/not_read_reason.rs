@@ -149,7 +149,7 @@ fn find_non_read_fact(found: &ParsedTool<'_>, features: &[Feature<'_>], data: &C
     let is_cut = |own: &crate::tool_parameters::ToolParameter<'_>| {
         own.has_more_choices && data.is_choice_parameter(&own.name_words)
     };
-    found.parameters.list.iter().any(is_cut).then(|| "a parameter offers more than is looked at".to_owned())
+    found.parameters.list.iter().any(is_cut).then(|| "a parameter offers more choices than are examined".to_owned())
 }
 
 /// Returns whether the verb of the name may leave everything unchanged.

@@ -87,19 +87,17 @@ fn find_verb_fact(case: &RationaleContext<'_, '_>) -> Option<String> {
     case.features.iter().find(is_verb).and_then(|feature| describe_feature(feature, case.parsed))
 }
 
-/// Returns what was examined without result.
+/// Describes which parts of the definition were not recognised.
 fn unrecognized_facts(case: &RationaleContext<'_, '_>) -> Vec<String> {
     let (name, text) = (case.parsed.name, case.parsed.text);
     let words: Vec<String> = name.words.iter().take(MAX_LISTED_WORDS).map(|(word, _)| backtick_quoted(word)).collect();
     let named = match (name.lead_verb, words.is_empty()) {
         (Some(_), _) => None,
-        (None, true) => Some("its name has no word".to_owned()),
-        (None, false) => {
-            Some(format!("no verb that is known here is among the words of its name: {}", words.join(", ")))
-        }
+        (None, true) => Some("its name has no words".to_owned()),
+        (None, false) => Some(format!("its name has no known verb, only the words {}", words.join(", "))),
     };
     let lacks_verb = case.tool.has_description_text() && text.lead_verb.is_none();
-    let facts = lacks_verb.then(|| "its description does not begin with a verb that is known here".to_owned());
+    let facts = lacks_verb.then(|| "its description does not begin with a known verb".to_owned());
     let is_cut = case.decision.is_truncated.then(|| format!("it {}", RiskSignalKind::LongDescription.description()));
     is_cut.into_iter().chain(named).chain(facts).collect()
 }
@@ -127,7 +125,7 @@ pub(super) fn describe_feature(feature: &Feature<'_>, found: &ParsedTool<'_>) ->
             // The leading verb is already mentioned.
             WordPosition::FirstSentence if is_lead_verb(feature, found) => return None,
             WordPosition::FirstSentence => format!("its description says {source}"),
-            WordPosition::LaterSentence => format!("its description goes on with {source}"),
+            WordPosition::LaterSentence => format!("its description later says {source}"),
             WordPosition::ChoiceValue => format!("a parameter offers {source}"),
             WordPosition::ParameterWord => format!("a parameter's name has {source}"),
             WordPosition::ParameterName => format!("it takes {source}"),
@@ -137,7 +135,7 @@ pub(super) fn describe_feature(feature: &Feature<'_>, found: &ParsedTool<'_>) ->
         FeatureId::WordPair(..) => format!("its description says {source}"),
         FeatureId::Flag(FeatureFlag::NoParameters) => "it takes no parameters".to_owned(),
         FeatureId::Flag(FeatureFlag::NoVerb) => return None,
-        FeatureId::Flag(FeatureFlag::OnlyNumbers) => "it takes nothing but numbers".to_owned(),
+        FeatureId::Flag(FeatureFlag::OnlyNumbers) => "it takes only numbers".to_owned(),
         FeatureId::Flag(FeatureFlag::CommitsMoney) => "its name commits money".to_owned(),
         FeatureId::Flag(FeatureFlag::Phrase(PhraseKind::DeniesChange)) => format!("its description denies {source}"),
         FeatureId::Flag(FeatureFlag::Phrase(_)) => format!("its description says {source}"),
@@ -160,10 +158,10 @@ fn is_lead_verb(feature: &Feature<'_>, found: &ParsedTool<'_>) -> bool {
 /// Finds a matching word in the name or description, and quotes it.
 pub(super) fn find_mentioned_word(
     case: &RationaleContext<'_, '_>,
-    is_such: impl Fn(&LexiconWord) -> bool,
+    matches: impl Fn(&LexiconWord) -> bool,
 ) -> Option<String> {
-    let is_such = |id: Option<u32>| id.and_then(|id| case.data.lexicon.word(id)).is_some_and(&is_such);
-    let named = case.parsed.name.words.iter().find(|(_, id)| is_such(*id)).map(|(word, _)| word.as_str());
-    let facts = || case.parsed.text.tokens.iter().find(|token| is_such(token.word_id)).map(|token| token.text);
+    let matches = |id: Option<u32>| id.and_then(|id| case.data.lexicon.word(id)).is_some_and(&matches);
+    let named = case.parsed.name.words.iter().find(|(_, id)| matches(*id)).map(|(word, _)| word.as_str());
+    let facts = || case.parsed.text.tokens.iter().find(|token| matches(token.word_id)).map(|token| token.text);
     named.or_else(facts).map(backtick_quoted)
 }

@@ -22,10 +22,12 @@ pub(super) fn explain_other_categories(case: &RationaleContext<'_, '_>) -> Strin
         Category::Financial => why_financial_not_write(case),
         Category::Unknown if case.decision.is_truncated => {
             let bytes = case.tool.description.as_deref().unwrap_or_default().len();
-            let why = "and what was not read is not known to be harmless";
-            format!("Not Read: its description of {bytes} bytes is too long to be read whole, {why}.")
+            let why = "and the rest may not be harmless";
+            format!("Not Read: its description of {bytes} bytes is too long to be read completely, {why}.")
         }
-        Category::Unknown => format!("{} What is not understood is not taken for harmless.", why_not_read(case)),
+        Category::Unknown => {
+            format!("{} A tool that is not understood is not assumed to be harmless.", why_not_read(case))
+        }
     }
 }
 
@@ -36,77 +38,80 @@ fn why_not_read(case: &RationaleContext<'_, '_>) -> String {
     let changes = group.is_some_and(|group| group.harm_rank() > VerbGroup::Compute.harm_rank());
     match (&case.decision.not_read_reason, name.verb()) {
         _ if case.decision.raised_by_claim => "Not Read: the server itself says that it does more.".to_owned(),
-        (_, Some((verb, _))) if changes => format!("Not Read: {} does more than look.", backtick_quoted(verb)),
+        (_, Some((verb, _))) if changes => format!("Not Read: {} does more than read.", backtick_quoted(verb)),
         (Some(reason), _) => format!("Not Read: {}.", reason.reason),
         (None, Some((verb, _))) => {
-            format!("Not Read: {} alone does not say for certain that it only looks.", backtick_quoted(verb))
+            format!("Not Read: {} alone does not say clearly that it only reads.", backtick_quoted(verb))
         }
-        (None, None) => "Not Read: its name has no verb, so nothing says for certain that it only looks.".to_owned(),
+        (None, None) => "Not Read: its name has no verb, so nothing says clearly that it only reads.".to_owned(),
     }
 }
 
 fn why_not_write_or_destructive(case: &RationaleContext<'_, '_>) -> String {
     if let Some(own) = find_mentioned_word(case, is_removal_word) {
-        return format!("Not Write or Destructive: {own} is spoken of, but not as what a call does.");
+        return format!("Not Write or Destructive: {own} is mentioned, but not as the effect of a call.");
     }
     match find_mentioned_word(case, |word| {
         !word.is_often_noun && word.group.is_some_and(|own| own.harm_rank() > VerbGroup::Compute.harm_rank())
     }) {
-        Some(own) => format!("Not Write: {own} is spoken of, but not as what a call does."),
-        None => format!("Not Write: nothing in {} speaks of a change that a call makes.", definition_parts(case)),
+        Some(own) => format!("Not Write: {own} is mentioned, but not as the effect of a call."),
+        None => format!("Not Write: nothing in {} mentions a change that a call makes.", definition_parts(case)),
     }
 }
 
 fn why_not_destructive(case: &RationaleContext<'_, '_>) -> String {
     match find_mentioned_word(case, is_removal_word) {
-        Some(own) => format!("Not Destructive: {own} alone does not say that something is gone for good."),
-        None => format!("Not Destructive: nothing in {} says that something is gone for good.", definition_parts(case)),
+        Some(own) => format!("Not Destructive: {own} alone does not say that something is removed permanently."),
+        None => format!(
+            "Not Destructive: nothing in {} says that something is removed permanently.",
+            definition_parts(case)
+        ),
     }
 }
 
 fn why_not_execute(case: &RationaleContext<'_, '_>) -> String {
     match (program_parameter(case), parameters_text(case)) {
-        (Some(carrier), _) => format!("Not Execute: nothing says that what {carrier} carries is run."),
-        (None, None) => "Not Execute: it has no parameter that could carry code, a command or a query.".to_owned(),
+        (Some(carrier), _) => format!("Not Execute: nothing says that {carrier} is executed."),
+        (None, None) => "Not Execute: it has no parameter that could take code, a command or a query.".to_owned(),
         (None, Some(parameters)) => format!("Not Execute: no code, command or query goes into {parameters}."),
     }
 }
 
 fn why_not_write(case: &RationaleContext<'_, '_>) -> String {
     match (program_parameter(case), case.parsed.name.verb()) {
-        (Some(carrier), _) => format!("Not Write: what it does is decided by what {carrier} carries."),
+        (Some(carrier), _) => format!("Not Write: {carrier} decides what it does."),
         (None, Some((verb, _))) => {
             format!(
-                "Not Write: {} sets something off, and how far that goes the definition does not say.",
+                "Not Write: {} starts something, and the definition does not say how far it goes.",
                 backtick_quoted(verb)
             )
         }
-        (None, None) => "Not Write: what it sets off may do more.".to_owned(),
+        (None, None) => "Not Write: what it starts may do more.".to_owned(),
     }
 }
 
 fn why_execute_not_destructive(case: &RationaleContext<'_, '_>) -> String {
     match find_mentioned_word(case, is_removal_word) {
-        Some(own) => format!("Not Destructive: {own} is spoken of, but what is run decides."),
-        None => format!("Not Destructive: nothing in {} says that removing is what it is for.", definition_parts(case)),
+        Some(own) => format!("Not Destructive: {own} is mentioned, but the code that it runs decides."),
+        None => format!("Not Destructive: nothing in {} says that its purpose is removal.", definition_parts(case)),
     }
 }
 
 fn why_destructive_not_write(case: &RationaleContext<'_, '_>) -> String {
     match (find_mentioned_word(case, is_removal_word), case.parsed.name.verb()) {
         _ if case.decision.raised_by_claim => "Not Write: the server itself says that it destroys.".to_owned(),
-        (Some(own), _) => format!("Not Write: what falls to {own} cannot simply be brought back."),
+        (Some(own), _) => format!("Not Write: the effect of {own} cannot simply be undone."),
         (None, Some((verb, _))) => {
-            format!("Not Write: nothing says that what {} writes over can be brought back.", backtick_quoted(verb))
+            format!("Not Write: nothing says that what {} overwrites can be restored.", backtick_quoted(verb))
         }
-        (None, None) => "Not Write: nothing says that what it writes over can be brought back.".to_owned(),
+        (None, None) => "Not Write: nothing says that what it overwrites can be restored.".to_owned(),
     }
 }
 
 fn why_financial_not_write(case: &RationaleContext<'_, '_>) -> String {
     match find_mentioned_word(case, |word| word.is_money_noun || word.group == Some(VerbGroup::Pay)) {
-        Some(own) => format!("Not Write: {own} is about money, and money that has moved no other call brings back."),
-        None => "Not Write: money that has moved no other call brings back.".to_owned(),
+        Some(own) => format!("Not Write: {own} is about money, and no other call can undo a payment."),
+        None => "Not Write: no other call can undo a payment.".to_owned(),
     }
 }
 

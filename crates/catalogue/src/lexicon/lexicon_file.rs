@@ -210,7 +210,7 @@ mod tests {
     use super::LexiconFile;
 
     #[test]
-    fn no_verb_stands_in_two_groups() {
+    fn no_verb_is_in_two_groups() {
         let written: LexiconFile = toml::from_str(include_str!("../../data/lexicon.toml")).unwrap();
         let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
         for (group, entry) in &written.groups {

@@ -50,7 +50,7 @@ mod tests {
     use super::{singular_stem, verb_forms};
 
     #[test]
-    fn forms_are_those_people_write() {
+    fn verb_forms_are_regular_english_forms() {
         for (base, expected) in [
             ("create", ["creates", "creating"]),
             ("get", ["gets", "getting"]),

@@ -44,7 +44,7 @@ impl<'b> ColumnReader<'b> {
         if number < bound as u64 {
             u32::try_from(number).map_err(|_| OpenIndexError::Malformed("a number is too large"))
         } else {
-            Err(OpenIndexError::Malformed("a reference leads nowhere"))
+            Err(OpenIndexError::Malformed("a reference points to a missing entry"))
         }
     }
 
@@ -53,7 +53,7 @@ impl<'b> ColumnReader<'b> {
         let number = self.read_varint()?;
         match usize::try_from(number) {
             Ok(count) if count <= max => Ok(count),
-            _ => Err(OpenIndexError::Malformed("a count is larger than what is there")),
+            _ => Err(OpenIndexError::Malformed("a count is larger than the data")),
         }
     }
 
@@ -72,6 +72,6 @@ impl<'b> ColumnReader<'b> {
 
     /// Checks that nothing is left.
     pub fn expect_end(self) -> Result<(), OpenIndexError> {
-        if self.0.is_empty() { Ok(()) } else { Err(OpenIndexError::Malformed("a column has more than it should")) }
+        if self.0.is_empty() { Ok(()) } else { Err(OpenIndexError::Malformed("a column has extra bytes")) }
     }
 }

@@ -32,8 +32,8 @@ impl ToolChangeKind {
         match self {
             Self::LevelRaised => "can do more harm than before",
             Self::ToolAdded => "is new",
-            Self::ClaimLost => "lost a claim of its author",
-            Self::DefinitionChanged => "has another definition",
+            Self::ClaimLost => "lost an annotation of its author",
+            Self::DefinitionChanged => "has a changed definition",
             Self::ToolRemoved => "is gone",
             Self::MoreChanges => "changed",
         }
@@ -45,8 +45,8 @@ impl ToolChangeKind {
             _ if count == 1 => self.description(),
             Self::LevelRaised => "can do more harm than before",
             Self::ToolAdded => "are new",
-            Self::ClaimLost => "lost claims of their author",
-            Self::DefinitionChanged => "have other definitions",
+            Self::ClaimLost => "lost annotations of their author",
+            Self::DefinitionChanged => "have changed definitions",
             Self::ToolRemoved => "are gone",
             Self::MoreChanges => "changed",
         }

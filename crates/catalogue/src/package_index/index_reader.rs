@@ -18,10 +18,10 @@ const MIN_FORMAT_VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenIndexError {
     /// The file is not an index.
-    #[error("it is not an index of the catalogue")]
+    #[error("it is not a catalogue index")]
     NotAnIndex,
     /// The file is shorter than its header says.
-    #[error("it is cut off after {found} of {wanted} bytes; fetch or make it again")]
+    #[error("it is truncated after {found} of {wanted} bytes; fetch or build it again")]
     Truncated {
         /// Actual size in bytes.
         found: usize,
@@ -29,13 +29,15 @@ pub enum OpenIndexError {
         wanted: usize,
     },
     /// The format is newer than this build.
-    #[error("it has format {found}, and this program knows format {FORMAT}; a newer program reads it")]
+    #[error(
+        "it has format {found}, and this program reads formats up to {FORMAT}; install a newer version of the program"
+    )]
     NewerFormat {
         /// Format version of the file.
         found: u32,
     },
     /// The checksum does not match.
-    #[error("its checksum does not fit, so it was damaged; fetch or make it again")]
+    #[error("its checksum does not match, so it is damaged; fetch or build it again")]
     Damaged,
     /// The file exceeds the maximum size.
     #[error("it is larger than any index of this format")]
@@ -125,11 +127,10 @@ fn read_body(body: &[u8]) -> Result<PackageIndex, OpenIndexError> {
     let mut body = ColumnReader::new(body);
     let header: IndexHeader = serde_json::from_slice(body.read_column()?.rest())
         .map_err(|_| OpenIndexError::Malformed("its metadata cannot be read"))?;
-    let known = |word: &String| {
-        RiskSignalKind::from_word(word).ok_or(OpenIndexError::Malformed("it has a signal that is not known here"))
-    };
+    let known =
+        |word: &String| RiskSignalKind::from_word(word).ok_or(OpenIndexError::Malformed("it has an unknown signal"));
     if header.signals.len() > RiskSignalKind::ALL.len() {
-        return Err(OpenIndexError::Malformed("it has more signals than there are"));
+        return Err(OpenIndexError::Malformed("it has more signals than this program knows"));
     }
     let signals: Vec<RiskSignalKind> = header.signals.iter().map(known).collect::<Result<_, _>>()?;
     if signals.iter().enumerate().any(|(at, kind)| signals.iter().take(at).any(|own| own == kind)) {
@@ -161,7 +162,7 @@ fn read_body(body: &[u8]) -> Result<PackageIndex, OpenIndexError> {
 fn check_texts(index: &PackageIndex) -> Result<(), OpenIndexError> {
     let days = index.dates.iter().filter(|date| !date.is_empty());
     if !days.chain([index.metadata.date.as_str()]).all(is_date) {
-        return Err(OpenIndexError::Malformed("a date is no day"));
+        return Err(OpenIndexError::Malformed("a date is invalid"));
     }
     let named = [&index.packages, &index.tool_names, &index.parameter_names];
     if !named.iter().flat_map(|table| table.iter()).all(is_name) {
@@ -174,7 +175,7 @@ fn check_texts(index: &PackageIndex) -> Result<(), OpenIndexError> {
     if is_ordered(&index.packages) && is_ordered(&index.tool_names) {
         Ok(())
     } else {
-        Err(OpenIndexError::Malformed("names are not in order, or one comes twice"))
+        Err(OpenIndexError::Malformed("names are not sorted, or one is repeated"))
     }
 }
 
@@ -190,7 +191,7 @@ fn read_server_rows(body: &mut ColumnReader<'_>, index: &mut PackageIndex) -> Re
         let own = match source.read_byte()? {
             0 => PackageRegistry::Pypi,
             1 => PackageRegistry::Npm,
-            _ => return Err(OpenIndexError::Malformed("a package has a source that is not known here")),
+            _ => return Err(OpenIndexError::Malformed("a package has an unknown source")),
         };
         let tool_count = tools.read_count(MAX_BODY_BYTES)?;
         if tool_count == 0 {
@@ -198,7 +199,7 @@ fn read_server_rows(body: &mut ColumnReader<'_>, index: &mut PackageIndex) -> Re
         }
         let package = package.read_index(index.packages.len())?;
         if before.replace((own, package)).is_some_and(|before| before >= (own, package)) {
-            return Err(OpenIndexError::Malformed("packages are not in order, or one comes twice"));
+            return Err(OpenIndexError::Malformed("packages are not sorted, or one is repeated"));
         }
         index.servers.push(IndexServerRow {
             source: own,
@@ -236,7 +237,7 @@ fn read_tool_rows(
             let step = name.read_varint()?;
             own = if at == 0 { step } else { own.saturating_add(step).saturating_add(1) };
             if own >= index.tool_names.len() as u64 {
-                return Err(OpenIndexError::Malformed("a reference leads nowhere"));
+                return Err(OpenIndexError::Malformed("a reference points to a missing entry"));
             }
             let category = CATEGORIES_BY_NUMBER.get(usize::from(category.read_byte()?));
             let bits = signals.read_varint()?;
@@ -253,7 +254,7 @@ fn read_tool_rows(
                 first_parameter: first as u32,
                 parameter_count: count as u32,
                 claims: claims.read_byte()?,
-                category: *category.ok_or(OpenIndexError::Malformed("a category is not known here"))?,
+                category: *category.ok_or(OpenIndexError::Malformed("a category is unknown"))?,
                 confidence: confidence.read_byte()?.min(100),
                 signals: signal_bits(&signals),
                 flow: flow.read_byte()?,
@@ -279,7 +280,7 @@ fn read_parameter_rows(
     for _ in 0..count {
         let (name, kind) = (name.read_index(index.parameter_names.len())?, kind.read_byte()?);
         if usize::from(kind & !REQUIRED_BIT) >= PARAMETER_TYPES_BY_NUMBER.len() {
-            return Err(OpenIndexError::Malformed("a type is not known here"));
+            return Err(OpenIndexError::Malformed("a parameter type is unknown"));
         }
         index.parameter_rows.push(IndexParameterRow { name, kind });
     }

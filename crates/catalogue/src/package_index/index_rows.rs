@@ -163,7 +163,7 @@ impl<'i> IndexedServer<'i> {
         self.index.packages.get(self.row.package)
     }
 
-    /// Version that was read.
+    /// Indexed version.
     pub fn version(&self) -> &'i str {
         self.index.versions.get(self.row.version)
     }

@@ -34,7 +34,7 @@ pub struct PackageFacts {
     pub source: PackageRegistry,
     /// Name in the registry.
     pub package: String,
-    /// Version that was read.
+    /// Indexed version.
     pub version: String,
     /// Release date of that version (`2026-11-16`), if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ fn serialize_category<S: Serializer>(category: &Category, serializer: S) -> Resu
 
 fn deserialize_category<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Category, D::Error> {
     let word = String::deserialize(deserializer)?;
-    Category::from_word(&word.to_lowercase()).ok_or_else(|| serde::de::Error::custom("a category that is not known"))
+    Category::from_word(&word.to_lowercase()).ok_or_else(|| serde::de::Error::custom("an unknown category"))
 }
 
 fn serialize_signals<S: Serializer>(signals: &[RiskSignalKind], serializer: S) -> Result<S::Ok, S::Error> {
@@ -123,8 +123,7 @@ fn serialize_signals<S: Serializer>(signals: &[RiskSignalKind], serializer: S) -
 
 fn deserialize_signals<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<RiskSignalKind>, D::Error> {
     let words = Vec::<String>::deserialize(deserializer)?;
-    let known = |word: &String| {
-        RiskSignalKind::from_word(word).ok_or_else(|| serde::de::Error::custom("a signal that is not known"))
-    };
+    let known =
+        |word: &String| RiskSignalKind::from_word(word).ok_or_else(|| serde::de::Error::custom("an unknown signal"));
     words.iter().map(known).collect()
 }

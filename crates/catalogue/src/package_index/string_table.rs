@@ -45,7 +45,7 @@ impl IndexStringTable {
             text.truncate(same);
             let length = lengths.read_count(bytes.len())?;
             text.extend_from_slice(bytes.read_bytes(length)?);
-            let own = str::from_utf8(&text).map_err(|_| OpenIndexError::Malformed("a text is not UTF-8"))?;
+            let own = str::from_utf8(&text).map_err(|_| OpenIndexError::Malformed("a string is not UTF-8"))?;
             if table.text.len() + own.len() > MAX_TABLE_BYTES {
                 return Err(OpenIndexError::TooLarge);
             }

@@ -35,14 +35,14 @@ pub(super) fn suggest_rules(tool: &ToolSpec<'_>, known: &Classification) -> Vec<
         let optional = if rules.iter().all(|(_, is_required)| *is_required) {
             ""
         } else {
-            " A call without the argument is refused then."
+            " A call without the argument is then refused."
         };
-        let says = format!("keep its arguments to a directory or to hosts.{optional}");
+        let says = format!("restrict its arguments to a directory or to hosts.{optional}");
         let rules: Vec<String> = rules.into_iter().map(|(rule, _)| rule).collect();
         suggestions.push(RuleSuggestion { purpose: says, rule: format!("\"require\": [{}]", rules.join(", ")) });
     }
     if known.category == Category::Execute && !all.is_invalid_schema && tool.schema.is_some() {
-        let says = "hold calls to the tool's own schema.".to_owned();
+        let says = "check the arguments against the tool's own schema.".to_owned();
         suggestions.push(RuleSuggestion { purpose: says, rule: "\"validate_arguments\": true".to_owned() });
     }
     suggestions

@@ -25,7 +25,7 @@ pub(super) enum CommentDetail {
 /// Reading a resource or prompt changes nothing, so every policy allows it; without these two entries, they would be
 /// denied. Only tools act.
 const RESOURCES_AND_PROMPTS_JSON: &str =
-    ",\n\n// What the server gives to read passes.\n\"resources\": {\"*\": {}},\n\"prompts\": {\"*\": {}}";
+    ",\n\n// Resources and prompts can be read.\n\"resources\": {\"*\": {}},\n\"prompts\": {\"*\": {}}";
 
 type ClassifiedTool<'e> = (&'e ToolSpec<'e>, &'e Classification);
 
@@ -80,12 +80,12 @@ fn heading_comment(server: &str, strictness: Strictness, odd: &[ClassifiedTool<'
         escape_for_display(server),
         strictness.description()
     );
-    out.push_str("// A tool that is not named here is refused, so also one that comes later. Resources and prompts can be read.\n");
-    out.push_str("// A line marked `suggestion` is a rule to fill in: put your value in, and take the slashes away.\n");
+    out.push_str("// A tool that is not named here is refused, including tools that are added later. Resources and prompts can be read.\n");
+    out.push_str("// A line marked `suggestion` is a rule to complete: insert your value and remove the slashes.\n");
     for (tool, _) in odd {
         let _ = writeln!(
             out,
-            "// {} is left out and refused: a policy would take the `*` in it for any text.",
+            "// {} is left out and refused: a policy would read the `*` in it as a wildcard.",
             escape_for_display(&tool.name)
         );
     }

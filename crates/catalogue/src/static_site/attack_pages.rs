@@ -15,10 +15,10 @@ pub(super) fn attack_pages() -> Vec<PageDocument> {
     let mut docs = vec![PageDocument {
         path: "attacks/index".to_owned(),
         title: "Attack patterns".to_owned(),
-        summary: "How agents and their tools are abused, and what bounds it.".to_owned(),
+        summary: "How agents and their tools are abused, and what limits it.".to_owned(),
         breadcrumbs: vec![("Catalogue".to_owned(), "index".to_owned())],
         blocks: vec![
-            paragraph("How agents and their tools are abused, what it can be seen by, and which controls bound it."),
+            paragraph("How agents and their tools are abused, the signs of it, and which controls limit it."),
             PageBlock::Table(vec!["pattern", "what it is", "OWASP"], rows.collect()),
         ],
     }];
@@ -35,7 +35,7 @@ fn attack_page(own: &AttackPattern) -> PageDocument {
         PageBlock::Paragraph(parse_backticks(&own.signs)),
         paragraph("The catalogue links it to tools with:"),
         PageBlock::List(own.conditions.iter().map(|line| vec![code_run(&line.replace(':', " "))]).collect()),
-        PageBlock::Heading("", vec![text_run("What bounds it")]),
+        PageBlock::Heading("", vec![text_run("What limits it")]),
         PageBlock::List(own.mitigations.iter().map(|bound| parse_backticks(bound)).collect()),
         PageBlock::Code("For example".to_owned(), own.policy.trim().to_owned()),
     ];

@@ -28,7 +28,7 @@ pub(super) fn home_page(site: &StaticSite<'_>) -> PageDocument {
     });
     let mut blocks = vec![
         paragraph(
-            "What MCP servers let an agent do: each tool with its category, its risk, the reasons, the attacks it serves, and the rule that fits.",
+            "What MCP servers let an agent do: each tool with its category, its risk, the reasons, the attacks it can be used for, and the recommended rule.",
         ),
         PageBlock::Facts(vec![
             ("Servers", vec![link_run(grouped_number(about.servers), "servers/index")]),
@@ -40,28 +40,31 @@ pub(super) fn home_page(site: &StaticSite<'_>) -> PageDocument {
             site.index.tools().map(|tool| tool.category()).collect::<Vec<_>>().into_iter(),
         )),
         PageBlock::List(levels.collect()),
-        PageBlock::Heading("", vec![text_run("Where to begin")]),
+        PageBlock::Heading("", vec![text_run("Where to start")]),
         PageBlock::List(vec![
             vec![
                 link_run("Servers", "servers/index"),
-                text_run(": by first letter, each with its grade and three ready policies"),
+                text_run(": by first letter, each with its grade and three recommended policies"),
             ],
-            vec![link_run("Risk", "risk/index"), text_run(": what the four levels mean, and who has tools of each")],
+            vec![
+                link_run("Risk", "risk/index"),
+                text_run(": what the four levels mean, and which servers have tools of each"),
+            ],
             vec![
                 link_run("Attack patterns", "attacks/index"),
-                text_run(": how each works, and which controls bound it"),
+                text_run(": how each works, and which controls limit it"),
             ],
-            vec![link_run("What servers add up to", "stack"), text_run(": the combinations that leak")],
+            vec![link_run("What servers add up to", "stack"), text_run(": combinations that can leak data")],
         ]),
         PageBlock::Heading("", vec![text_run("Latest public cases")]),
         PageBlock::List(cases.collect()),
         PageBlock::Heading("", vec![text_run("How it is made")]),
         paragraph(
-            "Published packages are read without being run. Names, parameters and annotations of their tools are kept, and a hash of what was read of each; no sentence of anybody is. The category is a function of the definition: no model is asked. Of two readings the riskier one counts.",
+            "Published packages are read without being run. Names, parameters and annotations of their tools are stored, with a hash of each definition; no text of the authors is stored. The category is a function of the definition: no model is asked. Of two readings the riskier one counts.",
         ),
     ];
     if !about.outcomes.is_empty() {
-        blocks.push(paragraph("Packages that were looked at, by what came of it:"));
+        blocks.push(paragraph("Packages that were read, by outcome:"));
         let rows = about.outcomes.iter().map(|(kind, count)| {
             vec![
                 vec![text_run(crate::escape_for_display(kind).replace('_', " "))],
@@ -73,7 +76,7 @@ pub(super) fn home_page(site: &StaticSite<'_>) -> PageDocument {
     PageDocument {
         path: "index".to_owned(),
         title: "A catalogue of MCP servers and their tools".to_owned(),
-        summary: "What MCP servers let an agent do, and the rule that fits each tool.".to_owned(),
+        summary: "What MCP servers let an agent do, and the recommended rule for each tool.".to_owned(),
         breadcrumbs: Vec::new(),
         blocks,
     }

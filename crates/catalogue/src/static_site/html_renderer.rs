@@ -26,7 +26,7 @@ pub(super) fn render_html(doc: &PageDocument, footer: &str) -> String {
          <meta name=\"description\" content=\"{summary}\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <link rel=\"stylesheet\" href=\"{root}style.css\">\n\
          <link rel=\"alternate\" type=\"text/markdown\" href=\"{}\">\n</head>\n<body>\n\
-         <a class=\"skip\" href=\"#main\">Skip to the text</a>\n",
+         <a class=\"skip\" href=\"#main\">Skip to the content</a>\n",
         escape_html(&markdown)
     );
     head(&root, doc, &mut out);
@@ -55,7 +55,7 @@ fn head(root: &str, doc: &PageDocument, out: &mut String) {
     }
     out.push_str("</ul></nav></header>\n");
     if !doc.breadcrumbs.is_empty() {
-        out.push_str("<nav class=\"trail\" aria-label=\"Way to this page\"><ol>");
+        out.push_str("<nav class=\"trail\" aria-label=\"Breadcrumbs\"><ol>");
         for (name, path) in &doc.breadcrumbs {
             let _ = write!(out, "<li><a href=\"{root}{}.html\">{}</a></li>", escape_html(path), escape_html(name));
         }

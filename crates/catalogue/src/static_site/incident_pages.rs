@@ -15,10 +15,10 @@ pub(super) fn incident_pages() -> Vec<PageDocument> {
     let mut docs = vec![PageDocument {
         path: "incidents/index".to_owned(),
         title: "Incidents".to_owned(),
-        summary: "Public cases, dated, with what follows from each.".to_owned(),
+        summary: "Public cases by date, with the lesson of each.".to_owned(),
         breadcrumbs: vec![("Catalogue".to_owned(), "index".to_owned())],
         blocks: vec![
-            paragraph("Public cases, the latest first, in our own words; the source is named."),
+            paragraph("Public cases, the latest first, summarized, with the source."),
             PageBlock::Table(vec!["made public", "case", "source"], rows.collect()),
         ],
     }];
@@ -51,7 +51,7 @@ fn incident_page(own: &Incident) -> PageDocument {
             PageBlock::Paragraph(parse_backticks(&own.summary)),
             PageBlock::Heading("", vec![text_run("What follows")]),
             PageBlock::Paragraph(parse_backticks(&own.lesson)),
-            PageBlock::Heading("", vec![text_run("Patterns that it shows")]),
+            PageBlock::Heading("", vec![text_run("Patterns in this case")]),
             PageBlock::List(shown.collect()),
         ],
     }

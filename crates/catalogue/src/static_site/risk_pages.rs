@@ -30,11 +30,11 @@ pub(super) fn risk_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
     let mut docs = vec![PageDocument {
         path: "risk/index".to_owned(),
         title: "Risk".to_owned(),
-        summary: "Four levels, by how far a call can be taken back.".to_owned(),
+        summary: "Four levels, by how far a call can be undone.".to_owned(),
         breadcrumbs: vec![("Catalogue".to_owned(), "index".to_owned())],
         blocks: vec![
             paragraph(
-                "The level of a tool follows from its category: how far what a call does can be taken back. Of two readings the riskier one counts.",
+                "The level of a tool follows from its category: how far a call can be undone. Of two readings the riskier one counts.",
             ),
             PageBlock::CategoryBar(server_page::category_counts(
                 site.index.tools().map(|tool| tool.category()).collect::<Vec<_>>().into_iter(),
@@ -48,10 +48,10 @@ pub(super) fn risk_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
 
 fn level_description(level: RiskLevel) -> &'static str {
     match level {
-        RiskLevel::Low => "It gives data and changes nothing. What is left is cost, and where the data goes.",
-        RiskLevel::Medium => "It adds or changes what can be changed back.",
+        RiskLevel::Low => "It returns data and changes nothing. What remains is the cost, and where the data goes.",
+        RiskLevel::Medium => "It adds or changes something that can be changed back.",
         RiskLevel::High => "It runs something and the arguments decide what; or it is unknown what it does.",
-        RiskLevel::Critical => "Something is gone for good, or paid.",
+        RiskLevel::Critical => "It removes something permanently, or pays.",
     }
 }
 
@@ -73,7 +73,7 @@ fn level_page(site: &StaticSite<'_>, level: RiskLevel, count: usize) -> PageDocu
     for category in categories {
         let name = crate::classify::category_name(*category);
         let policy = serde_json::to_string_pretty(&recommended_policy("the_tool", *category)).unwrap_or_default();
-        blocks.push(PageBlock::Heading("", vec![text_run(format!("{name}: the rule that fits"))]));
+        blocks.push(PageBlock::Heading("", vec![text_run(format!("{name}: the recommended rule"))]));
         let article = tool_page::indefinite_article(name);
         blocks.push(PageBlock::Code(format!("policy.json for {article} {name} tool"), policy));
         blocks.push(PageBlock::Paragraph(parse_backticks(recommendation_effect(*category))));
@@ -89,7 +89,7 @@ fn level_page(site: &StaticSite<'_>, level: RiskLevel, count: usize) -> PageDocu
         })
         .collect();
     if !served.is_empty() {
-        blocks.push(PageBlock::Heading("", vec![text_run("Attack patterns that such tools serve")]));
+        blocks.push(PageBlock::Heading("", vec![text_run("Attack patterns that such tools can be used for")]));
         blocks.push(PageBlock::List(served));
     }
     blocks.extend(servers_with_most_tools(site, level));
@@ -127,7 +127,7 @@ fn servers_with_most_tools(site: &StaticSite<'_>, level: RiskLevel) -> Vec<PageB
         ]
     });
     vec![
-        PageBlock::Heading("", vec![text_run("Servers with the most")]),
+        PageBlock::Heading("", vec![text_run("Servers with most tools of this level")]),
         PageBlock::Table(vec!["server", "tools of this level", "for example"], rows.collect()),
     ]
 }

@@ -55,11 +55,11 @@ pub(super) fn server_page(
         ]),
         PageBlock::Facts(vec![
             ("Package", vec![code_run(&format!("{}:{}", server.source().as_str(), server.package()))]),
-            ("Version that was read", vec![text_run(crate::escape_for_display(server.version()))]),
+            ("Indexed version", vec![text_run(crate::escape_for_display(server.version()))]),
             ("Published", vec![text_run(date)]),
             ("Before connecting", super::page_document::parse_backticks(&before)),
             (
-                "Tokens of its list, without descriptions",
+                "Tokens of its tool list, without descriptions",
                 vec![text_run(format!("about {}", grouped_number(known.estimated_tokens())))],
             ),
         ]),
@@ -151,9 +151,9 @@ fn dangerous_tools_section(tools: &[(ToolSpec<'_>, Classification)], places: &[S
 fn policies_section(name: &str, tools: &[(ToolSpec<'_>, Classification)]) -> Vec<PageBlock> {
     let tools: Vec<_> = tools.iter().map(|(tool, own)| (tool, own)).collect();
     let mut blocks = vec![
-        PageBlock::Heading("policies", vec![text_run("Three ready policies")]),
+        PageBlock::Heading("policies", vec![text_run("Three recommended policies")]),
         paragraph(
-            "Each is a whole document. It names every tool, keeps what is harmless working, and refuses what comes later.",
+            "Each is a complete policy. It names every tool, allows harmless ones, and refuses tools that are added later.",
         ),
     ];
     for strictness in Strictness::ALL {

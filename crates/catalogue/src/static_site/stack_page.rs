@@ -19,12 +19,12 @@ pub(super) fn stack_page(site: &StaticSite<'_>) -> PageDocument {
     let rows = complete.iter().take(MAX_LISTED_SERVERS).map(|own| server_list_pages::server_row(own));
     let mut blocks = vec![
         paragraph(
-            "An agent has all its servers at once. What one reads, another can send; so the question is what they add up to.",
+            "An agent has all its servers at once. What one server reads, another can send, so the risk depends on the combination.",
         ),
         PageBlock::Heading("", vec![text_run("See your own")]),
         PageBlock::NumberedList(vec![
             vec![
-                text_run("Everything that the clients on this machine have: "),
+                text_run("All servers of the clients on this machine: "),
                 InlineRun::Code("gatelodge stack".to_owned()),
             ],
             vec![
@@ -37,20 +37,20 @@ pub(super) fn stack_page(site: &StaticSite<'_>) -> PageDocument {
             ],
         ]),
         paragraph(
-            "Nothing leaves the machine, and no argument, address, variable or header enters the report. What does: names of servers, of packages as the index spells them, versions that are plain numbers, and for code scanning files below the folder that it runs in, with lines.",
+            "Nothing leaves the machine. The report contains names of servers, names of packages as the index spells them, plain numeric versions, and for code scanning files below the working directory, with lines. It contains no argument, address, variable or header.",
         ),
-        PageBlock::Heading("", vec![text_run("The three that leak")]),
+        PageBlock::Heading("", vec![text_run("The dangerous combination")]),
         PageBlock::Paragraph(vec![
             text_run(
                 "Private data, untrusted content, and a way to send: if the tools of one agent have all three, untrusted content can exfiltrate the data. ",
             ),
-            link_run("How it works, and what bounds it", "attacks/lethal-trifecta"),
+            link_run("How it works, and what limits it", "attacks/lethal-trifecta"),
             text_run("."),
         ]),
         PageBlock::List(vec![
             parse_backticks("`reads_private`: it returns private data"),
-            parse_backticks("`reads_untrusted`: it gives content that strangers can write"),
-            parse_backticks("`sends_outward`: it carries something to others"),
+            parse_backticks("`reads_untrusted`: it returns content that strangers can write"),
+            parse_backticks("`sends_outward`: it sends data to others"),
         ]),
     ];
     if !complete.is_empty() {
@@ -64,7 +64,7 @@ pub(super) fn stack_page(site: &StaticSite<'_>) -> PageDocument {
     PageDocument {
         path: "stack".to_owned(),
         title: "What servers add up to".to_owned(),
-        summary: "Everything an agent could call, and which combinations leak.".to_owned(),
+        summary: "Everything an agent can call, and which combinations can leak data.".to_owned(),
         breadcrumbs: vec![("Catalogue".to_owned(), "index".to_owned())],
         blocks,
     }

@@ -17,7 +17,7 @@ use crate::tool_spec::ToolSpec;
 const MAX_RELATED_LINKS: usize = 8;
 
 const OPTIONAL_TOOL_NOTE: &str =
-    "It is there only under a setting: by default it is off, or in another program of the package.";
+    "It is available only under a setting: by default it is off, or in another program of the package.";
 
 /// Data for the page of a tool.
 struct ToolPageContext<'p> {
@@ -59,7 +59,7 @@ pub(super) fn tool_page(
         paragraph(if facts.signals.contains(&RiskSignalKind::NoDescription) {
             "It has no description of its own."
         } else {
-            "Its own description was read to classify it, and is not kept."
+            "Its own description was read to classify it, and is not stored."
         }),
     ];
     if facts.optional {
@@ -76,7 +76,7 @@ pub(super) fn tool_page(
         path: path.to_owned(),
         title: about.name.clone(),
         summary: format!(
-            "{} on {}: {}, {level} risk, and the rule that fits.",
+            "{} on {}: {}, {level} risk, and the recommended rule.",
             about.name,
             about.server,
             tool_kind_text(answer)
@@ -115,22 +115,22 @@ fn purpose_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
     let server = &about.server;
     let does = match about.classification.category {
         Category::Read => format!(
-            "Agents call it to look something up in {server}, mostly at the beginning of a task. A call changes nothing there; what it gives ends up with the model, and from there perhaps elsewhere."
+            "Agents call it to look something up in {server}, mostly at the beginning of a task. A call changes nothing there. Its result goes to the model, and may go from there to other tools."
         ),
         Category::Write => format!(
-            "Agents use it to add or change something in {server}, mostly as the step that follows from what they have read. Each call changes real data there."
+            "Agents use it to add or change something in {server}, mostly as the step after reading. Each call changes real data there."
         ),
         Category::Execute => format!(
-            "Agents use it to set something off in {server}. What happens is decided by the arguments, and often reaches further than the call: code runs, jobs start, messages go out."
+            "Agents use it to start something in {server}. The arguments decide what happens, and the effect often goes beyond the call: code runs, jobs start, messages are sent."
         ),
         Category::Destructive => format!(
-            "Agents use it to take something away from {server}, or to write over it. What is gone is gone; a second call does not bring it back."
+            "Agents use it to remove something from {server}, or to overwrite it. A second call does not restore it."
         ),
-        Category::Financial => format!(
-            "Agents use it to commit money through {server}. What was paid or ordered is not taken back by another call."
-        ),
+        Category::Financial => {
+            format!("Agents use it to commit money through {server}. Another call does not undo a payment or an order.")
+        }
         Category::Unknown => format!(
-            "Nothing in its definition says for certain what it does in {server}. What is not understood is treated as risky."
+            "Its definition does not say clearly what it does in {server}. A tool that is not understood is treated as risky."
         ),
     };
     let does = match about.classification.is_uncertain() {
@@ -157,7 +157,7 @@ fn risk_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
         PageBlock::Heading("", vec![text_run("Why "), code_run(&about.facts.name), text_run(" needs a policy")]),
         PageBlock::Paragraph(sentence),
         paragraph(format!(
-            "Confidence {:.2}: of a hundred tools that are given this figure, about {:.0} are what they are taken for.",
+            "Confidence {:.2}: of a hundred tools with this number, the category of about {:.0} is right.",
             known.confidence,
             known.confidence * 100.0
         )),
@@ -183,9 +183,9 @@ fn risk_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
             vec![link_run(own.name.clone(), format!("attacks/{}", own.slug)), text_run(format!(": {}", own.summary))]
         })
         .collect();
-    blocks.push(PageBlock::Subheading(vec![text_run("Attack patterns that this access serves")]));
+    blocks.push(PageBlock::Subheading(vec![text_run("Attack patterns that it can be used for")]));
     blocks.push(if served.is_empty() {
-        paragraph("None of the known patterns rests on what this tool does.")
+        paragraph("None of the known patterns depends on what this tool does.")
     } else {
         PageBlock::List(served)
     });
@@ -199,12 +199,12 @@ fn control_section(about: &ToolPageContext<'_>, own: &IndexedServer<'_>) -> Vec<
     let mut blocks = vec![
         PageBlock::Heading("control", vec![text_run("How to control "), code_run(&about.facts.name)]),
         paragraph(format!(
-            "A gateway stands between your agents and {}, and nothing reaches the server that the rules do not let through. This is the rule that fits:",
+            "A gateway is between your agents and {}, and forwards only calls that the rules allow. This is the recommended rule:",
             about.server
         )),
         PageBlock::Code("policy.json".to_owned(), policy),
         PageBlock::Paragraph(parse_backticks(&format!(
-            "{} Everything else on the server is refused unless you say otherwise.",
+            "{} Every other tool of the server is refused unless you allow it.",
             recommendation_effect(about.classification.category)
         ))),
     ];
@@ -214,7 +214,7 @@ fn control_section(about: &ToolPageContext<'_>, own: &IndexedServer<'_>) -> Vec<
             InlineRun::Code("gatelodge server add".to_owned()),
             text_run(", or "),
             InlineRun::Code("gatelodge init".to_owned()),
-            text_run(" for what your clients already have."),
+            text_run(" for servers that your clients already have."),
         ],
         vec![
             text_run(format!("Put {name} into its policy as above, or start with one for the whole server: ")),
@@ -238,7 +238,7 @@ fn parameters_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
         blocks.push(paragraph("It takes none."));
         return blocks;
     }
-    blocks.push(paragraph(format!("{}, of which {required} must be given.", all.len())));
+    blocks.push(paragraph(format!("{}, {required} of them required.", all.len())));
     let rows = all.iter().map(|own| {
         let kind = if own.kind.is_empty() { "not said" } else { &own.kind };
         vec![vec![code_run(&own.name)], vec![text_run(kind)], vec![text_run(if own.required { "yes" } else { "no" })]]
@@ -284,7 +284,7 @@ fn further_reading_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
                 about.server_path.clone(),
             )],
             vec![link_run(format!("What {level} risk means"), format!("risk/{}", level.to_lowercase()))],
-            vec![link_run("What servers add up to, together", "stack")],
+            vec![link_run("What servers add up to", "stack")],
         ]),
     ]
 }
@@ -294,14 +294,12 @@ fn questions_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
     let category = known.category_name();
     let could = if known.is_uncertain() { "such tools can" } else { "so it can" };
     let (can, advice) = match known.category {
-        Category::Read => ("look things up", "Reads may pass; mind where the results go."),
-        Category::Write => {
-            ("add or change things", "Limit how often, so that a loop cannot change things by the hundred.")
-        }
-        Category::Execute => ("run or set off something", "Limit how often, and hold the arguments to their schema."),
-        Category::Destructive => ("remove things for good", "Hide it, or let a person agree to each call."),
-        Category::Financial => ("commit money", "Let a person agree to each call."),
-        Category::Unknown => ("do something unknown", "Let a person agree to each call until it is known."),
+        Category::Read => ("look things up", "Allow reads, and consider where the results go."),
+        Category::Write => ("add or change things", "Limit the rate, so that a loop cannot make hundreds of changes."),
+        Category::Execute => ("run or start something", "Limit the rate, and check the arguments against the schema."),
+        Category::Destructive => ("remove things permanently", "Hide it, or let a person approve each call."),
+        Category::Financial => ("commit money", "Let a person approve each call."),
+        Category::Unknown => ("do something unknown", "Let a person approve each call until its effect is known."),
     };
     let rate = match RecommendedAction::of(known.category) {
         RecommendedAction::RateLimit(max) => max,
@@ -315,13 +313,13 @@ fn questions_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
         (
             format!("How do I enforce a policy on {name}?"),
             parse_backticks(
-                "Register the server with the gateway, put a rule for the tool into its policy (allow, deny, limit, or wait for a person), and point the client at the gateway's URL. The rule holds for each call before it reaches the server.",
+                "Register the server with the gateway, put a rule for the tool into its policy (allow, deny, limit, or require approval), and point the client at the gateway's URL. The rule is applied to each call before it reaches the server.",
             ),
         ),
         (
             format!("What risk level is {name}?"),
             parse_backticks(&format!(
-                "{}. {category} tools are {} risk: the level follows from how far a call can be taken back.",
+                "{}. {category} tools are {} risk: the level follows from how far a call can be undone.",
                 RiskLevel::as_str(known.level),
                 RiskLevel::as_str(known.level)
             )),
@@ -329,13 +327,13 @@ fn questions_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
         (
             format!("Can I rate-limit {name}?"),
             parse_backticks(&format!(
-                "Yes: `\"rate_limit\": \"{rate}/minute\"` in its rule, or `limits` with a counter of your own. Calls are counted for each grant, exactly, also across restarts; a refusal says when there is room again."
+                "Yes: `\"rate_limit\": \"{rate}/minute\"` in its rule, or `limits` with a counter of your own. Calls are counted for each grant, exactly, also across restarts; a refusal says when the limit resets."
             )),
         ),
         (
             format!("How do I block {name} completely?"),
             parse_backticks(
-                "`\"action\": \"deny\"` with a `reason` refuses each call and tells the agent why; its name under `hide` makes it not exist for the agent at all.",
+                "`\"action\": \"deny\"` with a `reason` refuses each call and gives the agent the reason; its name under `hide` hides it from the agent.",
             ),
         ),
         (

@@ -1,12 +1,12 @@
-//! Tools for tests, classified among their siblings.
+//! Helpers that classify tools.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
-pub mod fate;
+pub mod policy_outcome;
 
 use gatelodge_catalogue::{Classification, ServerContext, ToolEntry, ToolSpec, classify, read_tools};
 
 /// Classifies all tools of a list.
-pub fn all(server: &str, list: &str) -> Vec<(String, Classification)> {
+pub fn classify_list(server: &str, list: &str) -> Vec<(String, Classification)> {
     let documents = read_tools(list.as_bytes());
     let (_, document) = documents.first().expect("a document");
     let items = ToolEntry::read_all(document.as_ref().expect("JSON"), 1);
@@ -16,7 +16,7 @@ pub fn all(server: &str, list: &str) -> Vec<(String, Classification)> {
 }
 
 /// Classifies one tool that has no siblings.
-pub fn one(entry: &str) -> Classification {
+pub fn classify_tool(entry: &str) -> Classification {
     let documents = read_tools(entry.as_bytes());
     let document = documents[0].1.as_ref().expect("JSON");
     let tool = ToolSpec::of(document.root()).expect("a tool");

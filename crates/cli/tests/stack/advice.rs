@@ -42,7 +42,7 @@ fn agents_that_ask_for_a_tool_are_told_of_the_version_the_namesake_and_the_publi
         answered(&answers[0])
     };
     for (server, verdict, says) in [
-        ("npm:mcp-remote@0.1.15", "ask-first", "this version is one of them"),
+        ("npm:mcp-remote@0.1.15", "ask-first", "this version is affected"),
         ("npm:mcp-remote@0.1.30", "connect-with-rule", "the indexed version is 0.1.29, not 0.1.30"),
         ("twins", "proceed", "name the source"),
     ] {
@@ -58,10 +58,10 @@ fn agents_that_ask_for_a_tool_are_told_of_the_version_the_namesake_and_the_publi
 fn a_namesake_in_the_index_hides_no_public_case() {
     let house = with(&[remote("pypi", "5.0.0")], "2026-11-16");
     for (what, code, says) in [
-        ("mcp-remote", 1, "`npm:mcp-remote` is the package of a public case"),
-        ("mcp-remote", 1, "is among them is unknown"),
-        ("mcp-remote==0.1.15", 1, "this version is one of them"),
-        ("mcp-remote==0.1.29", 0, "is not among them"),
+        ("mcp-remote", 1, "`npm:mcp-remote` is the package in a public case"),
+        ("mcp-remote", 1, "it is unknown whether the version"),
+        ("mcp-remote==0.1.15", 1, "this version is affected"),
+        ("mcp-remote==0.1.29", 0, "is not affected"),
     ] {
         let run = house.run(&["precheck", what, "--index", "i.glx"]);
         assert!(run.code == code && run.stdout.contains(says), "{what}: {} {}", run.code, run.stdout);
@@ -95,7 +95,7 @@ fn a_verdict_is_told_with_its_reasons_and_of_tools_that_were_found() {
     let mail =
         package("npm", "all", &[tool("do_all", "Write", &["reads_private", "reads_untrusted", "sends_outward"])]);
     let house = with(&[mail], "2026-11-16");
-    let why = "by itself it reads private data, takes in text of strangers, and can send";
+    let why = "by itself it reads private data, reads untrusted text, and can send data out";
     let run = house.run(&["catalogue", "show", "npm:all", "--index", "i.glx"]);
     assert!(run.stdout.contains(&format!("Before connecting: ask-first\n  - {why}")), "{}", run.stdout);
     let run = house.run(&["precheck", "pypi:notes", "--index", "i.glx"]);

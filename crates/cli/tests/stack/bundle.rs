@@ -32,7 +32,7 @@ fn a_bundle_is_asked_about_first_and_the_tools_of_its_manifest_are_judged() {
     let server = &all["servers"][0];
     assert_eq!((run.code, &server["server"], &server["verdict"]), (1, &json!("box"), &json!("ask-first")));
     let reasons = server["reasons"].to_string();
-    for says in ["`delete_note`: take something away for good", "were not read", "2 settings, 1 of them secret"] {
+    for says in ["`delete_note`: remove something permanently", "were not read", "2 settings, 1 of them secret"] {
         assert!(reasons.contains(says), "{says}: {reasons}");
     }
     assert!(server["rule"].as_str().unwrap().contains("\"hide\"") && server["grade"] == Value::Null, "{server}");

@@ -132,12 +132,12 @@ fn a_package_of_a_public_case_is_told_and_asked_about_first() {
     super::make_index(&house, "facts.jsonl", "2026-11-16", "i.glx");
     let ask = |what: &str| house.run(&["precheck", what, "--index", "i.glx"]);
     for (what, code, says) in [
-        ("npm:mcp-remote@0.1.15", 1, "this version is one of them"),
-        ("npm:mcp-remote@<0.2", 1, "is among them is unknown"),
-        ("npm:mcp-remote@0.1.29", 0, "is not among them"),
-        ("npm:mcp-remote", 0, "is not among them"),
-        ("postmark-mcp", 1, "`postmark-mcp`): version 1.0.16 and later ones"),
-        ("npm:postmark-mcp@1.0.18", 1, "this version is one of them"),
+        ("npm:mcp-remote@0.1.15", 1, "this version is affected"),
+        ("npm:mcp-remote@<0.2", 1, "it is unknown whether the version"),
+        ("npm:mcp-remote@0.1.29", 0, "is not affected"),
+        ("npm:mcp-remote", 0, "is not affected"),
+        ("postmark-mcp", 1, "`postmark-mcp`): version 1.0.16 and later"),
+        ("npm:postmark-mcp@1.0.18", 1, "this version is affected"),
     ] {
         let run = ask(what);
         assert!(run.code == code && run.stdout.contains(says), "{what}: {} {}", run.code, run.stdout);
@@ -179,7 +179,7 @@ fn a_package_of_a_public_case_is_told_and_asked_about_first() {
     );
     let run = house.run(&["stack", "there.json", "--json", "--index", "i.glx"]);
     let reasons = told(&run)["servers"][0]["reasons"].to_string();
-    assert!(reasons.contains(case) && reasons.contains("is among them is unknown"), "{reasons}");
+    assert!(reasons.contains(case) && reasons.contains("it is unknown whether the version"), "{reasons}");
     // One that is in no index is known by its case.
     house.write("gone.json", r#"{"mcpServers": {"p": {"command": "npx", "args": ["postmark-mcp"]}}}"#);
     let run = house.run(&["stack", "gone.json", "--json", "--index", "i.glx"]);

@@ -22,7 +22,7 @@ fn an_update_takes_what_is_an_index_and_keeps_the_old_one_otherwise() {
     *damaged.last_mut().unwrap() ^= 1;
     for (bytes, says) in [
         (&good[..good.len() / 2], "cut off"),
-        (&b"PK\x03\x04 not an index"[..], "not an index of the catalogue"),
+        (&b"PK\x03\x04 not an index"[..], "not a catalogue index"),
         (&newer, "format 9"),
         (&damaged, "checksum"),
     ] {

@@ -113,7 +113,7 @@ mod tests {
     use super::rate_with_headroom;
 
     #[test]
-    fn room_is_a_round_number_at_least_twice_the_peak() {
+    fn a_rate_is_a_round_number_of_at_least_twice_the_peak() {
         let found: Vec<u64> = [0, 1, 5, 6, 10, 11, 42, 50, 51, 499, 501].map(rate_with_headroom).into();
         assert_eq!(found, [10, 10, 10, 20, 20, 30, 90, 100, 200, 1_000, 2_000]);
     }

@@ -7,7 +7,7 @@ fn violation(schema: &str, arguments: &str) -> Option<String> {
 }
 
 #[test]
-fn arguments_are_held_against_the_schema() {
+fn arguments_are_validated_against_the_schema() {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer","maximum":10}},"required":["n"],"additionalProperties":false}"#;
     assert_eq!(violation(schema, r#"{"n":10}"#), None);
     assert!(violation(schema, r#"{"n":11}"#).expect("refused").contains("/n"));
@@ -17,7 +17,7 @@ fn arguments_are_held_against_the_schema() {
 }
 
 #[test]
-fn formats_are_not_asserted_and_drafts_are_heeded() {
+fn formats_are_not_asserted_and_the_draft_is_respected() {
     assert_eq!(violation(r#"{"properties":{"u":{"format":"uri"}}}"#, r#"{"u":"no uri"}"#), None);
     let tuple =
         |draft: &str| format!(r#"{{"$schema":"{draft}","properties":{{"l":{{"items":[{{"type":"string"}}]}}}}}}"#);
@@ -26,7 +26,7 @@ fn formats_are_not_asserted_and_drafts_are_heeded() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused() {
+fn an_unusable_schema_is_refused() {
     for schema in [
         "true",
         "[]",
@@ -49,7 +49,7 @@ fn what_cannot_be_used_is_refused() {
 }
 
 #[test]
-fn a_schema_that_never_ends_is_refused_and_an_ordinary_recursive_one_is_not() {
+fn an_endless_schema_is_refused_and_a_recursive_one_is_accepted() {
     for schema in [
         r##"{"$ref":"#"}"##,
         r##"{"allOf":[{"$ref":"#"}]}"##,
@@ -98,7 +98,7 @@ fn numbers_compare_by_their_text_however_many_digits_they_have() {
 }
 
 #[test]
-fn parts_that_look_at_what_others_looked_at_are_few() {
+fn the_number_of_unevaluated_keywords_is_limited() {
     let nested = |levels: usize| {
         (0..levels).fold("{}".to_owned(), |inner, _| format!(r#"{{"allOf":[{inner}],"unevaluatedProperties":false}}"#))
     };

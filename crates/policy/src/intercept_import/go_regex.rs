@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_plain_there_is_plain_here() {
+    fn literal_characters_stay_literal() {
         for (pattern, found, not_found) in [
             (r"^\<a\>$", "<a>", "a"),
             (r"^a{,2}$", "a{,2}", "aa"),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_common_pattern_is_left_alone() {
+    fn a_common_pattern_is_unchanged() {
         for pattern in [r"^feature/", r"^[a-z0-9._%+-]+@example\.com$", r"(?i)^(main|master)$", r"^a{2,3}\.\x{41}$"] {
             assert_eq!(translate_go_regex(pattern).as_deref(), Ok(pattern));
         }
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_and_escapes_that_go_does_not_know_are_not_taken_over() {
+    fn flags_and_escapes_unknown_to_go_are_not_imported() {
         for pattern in ["(?x)a b", "(?ix:a b)", "(?-u)a", "(?R)a$", "(?i-x)a", r"\u0041", r"[\U00000041]"] {
             assert!(translate_go_regex(pattern).is_err(), "{pattern}");
         }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_quotes_and_braces_cost_no_more_than_their_length() {
+    fn many_quotes_and_braces_take_linear_time() {
         assert_eq!(translate_go_regex(&r"\Qa.\E".repeat(50_000)).map(|pattern| pattern.len()), Ok(3 * 50_000));
         assert_eq!(translate_go_regex(&"{".repeat(50_000)).map(|pattern| pattern.len()), Ok(2 * 50_000));
     }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_is_offered_and_the_far_is_not() {
+    fn the_nearest_name_is_suggested_and_a_distant_one_is_not() {
         let nearest =
             |word: &str| NameSuggester::default().find_nearest(word, ["amount", "mount", "currency"].into_iter());
         assert_eq!(nearest("amont"), Some("amount"));
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn comparing_ends() {
+    fn the_number_of_comparisons_is_limited() {
         let mut suggester = NameSuggester { remaining_comparisons: 100 };
         assert_eq!(suggester.find_nearest("amont", ["amount"].into_iter()), Some("amount"));
         assert_eq!(suggester.find_nearest("amont", ["x", "amounts", "amount"].into_iter()), None);

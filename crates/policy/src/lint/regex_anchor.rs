@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_advised_compiles_and_is_anchored() {
+    fn the_suggested_regex_compiles_and_is_anchored() {
         for pattern in ["a", "^a|b$", "(?m)^a$", "(?i)a", "[0-9]+", "(?x)a b"] {
             let advice = anchoring_help(pattern);
             let advised = advice.split('`').nth(1).unwrap_or_default();

@@ -20,7 +20,7 @@ fn every_field_of_the_parser_is_a_property_and_no_other() {
 }
 
 #[test]
-fn every_field_has_help_and_says_what_it_takes() {
+fn every_field_has_help_and_a_type() {
     let schema = policy_json_schema();
     for pointer in [
         "/properties",

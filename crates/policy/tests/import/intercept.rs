@@ -1,4 +1,4 @@
-//! A small model of how Intercept judges calls, for comparison; an approval that is asked for counts as a refusal.
+//! A small model of how Intercept decides calls, for comparison. An approval request counts as a refusal.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ impl Intercept {
         Self { policy, counters: BTreeMap::new() }
     }
 
-    /// Judges a call, and counts it if it passes.
+    /// Decides a call, and counts it if it passes.
     pub fn passes(&mut self, tool: &str, arguments: &Value) -> bool {
         let hidden = self.policy["hide"].as_array().cloned().unwrap_or_default();
         let is_hidden = hidden.iter().any(|name| name == tool || name == "*");
@@ -29,12 +29,12 @@ impl Intercept {
         all_hold && self.reserve(&rules, arguments)
     }
 
-    /// The rules for a tool, each with what its counters are keyed by. Rates are spelled out.
+    /// Returns the rules for a tool, each with the key of its counters. Rates are expanded.
     fn rules(&self, tool: &str) -> Vec<(Value, String)> {
         let mut found = Vec::new();
         for (key, scope) in [(tool, tool), ("*", "_global")] {
             for rule in self.policy["tools"][key]["rules"].as_array().into_iter().flatten() {
-                found.push((spelled_out(rule, scope), scope.to_owned()));
+                found.push((expand_rate(rule, scope), scope.to_owned()));
             }
         }
         found
@@ -45,7 +45,7 @@ impl Intercept {
         let all = || conditions.iter().all(|condition| self.condition_holds(condition, arguments));
         match rule["action"].as_str() {
             Some("deny") => false,
-            // Which calls it asks for is read in the way that lets the most pass: those that match.
+            // Only matching calls require approval. This is the reading that allows the most calls.
             Some("require_approval") => !conditions.is_empty() && !all(),
             _ => all(),
         }
@@ -90,7 +90,7 @@ impl Intercept {
     }
 }
 
-fn spelled_out(rule: &Value, scope: &str) -> Value {
+fn expand_rate(rule: &Value, scope: &str) -> Value {
     let Some((count, window)) = rule["rate_limit"].as_str().and_then(|rate| rate.split_once('/')) else {
         return rule.clone();
     };
@@ -101,7 +101,7 @@ fn spelled_out(rule: &Value, scope: &str) -> Value {
     })
 }
 
-/// The first bound that the rule's conditions set its counter.
+/// Returns the first bound that the conditions of a rule set for its counter.
 fn limit(rule: &Value, key: &str) -> Option<i64> {
     let conditions = rule["conditions"].as_array()?;
     conditions.iter().filter(|condition| condition["path"] == format!("state.{key}")).find_map(|condition| {
@@ -144,7 +144,7 @@ fn compare(operator: &str, actual: &Value, expected: &Value) -> bool {
     }
 }
 
-/// Numbers as floats, everything else by its printed form.
+/// Compares numbers as floats, and everything else by its printed form.
 fn is_equal(actual: &Value, expected: &Value) -> bool {
     match actual.as_f64().zip(expected.as_f64()) {
         Some((a, b)) => a == b,
@@ -165,7 +165,7 @@ fn printed(value: &Value) -> String {
     }
 }
 
-/// Classes of Go's patterns are ASCII; enough for the patterns of the test.
+/// Makes the classes of a regex ASCII, as in Go. Sufficient for the patterns of the test.
 fn ascii(pattern: &str) -> Regex {
     let pattern = pattern.replace(r"\d", "[0-9]").replace(r"\w", "[0-9A-Za-z_]").replace(r"\S", r"[^\t\n\f\r ]");
     Regex::new(&pattern).expect("a pattern")

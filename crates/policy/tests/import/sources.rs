@@ -1,9 +1,9 @@
-//! Random policies of Intercept, and calls that come close to what they speak of.
+//! Random Intercept policies, and calls close to their conditions.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Values that Intercept compares as texts, floats and lists, and that are easily taken for each other.
+/// Values that Intercept compares as strings, floats and lists, and that are easily confused.
 fn values() -> impl Strategy<Value = Value> {
     prop::sample::select(vec![
         json!(5),
@@ -49,7 +49,7 @@ fn conditions() -> impl Strategy<Value = Value> {
     (path, test).prop_map(|(path, (op, value))| json!({ "path": path, "op": op, "value": value }))
 }
 
-/// Rules whose counters are named by their place, so that no two are the same.
+/// Rules whose counters are named by their position, so that all are distinct.
 fn rules(scope: &'static str) -> impl Strategy<Value = Vec<Value>> {
     let bound = (prop::sample::select(vec!["lt", "lte", "gt"]), prop::sample::select(vec![0.0, 1.0, 2.5, 4.0, 9.0]));
     let rule = prop_oneof![

@@ -1,4 +1,4 @@
-//! Random calls, as people write them in call files.
+//! Random calls, in the form of call files.
 
 use proptest::collection::vec;
 use proptest::option::weighted;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::policies::{CATEGORIES, METHODS, PROMPTS, RESOURCES, TOOLS, arguments};
 
-/// A few calls of all kinds; most are calls of tools.
+/// Generates calls of all kinds, mostly of tools.
 pub fn calls() -> impl Strategy<Value = Vec<Value>> {
     vec(prop_oneof![4 => tool_call(), 1 => resource_call(), 1 => prompt_call(), 2 => method_call()], 1..8)
 }
@@ -51,7 +51,7 @@ fn method_call() -> impl Strategy<Value = Value> {
     prop_oneof![2 => plain, 1 => completion]
 }
 
-/// Who calls, from where and when.
+/// Generates the facts about the client, the server and the time.
 fn facts() -> impl Strategy<Value = Value> {
     let at = select(vec!["2026-11-15T12:00:00Z", "2026-11-16T00:30:00Z", "2024-02-29T23:59:59Z"]);
     let session = weighted(0.5, Just("s1"));

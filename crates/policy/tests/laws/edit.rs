@@ -1,16 +1,16 @@
-//! Changes to documents: entries and blocks by their places, the order of keys, the language.
+//! Changes to documents: entries and blocks by pointer, the order of keys, JSON or YAML.
 
 use serde_json::{Map, Value, json};
 
-/// The maps whose entries let something through.
+/// Maps whose entries can allow a call.
 const SECTIONS: [&str; 6] = ["tools", "categories", "resources", "prompts", "methods", "client_requests"];
 
-/// A JSON Pointer to a member of a section. The characters that pointers escape are no more than slashes here.
+/// Returns a JSON Pointer to a member of a section. The names contain no tilde, so only slashes are escaped.
 pub fn pointer(section: &str, key: &str) -> String {
     format!("/{section}/{}", key.replace('/', "~1"))
 }
 
-/// All entries of all sections: section and key.
+/// Returns section and key of all entries.
 pub fn entries(policy: &Value) -> Vec<(&'static str, String)> {
     let keys = |section: &'static str| {
         let members = policy.get(section).and_then(Value::as_object);
@@ -33,21 +33,21 @@ pub fn with(policy: &Value, section: &str, key: &str, value: Value) -> Value {
     policy
 }
 
-/// The pointers of all rule blocks; `/all_tools` even where it is not written.
+/// Returns the pointers of all rule blocks, and `/all_tools` even if it is absent.
 pub fn blocks(policy: &Value) -> Vec<String> {
     let is_block = |(section, _): &(&str, String)| !matches!(*section, "methods" | "client_requests");
     let written = entries(policy).into_iter().filter(is_block).map(|(section, key)| pointer(section, &key));
     written.chain(["/all_tools".to_owned()]).collect()
 }
 
-/// Changes the block at the pointer; a category's word becomes the block it stands for first.
+/// Changes the block at a pointer. A category action is first expanded to its block.
 pub fn change_block(policy: &Value, pointer: &str, change: impl FnOnce(&mut Value)) -> Value {
     let mut policy = policy.clone();
     if pointer == "/all_tools" && policy.get("all_tools").is_none() {
         policy["all_tools"] = json!({});
     }
     let block = policy.pointer_mut(pointer).expect("a block");
-    // What is hidden stays so: there is no block to change.
+    // A hidden category stays hidden: it has no block to change.
     if *block != "hide" {
         if let Some(word) = block.as_str() {
             *block = json!({ "action": word });
@@ -57,7 +57,7 @@ pub fn change_block(policy: &Value, pointer: &str, change: impl FnOnce(&mut Valu
     policy
 }
 
-/// Puts an element into a list of the object, at some place; makes the list if there is none.
+/// Inserts an element into a list of the object at `place`. Creates the list if it is absent.
 pub fn insert(object: &mut Value, list: &str, place: usize, element: Value) {
     let list = object.as_object_mut().expect("an object").entry(list).or_insert_with(|| json!([]));
     let list = list.as_array_mut().expect("a list");
@@ -71,7 +71,7 @@ pub fn shuffled(value: &Value, seed: &mut u64) -> Value {
             let mut members: Vec<(String, Value)> =
                 members.iter().map(|(key, value)| (key.clone(), shuffled(value, seed))).collect();
             for last in (1..members.len()).rev() {
-                // Knuth's constants; any spread will do.
+                // Knuth's constants; any distribution is sufficient.
                 *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 members.swap(last, (*seed >> 33) as usize % (last + 1));
             }
@@ -82,7 +82,7 @@ pub fn shuffled(value: &Value, seed: &mut u64) -> Value {
     }
 }
 
-/// Writes a document in YAML's block style, with words unquoted where YAML takes them for text.
+/// Writes a document in YAML block style, with plain scalars where YAML reads them as strings.
 pub fn to_yaml(value: &Value) -> String {
     let mut out = String::new();
     write_yaml(value, 0, &mut out);

@@ -1,13 +1,13 @@
-//! What a policy answers to a call, in a form that can be compared.
+//! Decision on a call, in a comparable form.
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{CallFile, Decision, DocumentFormat, Policy, decide, parse};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// The more, the more is let through.
+/// Ordered from the most to the least restrictive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum DecisionKind {
     Deny,
     Approve,
     Allow,
@@ -15,7 +15,7 @@ pub enum Verdict {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    pub verdict: Verdict,
+    pub kind: DecisionKind,
     pub code: Option<&'static str>,
     pub rule: Option<String>,
     pub charges: Vec<String>,
@@ -27,14 +27,14 @@ impl Outcome {
         let owned = |text: &str| text.to_owned();
         match decision {
             Decision::Deny(reason) => Self {
-                verdict: Verdict::Deny,
+                kind: DecisionKind::Deny,
                 code: Some(reason.code.as_str()),
                 rule: reason.rule.as_deref().map(owned),
                 charges: Vec::new(),
                 message: Some(owned(&reason.message)),
             },
             Decision::Allow(terms) => Self {
-                verdict: if terms.approval.is_some() { Verdict::Approve } else { Verdict::Allow },
+                kind: if terms.approval.is_some() { DecisionKind::Approve } else { DecisionKind::Allow },
                 code: None,
                 rule: terms
                     .approval
@@ -48,13 +48,13 @@ impl Outcome {
         }
     }
 
-    /// Whether the rule that decided is the one pointed to, or lies in it.
+    /// Returns whether the deciding rule is at the pointer or below it.
     pub fn is_by(&self, pointer: &str) -> bool {
         let inside = self.rule.as_deref().and_then(|rule| rule.strip_prefix(pointer));
         inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The same answer from a block that stands elsewhere.
+    /// Returns the same outcome for a block at another pointer.
     pub fn moved(self, from: &str, to: &str) -> Self {
         let moved = |rule: String| match rule.strip_prefix(from) {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{to}{rest}"),
@@ -65,7 +65,7 @@ impl Outcome {
     }
 }
 
-/// The rule first.
+/// Formats a charge, with its rule first.
 fn written(charge: &gatelodge_policy::Charge) -> String {
     let (window, align, scope) = (charge.window(), charge.align(), charge.scope());
     let (max, amount, counter) = (charge.max(), charge.amount(), charge.counter());
@@ -78,11 +78,11 @@ pub fn load(document: &Value) -> Policy {
 }
 
 pub fn load_text(text: &str, format: DocumentFormat) -> Policy {
-    parse(text.as_bytes(), format).unwrap_or_else(|faults| panic!("{text}\n{faults:#?}"))
+    parse(text.as_bytes(), format).unwrap_or_else(|diagnostics| panic!("{text}\n{diagnostics:#?}"))
 }
 
-/// Judges a call as users do: from the text of a call file.
-pub fn judge(policy: &Policy, call: &Value) -> Outcome {
+/// Decides a call from the text of a call file, as users do.
+pub fn decide_call(policy: &Policy, call: &Value) -> Outcome {
     let text = call.to_string();
     let document = read(text.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
     let file = CallFile::new(document.root()).expect("a call");

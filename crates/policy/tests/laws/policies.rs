@@ -1,4 +1,4 @@
-//! Random policies that load: every part of the language, from small pools so that rules and calls meet.
+//! Random policies that load. They cover the whole language, with few names so that rules match calls.
 
 use proptest::collection::vec;
 use proptest::option::{of, weighted};
@@ -7,7 +7,7 @@ use proptest::sample::{select, subsequence};
 use serde_json::{Map, Value, json};
 
 pub const TOOLS: [&str; 6] = ["pay", "pay_now", "pay_later", "read_a", "read_b", "drop_x"];
-/// Each has another number of literal characters, so no two tie.
+/// The numbers of literal characters differ, so there are no ties.
 pub const TOOL_GLOBS: [&str; 5] = ["*", "*_x", "pay*", "pay_*", "read_*"];
 pub const CATEGORIES: [&str; 6] = ["read", "write", "execute", "destructive", "financial", "unknown"];
 pub const RESOURCES: [&str; 3] = ["file:///a", "file:///a/b", "file:///a/../b"];
@@ -44,7 +44,7 @@ const FACT_PATHS: [&str; 8] = [
 ];
 const TOOL_PATHS: [&str; 3] = ["tool.name", "tool.category", "tool.level"];
 
-/// Whether a block may look at the tool that is called.
+/// Whether conditions of a block may refer to the tool.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Tool,
@@ -54,7 +54,7 @@ enum Place {
 pub fn policy() -> impl Strategy<Value = Value> {
     let default = select(vec!["allow", "deny"]);
     let hide = vec(select([&TOOLS[..], &TOOL_GLOBS[1..]].concat()), 0..3);
-    let verdict = || select(vec!["allow", "deny"]).prop_map(Value::from).boxed();
+    let action = || select(vec!["allow", "deny"]).prop_map(Value::from).boxed();
     let resources = table(&RESOURCES, &RESOURCE_GLOBS, block(Place::Other));
     let prompts = table(&PROMPTS, &PROMPT_GLOBS, block(Place::Other));
     let parts = (
@@ -64,8 +64,8 @@ pub fn policy() -> impl Strategy<Value = Value> {
         weighted(0.9, table(&TOOLS, &TOOL_GLOBS, block(Place::Tool))),
         weighted(0.7, resources),
         weighted(0.7, prompts),
-        weighted(0.7, table(&METHODS, &METHOD_GLOBS, verdict())),
-        weighted(0.5, table(&CLIENT_REQUESTS, &[], verdict())),
+        weighted(0.7, table(&METHODS, &METHOD_GLOBS, action())),
+        weighted(0.5, table(&CLIENT_REQUESTS, &[], action())),
         weighted(0.3, select(vec!["Europe/Berlin", "Asia/Kolkata"]).prop_map(Value::from)),
     );
     (default, parts).prop_map(|(default, parts)| {
@@ -87,7 +87,7 @@ pub fn policy() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A map from some of the names to values.
+/// Generates a map from some of the names to values.
 fn table(names: &[&'static str], globs: &[&'static str], value: BoxedStrategy<Value>) -> impl Strategy<Value = Value> {
     let all = [names, globs].concat();
     let most = all.len().min(4);
@@ -146,7 +146,7 @@ fn condition(place: Place) -> impl Strategy<Value = Value> {
     (select(paths), test()).prop_map(|(path, (op, value))| json!({ "path": path, "op": op, "value": value }))
 }
 
-/// An operator, and a value that it takes.
+/// Generates an operator and a valid value for it.
 pub fn test() -> impl Strategy<Value = (&'static str, Value)> {
     let with = |ops: &[&'static str], value: BoxedStrategy<Value>| (select(ops.to_vec()), value);
     let list = |value: BoxedStrategy<Value>| vec(value, 1..4).prop_map(Value::from).boxed();
@@ -203,7 +203,7 @@ pub fn text() -> impl Strategy<Value = Value> {
     select(texts).prop_map(Value::from)
 }
 
-/// Counters whose limits agree wherever they meet; only `max` differs.
+/// Generates limits that agree for each counter; only `max` differs.
 fn limits() -> impl Strategy<Value = Value> {
     let calls = (1..4).prop_map(|max| json!({ "counter": "calls", "window": "minute", "max": max }));
     let spend = select(vec![json!(1), json!(2.5), json!(100)]).prop_map(
@@ -219,13 +219,13 @@ fn rate_limit() -> impl Strategy<Value = Value> {
     select(vec![json!("10/minute"), json!("3/15m"), json!({ "max": 5, "window": 60, "scope": "server" })])
 }
 
-/// An object of the fields that are there.
+/// Builds an object from the fields that are `Some`.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     let given = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Value::Object(given.collect::<Map<_, _>>())
 }
 
-/// Any JSON value, small.
+/// Generates a small JSON value.
 pub fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![Just(Value::Null), scalar()];
     leaf.prop_recursive(2, 8, 3, |inner| {
@@ -237,7 +237,7 @@ pub fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Arguments of a call: under the names that conditions look at, values of any kind.
+/// Generates arguments: values of any kind under the names that conditions use.
 pub fn arguments() -> impl Strategy<Value = Value> {
     let amount = of(prop_oneof![3 => number(), 1 => any_value()]);
     let list = of(prop_oneof![3 => vec(any_value(), 0..3).prop_map(Value::from), 1 => any_value()]);

@@ -1,4 +1,4 @@
-//! What the tests of written policies share. In a folder, for a file would be a test of its own.
+//! Helpers for tests of policy documents. In a folder, because cargo would build a file as a separate test.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use gatelodge_policy::{CaseFile, CaseReport, Diagnostic, DocumentFormat, Policy, PolicySource};
 
-/// A policy, or why it does not load.
+/// A policy, or its diagnostics.
 pub type Loaded = Result<Policy, Vec<Diagnostic>>;
 
-/// Runs the cases of a text, as `policy test` does. `load` gives the policy that a path in it names.
+/// Runs the cases of a text, as `policy test` does. `load` loads the policy that a path names.
 pub fn run(text: &str, format: DocumentFormat, load: &dyn Fn(&str) -> Loaded) -> Vec<CaseReport> {
-    let file =
-        CaseFile::read(text.as_bytes(), format).unwrap_or_else(|faults| panic!("{}", diagnostic_lines(text, &faults)));
+    let file = CaseFile::read(text.as_bytes(), format)
+        .unwrap_or_else(|diagnostics| panic!("{}", diagnostic_lines(text, &diagnostics)));
     let load = |source: &PolicySource| match source {
         PolicySource::Inline(policy) => policy.load(),
         PolicySource::Path(path, _) => load(path),
@@ -21,13 +21,13 @@ pub fn run(text: &str, format: DocumentFormat, load: &dyn Fn(&str) -> Loaded) ->
     file.run(&policies)
 }
 
-/// All that is wrong with a case.
-pub fn wrong(case: &CaseReport) -> Vec<String> {
-    let faults = case.diagnostics.iter().map(|fault| format!("{}: {}", fault.code, fault.message));
-    case.differences.iter().cloned().chain(faults).collect()
+/// Returns the differences and diagnostics of a case.
+pub fn problems(case: &CaseReport) -> Vec<String> {
+    let diagnostics = case.diagnostics.iter().map(|diagnostic| format!("{}: {}", diagnostic.code, diagnostic.message));
+    case.differences.iter().cloned().chain(diagnostics).collect()
 }
 
-/// The language that a file's name says.
+/// Returns the format of a file by its name.
 pub fn format_of(path: &Path) -> DocumentFormat {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("json") => DocumentFormat::Json,
@@ -36,16 +36,16 @@ pub fn format_of(path: &Path) -> DocumentFormat {
     }
 }
 
-/// Each fault as `code line:column message`.
-pub fn diagnostic_lines(text: &str, faults: &[Diagnostic]) -> String {
-    let line = |fault: &Diagnostic| {
-        let place = place(text.as_bytes(), fault.span.start);
-        format!("{} {place} {}", fault.code, fault.message)
+/// Formats each diagnostic as `code line:column message`.
+pub fn diagnostic_lines(text: &str, diagnostics: &[Diagnostic]) -> String {
+    let line = |diagnostic: &Diagnostic| {
+        let place = place(text.as_bytes(), diagnostic.span.start);
+        format!("{} {place} {}", diagnostic.code, diagnostic.message)
     };
-    faults.iter().map(line).collect::<Vec<_>>().join("\n")
+    diagnostics.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// `line:column` of a byte offset, both from one, columns in code points.
+/// Returns `line:column` of a byte offset, both from one, columns in code points.
 pub fn place(text: &[u8], at: usize) -> String {
     let before = String::from_utf8_lossy(text.get(..at).unwrap_or(text));
     let line = before.matches('\n').count() + 1;

@@ -22,7 +22,7 @@ fn eval_prints_figures_and_the_worst_mistakes() {
         assert!(run.stdout.contains(part), "{part} in {}", run.stdout);
     }
     assert!(run.stdout.contains("files / read_file: is Destructive, called Read"), "{}", run.stdout);
-    assert!(run.stderr.contains("not classified: line 4: the tool's `name` is no string"), "{}", run.stderr);
+    assert!(run.stderr.contains("not classified: line 4: the tool's `name` is not a string"), "{}", run.stderr);
     let run = folder.run(&["eval", "labels.jsonl", "--json", "--worst", "1"]);
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     assert_eq!(report["figures"]["called_read"]["count"], 1);

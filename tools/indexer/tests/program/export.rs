@@ -97,7 +97,7 @@ fn a_verdict_is_shown_with_its_reasons() {
     assert_eq!(folder.run(&["index", "facts.jsonl", "--out", "i.glx"]).code, 0);
     assert_eq!(folder.run(&["export", "--out", "site", "--index", "i.glx"]).code, 0);
     let page = folder.read("site/servers/npm/all/index.md");
-    let why = "by itself it reads private data, takes in text of strangers, and can send";
+    let why = "by itself it reads private data, reads untrusted text, and can send data out";
     assert!(page.contains(&format!("ask-first: {why}")), "{page}");
 }
 

@@ -1,4 +1,4 @@
-//! The exported site: each page of a seed tool has every part of the seed page, links lead somewhere, and no name is markup.
+//! The static site: tool pages are complete, links have a target, and names from packages are never markup.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use gatelodge_catalogue::{
 use gatelodge_indexer::write_index;
 use gatelodge_policy::{DocumentFormat, parse};
 
-/// The tools of the Pharo server, by names and parameters alone: the seed pages know no descriptions.
+/// Tools of the Pharo server by name and parameters; the pages have no descriptions.
 const PHARO: [(&str, &[&str]); 22] = [
     ("eval", &["code"]),
     ("run_package_test", &["package_name"]),
@@ -68,7 +68,7 @@ fn site(packages: Vec<PackageFacts>) -> BTreeMap<String, String> {
     let site = StaticSite::new(&index, index.servers().collect());
     let mut files = BTreeMap::new();
     let done: Result<(), Infallible> = site.write(|page| {
-        assert!(files.insert(page.path.clone(), page.text).is_none(), "{} comes twice", page.path);
+        assert!(files.insert(page.path.clone(), page.text).is_none(), "{} is written twice", page.path);
         Ok(())
     });
     assert!(done.is_ok());
@@ -80,7 +80,7 @@ fn pharo() -> BTreeMap<String, String> {
     site(vec![facts(PackageRegistry::Pypi, NAME, &PHARO)])
 }
 
-/// The text of a page without its markup.
+/// Returns the text of an HTML page without its markup.
 fn words(html: &str) -> String {
     let mut out = String::new();
     let mut is_tag = false;
@@ -95,7 +95,7 @@ fn words(html: &str) -> String {
     out.replace("&quot;", "\"").replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 
-/// The text of a Markdown page without its markup.
+/// Returns the text of a Markdown page without its markup.
 fn plain_words(markdown: &str) -> String {
     let mut out = String::new();
     let mut rest = markdown;
@@ -108,7 +108,7 @@ fn plain_words(markdown: &str) -> String {
     out.replace("&amp;", "&")
 }
 
-/// Level, category and calls a minute of the five seed pages.
+/// Level, category and calls a minute of five tool pages.
 const SEEDS: [(&str, &str, &str, u32); 5] = [
     ("import_package", "Medium", "Write", 30),
     ("export_package", "Medium", "Write", 30),
@@ -118,7 +118,7 @@ const SEEDS: [(&str, &str, &str, u32); 5] = [
 ];
 
 #[test]
-fn a_tool_that_is_there_only_under_a_setting_is_marked() {
+fn an_optional_tool_is_marked() {
     let mut books = facts(PackageRegistry::Pypi, "books", &[("burn_book", &[]), ("get_book", &[])]);
     books.tools[0].optional = true;
     let files = site(vec![books]);
@@ -129,7 +129,7 @@ fn a_tool_that_is_there_only_under_a_setting_is_marked() {
 }
 
 #[test]
-fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers() {
+fn a_tool_page_has_every_part_with_category_level_and_rule() {
     let files = pharo();
     for (tool, level, category, max) in SEEDS {
         let html = &files[&format!("servers/pypi/{NAME}/tools/{tool}.html")];
@@ -157,14 +157,14 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
             format!("Why {tool} needs a policy"),
             "From the tool's definition".to_owned(),
             "Risk signals".to_owned(),
-            "Attack patterns that this access serves".to_owned(),
+            "Attack patterns that it can be used for".to_owned(),
             format!("How to control {tool}"),
-            "Everything else on the server is refused unless you say otherwise.".to_owned(),
-            format!("at most {max} times a minute"),
+            "Every other tool of the server is refused unless you allow it.".to_owned(),
+            format!("At most {max} calls a minute"),
             "Register the server".to_owned(),
             "Point your client at the gateway".to_owned(),
             "Parameters".to_owned(),
-            format!("{}, of which {} must be given.", takes.len(), takes.len()),
+            format!("{}, {} of them required.", takes.len(), takes.len()),
             "Related tools".to_owned(),
             "Go deeper".to_owned(),
             format!("Questions about {tool}"),
@@ -189,7 +189,7 @@ fn each_seed_page_has_every_part_with_the_same_category_level_rule_and_numbers()
             );
         }
         let policy = text.split("policy.json").nth(1).unwrap();
-        let policy = &policy[..policy.find("\nIt can be called").unwrap()];
+        let policy = &policy[..policy.find("\nAt most ").unwrap()];
         let expected = format!(
             r#"{{"version": "1", "default": "deny", "tools": {{"{tool}": {{"limits": [{{"counter": "{tool}_rate", "window": "minute", "max": {max}, "scope": "grant"}}]}}}}}}"#
         );
@@ -212,11 +212,11 @@ fn the_server_page_has_counts_grade_policies_and_all_tools() {
         "0 Destructive",
         "0 Financial",
         "Most dangerous tools",
-        "Three ready policies",
+        "Three recommended policies",
         "recommended: ",
         "strict: ",
         "permissive: ",
-        "Tokens of its list",
+        "Tokens of its tool list",
         "Changes",
     ] {
         assert!(text.contains(part), "`{part}` is missing");
@@ -224,14 +224,14 @@ fn the_server_page_has_counts_grade_policies_and_all_tools() {
     for (tool, _) in PHARO {
         assert!(text.contains(tool), "{tool}");
     }
-    // A dangerous tool is shown with the word that says so, or with none.
-    let danger = text.split("Most dangerous tools").nth(1).unwrap().split("Three ready").next().unwrap();
+    // A dangerous tool is shown with a fact about its name only.
+    let danger = text.split("Most dangerous tools").nth(1).unwrap().split("Three recommended").next().unwrap();
     assert!(danger.contains("the verb of its name is") && !danger.contains("parameter"), "{danger}");
     assert_eq!(text.matches("\"default\": \"deny\"").count(), 3);
 }
 
 #[test]
-fn every_link_leads_to_a_page_that_is_there() {
+fn every_link_leads_to_an_existing_page() {
     let files = site(vec![
         facts(PackageRegistry::Pypi, NAME, &PHARO),
         facts(PackageRegistry::Npm, "@acme/f", &[("get", &[]), ("Get", &[]), ("a b/c?#%", &[])]),
@@ -262,7 +262,7 @@ fn every_link_leads_to_a_page_that_is_there() {
     }
 }
 
-/// What is left of a line of Markdown that could be markup of others: without what is escaped, code, and our own tags.
+/// Returns a line of Markdown without escapes, code and the tags of the renderer. What is left must not be markup.
 fn loose(line: &str, path: &str) -> String {
     let mut out = String::new();
     let mut letters = line.chars();
@@ -280,7 +280,7 @@ fn loose(line: &str, path: &str) -> String {
 }
 
 #[test]
-fn names_of_others_are_text_wherever_they_turn_up() {
+fn names_from_packages_are_text_on_every_page() {
     let odd = "<script>alert(1)</script>\"'&`|*[x](y)````\n````\n# h <!-- \u{202e}";
     let taken: &[&str] = &["<img src=x onerror=alert(1)>", "a|b`c"];
     let mut package = facts(PackageRegistry::Npm, "@evil/../../x<b>|[x](y)", &[(odd, taken), ("rm|x](y)", &[])]);
@@ -298,7 +298,7 @@ fn names_of_others_are_text_wherever_they_turn_up() {
         if path.ends_with(".md") || path == "llms.txt" {
             let (mut is_code, mut bars) = (false, None);
             for line in text.lines() {
-                // Only in text to copy may such a name stand as it is.
+                // Only text to copy may contain such a name unescaped.
                 if line.starts_with("````") {
                     is_code = !is_code;
                 }
@@ -328,7 +328,7 @@ fn a_letter_with_many_servers_has_several_pages_and_all_of_them_are_listed() {
 }
 
 #[test]
-fn pages_need_no_script_and_fetch_nothing_from_elsewhere() {
+fn pages_have_no_script_and_load_nothing_from_other_sites() {
     for (path, text) in pharo() {
         assert!(!text.contains("<script") && !text.contains("src="), "{path}");
         if path != "style.css" {
@@ -374,7 +374,7 @@ fn changes_of_a_server_are_listed_by_day_and_severity() {
     assert!(done.is_ok());
     let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("- 2026-11")).collect();
     assert!(lines[0].contains("worst_2026-11-02") && lines[1].contains("new_00_2026-11-02"), "{page}");
-    // The count of a day stands with that day, and what is older comes after it as far as there is room.
+    // The count of a day is listed with that day, followed by older changes up to the limit.
     assert!(lines[50].contains("7 tools are gone") && lines[51].contains("worst_2026-11-01"), "{page}");
     assert_eq!(lines.len(), 60, "{page}");
 }

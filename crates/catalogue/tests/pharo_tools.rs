@@ -1,4 +1,4 @@
-//! The five seed tools come out as on their pages, and the Pharo server as a whole, each with its reason.
+//! Classification of the Pharo server: five tools as on their catalogue pages, and the server as a whole.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
@@ -7,7 +7,7 @@ use gatelodge_catalogue::{Classification, RiskLevel, ServerContext, ToolSpec, cl
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use serde_json::json;
 
-/// The names of the catalogued server. The pages know no descriptions.
+/// Tool names of the catalogued server. The pages have no descriptions.
 const NAMES: [&str; 23] = [
     "eval",
     "eval_code",
@@ -34,13 +34,13 @@ const NAMES: [&str; 23] = [
     "get_settings",
 ];
 
-fn seed(name: &str) -> Classification {
+fn classified(name: &str) -> Classification {
     classify(&ToolSpec::from_name(name), &ServerContext::new("Pharo Smalltalk Interop", None, NAMES))
 }
 
-/// Category, level, rule and number of a seed page.
-fn is_as_on_its_page(name: &str, category: Category, level: RiskLevel, max: u32) {
-    let found = seed(name);
+/// Checks category, level and recommended rule of a tool page.
+fn assert_matches_page(name: &str, category: Category, level: RiskLevel, max: u32) {
+    let found = classified(name);
     assert_eq!((found.category, found.level), (category, level), "{found:?}");
     let limit = json!({"counter": format!("{name}_rate"), "window": "minute", "max": max, "scope": "grant"});
     let page = json!({"version": "1", "default": "deny", "tools": {name: {"limits": [limit]}}});
@@ -51,41 +51,41 @@ fn is_as_on_its_page(name: &str, category: Category, level: RiskLevel, max: u32)
 }
 
 #[test]
-fn import_package_is_write_and_may_be_called_30_times_a_minute() {
-    is_as_on_its_page("import_package", Category::Write, RiskLevel::Medium, 30);
-    assert!(seed("import_package").evidence.iter().any(|fact| fact.contains("`export_package`")));
+fn import_package_is_write_and_is_limited_to_30_calls_a_minute() {
+    assert_matches_page("import_package", Category::Write, RiskLevel::Medium, 30);
+    assert!(classified("import_package").evidence.iter().any(|fact| fact.contains("`export_package`")));
 }
 
 #[test]
-fn export_package_is_write_and_may_be_called_30_times_a_minute() {
-    is_as_on_its_page("export_package", Category::Write, RiskLevel::Medium, 30);
+fn export_package_is_write_and_is_limited_to_30_calls_a_minute() {
+    assert_matches_page("export_package", Category::Write, RiskLevel::Medium, 30);
 }
 
 #[test]
-fn run_package_test_is_execute_and_may_be_called_10_times_a_minute() {
-    is_as_on_its_page("run_package_test", Category::Execute, RiskLevel::High, 10);
-    assert!(seed("run_package_test").rationale.contains("`eval`"));
+fn run_package_test_is_execute_and_is_limited_to_10_calls_a_minute() {
+    assert_matches_page("run_package_test", Category::Execute, RiskLevel::High, 10);
+    assert!(classified("run_package_test").rationale.contains("`eval`"));
 }
 
 #[test]
-fn run_class_test_is_execute_and_may_be_called_10_times_a_minute() {
-    is_as_on_its_page("run_class_test", Category::Execute, RiskLevel::High, 10);
+fn run_class_test_is_execute_and_is_limited_to_10_calls_a_minute() {
+    assert_matches_page("run_class_test", Category::Execute, RiskLevel::High, 10);
 }
 
 #[test]
 fn eval_is_execute_and_its_sibling_confirms_it() {
-    is_as_on_its_page("eval", Category::Execute, RiskLevel::High, 10);
-    assert!(seed("eval").evidence.iter().any(|fact| fact.contains("`eval_code`")));
+    assert_matches_page("eval", Category::Execute, RiskLevel::High, 10);
+    assert!(classified("eval").evidence.iter().any(|fact| fact.contains("`eval_code`")));
 }
 
 #[test]
 fn the_catalogued_pharo_server_has_15_read_3_write_5_execute() {
-    assert_eq!(counts(NAMES.map(|name| seed(name).category).to_vec()), (15, 3, 5));
+    assert_eq!(counts(NAMES.map(|name| classified(name).category).to_vec()), (15, 3, 5));
 }
 
 #[test]
-fn the_live_pharo_server_has_15_read_3_write_4_execute_each_with_its_reason() {
-    let all = support::all("pharo", include_str!("pharo.json"));
+fn the_live_pharo_server_has_15_read_3_write_4_execute_with_reasons() {
+    let all = support::classify_list("pharo", include_str!("pharo.json"));
     let reported: Vec<String> = all.iter().map(|(name, found)| format!("{name}: {:?}", found.category)).collect();
     assert_eq!(counts(all.iter().map(|(_, found)| found.category).collect()), (15, 3, 4), "{reported:#?}");
     for (name, found) in all {
@@ -94,9 +94,9 @@ fn the_live_pharo_server_has_15_read_3_write_4_execute_each_with_its_reason() {
 }
 
 #[test]
-fn the_live_pharo_server_is_the_same_without_its_own_claims() {
+fn the_live_pharo_server_is_classified_the_same_without_annotations() {
     let list = include_str!("pharo.json").replace("\"annotations\"", "\"unknown\"");
-    let all = support::all("pharo", &list);
+    let all = support::classify_list("pharo", &list);
     assert_eq!(counts(all.iter().map(|(_, found)| found.category).collect()), (15, 3, 4));
 }
 

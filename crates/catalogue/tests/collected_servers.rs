@@ -1,5 +1,5 @@
-//! The three ready policies of every server that was collected: each loads, has no findings against the server's
-//! schemas, and does to each tool what its category calls for.
+//! The three recommended policies of every collected server: each loads, has no findings against the server's schemas,
+//! and treats each tool according to its category.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
@@ -14,9 +14,9 @@ use gatelodge_catalogue::{
 };
 use gatelodge_policy::{CallTarget, Category, CompletionReference, DocumentFormat, Policy, ToolList, lint, parse};
 use serde_json::{Value, json};
-use support::fate::{Fate, expected, judge, of};
+use support::policy_outcome::{PolicyOutcome, decide_target, decide_tool, expected_outcome};
 
-/// Each collected server, as the text of a `tools/list` result.
+/// Returns each collected server with its `tools/list` result.
 fn servers(file: &str) -> BTreeMap<String, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../checks/catalogue").join(file);
     let text = std::fs::read_to_string(&path).expect("collected facts");
@@ -29,7 +29,7 @@ fn servers(file: &str) -> BTreeMap<String, String> {
     servers.into_iter().map(|(package, tools)| (package, json!({ "tools": tools }).to_string())).collect()
 }
 
-/// The category of each name; of two tools of one name the riskier one counts.
+/// Returns the category of each name. Of two tools with the same name the riskier one counts.
 fn categories<'k>(known: &'k [(&ToolEntry<'_>, Classification)]) -> BTreeMap<&'k str, Category> {
     let mut categories: BTreeMap<&str, Category> = BTreeMap::new();
     for (item, known) in known {
@@ -41,7 +41,7 @@ fn categories<'k>(known: &'k [(&ToolEntry<'_>, Classification)]) -> BTreeMap<&'k
     categories
 }
 
-fn hold(
+fn check_tools(
     server: &str,
     text: &str,
     posture: Strictness,
@@ -52,33 +52,33 @@ fn hold(
     assert!(findings.is_empty(), "{server}, {posture:?}: {findings:?}\n{text}");
     let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
     for (tool, category) in categories {
-        let should = if tool.contains('*') { Fate::Refused } else { expected(posture, *category) };
-        assert_eq!(judge(&policy, tool), should, "{server}, {tool}, {category:?}, {posture:?}\n{text}");
+        let expected = if tool.contains('*') { PolicyOutcome::Refused } else { expected_outcome(posture, *category) };
+        assert_eq!(decide_tool(&policy, tool), expected, "{server}, {tool}, {category:?}, {posture:?}\n{text}");
     }
     policy
 }
 
-fn rest(server: &str, policy: &Policy) {
-    assert_eq!(judge(policy, "a_tool_that_comes_later"), Fate::Refused, "{server}");
+fn check_other_targets(server: &str, policy: &Policy) {
+    assert_eq!(decide_tool(policy, "a_tool_that_is_added_later"), PolicyOutcome::Refused, "{server}");
     for subject in [
         CallTarget::Resource { uri: "file:///notes/today" },
         CallTarget::Prompt { name: "summary" },
         CallTarget::Completion(CompletionReference::Prompt("summary")),
         CallTarget::Completion(CompletionReference::Resource("note://{id}")),
     ] {
-        assert_eq!(of(policy, subject), Fate::Passes, "{server}, {subject:?}");
+        assert_eq!(decide_target(policy, subject), PolicyOutcome::Allowed, "{server}, {subject:?}");
     }
     for subject in [
         CallTarget::Resource { uri: "file:///notes/../etc/passwd" },
         CallTarget::Method { name: "sampling/createMessage" },
         CallTarget::Method { name: "vendor/reset" },
     ] {
-        assert_eq!(of(policy, subject), Fate::Refused, "{server}, {subject:?}");
+        assert_eq!(decide_target(policy, subject), PolicyOutcome::Refused, "{server}, {subject:?}");
     }
 }
 
-/// How many servers, tools and reads there were.
-fn each(file: &str) -> (usize, usize, usize) {
+/// Checks all servers of a file. Returns the number of servers, tools and tools in the category Read.
+fn check_all_servers(file: &str) -> (usize, usize, usize) {
     let start = Instant::now();
     let (servers, mut tools_seen, mut reads) = (servers(file), 0, 0);
     for (server, list) in &servers {
@@ -92,26 +92,26 @@ fn each(file: &str) -> (usize, usize, usize) {
         let tools = ToolList::read(list.as_bytes()).expect("tools");
         for posture in Strictness::ALL {
             let policy = starter_policy(server, &entries, posture).expect("a policy");
-            rest(server, &hold(server, &policy, posture, &categories, &tools));
+            check_other_targets(server, &check_tools(server, &policy, posture, &categories, &tools));
             let scaffold = policy_scaffold(server, &entries, posture).expect("a policy");
-            hold(server, &scaffold, posture, &categories, &tools);
+            check_tools(server, &scaffold, posture, &categories, &tools);
         }
         tools_seen += categories.len();
         reads += categories.values().filter(|category| **category == Category::Read).count();
     }
-    // Some seconds without optimisation; other tests run beside it.
+    // Takes seconds without optimisation; the limit leaves room for tests that run at the same time.
     assert!(start.elapsed() < Duration::from_secs(180), "{:?}", start.elapsed());
     (servers.len(), tools_seen, reads)
 }
 
 #[test]
-fn ready_policies_of_every_server_of_the_development_set_do_what_they_should() {
-    let (servers, tools, reads) = each("dev-facts.jsonl");
+fn policies_of_development_servers_follow_the_categories() {
+    let (servers, tools, reads) = check_all_servers("dev-facts.jsonl");
     assert!(servers >= 40 && tools >= 1_500 && reads >= 500, "{servers} servers, {tools} tools, {reads} reads");
 }
 
 #[test]
-fn ready_policies_of_every_server_that_was_held_back_do_what_they_should() {
-    let (servers, tools, reads) = each("held-facts.jsonl");
+fn policies_of_held_out_servers_follow_the_categories() {
+    let (servers, tools, reads) = check_all_servers("held-facts.jsonl");
     assert!(servers >= 100 && tools >= 3_000 && reads >= 1_000, "{servers} servers, {tools} tools, {reads} reads");
 }

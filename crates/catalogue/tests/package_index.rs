@@ -32,7 +32,7 @@ fn package(source: PackageRegistry, name: &str, tools: Vec<ToolFacts>) -> Packag
     PackageFacts { source, package: name.into(), version: "1.2.3".into(), date: Some("2026-11-01".into()), tools }
 }
 
-fn some() -> Vec<PackageFacts> {
+fn sample_packages() -> Vec<PackageFacts> {
     vec![
         package(
             PackageRegistry::Npm,
@@ -52,19 +52,19 @@ fn some() -> Vec<PackageFacts> {
     ]
 }
 
-fn about() -> IndexMetadata {
+fn sample_metadata() -> IndexMetadata {
     let outcomes = [("tools".to_owned(), 3), ("no tools".to_owned(), 7)].into();
     IndexMetadata { date: "2026-11-16".into(), outcomes, ..IndexMetadata::default() }
 }
 
-fn file() -> Vec<u8> {
-    write_index(some(), &about()).unwrap()
+fn index_file() -> Vec<u8> {
+    write_index(sample_packages(), &sample_metadata()).unwrap()
 }
 
 #[test]
-fn what_goes_in_comes_out() {
-    let index = PackageIndex::open(&file()).unwrap();
-    let mut expected = some();
+fn facts_survive_a_round_trip() {
+    let index = PackageIndex::open(&index_file()).unwrap();
+    let mut expected = sample_packages();
     expected.sort_by(|one, other| (one.source, &one.package).cmp(&(other.source, &other.package)));
     let facts: Vec<PackageFacts> = index.servers().map(|server| server.facts()).collect();
     assert_eq!(facts, expected);
@@ -73,22 +73,24 @@ fn what_goes_in_comes_out() {
 }
 
 #[test]
-fn the_order_of_facts_does_not_matter_and_the_later_of_two_counts() {
-    let mut turned = some();
-    turned.reverse();
-    turned[0].tools.reverse();
-    assert_eq!(write_index(turned, &about()).unwrap(), file());
-    let newer = PackageFacts { version: "2.0.0".into(), ..some().remove(0) };
-    let index = PackageIndex::open(&write_index(some().into_iter().chain([newer]), &about()).unwrap()).unwrap();
+fn the_order_of_facts_does_not_matter_and_later_facts_of_a_package_count() {
+    let mut reordered = sample_packages();
+    reordered.reverse();
+    reordered[0].tools.reverse();
+    assert_eq!(write_index(reordered, &sample_metadata()).unwrap(), index_file());
+    let newer = PackageFacts { version: "2.0.0".into(), ..sample_packages().remove(0) };
+    let index =
+        PackageIndex::open(&write_index(sample_packages().into_iter().chain([newer]), &sample_metadata()).unwrap())
+            .unwrap();
     assert_eq!(index.find(None, "@acme/files").unwrap().version(), "2.0.0");
 }
 
 #[test]
-fn facts_that_are_none_are_refused_with_their_package() {
+fn invalid_facts_are_refused_with_their_package() {
     let reported = |change: fn(&mut PackageFacts)| {
-        let mut all = some();
+        let mut all = sample_packages();
         change(&mut all[0]);
-        write_index(all, &about()).unwrap_err().to_string()
+        write_index(all, &sample_metadata()).unwrap_err().to_string()
     };
     assert!(reported(|package| package.tools[0].hash = "short".into()).contains("@acme/files"));
     assert!(reported(|package| package.tools[0].name = "x".repeat(257)).contains("256"));
@@ -99,7 +101,7 @@ fn facts_that_are_none_are_refused_with_their_package() {
 
 #[test]
 fn truncated_file_is_reported_as_truncated() {
-    let file = file();
+    let file = index_file();
     for end in 1..file.len() {
         let error = PackageIndex::open(&file[..end]).unwrap_err();
         assert!(matches!(error, OpenIndexError::Truncated { found, .. } if found == end), "{end}: {error}");
@@ -108,7 +110,7 @@ fn truncated_file_is_reported_as_truncated() {
 
 #[test]
 fn tool_that_depends_on_a_setting_is_marked_optional() {
-    let index = PackageIndex::open(&file()).unwrap();
+    let index = PackageIndex::open(&index_file()).unwrap();
     let server = index.find(None, "mcp-server-git").unwrap();
     let optional: Vec<_> = server.tools().filter(|tool| tool.is_optional()).map(|tool| tool.name()).collect();
     assert_eq!(optional, ["git_commit"]);
@@ -120,8 +122,8 @@ fn tool_that_depends_on_a_setting_is_marked_optional() {
 }
 
 #[test]
-fn the_format_before_is_still_read() {
-    let mut older = file();
+fn the_previous_format_is_still_read() {
+    let mut older = index_file();
     older[8] = 1;
     assert_eq!(PackageIndex::open(&older).unwrap().servers().len(), 3);
     older[8] = 0;
@@ -135,38 +137,38 @@ fn foreign_newer_and_damaged_files_have_different_errors() {
     {
         assert_eq!(PackageIndex::open(foreign).unwrap_err(), OpenIndexError::NotAnIndex);
     }
-    let mut newer = file();
+    let mut newer = index_file();
     newer[8] = 3;
     assert_eq!(PackageIndex::open(&newer).unwrap_err(), OpenIndexError::NewerFormat { found: 3 });
-    let mut damaged = file();
+    let mut damaged = index_file();
     *damaged.last_mut().unwrap() ^= 1;
     assert_eq!(PackageIndex::open(&damaged).unwrap_err(), OpenIndexError::Damaged);
-    let mut longer = file();
+    let mut longer = index_file();
     longer.push(0);
     assert_eq!(PackageIndex::open(&longer).unwrap_err(), OpenIndexError::Damaged);
-    let mut huge = file();
+    let mut huge = index_file();
     huge[12..20].copy_from_slice(&u64::MAX.to_le_bytes());
     assert_eq!(PackageIndex::open(&huge).unwrap_err(), OpenIndexError::TooLarge);
 }
 
-/// Packs a body as the writer does, so that only what is inside is wrong.
-fn packed(body: &[u8], says: usize) -> Vec<u8> {
+/// Compresses a body like the writer, so that only its contents are wrong.
+fn compress_body(body: &[u8], declared_bytes: usize) -> Vec<u8> {
     let packed = miniz_oxide::deflate::compress_to_vec_zlib(body, 6);
     let mut file = b"GLINDEX\n\x01\0\0\0".to_vec();
-    file.extend((says as u64).to_le_bytes());
+    file.extend((declared_bytes as u64).to_le_bytes());
     file.extend((packed.len() as u64).to_le_bytes());
     file.extend(crc32fast::hash(&packed).to_le_bytes());
     file.extend(packed);
     file
 }
 
-fn body() -> Vec<u8> {
-    miniz_oxide::inflate::decompress_to_vec_zlib(&file()[32..]).unwrap()
+fn valid_body() -> Vec<u8> {
+    miniz_oxide::inflate::decompress_to_vec_zlib(&index_file()[32..]).unwrap()
 }
 
 #[test]
-fn a_body_that_unpacks_to_more_than_it_says_is_refused_before_it_does() {
-    let bomb = packed(&vec![0; 60 << 20], 1_000);
+fn a_body_larger_than_declared_is_refused_before_it_is_decompressed() {
+    let bomb = compress_body(&vec![0; 60 << 20], 1_000);
     assert!(bomb.len() < 100_000);
     let used = allocation_counter::measure(|| {
         assert!(matches!(PackageIndex::open(&bomb).unwrap_err(), OpenIndexError::Malformed(_)));
@@ -174,7 +176,7 @@ fn a_body_that_unpacks_to_more_than_it_says_is_refused_before_it_does() {
     assert!(used.bytes_max < 1 << 20, "{used:?}");
 }
 
-fn number(mut number: usize, out: &mut Vec<u8>) {
+fn push_number(mut number: usize, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -182,18 +184,18 @@ fn number(mut number: usize, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-fn column(bytes: &[u8], out: &mut Vec<u8>) {
-    number(bytes.len(), out);
+fn push_column(bytes: &[u8], out: &mut Vec<u8>) {
+    push_number(bytes.len(), out);
     out.extend(bytes);
 }
 
-/// An index part by part, so that each can be wrong by itself while all around it fits.
+/// Parts of an index, so that a test can make one of them wrong.
 #[derive(Clone)]
-struct Parts {
+struct IndexParts {
     header: serde_json::Value,
     /// Packages, versions, dates, names, parameters.
-    pools: [Vec<&'static str>; 5],
-    /// Source, package, version, date, and how many tools.
+    string_tables: [Vec<&'static str>; 5],
+    /// Source, package, version, date, number of tools.
     servers: Vec<[usize; 5]>,
     /// Step of the name, parameters, claims, category, confidence, signals, flow.
     tools: Vec<[usize; 7]>,
@@ -201,11 +203,11 @@ struct Parts {
     takes: Vec<[usize; 2]>,
 }
 
-impl Parts {
+impl IndexParts {
     fn new() -> Self {
         Self {
             header: serde_json::json!({"about": {"date": "2026-11-16"}, "signals": ["takes_path", "takes_code"]}),
-            pools: [vec!["a", "b"], vec!["1.0"], vec!["", "2026-11-01"], vec!["get", "put"], vec!["path"]],
+            string_tables: [vec!["a", "b"], vec!["1.0"], vec!["", "2026-11-01"], vec!["get", "put"], vec!["path"]],
             servers: vec![[0, 0, 0, 0, 2], [1, 1, 0, 1, 1]],
             tools: vec![[0, 1, 0, 0, 90, 1, 1], [0, 0, 0, 1, 90, 2, 2], [1, 1, 0, 3, 90, 3, 4]],
             takes: vec![[0, 1], [0, 0x81]],
@@ -214,52 +216,54 @@ impl Parts {
 
     fn file(&self) -> Vec<u8> {
         let mut body = Vec::new();
-        column(self.header.to_string().as_bytes(), &mut body);
-        for pool in &self.pools {
-            let lengths: Vec<u8> = pool
+        push_column(self.header.to_string().as_bytes(), &mut body);
+        for table in &self.string_tables {
+            let lengths: Vec<u8> = table
                 .iter()
                 .flat_map(|text| {
                     let mut out = Vec::new();
-                    number(text.len(), &mut out);
+                    push_number(text.len(), &mut out);
                     out
                 })
                 .collect();
-            number(pool.len(), &mut body);
-            [vec![0; pool.len()], lengths, pool.concat().into_bytes()].iter().for_each(|own| column(own, &mut body));
+            push_number(table.len(), &mut body);
+            [vec![0; table.len()], lengths, table.concat().into_bytes()]
+                .iter()
+                .for_each(|own| push_column(own, &mut body));
         }
         let by_column = |rows: &[&[usize]], body: &mut Vec<u8>| {
             for at in 0..rows.first().map_or(0, |row| row.len()) {
                 let mut own = Vec::new();
-                rows.iter().for_each(|row| number(row[at], &mut own));
-                column(&own, body);
+                rows.iter().for_each(|row| push_number(row[at], &mut own));
+                push_column(&own, body);
             }
         };
-        number(self.servers.len(), &mut body);
+        push_number(self.servers.len(), &mut body);
         by_column(&self.servers.iter().map(|row| &row[..]).collect::<Vec<_>>(), &mut body);
         by_column(&self.tools.iter().map(|row| &row[..]).collect::<Vec<_>>(), &mut body);
-        column(&vec![7; 8 * self.tools.len()], &mut body);
+        push_column(&vec![7; 8 * self.tools.len()], &mut body);
         let (mut names, mut kinds) = (Vec::new(), Vec::new());
         self.takes.iter().for_each(|[name, kind]| {
-            number(*name, &mut names);
+            push_number(*name, &mut names);
             kinds.push(*kind as u8);
         });
-        [names, kinds].iter().for_each(|own| column(own, &mut body));
-        packed(&body, body.len())
+        [names, kinds].iter().for_each(|own| push_column(own, &mut body));
+        compress_body(&body, body.len())
     }
 
-    fn opened(change: impl FnOnce(&mut Self)) -> Result<PackageIndex, OpenIndexError> {
+    fn open_changed(change: impl FnOnce(&mut Self)) -> Result<PackageIndex, OpenIndexError> {
         let mut parts = Self::new();
         change(&mut parts);
         let opened = PackageIndex::open(&parts.file());
         if let Ok(index) = &opened {
-            use_all(index);
+            query_everything(index);
         }
         opened
     }
 }
 
-/// Everything that one can ask of an index.
-fn use_all(index: &PackageIndex) {
+/// Runs every kind of query on an index.
+fn query_everything(index: &PackageIndex) {
     for server in index.servers() {
         let known = CataloguedServer::of(&server);
         known.with_classifications(|tools| assert_eq!(tools.len(), server.tools().len()));
@@ -267,7 +271,7 @@ fn use_all(index: &PackageIndex) {
         assert!(index.find(None, server.package()).is_some());
     }
     index.search(&IndexQuery::from_words("e"), 0, 10);
-    // Against one with other versions, each tool of which is found again by its name.
+    // Compare with an index of other versions, in which each tool is found by its name.
     let packages = index.servers().map(|server| PackageFacts { version: "later".to_owned(), ..server.facts() });
     let later = PackageIndex::open(&write_index(packages, index.metadata()).unwrap()).unwrap();
     assert_eq!(index_changes(index, &later).count(), 0);
@@ -277,79 +281,86 @@ fn use_all(index: &PackageIndex) {
 }
 
 #[test]
-fn an_index_that_fits_outside_and_not_inside_is_refused_part_by_part() {
-    assert!(Parts::opened(|_| {}).is_ok());
-    let signals = |words: Vec<&str>| Parts::opened(|parts| parts.header["signals"] = serde_json::json!(words));
-    let wrong = |opened: Result<PackageIndex, OpenIndexError>, says: &str| match opened {
+fn a_malformed_part_in_a_valid_file_is_refused() {
+    assert!(IndexParts::open_changed(|_| {}).is_ok());
+    let signals =
+        |words: Vec<&str>| IndexParts::open_changed(|parts| parts.header["signals"] = serde_json::json!(words));
+    let assert_malformed = |opened: Result<PackageIndex, OpenIndexError>, says: &str| match opened {
         Err(OpenIndexError::Malformed(why)) => assert!(why.contains(says), "{why} instead of {says}"),
         other => panic!("{says}: {other:?}"),
     };
     for count in [RiskSignalKind::ALL.len() + 1, 64, 65, 1_000] {
-        wrong(signals(vec!["takes_path"; count]), "signals than there are");
+        assert_malformed(signals(vec!["takes_path"; count]), "signals than this program knows");
     }
-    wrong(signals(vec!["takes_path", "takes_code", "takes_path"]), "signal twice");
-    wrong(signals(vec!["takes_path", "nonsense"]), "not known here");
-    wrong(signals(vec![]), "invalid signal");
+    assert_malformed(signals(vec!["takes_path", "takes_code", "takes_path"]), "signal twice");
+    assert_malformed(signals(vec!["takes_path", "nonsense"]), "unknown signal");
+    assert_malformed(signals(vec![]), "invalid signal");
     for date in ["", "yesterday", "2026-11-1", "2026-11-16 ", "2026/11/16", "\u{1b}[31m-01-01", "٢٠٢٦-١١"] {
-        wrong(Parts::opened(|parts| parts.header["about"]["date"] = date.into()), "no day");
+        assert_malformed(
+            IndexParts::open_changed(|parts| parts.header["about"]["date"] = date.into()),
+            "date is invalid",
+        );
         if !date.is_empty() {
-            wrong(Parts::opened(|parts| parts.pools[2][1] = date), "no day");
+            assert_malformed(IndexParts::open_changed(|parts| parts.string_tables[2][1] = date), "date is invalid");
         }
     }
-    wrong(Parts::opened(|parts| parts.servers.swap(0, 1)), "not in order");
-    wrong(Parts::opened(|parts| parts.servers[1] = [0, 0, 0, 0, 1]), "not in order");
-    wrong(Parts::opened(|parts| parts.pools[0] = vec!["b", "a"]), "not in order");
-    wrong(Parts::opened(|parts| parts.pools[0] = vec!["a", "a"]), "not in order");
-    wrong(Parts::opened(|parts| parts.pools[3] = vec!["put", "get"]), "not in order");
-    wrong(Parts::opened(|parts| parts.pools[3] = vec!["", "get"]), "empty");
-    // A version of a megabyte would be in the event of each change.
-    wrong(Parts::opened(|parts| parts.pools[1] = vec!["9".repeat(257).leak()]), "version is too long");
-    assert!(Parts::opened(|parts| parts.pools[1] = vec!["9".repeat(256).leak()]).is_ok());
-    wrong(Parts::opened(|parts| parts.servers[0][4] = 0), "no tools");
-    wrong(Parts::opened(|parts| parts.servers[0][0] = 9), "source");
-    wrong(Parts::opened(|parts| parts.tools[0][3] = 9), "category");
+    assert_malformed(IndexParts::open_changed(|parts| parts.servers.swap(0, 1)), "not sorted");
+    assert_malformed(IndexParts::open_changed(|parts| parts.servers[1] = [0, 0, 0, 0, 1]), "not sorted");
+    assert_malformed(IndexParts::open_changed(|parts| parts.string_tables[0] = vec!["b", "a"]), "not sorted");
+    assert_malformed(IndexParts::open_changed(|parts| parts.string_tables[0] = vec!["a", "a"]), "not sorted");
+    assert_malformed(IndexParts::open_changed(|parts| parts.string_tables[3] = vec!["put", "get"]), "not sorted");
+    assert_malformed(IndexParts::open_changed(|parts| parts.string_tables[3] = vec!["", "get"]), "empty");
+    // A version of a megabyte would be copied to each change event.
+    assert_malformed(
+        IndexParts::open_changed(|parts| parts.string_tables[1] = vec!["9".repeat(257).leak()]),
+        "version is too long",
+    );
+    assert!(IndexParts::open_changed(|parts| parts.string_tables[1] = vec!["9".repeat(256).leak()]).is_ok());
+    assert_malformed(IndexParts::open_changed(|parts| parts.servers[0][4] = 0), "no tools");
+    assert_malformed(IndexParts::open_changed(|parts| parts.servers[0][0] = 9), "source");
+    assert_malformed(IndexParts::open_changed(|parts| parts.tools[0][3] = 9), "category");
 }
 
 #[derive(Debug, Clone)]
-enum Wrong {
+enum PartChange {
     Signals(usize),
     Server(usize, usize, usize),
     Tool(usize, usize, usize),
     Take(usize, usize, usize),
-    Pool(usize, Vec<&'static str>),
+    Table(usize, Vec<&'static str>),
     Drop(usize),
 }
 
-fn wrong() -> impl Strategy<Value = Wrong> {
+fn part_change() -> impl Strategy<Value = PartChange> {
     let number = prop_oneof![0_usize..8, Just(127), Just(255), Just(u32::MAX as usize), Just(usize::MAX >> 1)];
     let text = proptest::sample::select(vec!["", "a", "b", "get", "put", "zzz", "2026-11-01", "\u{202e}", "<b>"]);
     prop_oneof![
-        (0_usize..80).prop_map(Wrong::Signals),
-        (0_usize..2, 0_usize..5, number.clone()).prop_map(|(row, at, to)| Wrong::Server(row, at, to)),
-        (0_usize..3, 0_usize..7, number.clone()).prop_map(|(row, at, to)| Wrong::Tool(row, at, to)),
-        (0_usize..2, 0_usize..2, number).prop_map(|(row, at, to)| Wrong::Take(row, at, to)),
-        (0_usize..5, proptest::collection::vec(text, 0..4)).prop_map(|(pool, texts)| Wrong::Pool(pool, texts)),
-        (0_usize..3).prop_map(Wrong::Drop),
+        (0_usize..80).prop_map(PartChange::Signals),
+        (0_usize..2, 0_usize..5, number.clone()).prop_map(|(row, at, to)| PartChange::Server(row, at, to)),
+        (0_usize..3, 0_usize..7, number.clone()).prop_map(|(row, at, to)| PartChange::Tool(row, at, to)),
+        (0_usize..2, 0_usize..2, number).prop_map(|(row, at, to)| PartChange::Take(row, at, to)),
+        (0_usize..5, proptest::collection::vec(text, 0..4)).prop_map(|(table, texts)| PartChange::Table(table, texts)),
+        (0_usize..3).prop_map(PartChange::Drop),
     ]
 }
 
 proptest! {
     #[test]
-    fn parts_that_do_not_fit_are_refused_and_never_break(all in proptest::collection::vec(wrong(), 1..4)) {
-        let _ = Parts::opened(|parts| {
+    fn malformed_parts_are_refused_without_a_panic(all in proptest::collection::vec(part_change(), 1..4)) {
+        let _ = IndexParts::open_changed(|parts| {
             for own in all {
                 match own {
-                    Wrong::Signals(count) => {
+                    PartChange::Signals(count) => {
                         let words = RiskSignalKind::ALL.iter().cycle().take(count).map(|kind| kind.as_str());
                         parts.header["signals"] = serde_json::json!(words.collect::<Vec<_>>());
                     }
-                    Wrong::Server(row, at, to) => parts.servers.get_mut(row).into_iter().for_each(|own| own[at] = to),
-                    Wrong::Tool(row, at, to) => parts.tools.get_mut(row).into_iter().for_each(|own| own[at] = to),
-                    Wrong::Take(row, at, to) => parts.takes.get_mut(row).into_iter().for_each(|own| own[at] = to),
-                    Wrong::Pool(pool, texts) => parts.pools[pool] = texts,
-                    Wrong::Drop(0) => drop(parts.servers.pop()),
-                    Wrong::Drop(1) => drop(parts.tools.pop()),
-                    Wrong::Drop(_) => drop(parts.takes.pop()),
+                    PartChange::Server(row, at, to) => parts.servers.get_mut(row).into_iter().for_each(|own| own[at] = to),
+                    PartChange::Tool(row, at, to) => parts.tools.get_mut(row).into_iter().for_each(|own| own[at] = to),
+                    PartChange::Take(row, at, to) => parts.takes.get_mut(row).into_iter().for_each(|own| own[at] = to),
+                    PartChange::Table(table, texts) => parts.string_tables[table] = texts,
+                    PartChange::Drop(0) => drop(parts.servers.pop()),
+                    PartChange::Drop(1) => drop(parts.tools.pop()),
+                    PartChange::Drop(_) => drop(parts.takes.pop()),
                 }
             }
         });
@@ -357,32 +368,32 @@ proptest! {
 }
 
 #[test]
-fn texts_that_repeat_one_another_without_end_are_refused() {
-    // A pool of a million texts, each the whole of the one before and one letter more.
+fn strings_that_expand_without_bound_are_refused() {
+    // A table of a million strings, each of which is the previous string and one more letter.
     let mut body = Vec::new();
     let header = br#"{"about":{"date":"2026-11-16"},"signals":[]}"#;
-    number(header.len(), &mut body);
+    push_number(header.len(), &mut body);
     body.extend(header);
     let count = 1_000_000;
-    number(count, &mut body);
+    push_number(count, &mut body);
     let (mut shared, mut lengths) = (Vec::new(), Vec::new());
-    (0..count).for_each(|at| number(at, &mut shared));
-    (0..count).for_each(|_| number(1, &mut lengths));
+    (0..count).for_each(|at| push_number(at, &mut shared));
+    (0..count).for_each(|_| push_number(1, &mut lengths));
     for column in [shared, lengths, vec![b'a'; count]] {
-        number(column.len(), &mut body);
+        push_number(column.len(), &mut body);
         body.extend(column);
     }
-    assert_eq!(PackageIndex::open(&packed(&body, body.len())).unwrap_err(), OpenIndexError::TooLarge);
+    assert_eq!(PackageIndex::open(&compress_body(&body, body.len())).unwrap_err(), OpenIndexError::TooLarge);
 }
 
 #[test]
-fn a_body_with_any_byte_changed_opens_or_is_refused_and_never_breaks() {
-    let body = body();
+fn a_body_with_a_changed_byte_opens_or_is_refused_without_a_panic() {
+    let body = valid_body();
     for at in 0..body.len() {
         for bit in [0x01, 0x80, 0xff] {
             let mut changed = body.clone();
             changed[at] ^= bit;
-            if let Ok(index) = PackageIndex::open(&packed(&changed, changed.len())) {
+            if let Ok(index) = PackageIndex::open(&compress_body(&changed, changed.len())) {
                 index.servers().for_each(|server| drop(server.facts()));
                 index.search(&IndexQuery::from_words("e"), 0, 10);
             }
@@ -392,14 +403,14 @@ fn a_body_with_any_byte_changed_opens_or_is_refused_and_never_breaks() {
 
 proptest! {
     #[test]
-    fn any_bytes_in_place_of_a_part_are_refused_or_mean_something(
+    fn random_bytes_in_place_of_a_part_are_refused_or_read(
         from in 0_usize..2_000, length in 0_usize..40, bytes in proptest::collection::vec(any::<u8>(), 0..40),
     ) {
-        let mut body = body();
+        let mut body = valid_body();
         let from = from % body.len();
         body.splice(from..(from + length).min(body.len()), bytes);
-        if let Ok(index) = PackageIndex::open(&packed(&body, body.len())) {
-            use_all(&index);
+        if let Ok(index) = PackageIndex::open(&compress_body(&body, body.len())) {
+            query_everything(&index);
         }
     }
 }
@@ -409,8 +420,8 @@ fn names(index: &PackageIndex, query: &IndexQuery) -> Vec<String> {
 }
 
 #[test]
-fn names_are_found_by_any_part_in_any_case_the_closest_first() {
-    let index = PackageIndex::open(&file()).unwrap();
+fn names_are_found_by_any_part_in_any_case_best_match_first() {
+    let index = PackageIndex::open(&index_file()).unwrap();
     assert_eq!(names(&index, &IndexQuery::from_words("READFILE")), ["readFile"]);
     assert_eq!(names(&index, &IndexQuery::from_words("file")), ["delete_file", "readFile"]);
     assert_eq!(names(&index, &IndexQuery::from_words("LÄUFT")), ["ünïcode_läuft"]);
@@ -430,7 +441,7 @@ fn names_are_found_by_any_part_in_any_case_the_closest_first() {
 
 #[test]
 fn tools_are_found_by_category_level_and_signal() {
-    let index = PackageIndex::open(&file()).unwrap();
+    let index = PackageIndex::open(&index_file()).unwrap();
     let by = |change: fn(&mut IndexQuery)| {
         let mut query = IndexQuery::default();
         change(&mut query);
@@ -446,7 +457,7 @@ fn tools_are_found_by_category_level_and_signal() {
 }
 
 #[test]
-fn of_two_packages_of_one_name_the_riskier_is_found_unless_the_source_was_said() {
+fn of_two_packages_with_one_name_the_riskier_is_found_unless_a_source_is_given() {
     for (npm, pypi, riskier) in [
         (Category::Destructive, Category::Read, PackageRegistry::Npm),
         (Category::Read, Category::Destructive, PackageRegistry::Pypi),
@@ -455,20 +466,20 @@ fn of_two_packages_of_one_name_the_riskier_is_found_unless_the_source_was_said()
             package(PackageRegistry::Npm, "mail", vec![tool("x", npm)]),
             package(PackageRegistry::Pypi, "mail", vec![tool("x", pypi)]),
         ];
-        let index = PackageIndex::open(&write_index(both, &about()).unwrap()).unwrap();
+        let index = PackageIndex::open(&write_index(both, &sample_metadata()).unwrap()).unwrap();
         let found = index.find(None, "mail").unwrap();
         assert_eq!(found.source(), riskier);
         assert_ne!(index.same_name_elsewhere(&found).unwrap().source(), riskier);
         assert_eq!(index.find(Some(PackageRegistry::Npm), "mail").unwrap().source(), PackageRegistry::Npm);
         assert_eq!(index.find(Some(PackageRegistry::Pypi), "mail").unwrap().source(), PackageRegistry::Pypi);
     }
-    let index = PackageIndex::open(&file()).unwrap();
+    let index = PackageIndex::open(&index_file()).unwrap();
     assert!(index.same_name_elsewhere(&index.find(None, "shell-tools").unwrap()).is_none());
 }
 
 #[test]
-fn packages_are_found_however_their_index_spells_them() {
-    let index = PackageIndex::open(&file()).unwrap();
+fn packages_are_found_in_every_spelling() {
+    let index = PackageIndex::open(&index_file()).unwrap();
     assert_eq!(index.find(None, "shell-tools").unwrap().package(), "shell-tools");
     assert_eq!(index.find(Some(PackageRegistry::Pypi), "SHELL.tools").unwrap().package(), "shell-tools");
     assert!(index.find(Some(PackageRegistry::Npm), "shell-tools").is_none());
@@ -476,27 +487,27 @@ fn packages_are_found_however_their_index_spells_them() {
 }
 
 #[test]
-fn python_packages_are_kept_by_the_name_that_their_index_compares() {
+fn python_packages_are_stored_by_their_normalized_name() {
     let own = vec![tool("get_book", Category::Read)];
     let packages = [
         package(PackageRegistry::Pypi, "Book__MCP.Server", own.clone()),
         package(PackageRegistry::Npm, "Book_MCP", own),
     ];
-    let index = PackageIndex::open(&write_index(packages, &about()).expect("written")).expect("opens");
+    let index = PackageIndex::open(&write_index(packages, &sample_metadata()).expect("written")).expect("opens");
     let mut names: Vec<String> = index.servers().map(|server| server.package().to_owned()).collect();
     names.sort();
     assert_eq!(names, ["Book_MCP", "book-mcp-server"]);
 }
 
 #[test]
-fn a_recorded_category_stays_whatever_the_name_says_and_the_reasons_say_so() {
+fn a_stored_category_overrides_the_name_and_the_rationale_says_so() {
     let mut odd = tool("list_things", Category::Destructive);
     odd.signals = vec![RiskSignalKind::TakesPath];
     let known = CataloguedServer::from_facts("things", vec![odd, tool("delete_thing", Category::Destructive)]);
     known.with_classifications(|tools| {
         let (_, odd) = &tools[0];
         assert_eq!((odd.category, odd.level, odd.confidence), (Category::Destructive, RiskLevel::Critical, 0.87));
-        assert!(odd.rationale.starts_with("What it takes away"), "{}", odd.rationale);
+        assert!(odd.rationale.starts_with("What it removes"), "{}", odd.rationale);
         assert!(odd.rationale.contains("its description decided"), "{}", odd.rationale);
         assert!(!odd.rationale.contains("nothing in its name, its description"), "{}", odd.rationale);
         assert_eq!(odd.signals[0].parameter.as_deref(), Some("path"));
@@ -542,8 +553,8 @@ fn rationale_does_not_mention_a_description_that_is_not_stored() {
 }
 
 #[test]
-fn ready_policies_of_indexed_servers_load() {
-    let index = PackageIndex::open(&file()).unwrap();
+fn recommended_policies_of_indexed_servers_load() {
+    let index = PackageIndex::open(&index_file()).unwrap();
     for server in index.servers() {
         let known = CataloguedServer::of(&server);
         assert!(known.estimated_tokens() > 0);
@@ -558,20 +569,20 @@ fn ready_policies_of_indexed_servers_load() {
 
 #[test]
 fn index_changes_list_the_most_serious_change_of_each_tool() {
-    let old = PackageIndex::open(&file()).unwrap();
-    let mut later = some();
+    let old = PackageIndex::open(&index_file()).unwrap();
+    let mut later = sample_packages();
     later[0].tools[1].category = Category::Write;
     later[0].tools[1].hash = "f".repeat(16);
     later[1].tools[0].claims.read_only = None;
     later[1].tools.remove(1);
     later[2].tools.push(tool("new_one", Category::Write));
     later[2].tools[0].hash = "f".repeat(16);
-    // The same version read differently is no change of the package.
-    let again = PackageIndex::open(&write_index(later.clone(), &about()).unwrap()).unwrap();
+    // If the same version reads differently, the package did not change.
+    let again = PackageIndex::open(&write_index(later.clone(), &sample_metadata()).unwrap()).unwrap();
     assert_eq!(index_changes(&old, &again).count(), 0);
     later.iter_mut().for_each(|package| package.version = "1.2.4".into());
     later.push(package(PackageRegistry::Npm, "another", vec![tool("x", Category::Read)]));
-    let new = PackageIndex::open(&write_index(later, &about()).unwrap()).unwrap();
+    let new = PackageIndex::open(&write_index(later, &sample_metadata()).unwrap()).unwrap();
     let reported: Vec<(ToolChangeKind, String)> = index_changes(&old, &new)
         .flat_map(|server| server.first_changes(9))
         .map(|change| (change.kind, change.tool))
@@ -588,15 +599,15 @@ fn index_changes_list_the_most_serious_change_of_each_tool() {
 
 #[test]
 fn packages_with_a_different_spelling_are_compared() {
-    let mut body = body();
+    let mut body = valid_body();
     let at = body.windows(11).position(|part| part == b"shell-tools").expect("its name");
     body[at..at + 11].copy_from_slice(b"shell_tools");
-    let old = PackageIndex::open(&packed(&body, body.len())).unwrap();
+    let old = PackageIndex::open(&compress_body(&body, body.len())).unwrap();
     assert!(old.servers().any(|server| server.package() == "shell_tools"));
-    let mut later = some();
+    let mut later = sample_packages();
     later[2].version = "1.2.4".into();
     later[2].tools.push(tool("new_one", Category::Write));
-    let new = PackageIndex::open(&write_index(later, &about()).unwrap()).unwrap();
+    let new = PackageIndex::open(&write_index(later, &sample_metadata()).unwrap()).unwrap();
     let reported: Vec<_> = index_changes(&old, &new).flat_map(|server| server.first_changes(9)).collect();
     assert_eq!(reported.iter().map(|change| change.tool.as_str()).collect::<Vec<_>>(), ["new_one"]);
     assert_eq!(reported[0].package, "shell-tools");
@@ -604,15 +615,15 @@ fn packages_with_a_different_spelling_are_compared() {
 
 #[test]
 fn reclassified_tool_with_an_equal_definition_has_not_changed() {
-    let old = PackageIndex::open(&file()).unwrap();
-    let mut later = some();
+    let old = PackageIndex::open(&index_file()).unwrap();
+    let mut later = sample_packages();
     later.iter_mut().for_each(|package| package.version = "1.2.4".into());
     later[0].tools[1].category = Category::Destructive;
-    let new = PackageIndex::open(&write_index(later.clone(), &about()).unwrap()).unwrap();
+    let new = PackageIndex::open(&write_index(later.clone(), &sample_metadata()).unwrap()).unwrap();
     assert_eq!(index_changes(&old, &new).count(), 0);
-    // With other claims it is not what it was.
+    // With other annotations it has changed.
     later[0].tools[1].claims.destructive = Some(true);
-    let new = PackageIndex::open(&write_index(later, &about()).unwrap()).unwrap();
+    let new = PackageIndex::open(&write_index(later, &sample_metadata()).unwrap()).unwrap();
     let kinds: Vec<_> =
         index_changes(&old, &new).flat_map(|server| server.first_changes(9)).map(|change| change.kind).collect();
     assert_eq!(kinds, [ToolChangeKind::LevelRaised]);
@@ -622,7 +633,7 @@ fn reclassified_tool_with_an_equal_definition_has_not_changed() {
 fn most_serious_changes_are_listed_and_the_others_counted() {
     let index = |version: &str, tools: Vec<ToolFacts>| {
         let package = PackageFacts { version: version.into(), ..package(PackageRegistry::Npm, "busy", tools) };
-        PackageIndex::open(&write_index([package], &about()).unwrap()).unwrap()
+        PackageIndex::open(&write_index([package], &sample_metadata()).unwrap()).unwrap()
     };
     let kept = |category| tool("kept", category);
     let old = index("1", vec![kept(Category::Read), tool("a", Category::Destructive), tool("b", Category::Read)]);
@@ -646,9 +657,9 @@ fn most_serious_changes_are_listed_and_the_others_counted() {
 }
 
 #[test]
-fn the_index_that_ships_has_the_pharo_server_with_the_tools_that_ours_lists() {
+fn the_built_in_index_has_the_pharo_server_with_the_listed_tools() {
     let index = PackageIndex::open(PackageIndex::built_in()).unwrap();
-    // A small one for trials must not take its place.
+    // A small index for experiments must not be shipped.
     assert!(index.servers().len() > 15_000 && index.metadata().tools > 200_000, "{:?}", index.metadata());
     let pharo = index.find(Some(PackageRegistry::Pypi), "pharo-smalltalk-interop-mcp-server").unwrap();
     let list: serde_json::Value = serde_json::from_str(include_str!("pharo.json")).unwrap();
@@ -661,7 +672,7 @@ fn the_index_that_ships_has_the_pharo_server_with_the_tools_that_ours_lists() {
 }
 
 #[test]
-fn the_day_of_the_index_of_the_program_is_known_without_opening_it() {
+fn the_date_of_the_built_in_index_is_known_without_opening_it() {
     let opened = PackageIndex::open(PackageIndex::built_in()).expect("an index");
     assert_eq!(PackageIndex::built_in_date(), Some(opened.metadata().date.clone()));
 }

@@ -1,4 +1,4 @@
-//! Ready policies: they load, allow reads, refuse or hold what they should, and refuse what comes later.
+//! Recommended policies: they load, follow the categories of the tools, and refuse tools that are added later.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
@@ -7,9 +7,9 @@ use gatelodge_catalogue::{
     Classification, ServerContext, Strictness, ToolEntry, classify, policy_scaffold, read_tools, starter_policy,
 };
 use gatelodge_policy::{DocumentFormat, Severity, ToolList, lint, parse};
-use support::fate::{Fate, expected, judge};
+use support::policy_outcome::{PolicyOutcome, decide_tool, expected_outcome};
 
-/// Each server of the labelled file, and Pharo, as the text of a `tools/list` result.
+/// Returns each server of the labelled file, and Pharo, with its `tools/list` result.
 fn servers() -> Vec<(String, String)> {
     let mut servers: Vec<(String, Vec<serde_json::Value>)> = Vec::new();
     for line in include_str!("known.jsonl").lines() {
@@ -26,7 +26,7 @@ fn servers() -> Vec<(String, String)> {
     servers
 }
 
-fn each(look: impl Fn(&str, &[(&ToolEntry<'_>, Classification)], Strictness, &str)) {
+fn for_each_policy(check: impl Fn(&str, &[(&ToolEntry<'_>, Classification)], Strictness, &str)) {
     for (server, list) in servers() {
         let documents = read_tools(list.as_bytes());
         let items: Vec<ToolEntry<'_>> = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1)
@@ -37,31 +37,31 @@ fn each(look: impl Fn(&str, &[(&ToolEntry<'_>, Classification)], Strictness, &st
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
         for posture in Strictness::ALL {
-            look(&list, &known, posture, &starter_policy(&server, &entries, posture).expect("a policy"));
-            look(&list, &known, posture, &policy_scaffold(&server, &entries, posture).expect("a policy"));
+            check(&list, &known, posture, &starter_policy(&server, &entries, posture).expect("a policy"));
+            check(&list, &known, posture, &policy_scaffold(&server, &entries, posture).expect("a policy"));
         }
     }
 }
 
 #[test]
-fn ready_policies_do_to_each_tool_what_its_category_calls_for_and_refuse_what_comes_later() {
-    each(|_, known, posture, text| {
+fn policies_follow_the_categories_and_refuse_other_tools() {
+    for_each_policy(|_, known, posture, text| {
         let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
         for (item, known) in known {
             assert_eq!(
-                judge(&policy, &item.tool.name),
-                expected(posture, known.category),
+                decide_tool(&policy, &item.tool.name),
+                expected_outcome(posture, known.category),
                 "{} {posture:?}\n{text}",
                 item.tool.name
             );
         }
-        assert_eq!(judge(&policy, "a_tool_that_comes_later"), Fate::Refused);
+        assert_eq!(decide_tool(&policy, "a_tool_that_is_added_later"), PolicyOutcome::Refused);
     });
 }
 
 #[test]
-fn ready_policies_have_no_findings_against_the_schemas_of_their_server() {
-    each(|list, _, _, text| {
+fn policies_have_no_findings_against_the_schemas_of_their_server() {
+    for_each_policy(|list, _, _, text| {
         let tools = ToolList::read(list.as_bytes()).expect("tools");
         let findings = lint(text.as_bytes(), DocumentFormat::Json, Some(&tools));
         assert!(findings.is_empty(), "{findings:?}\n{text}");
@@ -69,9 +69,9 @@ fn ready_policies_have_no_findings_against_the_schemas_of_their_server() {
 }
 
 #[test]
-fn a_suggestion_loads_when_its_slashes_are_taken_away() {
+fn a_suggestion_loads_after_its_slashes_are_removed() {
     let seen = std::cell::Cell::new(0);
-    each(|list, _, _, text| {
+    for_each_policy(|list, _, _, text| {
         let mut is_next = false;
         let mut lines = Vec::new();
         for line in text.lines() {
@@ -88,8 +88,8 @@ fn a_suggestion_loads_when_its_slashes_are_taken_away() {
     assert!(seen.get() > 20, "{}", seen.get());
 }
 
-/// The policy of two tools, in both orders.
-fn of_two(one: serde_json::Value, other: serde_json::Value) -> [String; 2] {
+/// Returns the policy of two tools, in both orders.
+fn policies_in_both_orders(one: serde_json::Value, other: serde_json::Value) -> [String; 2] {
     [[one.clone(), other.clone()], [other, one]].map(|tools| {
         let list = serde_json::json!({ "tools": tools }).to_string();
         let documents = read_tools(list.as_bytes());
@@ -102,8 +102,8 @@ fn of_two(one: serde_json::Value, other: serde_json::Value) -> [String; 2] {
 }
 
 #[test]
-fn the_order_of_tools_of_one_name_does_not_matter() {
-    let [one, other] = of_two(
+fn the_order_of_tools_with_equal_names_does_not_matter() {
+    let [one, other] = policies_in_both_orders(
         serde_json::json!({"name": "sync", "description": "Updates a.", "inputSchema": {"properties": {"a": {}}}}),
         serde_json::json!({"name": "sync", "description": "Creates b.", "inputSchema": {"properties": {"b": {}}}}),
     );
@@ -111,13 +111,13 @@ fn the_order_of_tools_of_one_name_does_not_matter() {
 }
 
 #[test]
-fn a_name_that_comes_twice_has_the_rule_of_the_riskier_one() {
+fn a_repeated_name_has_the_rule_of_the_riskier_tool() {
     let tool = |description: &str| serde_json::json!({"name": "item", "description": description});
     let destroys = tool("Deletes the item permanently.");
     for milder in [tool("Gets the item."), tool("Updates the item."), tool("Pays the item.")] {
-        for text in of_two(milder.clone(), destroys.clone()) {
+        for text in policies_in_both_orders(milder.clone(), destroys.clone()) {
             let policy = parse(text.as_bytes(), DocumentFormat::Json).expect("a policy");
-            assert_eq!(judge(&policy, "item"), Fate::Refused, "{text}");
+            assert_eq!(decide_tool(&policy, "item"), PolicyOutcome::Refused, "{text}");
         }
     }
 }
@@ -145,7 +145,7 @@ fn paths_and_addresses_get_a_suggestion() {
 }
 
 #[test]
-fn a_scaffold_tells_the_parameters() {
+fn a_scaffold_lists_the_parameters() {
     let list = include_str!("pharo.json");
     let documents = read_tools(list.as_bytes());
     let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
@@ -171,8 +171,8 @@ fn a_name_with_a_star_is_left_out_and_refused() {
         let policy =
             parse(starter_policy("stars", &entries, posture).expect("a policy").as_bytes(), DocumentFormat::Json)
                 .expect("a policy");
-        assert_eq!(judge(&policy, "get_x"), Fate::Passes);
-        assert_eq!(judge(&policy, "get_y"), Fate::Refused);
-        assert_eq!(judge(&policy, "get_*"), Fate::Refused);
+        assert_eq!(decide_tool(&policy, "get_x"), PolicyOutcome::Allowed);
+        assert_eq!(decide_tool(&policy, "get_y"), PolicyOutcome::Refused);
+        assert_eq!(decide_tool(&policy, "get_*"), PolicyOutcome::Refused);
     }
 }
