@@ -85,9 +85,9 @@ async fn argument_headers_are_created_from_the_evaluated_body() {
     assert_eq!(request.header("mcp-paramount"), None);
     assert_eq!(request.header("mcp-name"), Some("query"));
 
-    let odd = json!({"region": " Z\u{fc}rich\r\n", "dry": false});
+    let non_ascii = json!({"region": " Z\u{fc}rich\r\n", "dry": false});
     let headers = [("Mcp-Param-Region", "=?base64?IFrDvHJpY2gNCg==?="), ("Mcp-Param-Dry", "false")];
-    assert_eq!(call(&gw, "query", odd, &headers).await.text(), "done");
+    assert_eq!(call(&gw, "query", non_ascii, &headers).await.text(), "done");
     assert_eq!(upstream.calls()[1].header("mcp-param-region"), Some("=?base64?IFrDvHJpY2gNCg==?="));
     assert_eq!(upstream.calls()[1].header("mcp-param-dry"), Some("false"));
 }

@@ -271,7 +271,7 @@ impl Setup {
             r#"{{"method":"notifications/subscriptions/acknowledged", "jsonrpc":"2.0","params":{{"y":1.10,"notifications":{filter},"_meta":{{"{}":{ID}}}}}}}"#,
             tag[0].0
         )];
-        // The stateless revision has no `elicitation/complete` notification.
+        // The gateway does not send `elicitation/complete` in the stateless revision.
         let notifications = (0..count).map(|_| cases::notification(random, &tag));
         texts.extend(notifications.filter(|text| !text.contains("elicitation/complete")));
         texts.push(format!(r#"{{"result" : {{"resultType":"complete"}},"jsonrpc":"2.0","id":{ID}}}"#));

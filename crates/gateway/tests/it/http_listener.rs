@@ -172,7 +172,7 @@ async fn stopping_waits_for_running_calls_and_accepts_no_new_connections() {
 }
 
 #[tokio::test]
-async fn a_stateful_call_whose_client_disconnects_runs_on_and_is_recorded() {
+async fn a_stateful_call_runs_on_and_is_recorded_when_its_client_disconnects() {
     let upstream = FakeUpstream::start(json!([tool_definition("slow")]), respond_slowly).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     gw.initialize().await;

@@ -79,10 +79,10 @@ async fn notifications_outside_the_filter_or_the_acknowledgement_are_dropped() {
     })
     .await;
     let gw = TestGateway::builder().policy(NOTES).with_server("zoo", &upstream.url(), NOTES).start(&upstream).await;
-    for (caller, prefix) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-zoo+")] {
+    for (client, prefix) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-zoo+")] {
         let uri = format!("{prefix}note://desk/1");
         let filter = json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": [uri]}});
-        let mut client_stream = caller.begin("subscriptions/listen", filter).await;
+        let mut client_stream = client.begin("subscriptions/listen", filter).await;
         let received = read_until(&mut client_stream, &format!(r#""uri":"{uri}""#), 1).await;
         let first = received.find("acknowledged").expect("acknowledged");
         assert!(
@@ -173,13 +173,13 @@ async fn a_denied_resource_is_not_acknowledged_and_is_recorded() {
     .await;
     for upstream in [stateless, in_session] {
         let gw = TestGateway::with_policy(NOTES, &upstream).await;
-        for (caller, prefix) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-desk+")] {
+        for (client, prefix) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-desk+")] {
             let uris = ["note://desk/1", "secret://1", "note://desk/2"].map(|uri| format!("{prefix}{uri}"));
             let mut filter: Vec<&str> = uris.iter().map(String::as_str).collect();
             filter.push("x-absent+note://1");
             let honoured = json!([uris[0], uris[2]]);
             let listen = json!({"notifications": {"resourceSubscriptions": filter}});
-            let mut client_stream = caller.begin("subscriptions/listen", listen).await;
+            let mut client_stream = client.begin("subscriptions/listen", listen).await;
             let received = read_until(&mut client_stream, "acknowledged", 1).await;
             assert!(received.contains(&format!(r#""resourceSubscriptions":{honoured}"#)), "{received}");
             let rows = gw.rows().await;
@@ -201,18 +201,18 @@ async fn refusals(gw: &TestGateway) -> usize {
 async fn each_denied_resource_is_recorded_and_too_many_resources_are_refused() {
     let upstream = FakeUpstream::start(json!([]), plain_server).await;
     let gw = TestGateway::with_policy(NOTES, &upstream).await;
-    for (caller, prefix) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-desk+")] {
+    for (client, prefix) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-desk+")] {
         let secrets = |count: usize| {
             let uris: Vec<String> = (0..count).map(|number| format!("{prefix}secret://{number}")).collect();
             json!({"notifications": {"resourceSubscriptions": uris}})
         };
         let rows_before = refusals(&gw).await;
-        let refused = caller.ask("subscriptions/listen", secrets(257)).await;
+        let refused = client.ask("subscriptions/listen", secrets(257)).await;
         assert_eq!(refused.code(), -32602, "{}", refused.body);
         let what = "`resourceSubscriptions` names more than 256 resources";
         assert_eq!(refused.message()["error"]["message"], what);
         assert_eq!(refusals(&gw).await, rows_before + 1, "the refused request has one row");
-        let mut client_stream = caller.begin("subscriptions/listen", secrets(256)).await;
+        let mut client_stream = client.begin("subscriptions/listen", secrets(256)).await;
         read_until(&mut client_stream, "acknowledged", 1).await;
         assert_eq!(refusals(&gw).await, rows_before + 1 + 256, "each denied resource has a row");
     }
@@ -254,13 +254,13 @@ async fn a_stateless_call_receives_only_notifications_about_the_call() {
     })
     .await;
     let gw = TestGateway::with_policy(ALL, &upstream).await;
-    for (caller, name) in [(Caller::of(&gw), "read"), (Caller::of(&gw).at_all(), "desk__read")] {
+    for (client, name) in [(Caller::of(&gw), "read"), (Caller::of(&gw).at_all(), "desk__read")] {
         for wants_log in [false, true] {
             let mut call = json!({"name": name, "arguments": {}, "_meta": {"progressToken": "p"}});
             if wants_log {
                 call["_meta"]["io.modelcontextprotocol/logLevel"] = json!("info");
             }
-            let reply = caller.ask("tools/call", call).await;
+            let reply = client.ask("tools/call", call).await;
             let received =
                 reply.messages().into_iter().filter_map(|message| Some(message["method"].as_str()?.to_owned()));
             let mut filter = vec!["notifications/progress", "notifications/vendor/news"];
@@ -320,12 +320,16 @@ async fn a_list_change_outside_the_filter_still_invalidates_the_cached_tools() {
         until("the gateway listens", || count(&upstream, "subscriptions/listen") == 1 + usize::from(is_stateless))
             .await;
         gw.call("read", json!({})).await;
-        let prefix = count(&upstream, "tools/list");
+        let lists_before = count(&upstream, "tools/list");
         changes.notify_one();
         let received = read_until(&mut client_stream, "prompts/list_changed", 1).await;
         assert!(!received.contains("unasked"), "{received}");
         gw.call("read", json!({})).await;
-        assert_eq!(count(&upstream, "tools/list"), prefix + 1, "the tool list is requested again: {is_stateless}");
+        assert_eq!(
+            count(&upstream, "tools/list"),
+            lists_before + 1,
+            "the tool list is requested again: {is_stateless}"
+        );
     }
 }
 

@@ -23,7 +23,7 @@ fn acknowledgement(request: &RecordedRequest) -> String {
     event(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}))
 }
 
-/// A stateless server. Its tool `unsubscribe_time` creates tasks.
+/// A stateless server. Its tool `slow` creates tasks.
 fn server_with_tasks(request: &RecordedRequest) -> Option<ResponseScript> {
     match request.method().as_str() {
         "tools/call" => answered(

@@ -61,9 +61,9 @@ fn respond(request: &RecordedRequest) -> Option<ResponseScript> {
             let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
             let updated = |uri: &str| json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
             let events = [changed, updated("note://desk/1"), updated("note://hidden/1")];
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_owned();
+            let headers = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_owned();
             let text: String = events.iter().map(event).collect();
-            Some(vec![ScriptStep::Write((head + &text).into_bytes()), ScriptStep::Pause(Duration::from_secs(20))])
+            Some(vec![ScriptStep::Write((headers + &text).into_bytes()), ScriptStep::Pause(Duration::from_secs(20))])
         }
         _ => None,
     }

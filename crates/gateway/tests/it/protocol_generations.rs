@@ -24,7 +24,7 @@ const VERSION: &str = "2026-07-28";
 
 fn meta(capabilities: &Value) -> Value {
     json!({"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": capabilities,
-        "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "9"}, "vendor/x": 1})
+        "io.modelcontextprotocol/clientInfo": {"name": "stateless", "version": "9"}, "vendor/x": 1})
 }
 
 async fn stateless(gw: &TestGateway, method: &str, params: Value) -> TestResponse {
@@ -64,10 +64,10 @@ fn stateful_server(request: &RecordedRequest) -> Option<ResponseScript> {
             let elicitation = json!({"jsonrpc": "2.0", "id": 77, "method": "elicitation/create",
                 "params": {"message": "really?", "requestedSchema": {"type": "object", "properties": {}}}});
             let reply = json!({"jsonrpc": "2.0", "id": message["id"], "result": {"content": [{"type": "text", "text": "done"}]}});
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+            let headers = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
             let chunk = |text: String| format!("{:x}\r\n{text}\r\n", text.len());
             Some(vec![
-                ScriptStep::Write(format!("{head}{}", chunk(event(&elicitation))).into_bytes()),
+                ScriptStep::Write(format!("{headers}{}", chunk(event(&elicitation))).into_bytes()),
                 ScriptStep::Pause(Duration::from_millis(400)),
                 ScriptStep::Write(format!("{}0\r\n\r\n", chunk(event(&reply))).into_bytes()),
             ])
@@ -121,13 +121,13 @@ async fn a_stateless_client_lists_and_calls_tools_of_a_stateful_server() {
     let denied = stateless(&gw, "tools/call", json!({"name": "wipe"})).await;
     assert!(denied.text().starts_with("[POLICY DENIED]"));
 
-    let hits = upstream.requests();
+    let requests = upstream.requests();
     assert_eq!(
-        hits.iter().filter(|request| request.method() == "initialize").count(),
+        requests.iter().filter(|request| request.method() == "initialize").count(),
         1,
         "all requests share one session"
     );
-    let initialize = hits.iter().find(|request| request.method() == "initialize").expect("a handshake").message();
+    let initialize = requests.iter().find(|request| request.method() == "initialize").expect("a handshake").message();
     assert_eq!(
         initialize["params"]["capabilities"],
         json!({"elicitation": {"form": {}}}),
@@ -184,22 +184,22 @@ async fn an_elicitation_of_a_stateful_server_reaches_a_stateless_client_as_input
     assert_eq!(suspended["resultType"], "input_required");
     assert_eq!(suspended["inputRequests"]["ask"]["method"], "elicitation/create");
     assert_eq!(suspended["inputRequests"]["ask"]["params"]["message"], "really?");
-    let again = |arguments: Value| {
+    let retry = |arguments: Value| {
         json!({"name": "ask", "arguments": arguments, "requestState": suspended["requestState"],
             "inputResponses": {"ask": {"action": "accept", "content": {}}}})
     };
 
-    let other = stateless(&gw, "tools/call", again(json!({"a": 2}))).await;
+    let other = stateless(&gw, "tools/call", retry(json!({"a": 2}))).await;
     assert_eq!((other.status, other.code()), (400, -32602), "`requestState` is bound to the arguments: {}", other.body);
-    let reply = stateless(&gw, "tools/call", again(json!({"a": 1}))).await;
+    let reply = stateless(&gw, "tools/call", retry(json!({"a": 1}))).await;
     assert_eq!(reply.text(), "done");
     let replies: Vec<Value> =
         upstream.requests().iter().map(RecordedRequest::message).filter(|message| message["id"] == 77).collect();
     assert_eq!(replies.len(), 1);
     assert_eq!(replies[0]["result"], json!({"action": "accept", "content": {}}));
-    let twice = stateless(&gw, "tools/call", again(json!({"a": 1}))).await;
+    let twice = stateless(&gw, "tools/call", retry(json!({"a": 1}))).await;
     assert_eq!((twice.status, twice.code()), (400, -32602), "`requestState` is valid once");
-    let mut changed = again(json!({"a": 1}));
+    let mut changed = retry(json!({"a": 1}));
     changed["requestState"] = json!(format!("{}-changed", suspended["requestState"].as_str().expect("a state")));
     assert_eq!(stateless(&gw, "tools/call", changed).await.code(), -32602);
     assert_eq!(upstream.calls().len(), 1, "the call was sent once");
@@ -234,9 +234,9 @@ async fn a_resource_gets_cache_members_and_a_missing_one_the_stateless_error_cod
 #[tokio::test]
 async fn a_stateless_client_receives_only_the_notifications_it_subscribed_to() {
     let (upstream, gw) = start_stateful().await;
-    let wanted =
+    let filter =
         json!({"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": ["note://desk/1"]});
-    let listen = stateless(&gw, "subscriptions/listen", json!({"notifications": wanted}));
+    let listen = stateless(&gw, "subscriptions/listen", json!({"notifications": filter}));
     let reply = tokio::time::timeout(Duration::from_secs(3), async {
         tokio::select! {
             reply = listen => reply,
@@ -279,8 +279,8 @@ async fn subscriptions_are_renewed_when_the_upstream_session_is_lost() {
     let upstream = upstream.await;
     let gw = Arc::new(TestGateway::with_policy(POLICY, &upstream).await);
     let listener = Arc::clone(&gw);
-    let wanted = json!({"resourceSubscriptions": ["note://desk/1"]});
-    let listen = async move { stateless(&listener, "subscriptions/listen", json!({"notifications": wanted})).await };
+    let filter = json!({"resourceSubscriptions": ["note://desk/1"]});
+    let listen = async move { stateless(&listener, "subscriptions/listen", json!({"notifications": filter})).await };
     let listen = tokio::spawn(listen);
     let subscribe_count =
         || upstream.requests().iter().filter(|request| request.method() == "resources/subscribe").count();
@@ -402,7 +402,7 @@ async fn input_required_of_a_stateless_server_reaches_a_stateful_client_as_elici
     let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
     let body = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "ask", "arguments": {}}})
         .to_string();
-    let head = format!(
+    let headers = format!(
         "POST /mcp/desk HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
         Accept: application/json, text/event-stream\r\nMcp-Session-Id: {}\r\nContent-Length: {}\r\n\r\n",
         gw.address,
@@ -410,7 +410,7 @@ async fn input_required_of_a_stateless_server_reaches_a_stateful_client_as_elici
         gw.session(),
         body.len()
     );
-    stream.write_all(format!("{head}{body}").as_bytes()).await.expect("the stream is writable");
+    stream.write_all(format!("{headers}{body}").as_bytes()).await.expect("the stream is writable");
     let received = read_until(&mut stream, "sure?").await;
     let elicitation = received.lines().find_map(|line| line.strip_prefix("data: ")).expect("an elicitation");
     let elicitation: Value = serde_json::from_str(elicitation).expect("json");
@@ -439,13 +439,13 @@ async fn a_resource_subscription_of_a_stateful_client_becomes_a_listen_at_a_stat
         gw.send(&json!({"jsonrpc": "2.0", "id": 4, "method": "resources/subscribe", "params": {"uri": uri}})).await;
     }
     let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
-    let head = format!(
+    let request = format!(
         "GET /mcp/desk HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {}\r\n\r\n",
         gw.address,
         gw.token.reveal(),
         gw.session()
     );
-    stream.write_all(head.as_bytes()).await.expect("the stream is writable");
+    stream.write_all(request.as_bytes()).await.expect("the stream is writable");
     let received = read_until(&mut stream, "note://desk/1").await;
     assert!(!received.contains("acknowledged"), "{received}");
     let listen = upstream
@@ -564,13 +564,13 @@ async fn a_client_session_ends_when_its_stateless_server_becomes_stateful() {
 async fn the_standalone_stream_ends_when_the_server_becomes_stateful() {
     let (_, gw, is_stateless) = start_changing_generation(true).await;
     gw.initialize().await;
-    let head = format!(
+    let request = format!(
         "GET /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {}\r\nConnection: close\r\n\r\n",
         gw.token.reveal(),
         gw.session()
     );
     let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
-    stream.write_all(head.as_bytes()).await.expect("sent");
+    stream.write_all(request.as_bytes()).await.expect("sent");
     let mut first = [0; 12];
     stream.read_exact(&mut first).await.expect("a stream");
     is_stateless.store(false, Ordering::Release);
@@ -653,9 +653,9 @@ async fn a_refused_initialize_is_followed_by_server_discover_whatever_the_body()
 /// A stateful server that accepts only stateless requests once the returned flag is set.
 async fn upgradable_server() -> (Arc<AtomicBool>, FakeUpstream) {
     let is_upgraded = Arc::new(AtomicBool::new(false));
-    let own = Arc::clone(&is_upgraded);
+    let upgraded_flag = Arc::clone(&is_upgraded);
     let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |request: &RecordedRequest| {
-        if !own.load(Ordering::Acquire) {
+        if !upgraded_flag.load(Ordering::Acquire) {
             return None;
         }
         let is_stateless = request.message()["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == VERSION;

@@ -57,9 +57,9 @@ async fn a_session_survives_a_restart_with_one_new_upstream_handshake_and_no_rep
 
     assert_eq!(handshake_count(&upstream), 2);
     let requests = upstream.requests();
-    let again = requests.iter().rev().find(|request| request.method() == "initialize").expect("a handshake").message();
+    let second = requests.iter().rev().find(|request| request.method() == "initialize").expect("a handshake").message();
     let first = requests.iter().find(|request| request.method() == "initialize").expect("a handshake").message();
-    assert_eq!(again["params"], first["params"], "the client's `initialize` is sent again unchanged");
+    assert_eq!(second["params"], first["params"], "the client's `initialize` is sent again unchanged");
     let methods: Vec<String> = requests.iter().map(|request| request.method()).collect();
     let after_initialize = methods.iter().rposition(|method| method == "initialize").expect("a handshake") + 1;
     assert_eq!(methods[after_initialize..], ["notifications/initialized", "tools/list", "tools/call"]);

@@ -68,7 +68,7 @@ async fn start_gateway() -> (FakeUpstream, TestGateway) {
 
 fn meta() -> Value {
     json!({"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "9"}})
+        "io.modelcontextprotocol/clientInfo": {"name": "stateless", "version": "9"}})
 }
 
 fn request(method: &str, mut params: Value) -> String {
@@ -92,7 +92,7 @@ async fn a_stateless_call_is_evaluated_and_sent_with_headers_created_from_its_bo
     assert_eq!(sent.header("mcp-method"), Some("tools/call"));
     assert_eq!(sent.header("mcp-name"), Some("read_note"));
     assert_eq!(sent.header("mcp-session-id"), None);
-    assert_eq!(gw.rows().await[0].record.client.as_deref(), Some("modern 9"));
+    assert_eq!(gw.rows().await[0].record.client.as_deref(), Some("stateless 9"));
 
     let headers = [
         ("MCP-Protocol-Version", VERSION),

@@ -31,8 +31,8 @@ fn open_stream(events: &str) -> ScriptStep {
 
 /// Start of a chunked stream that breaks off within its first chunk.
 fn broken_stream(events: &str) -> ScriptStep {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-    ScriptStep::Write(format!("{head}{:x}\r\n{events}", events.len() + 10).into_bytes())
+    let headers = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    ScriptStep::Write(format!("{headers}{:x}\r\n{events}", events.len() + 10).into_bytes())
 }
 
 fn pause(millis: u64) -> ScriptStep {
@@ -175,8 +175,8 @@ async fn a_reply_keeps_the_servers_content_type_and_a_stream_starts_with_an_even
     let lines: Vec<&str> = reply.body.lines().collect();
     assert!(lines[0].starts_with("id: ") && lines[1] == "retry: 1000" && lines[2] == "data:", "{lines:?}");
     assert!(lines[4].starts_with("id: ") && lines[5] == "event: message", "{lines:?}");
-    let again = gw.call("streams", json!({})).await;
-    let all: std::collections::HashSet<&str> = ids(&reply.body).into_iter().chain(ids(&again.body)).collect();
+    let second_reply = gw.call("streams", json!({})).await;
+    let all: std::collections::HashSet<&str> = ids(&reply.body).into_iter().chain(ids(&second_reply.body)).collect();
     assert_eq!(all.len(), 4, "event ids are unique in a session");
 
     let session = open_session(&gw, "2025-06-18").await;

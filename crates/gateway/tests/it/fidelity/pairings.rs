@@ -20,7 +20,7 @@ const CLIENT_META_KEYS: [&str; 3] = [
 const CAPABILITIES: [&str; 2] =
     ["{}", r#"{"x-odd" :{"n":1.10,"\u0061":[ ]},"sampling":{},"roots":{},"elicitation":{}}"#];
 /// Notifications that a stateless client does not receive during a call: changes are sent to its subscriptions, log
-/// messages need a log level in the request, and `elicitation/complete` does not exist in its revision.
+/// messages need a log level in the request, and `elicitation/complete` is never sent in its revision.
 const NOT_SENT_DURING_STATELESS_CALLS: [&str; 3] =
     ["\"notifications/message\"", "\"notifications/prompts/list_changed\"", "\"notifications/elicitation/complete\""];
 const CLIENT_INFO: &str = r#"{"version":"1.10" ,"name":"\u006fdd"}"#;
