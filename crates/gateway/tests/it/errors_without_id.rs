@@ -1,4 +1,4 @@
-//! An error that names no request: on a stream or a connection on which one call waits, it is that call's.
+//! A JSON-RPC error without an id belongs to the only call that waits on its stream or connection.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::time::{Duration, Instant};
@@ -10,65 +10,70 @@ use gatelodge_testkit::{
 };
 use serde_json::json;
 
-const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
-const NULL: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?","data":{"n":1.10}}}"#;
-const NONE: &str = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"what?","data":{"n":1.10}}}"#;
+use super::rows_kit::until;
 
-fn patient() -> GatewaySettings {
+const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
+const ERROR_WITH_NULL_ID: &str =
+    r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?","data":{"n":1.10}}}"#;
+const ERROR_WITHOUT_ID: &str = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"what?","data":{"n":1.10}}}"#;
+
+fn settings() -> GatewaySettings {
     GatewaySettings { call_time: Duration::from_secs(3), ..GatewaySettings::default() }
 }
 
-fn fault(hit: &RecordedRequest) -> Option<&'static str> {
-    match hit.tool().as_str() {
-        "null" => Some(NULL),
-        "none" => Some(NONE),
+fn error_without_id(request: &RecordedRequest) -> Option<&'static str> {
+    match request.tool().as_str() {
+        "null" => Some(ERROR_WITH_NULL_ID),
+        "none" => Some(ERROR_WITHOUT_ID),
         _ => None,
     }
 }
 
-async fn is_the_calls_own(gw: &TestGateway) {
+async fn assert_error_reaches_its_call(gw: &TestGateway) {
     for name in ["null", "none"] {
-        let begun = Instant::now();
-        let answer = gw.call(name, json!({})).await;
-        let message = answer.message();
-        assert_eq!((&message["id"], &message["error"]["message"]), (&json!(7), &json!("what?")), "{}", answer.body);
-        assert_eq!(answer.code(), -32700);
-        assert!(answer.body.contains("1.10"), "as it is written: {}", answer.body);
-        assert!(begun.elapsed() < Duration::from_secs(2), "it did not wait for its time to be over");
+        let started = Instant::now();
+        let reply = gw.call(name, json!({})).await;
+        let message = reply.message();
+        assert_eq!((&message["id"], &message["error"]["message"]), (&json!(7), &json!("what?")), "{}", reply.body);
+        assert_eq!(reply.code(), -32700);
+        assert!(reply.body.contains("1.10"), "numbers are passed on as written: {}", reply.body);
+        assert!(started.elapsed() < Duration::from_secs(2), "the call does not wait for its timeout");
     }
 }
 
 #[tokio::test]
-async fn on_a_stream_of_events_it_is_that_calls_error() {
-    let server = |hit: &RecordedRequest| fault(hit).map(|fault| event_response(&format!("data: {fault}\n\n")));
+async fn an_error_on_a_response_stream_is_the_result_of_its_call() {
+    let server = |request: &RecordedRequest| {
+        error_without_id(request).map(|error_without_id| event_response(&format!("data: {error_without_id}\n\n")))
+    };
     let upstream = FakeUpstream::start(json!([tool_definition("null"), tool_definition("none")]), server).await;
-    let gw = TestGateway::builder().policy(POLICY).settings(patient()).start(&upstream).await;
-    is_the_calls_own(&gw).await;
+    let gw = TestGateway::builder().policy(POLICY).settings(settings()).start(&upstream).await;
+    assert_error_reaches_its_call(&gw).await;
     assert_eq!(upstream.calls().len(), 2);
 }
 
 #[tokio::test]
-async fn on_a_connection_of_http_and_sse_it_is_that_of_the_one_call_that_waits() {
-    let said = |text: &str| ScriptStep::Write(format!("event: message\ndata: {text}\n\n").into_bytes());
-    let server = move |hit: &RecordedRequest| {
-        if hit.tool() == "slow" {
+async fn an_error_on_a_sse_connection_is_the_result_of_the_only_waiting_call() {
+    let message_event = |text: &str| ScriptStep::Write(format!("event: message\ndata: {text}\n\n").into_bytes());
+    let server = move |request: &RecordedRequest| {
+        if request.tool() == "slow" {
             let result = json!({"content": [{"type": "text", "text": "slow"}]});
-            let answer = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result}).to_string();
-            let script = vec![ScriptStep::Pause(Duration::from_millis(1_500)), said(&answer)];
-            // The other call must not wait for this one's connection.
+            let reply = json!({"jsonrpc": "2.0", "id": request.message()["id"], "result": result}).to_string();
+            let script = vec![ScriptStep::Pause(Duration::from_millis(1_500)), message_event(&reply)];
+            // The other call must not queue behind this POST on the same connection.
             return Some(SsePostReply { status_after_script: true, ..SsePostReply::accept_then(script) });
         }
-        fault(hit).map(|fault| SsePostReply::accept_then(vec![said(fault)]))
+        error_without_id(request)
+            .map(|error_without_id| SsePostReply::accept_then(vec![message_event(error_without_id)]))
     };
     let upstream = FakeSseUpstream::start(&["null", "none", "slow"], server).await;
-    let gw = TestGateway::builder().policy(POLICY).settings(patient()).start_at(&upstream.url()).await;
-    is_the_calls_own(&gw).await;
+    let gw = TestGateway::builder().policy(POLICY).settings(settings()).start_at(&upstream.url()).await;
+    assert_error_reaches_its_call(&gw).await;
 
-    // Of two that wait, nobody could say whose it is.
+    // With two waiting calls the error cannot be attributed.
     let late = async {
-        while !upstream.messages("tools/call").iter().any(|hit| hit.tool() == "slow") {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let is_slow_sent = || upstream.messages("tools/call").iter().any(|request| request.tool() == "slow");
+        until("the slow call is sent", is_slow_sent).await;
         gw.call("null", json!({})).await
     };
     let (slow, late) = tokio::join!(gw.call("slow", json!({})), late);

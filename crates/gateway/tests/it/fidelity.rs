@@ -1,8 +1,8 @@
-//! Nothing of a message is lost or changed on its way, but for what is written down: ids, progress tokens, the tags of
-//! subscriptions, spans, and how long a list may be kept. Random messages go through a gateway in both directions and
-//! both eras, each byte is compared, and what may change is put back where it stood.
+//! Messages are forwarded byte for byte, except for what `docs/protocol.md` lists: ids, progress tokens, subscription ids,
+//! spans, and cache members of lists. The tests send random messages through a gateway in both directions and both protocol
+//! generations, and compare every byte; values that may change are placeholders, filled in before the comparison.
 //!
-//! `GATELODGE_FIDELITY_MESSAGES` says how many, `GATELODGE_SEED` which.
+//! `GATELODGE_FIDELITY_MESSAGES` sets the number of messages, `GATELODGE_SEED` the seed.
 #![allow(
     clippy::indexing_slicing,
     clippy::expect_used,
@@ -12,18 +12,18 @@
     reason = "a test fails by panicking, and takes its size from the environment"
 )]
 
-#[path = "fidelity/across.rs"]
-mod across;
-#[path = "fidelity/chance.rs"]
-mod chance;
-#[path = "fidelity/echo.rs"]
-mod echo;
-#[path = "fidelity/heard.rs"]
-mod heard;
-#[path = "fidelity/said.rs"]
-mod said;
-#[path = "fidelity/tree.rs"]
-mod tree;
+#[path = "fidelity/cases.rs"]
+mod cases;
+#[path = "fidelity/json_tree.rs"]
+mod json_tree;
+#[path = "fidelity/notifications.rs"]
+mod notifications;
+#[path = "fidelity/pairings.rs"]
+mod pairings;
+#[path = "fidelity/random_json.rs"]
+mod random_json;
+#[path = "fidelity/scripted_server.rs"]
+mod scripted_server;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,62 +39,62 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use self::chance::Chance;
-use self::echo::{Echo, Script};
-use self::said::{Case, Era, ID, PARENT, SCOPE, SPAN, TOKEN, TTL, filled};
+use self::cases::{Case, Generation, ID, PARENT, SCOPE, SPAN, TOKEN, TTL, fill};
+use self::random_json::RandomJson;
+use self::scripted_server::{Script, ScriptedServer};
 
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 const WORKERS: usize = 8;
-/// How many messages, where nobody says: enough to find what is wrong, and quickly.
-const FEW: usize = 10_000;
+/// Number of messages unless `GATELODGE_FIDELITY_MESSAGES` is set: enough to find most bugs in a short run.
+const DEFAULT_MESSAGES: usize = 10_000;
 
-fn number_of(variable: &str, default: usize) -> usize {
+fn env_number(variable: &str, default: usize) -> usize {
     std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// One client of one era, and the server behind the gateway.
-struct Side {
-    era: Era,
+/// A client, a gateway and a server, with the generations of client and server.
+struct Setup {
+    client_generation: Generation,
     path: &'static str,
     seed: u64,
-    echo: Echo,
+    server: ScriptedServer,
     gw: TestGateway,
     client: Client<HttpConnector, Full<Bytes>>,
     session: Option<String>,
-    /// Messages that came through as they were.
-    count: AtomicUsize,
+    /// Number of messages that were compared and found unchanged.
+    message_count: AtomicUsize,
 }
 
-struct Got {
+struct Reply {
     status: u16,
     session: Option<String>,
-    /// The answer, or all that the stream said.
+    /// The response, or all messages of the stream.
     texts: Vec<String>,
 }
 
-impl Side {
-    async fn start(era: Era) -> Arc<Self> {
-        let mut side = Self::between(era, era, "/mcp/desk").await;
-        if era == Era::Legacy {
-            side.session = side.handshake(&mut Chance::new(side.seed), "start").await;
+impl Setup {
+    async fn start(client_generation: Generation) -> Arc<Self> {
+        let mut setup = Self::connect(client_generation, client_generation, "/mcp/desk").await;
+        if client_generation == Generation::Stateful {
+            setup.session = setup.handshake(&mut RandomJson::new(setup.seed), "start").await;
         }
-        Arc::new(side)
+        Arc::new(setup)
     }
 
-    async fn between(era: Era, far: Era, path: &'static str) -> Self {
-        let echo = Echo::start(far).await;
+    async fn connect(client_generation: Generation, server_generation: Generation, path: &'static str) -> Self {
+        let server = ScriptedServer::start(server_generation).await;
         let settings = GatewaySettings { sessions_per_grant: 100_000, sessions: 100_000, ..GatewaySettings::default() };
-        let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&echo.url()).await;
+        let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&server.url()).await;
         let client = Client::builder(TokioExecutor::new()).build_http();
-        let seed = number_of("GATELODGE_SEED", 1) as u64;
-        Self { era, path, seed, echo, gw, client, session: None, count: AtomicUsize::new(0) }
+        let seed = env_number("GATELODGE_SEED", 1) as u64;
+        Self { client_generation, path, seed, server, gw, client, session: None, message_count: AtomicUsize::new(0) }
     }
 
-    fn passed(&self, count: usize) {
-        self.count.fetch_add(count, Ordering::Relaxed);
+    fn count_messages(&self, count: usize) {
+        self.message_count.fetch_add(count, Ordering::Relaxed);
     }
 
-    async fn send(&self, headers: &[(&str, &str)], verb: &str, body: String) -> Got {
+    async fn send(&self, headers: &[(&str, &str)], verb: &str, body: String) -> Reply {
         let mut request = Request::builder()
             .method(verb)
             .uri(format!("http://{}{}", self.gw.address, self.path))
@@ -105,18 +105,18 @@ impl Side {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::from(body))).expect("a request");
-        let response = self.client.request(request).await.expect("an answer");
-        let said = |name: &str| response.headers().get(name).map(|value| value.to_str().expect("text").to_owned());
-        let is_stream = said("content-type").is_some_and(|kind| kind == "text/event-stream");
-        let (status, session) = (response.status().as_u16(), said("mcp-session-id"));
-        let body = response.into_body().collect().await.expect("the whole answer").to_bytes();
+        let response = self.client.request(request).await.expect("a response");
+        let header = |name: &str| response.headers().get(name).map(|value| value.to_str().expect("text").to_owned());
+        let is_stream = header("content-type").is_some_and(|kind| kind == "text/event-stream");
+        let (status, session) = (response.status().as_u16(), header("mcp-session-id"));
+        let body = response.into_body().collect().await.expect("the whole response").to_bytes();
         let text = String::from_utf8(body.to_vec()).expect("UTF-8");
         let texts = if is_stream { events(&text) } else { vec![text] };
-        Got { status, session, texts }
+        Reply { status, session, texts }
     }
 
-    /// Sends a message as this era does.
-    async fn post(&self, method: &str, name: Option<&str>, body: String) -> Got {
+    /// Sends a message in the form of the client's protocol generation.
+    async fn post(&self, method: &str, name: Option<&str>, body: String) -> Reply {
         match &self.session {
             Some(session) => self.send(&[("mcp-session-id", session)], "POST", body).await,
             None => {
@@ -128,14 +128,14 @@ impl Side {
         }
     }
 
-    /// A handshake in which both sides can do what nobody has heard of.
-    async fn handshake(&self, chance: &mut Chance, key: &str) -> Option<String> {
-        let asked = ["elicitation", "sampling", "roots"].map(|name| (name, "{}".to_owned()));
-        let capabilities = chance.object(3, true, &asked);
-        let client = chance.object(1, true, &[("name", "\"odd\"".to_owned()), ("version", "\"1\"".to_owned())]);
+    /// A handshake with unknown capabilities on both sides.
+    async fn handshake(&self, random: &mut RandomJson, key: &str) -> Option<String> {
+        let declared = ["elicitation", "sampling", "roots"].map(|name| (name, "{}".to_owned()));
+        let capabilities = random.object(3, true, &declared);
+        let client = random.object(1, true, &[("name", "\"odd\"".to_owned()), ("version", "\"1\"".to_owned())]);
         let params =
             [("protocolVersion", "\"2025-11-25\"".to_owned()), ("capabilities", capabilities), ("clientInfo", client)];
-        let params = chance.object(2, true, &params);
+        let params = random.object(2, true, &params);
         let members = [
             ("jsonrpc", "\"2.0\"".to_owned()),
             ("id", ID.to_owned()),
@@ -143,95 +143,105 @@ impl Side {
             ("x-case", format!("\"{key}\"")),
             ("params", params),
         ];
-        let request = chance.object(1, true, &members);
-        let capabilities = chance.object(3, true, &[]);
+        let request = random.object(1, true, &members);
+        let capabilities = random.object(3, true, &[]);
         let result = [("protocolVersion", "\"2025-11-25\"".to_owned()), ("capabilities", capabilities)];
-        let result = chance.object(2, true, &result);
+        let result = random.object(2, true, &result);
         let members = [("jsonrpc", "\"2.0\"".to_owned()), ("id", ID.to_owned()), ("result", result)];
-        let answer = chance.object(1, true, &members);
-        self.echo.will(key, Script { texts: vec![answer.clone()], is_stream: false });
-        let got = self.send(&[], "POST", filled(&request, &[(ID, "7")])).await;
-        let seen = self.echo.seen(key, &format!("{:?}", got.texts));
-        let ours = seen.own_id();
-        assert_eq!(seen.text, filled(&request, &[(ID, &ours)]), "{key}");
-        assert_eq!(got.texts, [filled(&answer, &[(ID, "7")])], "{key}");
-        self.passed(2);
-        got.session
+        let response = random.object(1, true, &members);
+        self.server.set_script(key, Script { texts: vec![response.clone()], is_stream: false });
+        let reply = self.send(&[], "POST", fill(&request, &[(ID, "7")])).await;
+        let received = self.server.take_received(key, &format!("{:?}", reply.texts));
+        let gateway_id = received.gateway_id();
+        assert_eq!(received.text, fill(&request, &[(ID, &gateway_id)]), "{key}");
+        assert_eq!(reply.texts, [fill(&response, &[(ID, "7")])], "{key}");
+        self.count_messages(2);
+        reply.session
     }
 
-    /// Sends one random request and compares everything that was said on either side.
-    async fn check(&self, chance: &mut Chance, key: String) {
-        let mut case = Case::new(chance, self.era, key);
-        for (place, own) in case.names(str::to_owned, str::to_owned) {
-            case.request = filled(&case.request, &[(place, &own)]);
+    /// Sends one random request and compares all messages on both sides.
+    async fn check(&self, random: &mut RandomJson, key: String) {
+        let mut case = Case::new(random, self.client_generation, key);
+        for (placeholder, name) in case.names(str::to_owned, str::to_owned) {
+            case.request = fill(&case.request, &[(placeholder, &name)]);
         }
-        let texts = case.before.iter().map(|said| match &said.asks {
-            Some(id) => filled(&said.text, &[(ID, id)]),
-            None => said.text.clone(),
+        let texts = case.preceding.iter().map(|message| match &message.request_id {
+            Some(id) => fill(&message.text, &[(ID, id)]),
+            None => message.text.clone(),
         });
-        let answer = filled(&case.answer, &[(TTL, "60000"), (SCOPE, "\"public\"")]);
-        let texts = texts.chain([answer]).collect();
-        self.echo.will(&case.key, Script { texts, is_stream: case.is_stream });
+        let response = fill(&case.response, &[(TTL, "60000"), (SCOPE, "\"public\"")]);
+        let texts = texts.chain([response]).collect();
+        self.server.set_script(&case.key, Script { texts, is_stream: case.is_stream });
         let token = case.token.as_deref().unwrap_or_default();
-        let sent = filled(&case.request, &[(ID, &case.id), (TOKEN, token), (SPAN, PARENT)]);
-        let got = self.post(case.method, case.name, sent.clone()).await;
-        let context = || format!("seed {} case {}\nsent {sent:?}\ngot {:?}", self.seed, case.key, got.texts);
-        assert_eq!(got.status, 200, "{}", context());
+        let sent = fill(&case.request, &[(ID, &case.id), (TOKEN, token), (SPAN, PARENT)]);
+        let reply = self.post(case.method, case.name, sent.clone()).await;
+        let context = || format!("seed {} case {}\nsent {sent:?}\ngot {:?}", self.seed, case.key, reply.texts);
+        assert_eq!(reply.status, 200, "{}", context());
 
-        let seen = self.echo.seen(&case.key, &context());
-        let ours = seen.own_id();
-        let span = if case.has_span { seen.span() } else { String::new() };
-        let expected = filled(&case.request, &[(ID, &ours), (TOKEN, &ours), (SPAN, &span)]);
-        assert_eq!(seen.text, expected, "what the server gets\n{}", context());
+        let received = self.server.take_received(&case.key, &context());
+        let gateway_id = received.gateway_id();
+        let span = if case.has_span { received.span() } else { String::new() };
+        let expected = fill(&case.request, &[(ID, &gateway_id), (TOKEN, &gateway_id), (SPAN, &span)]);
+        assert_eq!(received.text, expected, "received by the server\n{}", context());
 
-        let mut expected: Vec<String> = case.before.iter().map(|said| filled(&said.text, &[(TOKEN, token)])).collect();
-        expected.push(filled(&case.answer, &[(ID, &case.id), (TTL, "0"), (SCOPE, "\"private\"")]));
-        assert_eq!(got.texts.len(), expected.len(), "{}", context());
-        for (at, (got, expected)) in got.texts.iter().zip(&expected).enumerate() {
-            let asked = case.before.get(at).filter(|said| said.asks.is_some());
-            match asked {
-                None => assert_eq!(got, expected, "what the client gets\n{}", context()),
-                Some(said) => {
-                    let id = serde_json::from_str::<Value>(got).expect("JSON")["id"].to_string();
-                    assert_eq!(*got, filled(expected, &[(ID, &id)]), "what the client is asked\n{}", context());
-                    self.answer(&format!("{}:{at}", case.key), said, &id).await;
+        let mut expected: Vec<String> =
+            case.preceding.iter().map(|message| fill(&message.text, &[(TOKEN, token)])).collect();
+        expected.push(fill(&case.response, &[(ID, &case.id), (TTL, "0"), (SCOPE, "\"private\"")]));
+        assert_eq!(reply.texts.len(), expected.len(), "{}", context());
+        for (at, (reply, expected)) in reply.texts.iter().zip(&expected).enumerate() {
+            let server_request = case.preceding.get(at).filter(|message| message.request_id.is_some());
+            match server_request {
+                None => assert_eq!(reply, expected, "received by the client\n{}", context()),
+                Some(message) => {
+                    let id = serde_json::from_str::<Value>(reply).expect("JSON")["id"].to_string();
+                    assert_eq!(
+                        *reply,
+                        fill(expected, &[(ID, &id)]),
+                        "server request received by the client\n{}",
+                        context()
+                    );
+                    self.respond_to(&format!("{}:{at}", case.key), message, &id).await;
                 }
             }
         }
-        self.passed(1 + expected.len());
+        self.count_messages(1 + expected.len());
     }
 
-    /// Answers what the server asked.
-    async fn answer(&self, key: &str, said: &said::Said, id: &str) {
-        let got = self.post("", None, filled(&said.reply, &[(ID, id)])).await;
-        assert_eq!(got.status, 202, "{key}: {:?}", got.texts);
-        let theirs = said.asks.as_deref().expect("it was asked");
-        assert_eq!(self.echo.seen(key, "").text, filled(&said.reply, &[(ID, theirs)]), "{key}");
-        self.passed(1);
+    /// Sends the client's response to a server request.
+    async fn respond_to(&self, key: &str, message: &cases::ServerMessage, id: &str) {
+        let reply = self.post("", None, fill(&message.client_response, &[(ID, id)])).await;
+        assert_eq!(reply.status, 202, "{key}: {:?}", reply.texts);
+        let server_id = message.request_id.as_deref().expect("a server request");
+        assert_eq!(
+            self.server.take_received(key, "").text,
+            fill(&message.client_response, &[(ID, server_id)]),
+            "{key}"
+        );
+        self.count_messages(1);
     }
 
-    /// What a client tells without being asked.
-    async fn tell(&self, chance: &mut Chance, key: &str) {
-        let method = chance.pick(&["notifications/roots/list_changed", "notifications/progress"]);
-        let token = [("progressToken", "\"theirs\"".to_owned()), ("progress", chance.number())];
-        let params = chance.object(2, true, if method.ends_with("progress") { &token } else { &[] });
+    /// Sends a notification of the client.
+    async fn send_notification(&self, random: &mut RandomJson, key: &str) {
+        let method = random.pick(&["notifications/roots/list_changed", "notifications/progress"]);
+        let token = [("progressToken", "\"theirs\"".to_owned()), ("progress", random.number())];
+        let params = random.object(2, true, if method.ends_with("progress") { &token } else { &[] });
         let members = [
             ("jsonrpc", "\"2.0\"".to_owned()),
             ("method", format!("\"{method}\"")),
             ("x-case", format!("\"{key}\"")),
             ("params", params),
         ];
-        let text = chance.object(1, true, &members);
-        let got = self.post(method, None, text.clone()).await;
-        assert_eq!(got.status, 202, "{key}: {:?}", got.texts);
-        assert_eq!(self.echo.seen(key, "").text, text, "{key}");
-        self.passed(1);
+        let text = random.object(1, true, &members);
+        let reply = self.post(method, None, text.clone()).await;
+        assert_eq!(reply.status, 202, "{key}: {:?}", reply.texts);
+        assert_eq!(self.server.take_received(key, "").text, text, "{key}");
+        self.count_messages(1);
     }
 
-    /// A stream of notifications that nobody asked for.
-    async fn hear(&self, chance: &mut Chance, count: usize) {
-        let texts: Vec<String> = (0..count).map(|_| said::notification(chance, &[])).collect();
-        self.echo.will("GET", Script { texts: texts.clone(), is_stream: true });
+    /// Compares notifications on the standalone stream.
+    async fn check_standalone_stream(&self, random: &mut RandomJson, count: usize) {
+        let texts: Vec<String> = (0..count).map(|_| cases::notification(random, &[])).collect();
+        self.server.set_script("GET", Script { texts: texts.clone(), is_stream: true });
         let session = self.session.clone().expect("a session");
         let request = Request::get(format!("http://{}/mcp/desk", self.gw.address))
             .header("authorization", format!("Bearer {}", self.gw.token.reveal()))
@@ -239,48 +249,48 @@ impl Side {
             .header("mcp-session-id", session)
             .body(Full::default())
             .expect("a request");
-        let mut body = self.client.request(request).await.expect("an answer").into_body();
+        let mut body = self.client.request(request).await.expect("a response").into_body();
         let mut raw = Vec::new();
-        let mut got = Vec::new();
-        while got.len() < count {
+        let mut reply = Vec::new();
+        while reply.len() < count {
             let frame = body.frame().await.expect("more").expect("a frame");
             raw.extend_from_slice(frame.data_ref().expect("data"));
             if raw.ends_with(b"\n\n") {
-                got.extend(events(&String::from_utf8(std::mem::take(&mut raw)).expect("UTF-8")));
+                reply.extend(events(&String::from_utf8(std::mem::take(&mut raw)).expect("UTF-8")));
             }
         }
-        assert_eq!(got, texts);
-        self.passed(count);
+        assert_eq!(reply, texts);
+        self.count_messages(count);
     }
 
-    /// A stream of notifications that were asked for, tagged with the request's id.
-    async fn listen(&self, chance: &mut Chance, count: usize) {
+    /// Compares notifications of a subscription, which carry the id of its request.
+    async fn check_listen(&self, random: &mut RandomJson, count: usize) {
         let tag = [("io.modelcontextprotocol/subscriptionId", ID.to_owned())];
-        let wanted = r#"{"x":1.10,"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#;
+        let filter = r#"{"x":1.10,"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#;
         let mut texts = vec![format!(
-            r#"{{"method":"notifications/subscriptions/acknowledged", "jsonrpc":"2.0","params":{{"y":1.10,"notifications":{wanted},"_meta":{{"{}":{ID}}}}}}}"#,
+            r#"{{"method":"notifications/subscriptions/acknowledged", "jsonrpc":"2.0","params":{{"y":1.10,"notifications":{filter},"_meta":{{"{}":{ID}}}}}}}"#,
             tag[0].0
         )];
-        // Of pages that were visited nobody is told in this revision.
-        let told = (0..count).map(|_| said::notification(chance, &tag));
-        texts.extend(told.filter(|text| !text.contains("elicitation/complete")));
+        // The gateway does not send `elicitation/complete` in the stateless revision.
+        let notifications = (0..count).map(|_| cases::notification(random, &tag));
+        texts.extend(notifications.filter(|text| !text.contains("elicitation/complete")));
         texts.push(format!(r#"{{"result" : {{"resultType":"complete"}},"jsonrpc":"2.0","id":{ID}}}"#));
-        self.echo.will("listen", Script { texts: texts.clone(), is_stream: true });
+        self.server.set_script("listen", Script { texts: texts.clone(), is_stream: true });
         let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"debug"}"#;
         let request = format!(
-            r#"{{"jsonrpc":"2.0","id":"own","method":"subscriptions/listen","x-case":"listen","params":{{"_meta":{meta},"notifications":{wanted}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":"own","method":"subscriptions/listen","x-case":"listen","params":{{"_meta":{meta},"notifications":{filter}}}}}"#
         );
-        let got = self.post("subscriptions/listen", None, request.clone()).await;
-        let seen = self.echo.seen("listen", &format!("{:?}", got.texts));
-        let ours = seen.own_id();
-        assert_eq!(seen.text, request.replace("\"own\"", &ours));
-        let texts: Vec<String> = texts.iter().map(|text| filled(text, &[(ID, "\"own\"")])).collect();
-        assert_eq!(got.texts, texts);
-        self.passed(1 + texts.len());
+        let reply = self.post("subscriptions/listen", None, request.clone()).await;
+        let received = self.server.take_received("listen", &format!("{:?}", reply.texts));
+        let gateway_id = received.gateway_id();
+        assert_eq!(received.text, request.replace("\"own\"", &gateway_id));
+        let texts: Vec<String> = texts.iter().map(|text| fill(text, &[(ID, "\"own\"")])).collect();
+        assert_eq!(reply.texts, texts);
+        self.count_messages(1 + texts.len());
     }
 }
 
-/// The data of all events.
+/// Returns the data of all events.
 fn events(text: &str) -> Vec<String> {
     let of_event = |event: &str| {
         let data: Vec<&str> = event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
@@ -289,44 +299,44 @@ fn events(text: &str) -> Vec<String> {
     text.split("\n\n").filter_map(of_event).collect()
 }
 
-/// Sends requests until so many messages went through.
-async fn run(side: &Arc<Side>, messages: usize) {
+/// Sends requests until `messages` messages were compared.
+async fn run(setup: &Arc<Setup>, messages: usize) {
     let mut workers = tokio::task::JoinSet::new();
     for worker in 0..WORKERS {
-        let side = Arc::clone(side);
+        let setup = Arc::clone(setup);
         workers.spawn(async move {
-            let mut chance = Chance::new(side.seed.wrapping_mul(1_000_003).wrapping_add(worker as u64));
+            let mut random = RandomJson::new(setup.seed.wrapping_mul(1_000_003).wrapping_add(worker as u64));
             let mut nth = 0;
-            while side.count.load(Ordering::Relaxed) < messages {
+            while setup.message_count.load(Ordering::Relaxed) < messages {
                 let key = format!("{worker}-{nth}");
-                match (side.era, nth % 50) {
-                    (Era::Legacy, 10) => drop(side.handshake(&mut chance, &key).await),
-                    (Era::Legacy, 20 | 40) => side.tell(&mut chance, &key).await,
-                    _ => side.check(&mut chance, key).await,
+                match (setup.client_generation, nth % 50) {
+                    (Generation::Stateful, 10) => drop(setup.handshake(&mut random, &key).await),
+                    (Generation::Stateful, 20 | 40) => setup.send_notification(&mut random, &key).await,
+                    _ => setup.check(&mut random, key).await,
                 }
                 nth += 1;
             }
         });
     }
     while let Some(done) = workers.join_next().await {
-        done.expect("all as it was");
+        done.expect("the worker finds no difference");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_of_legacy_clients_and_servers_come_through_as_they_were() {
-    let messages = number_of("GATELODGE_FIDELITY_MESSAGES", FEW) / 2;
-    let side = Side::start(Era::Legacy).await;
-    side.hear(&mut Chance::new(side.seed), messages / 5).await;
-    run(&side, messages).await;
-    assert!(side.count.load(Ordering::Relaxed) >= messages);
+async fn messages_between_stateful_clients_and_servers_are_forwarded_unchanged() {
+    let messages = env_number("GATELODGE_FIDELITY_MESSAGES", DEFAULT_MESSAGES) / 2;
+    let setup = Setup::start(Generation::Stateful).await;
+    setup.check_standalone_stream(&mut RandomJson::new(setup.seed), messages / 5).await;
+    run(&setup, messages).await;
+    assert!(setup.message_count.load(Ordering::Relaxed) >= messages);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_of_modern_clients_and_servers_come_through_as_they_were() {
-    let messages = number_of("GATELODGE_FIDELITY_MESSAGES", FEW) / 2;
-    let side = Side::start(Era::Modern).await;
-    side.listen(&mut Chance::new(side.seed), messages / 5).await;
-    run(&side, messages).await;
-    assert!(side.count.load(Ordering::Relaxed) >= messages);
+async fn messages_between_stateless_clients_and_servers_are_forwarded_unchanged() {
+    let messages = env_number("GATELODGE_FIDELITY_MESSAGES", DEFAULT_MESSAGES) / 2;
+    let setup = Setup::start(Generation::Stateless).await;
+    setup.check_listen(&mut RandomJson::new(setup.seed), messages / 5).await;
+    run(&setup, messages).await;
+    assert!(setup.message_count.load(Ordering::Relaxed) >= messages);
 }

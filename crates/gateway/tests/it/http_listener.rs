@@ -1,4 +1,4 @@
-//! The rim: health, figures, slow callers, floods, and stopping in order.
+//! HTTP listeners: health and metrics, slow clients, connection and header limits, CORS, and draining on stop.
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::time::{Duration, Instant};
@@ -13,6 +13,8 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::rows_kit::until;
+
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 
 async fn admin(gw: &TestGateway, path: &str, host: &str) -> TestResponse {
@@ -20,7 +22,7 @@ async fn admin(gw: &TestGateway, path: &str, host: &str) -> TestResponse {
 }
 
 #[tokio::test]
-async fn health_readiness_and_figures_are_on_the_admin_listener_alone() {
+async fn health_readiness_and_metrics_are_only_on_the_admin_listener() {
     let upstream = FakeUpstream::with_tools(&["read", "gone"]).await;
     let policy = r#"{"version":"1","default":"deny","tools":{"read":{},"gone":{"action":"deny"}}}"#;
     let gw = TestGateway::with_policy(policy, &upstream).await;
@@ -28,64 +30,68 @@ async fn health_readiness_and_figures_are_on_the_admin_listener_alone() {
     gw.call("gone", json!({})).await;
     assert_eq!(admin(&gw, "/healthz", "localhost").await.status, 200);
     assert_eq!(admin(&gw, "/readyz", "localhost").await.status, 200);
-    let figures = admin(&gw, "/metrics", "localhost").await.body;
+    let metrics = admin(&gw, "/metrics", "localhost").await.body;
     for line in
         ["gatelodge_calls_answered_total 1", "gatelodge_calls_refused_total{code=\"denied\"} 1", "gatelodge_sessions 1"]
     {
-        assert!(figures.contains(line), "{line} is not in\n{figures}");
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
     assert_eq!(admin(&gw, "/healthz", "evil.example").await.status, 421);
     assert_eq!(admin(&gw, "/mcp/desk", "localhost").await.status, 404);
-    let callers = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", gw.address);
-    assert_eq!(exchange(gw.address, callers.as_bytes()).await.status, 404);
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", gw.address);
+    assert_eq!(exchange(gw.address, request.as_bytes()).await.status, 404);
 }
 
 #[tokio::test]
-async fn slow_heads_and_bodies_are_cut_off() {
+async fn slow_headers_and_bodies_time_out() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let brief = Duration::from_millis(300);
-    let settings = GatewaySettings { head_time: brief, body_time: brief, ..GatewaySettings::default() };
+    let timeout = Duration::from_millis(300);
+    let settings = GatewaySettings { head_time: timeout, body_time: timeout, ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
-    let head = format!(
+    let request = format!(
         "POST /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: 100\r\n\r\n{{",
         gw.token.reveal()
     );
-    for start in ["POST /mcp/desk HTT", &head] {
+    for start in ["POST /mcp/desk HTT", &request] {
         let since = Instant::now();
         let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
         stream.write_all(start.as_bytes()).await.expect("sent");
-        let mut answer = String::new();
-        let _ = tokio::time::timeout(Duration::from_secs(5), stream.read_to_string(&mut answer)).await.expect("an end");
+        let mut reply = String::new();
+        let _ = tokio::time::timeout(Duration::from_secs(5), stream.read_to_string(&mut reply)).await.expect("an end");
         assert!(since.elapsed() < Duration::from_secs(3), "{start}");
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+        assert!(reply.is_empty() || reply.starts_with("HTTP/1.1 408"), "{reply}");
     }
     gw.call("read", json!({})).await.text();
 }
 
 #[tokio::test]
-async fn a_slow_head_is_cut_off_behind_requests_that_came_in_time() {
+async fn slow_headers_time_out_on_a_connection_with_earlier_requests() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let settings = GatewaySettings { head_time: Duration::from_millis(400), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
-    let whole = format!("GET /nothing HTTP/1.1\r\nHost: {}\r\n\r\n", gw.address);
+    let complete_request = format!("GET /nothing HTTP/1.1\r\nHost: {}\r\n\r\n", gw.address);
     let mut last = Instant::now();
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(150)).await;
         last = Instant::now();
-        stream.write_all(whole.as_bytes()).await.expect("sent");
-        let mut answer = [0; 4_096];
-        assert!(stream.read(&mut answer).await.expect("an answer") > 0);
+        stream.write_all(complete_request.as_bytes()).await.expect("sent");
+        let mut reply = [0; 4_096];
+        assert!(stream.read(&mut reply).await.expect("a reply") > 0);
     }
     stream.write_all(b"GET /not").await.expect("sent");
     let mut rest = Vec::new();
     let _ = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await.expect("an end");
-    assert!(last.elapsed() > Duration::from_millis(350), "each head has its time: {:?}", last.elapsed());
+    assert!(
+        last.elapsed() > Duration::from_millis(350),
+        "the timeout starts again for each request: {:?}",
+        last.elapsed()
+    );
     assert!(last.elapsed() < Duration::from_secs(3));
 }
 
 #[tokio::test]
-async fn more_headers_than_any_client_sends_are_refused() {
+async fn more_than_100_headers_are_refused() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let gw = TestGateway::builder().policy(POLICY).start(&upstream).await;
     for (count, status) in [(90, 404), (110, 431)] {
@@ -96,23 +102,24 @@ async fn more_headers_than_any_client_sends_are_refused() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_bound_are_closed_and_room_comes_back() {
+async fn connections_over_the_limit_are_closed_until_others_end() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let settings = GatewaySettings { connections: 2, ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
-    let held = [TcpStream::connect(gw.address).await.expect("one"), TcpStream::connect(gw.address).await.expect("two")];
+    let open_connections =
+        [TcpStream::connect(gw.address).await.expect("one"), TcpStream::connect(gw.address).await.expect("two")];
     let mut third = TcpStream::connect(gw.address).await.expect("three");
     let mut nothing = Vec::new();
     let _ = tokio::time::timeout(Duration::from_secs(2), third.read_to_end(&mut nothing)).await.expect("closed");
     assert!(nothing.is_empty());
-    drop(held);
-    let heard = async { while gw.post(&[], "{}").await.status == 0 {} };
-    tokio::time::timeout(Duration::from_secs(5), heard).await.expect("there is room again");
+    drop(open_connections);
+    let accepted = async { while gw.post(&[], "{}").await.status == 0 {} };
+    tokio::time::timeout(Duration::from_secs(5), accepted).await.expect("a connection is accepted again");
     assert_eq!(gw.call("read", json!({})).await.text(), "{}");
 }
 
 #[tokio::test]
-async fn requests_without_a_token_are_counted_and_told_in_one_row() {
+async fn requests_without_a_token_are_recorded_in_one_row_with_a_count() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     for _ in 0..5 {
@@ -132,9 +139,9 @@ async fn requests_without_a_token_are_counted_and_told_in_one_row() {
     assert!(upstream.requests().is_empty());
 }
 
-fn slow(hit: &RecordedRequest) -> Option<ResponseScript> {
-    let message = hit.message();
-    (hit.method() == "tools/call").then(|| {
+fn respond_slowly(request: &RecordedRequest) -> Option<ResponseScript> {
+    let message = request.message();
+    (request.method() == "tools/call").then(|| {
         let reply =
             json!({"jsonrpc": "2.0", "id": message["id"], "result": {"content": [{"type": "text", "text": "late"}]}});
         let mut script = vec![ScriptStep::Pause(Duration::from_millis(600))];
@@ -144,20 +151,18 @@ fn slow(hit: &RecordedRequest) -> Option<ResponseScript> {
 }
 
 #[tokio::test]
-async fn stopping_waits_for_calls_under_way_and_takes_no_new_ones() {
-    let upstream = FakeUpstream::start(json!([tool_definition("slow")]), slow).await;
+async fn stopping_waits_for_running_calls_and_accepts_no_new_connections() {
+    let upstream = FakeUpstream::start(json!([tool_definition("slow")]), respond_slowly).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     gw.initialize().await;
     let stopping = async {
-        while upstream.calls().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        until("the call is sent", || !upstream.calls().is_empty()).await;
         gw.gateway.stop();
         tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(TcpStream::connect(gw.address).await.is_err(), "nobody listens any more");
+        assert!(TcpStream::connect(gw.address).await.is_err(), "the listener is closed");
     };
-    let (answer, ()) = tokio::join!(gw.call("slow", json!({})), stopping);
-    assert_eq!(answer.text(), "late");
+    let (reply, ()) = tokio::join!(gw.call("slow", json!({})), stopping);
+    assert_eq!(reply.text(), "late");
     let outcome = gw
         .rows()
         .await
@@ -167,22 +172,20 @@ async fn stopping_waits_for_calls_under_way_and_takes_no_new_ones() {
 }
 
 #[tokio::test]
-async fn a_caller_that_hangs_up_does_not_skip_the_record() {
-    let upstream = FakeUpstream::start(json!([tool_definition("slow")]), slow).await;
+async fn a_stateful_call_runs_on_and_is_recorded_when_its_client_disconnects() {
+    let upstream = FakeUpstream::start(json!([tool_definition("slow")]), respond_slowly).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     gw.initialize().await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "slow"}}).to_string();
     let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
-    let head = format!(
+    let request = format!(
         "POST /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nAccept: */*\r\nMcp-Session-Id: {}\r\nContent-Length: {}\r\n\r\n{body}",
         gw.token.reveal(),
         gw.session(),
         body.len()
     );
-    stream.write_all(head.as_bytes()).await.expect("sent");
-    while upstream.calls().is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    until("the call is sent", || !upstream.calls().is_empty()).await;
     drop(stream);
     for _ in 0..200 {
         let outcome = gw.rows().await.into_iter().find(|row| row.record.kind == RecordKind::Outcome);
@@ -190,7 +193,7 @@ async fn a_caller_that_hangs_up_does_not_skip_the_record() {
             return assert_eq!(
                 outcome.record.outcome,
                 Some(CallOutcome::Ok),
-                "a legacy client comes back; the call goes on"
+                "a stateful client can reconnect, so the call is not cancelled"
             );
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -199,44 +202,42 @@ async fn a_caller_that_hangs_up_does_not_skip_the_record() {
 }
 
 #[tokio::test]
-async fn a_call_under_way_when_time_is_over_is_answered_and_recorded() {
-    let never = |hit: &RecordedRequest| {
-        (hit.method() == "tools/call").then(|| vec![ScriptStep::Pause(Duration::from_secs(60))])
+async fn a_call_that_outlasts_the_drain_time_is_answered_and_recorded() {
+    let never_respond = |request: &RecordedRequest| {
+        (request.method() == "tools/call").then(|| vec![ScriptStep::Pause(Duration::from_secs(60))])
     };
-    let upstream = FakeUpstream::start(json!([tool_definition("slow")]), never).await;
+    let upstream = FakeUpstream::start(json!([tool_definition("slow")]), never_respond).await;
     let settings = GatewaySettings { drain_time: Duration::from_millis(300), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     gw.initialize().await;
     let stopping = async {
-        while upstream.calls().is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until("the call is sent", || !upstream.calls().is_empty()).await;
         gw.assert_stops_promptly().await;
     };
-    let (answer, ()) = tokio::join!(gw.call("slow", json!({})), stopping);
-    assert!(answer.text().starts_with("[UPSTREAM] the gateway was stopped; the call may have run"), "{}", answer.body);
+    let (reply, ()) = tokio::join!(gw.call("slow", json!({})), stopping);
+    assert!(reply.text().starts_with("[UPSTREAM] the gateway was stopped; the call may have run"), "{}", reply.body);
     assert_eq!(gw.rows().await.pop().expect("a row").record.outcome, Some(CallOutcome::ConnectionLost));
 }
 
 #[tokio::test]
-async fn a_page_of_a_known_origin_may_call_and_read_the_answer() {
+async fn a_page_of_an_allowed_origin_passes_preflight_and_can_read_replies() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let settings =
         GatewaySettings { origins: vec!["https://app.example.com".to_owned()], ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
-    let asked = [("Origin", "https://app.example.com"), ("Access-Control-Request-Method", "POST")];
-    let may = gw.send_raw("OPTIONS", "/mcp/desk", &asked, b"").await;
-    assert_eq!(may.status, 204, "{}", may.body);
-    assert_eq!(may.header("access-control-allow-origin"), Some("https://app.example.com"));
-    assert!(may.header("access-control-allow-headers").expect("headers").contains("authorization"));
-    let answer = gw.post(&[("Origin", "https://app.example.com")], "{").await;
-    assert_eq!(answer.header("access-control-allow-origin"), Some("https://app.example.com"));
-    let other = gw.send_raw("OPTIONS", "/mcp/desk", &[("Origin", "https://evil.example"), asked[1]], b"").await;
+    let preflight = [("Origin", "https://app.example.com"), ("Access-Control-Request-Method", "POST")];
+    let allowed = gw.send_raw("OPTIONS", "/mcp/desk", &preflight, b"").await;
+    assert_eq!(allowed.status, 204, "{}", allowed.body);
+    assert_eq!(allowed.header("access-control-allow-origin"), Some("https://app.example.com"));
+    assert!(allowed.header("access-control-allow-headers").expect("headers").contains("authorization"));
+    let reply = gw.post(&[("Origin", "https://app.example.com")], "{").await;
+    assert_eq!(reply.header("access-control-allow-origin"), Some("https://app.example.com"));
+    let other = gw.send_raw("OPTIONS", "/mcp/desk", &[("Origin", "https://evil.example"), preflight[1]], b"").await;
     assert_eq!((other.status, other.header("access-control-allow-origin")), (403, None));
 }
 
 #[tokio::test]
-async fn a_head_may_be_long_but_not_as_long_as_what_is_read_at_once() {
+async fn headers_over_64_kib_are_refused() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     gw.call("read", json!({})).await;
@@ -244,7 +245,7 @@ async fn a_head_may_be_long_but_not_as_long_as_what_is_read_at_once() {
     for (length, status) in [(60_000, 200), (66_000, 431), (200_000, 431)] {
         let long = "x".repeat(length);
         let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        let answer = gw.post(&[("Mcp-Session-Id", &session), ("X-Long", &long)], body).await;
-        assert_eq!(answer.status, status, "{length}: {}", answer.body);
+        let reply = gw.post(&[("Mcp-Session-Id", &session), ("X-Long", &long)], body).await;
+        assert_eq!(reply.status, status, "{length}: {}", reply.body);
     }
 }

@@ -1,4 +1,4 @@
-//! The road of a call: what reaches the upstream, what the caller is told, what is written down.
+//! The pipeline of a call: what reaches the upstream, what the client receives, and what is recorded.
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_store::{CallOutcome, RecordKind};
@@ -8,29 +8,29 @@ use serde_json::json;
 use super::rows_kit::gone;
 
 const POLICY: &str = r#"{"version":"1","default":"deny","hide":["secret_*"],"tools":{
-    "read_note":{}, "secret_note":{}, "wipe":{"action":"deny","reason":"Nobody wipes."},
+    "read_note":{}, "secret_note":{}, "wipe":{"action":"deny","reason":"Wiping is not allowed."},
     "send_mail":{"action":"approve"},
     "pay":{"require":[{"path":"args.currency","op":"in","value":["eur","usd"]}],
            "deny_if":[{"path":"args.amount","op":"gt","value":100,"on_deny":"At most 100."}],
            "limits":[{"counter":"payments","window":"minute","max":2}]}}}"#;
 
-async fn desk() -> (FakeUpstream, TestGateway) {
+async fn start_gateway() -> (FakeUpstream, TestGateway) {
     let upstream = FakeUpstream::with_tools(&["read_note", "secret_note", "wipe", "send_mail", "pay", "other"]).await;
     let gateway = TestGateway::with_policy(POLICY, &upstream).await;
     (upstream, gateway)
 }
 
 #[tokio::test]
-async fn an_allowed_call_is_sent_as_it_was_judged_and_answered_under_the_callers_id() {
-    let (upstream, gw) = desk().await;
+async fn an_allowed_call_is_sent_as_evaluated_and_answered_under_the_clients_id() {
+    let (upstream, gw) = start_gateway().await;
     let body = r#"{"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"read_note","arguments":{"z":1.10,"a":1e2,"big":123456789012345678901234567890},"x":[ 1 ]}}"#;
-    let answer = gw.send_text(body).await;
+    let reply = gw.send_text(body).await;
 
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.message()["id"], "a-1");
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.message()["id"], "a-1");
     let sent = &upstream.calls_to("read_note")[0];
     let id = sent.message()["id"].as_str().expect("an id").to_owned();
-    assert_eq!(sent.body.replace(&id, "a-1"), body, "nothing but the id is changed");
+    assert_eq!(sent.body.replace(&id, "a-1"), body, "only the id is changed");
     assert_eq!(sent.header("mcp-session-id"), Some("upstream-session"));
     assert_eq!(sent.header("authorization"), None);
 
@@ -41,7 +41,7 @@ async fn an_allowed_call_is_sent_as_it_was_judged_and_answered_under_the_callers
     assert_eq!(intent.record.rule.as_deref(), Some("/tools/read_note"));
     let keys: Vec<_> = intent.record.argument_keys.iter().map(|key| key.as_ref()).collect();
     assert_eq!(keys, ["a", "big", "z"]);
-    assert!(intent.record.arguments.is_none(), "values are kept only where configured");
+    assert!(intent.record.arguments.is_none(), "argument values are recorded only where configured");
     let outcome = rows.iter().find(|row| row.record.kind == RecordKind::Outcome).expect("an outcome");
     assert_eq!(outcome.record.outcome, Some(CallOutcome::Ok));
     assert_eq!(outcome.record.upstream_status, Some(200));
@@ -49,15 +49,15 @@ async fn an_allowed_call_is_sent_as_it_was_judged_and_answered_under_the_callers
 
 #[tokio::test]
 async fn the_third_payment_of_the_minute_is_refused_and_not_sent() {
-    let (upstream, gw) = desk().await;
+    let (upstream, gw) = start_gateway().await;
     let pay = json!({"amount": 5, "currency": "eur"});
     for _ in 0..2 {
         assert_eq!(gw.call("pay", pay.clone()).await.message()["result"]["isError"], json!(null));
     }
-    let answer = gw.call("pay", pay.clone()).await;
+    let reply = gw.call("pay", pay.clone()).await;
 
-    assert_eq!(answer.text(), "[POLICY DENIED] limit `payments`: 2 per minute, resets in 1 min");
-    let meta = &answer.message()["result"]["_meta"]["gatelodge/refusal"];
+    assert_eq!(reply.text(), "[POLICY DENIED] limit `payments`: 2 per minute, resets in 1 min");
+    let meta = &reply.message()["result"]["_meta"]["gatelodge/refusal"];
     assert_eq!(meta["code"], "limit");
     assert_eq!(meta["rule"], "/tools/pay/limits/0");
     assert_eq!(meta["counter"], "payments");
@@ -71,10 +71,10 @@ async fn the_third_payment_of_the_minute_is_refused_and_not_sent() {
 }
 
 #[tokio::test]
-async fn refusals_say_which_rule_and_nothing_is_sent() {
-    let (upstream, gw) = desk().await;
+async fn refusals_carry_code_and_reason_and_are_not_sent() {
+    let (upstream, gw) = start_gateway().await;
     let cases = [
-        ("wipe", json!({}), "denied", "[POLICY DENIED] Nobody wipes."),
+        ("wipe", json!({}), "denied", "[POLICY DENIED] Wiping is not allowed."),
         ("pay", json!({"amount": 101, "currency": "eur"}), "deny_if", "[POLICY DENIED] At most 100."),
         (
             "send_mail",
@@ -84,11 +84,11 @@ async fn refusals_say_which_rule_and_nothing_is_sent() {
         ),
     ];
     for (tool, arguments, code, text) in cases {
-        let answer = gw.call(tool, arguments).await;
-        assert_eq!(answer.text(), text);
-        assert_eq!(answer.message()["result"]["isError"], true);
-        assert_eq!(answer.message()["result"]["structuredContent"], json!(null));
-        assert_eq!(answer.message()["result"]["_meta"]["gatelodge/refusal"]["code"], code);
+        let reply = gw.call(tool, arguments).await;
+        assert_eq!(reply.text(), text);
+        assert_eq!(reply.message()["result"]["isError"], true);
+        assert_eq!(reply.message()["result"]["structuredContent"], json!(null));
+        assert_eq!(reply.message()["result"]["_meta"]["gatelodge/refusal"]["code"], code);
         assert_eq!(gw.rows().await.last().expect("a row").record.code.as_deref(), Some(code));
     }
     assert!(upstream.calls().is_empty());
@@ -96,24 +96,24 @@ async fn refusals_say_which_rule_and_nothing_is_sent() {
 
 #[tokio::test]
 async fn hidden_unlisted_and_missing_tools_are_answered_with_the_same_bytes() {
-    let (upstream, gw) = desk().await;
-    let mut answers = Vec::new();
+    let (upstream, gw) = start_gateway().await;
+    let mut replies = Vec::new();
     for (tool, code) in [("secret_note", "hidden"), ("other", "not_listed"), ("nowhere", "not_listed")] {
-        let answer = gw.call(tool, json!({})).await;
-        assert_eq!(answer.code(), -32602);
-        answers.push(answer.body.replace(tool, "NAME"));
+        let reply = gw.call(tool, json!({})).await;
+        assert_eq!(reply.code(), -32602);
+        replies.push(reply.body.replace(tool, "NAME"));
         assert_eq!(gw.rows().await.last().expect("a row").record.code.as_deref(), Some(code));
     }
-    answers.dedup();
-    assert_eq!(answers.len(), 1, "{answers:?}");
+    replies.dedup();
+    assert_eq!(replies.len(), 1, "{replies:?}");
     assert!(upstream.calls().is_empty());
 }
 
 #[tokio::test]
-async fn a_list_shows_what_the_grant_could_call_byte_for_byte() {
-    let (_, gw) = desk().await;
-    let answer = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
-    let message = answer.message();
+async fn a_list_shows_callable_tools_byte_for_byte() {
+    let (_, gw) = start_gateway().await;
+    let reply = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+    let message = reply.message();
     let names: Vec<&str> = message["result"]["tools"]
         .as_array()
         .expect("a list")
@@ -121,22 +121,22 @@ async fn a_list_shows_what_the_grant_could_call_byte_for_byte() {
         .filter_map(|tool| tool["name"].as_str())
         .collect();
     assert_eq!(names, ["read_note", "wipe", "send_mail", "pay"]);
-    assert!(answer.body.contains(&gatelodge_testkit::tool_definition("read_note").to_string()));
+    assert!(reply.body.contains(&gatelodge_testkit::tool_definition("read_note").to_string()));
 }
 
 #[tokio::test]
-async fn a_grant_without_a_policy_reaches_nothing() {
+async fn a_grant_without_a_policy_can_call_and_list_nothing() {
     let upstream = FakeUpstream::with_tools(&["read_note"]).await;
     let gw = TestGateway::builder().start(&upstream).await;
-    let answer = gw.call("read_note", json!({})).await;
-    assert_eq!(answer.message()["result"]["_meta"]["gatelodge/refusal"]["code"], "no_policy");
+    let reply = gw.call("read_note", json!({})).await;
+    assert_eq!(reply.message()["result"]["_meta"]["gatelodge/refusal"]["code"], "no_policy");
     let list = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
     assert_eq!(list.message()["result"]["tools"], json!([]));
     assert!(upstream.calls().is_empty());
 }
 
 #[tokio::test]
-async fn an_observing_grant_is_judged_and_recorded_and_not_refused() {
+async fn calls_of_an_observing_grant_are_evaluated_and_recorded_but_not_refused() {
     let upstream = FakeUpstream::with_tools(&["wipe", "pay"]).await;
     let gw = TestGateway::builder().policy(POLICY).observe_only().start(&upstream).await;
     assert_eq!(gw.call("wipe", json!({})).await.message()["result"]["isError"], json!(null));
@@ -150,36 +150,36 @@ async fn an_observing_grant_is_judged_and_recorded_and_not_refused() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_is_not_there_costs_nothing() {
+async fn an_unreachable_upstream_charges_nothing() {
     let gw = TestGateway::builder().policy(POLICY).start_at("http://127.0.0.1:9/mcp").await;
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
-    let answer = gw.post(&[], &body.to_string()).await;
+    let reply = gw.post(&[], &body.to_string()).await;
     assert!(
-        answer.message()["error"]["message"]
+        reply.message()["error"]["message"]
             .as_str()
-            .expect("words")
+            .expect("a message")
             .starts_with("[UPSTREAM] the server cannot be reached")
     );
-    assert!(gw.ledger.usage().await.expect("a store").is_empty());
+    assert!(gw.ledger.usage().await.expect("the ledger is readable").is_empty());
 }
 
 #[tokio::test]
-async fn what_was_taken_for_a_call_that_could_not_be_sent_is_given_back_and_told_once() {
-    let (upstream, gw) = desk().await;
+async fn the_charge_of_a_call_that_could_not_be_sent_is_released_and_recorded_once() {
+    let (upstream, gw) = start_gateway().await;
     let pay = json!({"amount": 5, "currency": "eur"});
     gw.call("pay", pay.clone()).await;
-    // The offer is known; now the server goes away.
+    // The tool list is cached when the server goes away.
     gone(&upstream).await;
     let rows = gw.rows().await.len();
-    let answer = gw.call("pay", pay).await;
+    let reply = gw.call("pay", pay).await;
 
     assert!(
-        answer.text().starts_with("[UPSTREAM] the server cannot be reached; the call was not sent"),
+        reply.text().starts_with("[UPSTREAM] the server cannot be reached; the call was not sent"),
         "{}",
-        answer.text()
+        reply.text()
     );
-    let told: Vec<_> =
+    let recorded: Vec<_> =
         gw.rows().await.split_off(rows).into_iter().map(|row| (row.record.kind, row.record.outcome)).collect();
-    assert_eq!(told, [(RecordKind::Intent, None), (RecordKind::Outcome, Some(CallOutcome::NotSent))]);
-    assert_eq!(gw.ledger.usage().await.expect("a store")[0].used.to_string(), "1");
+    assert_eq!(recorded, [(RecordKind::Intent, None), (RecordKind::Outcome, Some(CallOutcome::NotSent))]);
+    assert_eq!(gw.ledger.usage().await.expect("the ledger is readable")[0].used.to_string(), "1");
 }

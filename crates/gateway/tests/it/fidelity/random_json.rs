@@ -1,9 +1,9 @@
-//! Random JSON texts, spelled in ways that no writer of ours would choose. One seed gives one run.
+//! Random JSON texts with unusual spelling: escapes, numbers, white space and order of members. A seed determines all texts.
 
-/// A source of numbers that look random; the same for the same seed.
-pub struct Chance(u64);
+/// Pseudo-random generator of JSON texts.
+pub struct RandomJson(u64);
 
-impl Chance {
+impl RandomJson {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -21,17 +21,17 @@ impl Chance {
         (self.next() % bound as u64) as usize
     }
 
-    pub fn one_in(&mut self, many: usize) -> bool {
-        self.below(many) == 0
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
     }
 
     pub fn pick<'c>(&mut self, from: &[&'c str]) -> &'c str {
         from[self.below(from.len())]
     }
 
-    /// White space, mostly none. What is sent as an event has no line breaks, which would not survive any framing.
-    pub fn gap(&mut self, breaks: bool) -> &'static str {
-        match self.below(if breaks { 10 } else { 8 }) {
+    /// Returns white space, mostly empty. Texts of events must not have line breaks, which would end the `data` line.
+    pub fn white_space(&mut self, line_breaks: bool) -> &'static str {
+        match self.below(if line_breaks { 10 } else { 8 }) {
             6 => " ",
             7 => " \t ",
             8 => "\n",
@@ -40,9 +40,9 @@ impl Chance {
         }
     }
 
-    /// A number that a reader with floats or integers of its own would spell otherwise, or lose.
+    /// Returns a number that changes when it is parsed as float or integer and written again.
     pub fn number(&mut self) -> String {
-        let odd = [
+        let unusual = [
             "0",
             "-0",
             "1.10",
@@ -56,10 +56,10 @@ impl Chance {
             "123456789012345678901234567890",
             "-98765432109876543210.0123456789012345678900",
         ];
-        if self.one_in(2) { self.pick(&odd).to_owned() } else { (self.next() as i64).to_string() }
+        if self.one_in(2) { self.pick(&unusual).to_owned() } else { (self.next() as i64).to_string() }
     }
 
-    /// A string with escapes that could be written otherwise.
+    /// Returns a string with escapes that have other spellings.
     pub fn string(&mut self) -> String {
         let parts = [
             "",
@@ -91,39 +91,40 @@ impl Chance {
         format!("\"{text}\"")
     }
 
-    pub fn value(&mut self, depth: usize, breaks: bool) -> String {
+    pub fn value(&mut self, depth: usize, line_breaks: bool) -> String {
         match self.below(if depth == 0 { 4 } else { 6 }) {
             0 => self.pick(&["null", "true", "false"]).to_owned(),
             1 => self.number(),
             2 | 3 => self.string(),
             4 => {
-                let entries: Vec<String> = (0..self.below(4)).map(|_| self.spaced(depth - 1, breaks)).collect();
+                let entries: Vec<String> = (0..self.below(4)).map(|_| self.spaced(depth - 1, line_breaks)).collect();
                 format!("[{}]", entries.join(","))
             }
-            _ => self.object(depth - 1, breaks, &[]),
+            _ => self.object(depth - 1, line_breaks, &[]),
         }
     }
 
-    fn spaced(&mut self, depth: usize, breaks: bool) -> String {
-        let (before, value, behind) = (self.gap(breaks), self.value(depth, breaks), self.gap(breaks));
-        format!("{before}{value}{behind}")
+    fn spaced(&mut self, depth: usize, line_breaks: bool) -> String {
+        let (before, value, after) =
+            (self.white_space(line_breaks), self.value(depth, line_breaks), self.white_space(line_breaks));
+        format!("{before}{value}{after}")
     }
 
-    /// An object with these members, each as it is written, and others that nobody knows, in any order.
-    pub fn object(&mut self, depth: usize, breaks: bool, members: &[(&str, String)]) -> String {
+    /// Returns an object with `members`, whose values are copied verbatim, and unknown members, in random order.
+    pub fn object(&mut self, depth: usize, line_breaks: bool, members: &[(&str, String)]) -> String {
         let mut all: Vec<String> = members
             .iter()
             .map(|(name, value)| (format!("\"{name}\""), value))
             .map(|(name, value)| {
-                let (before, behind) = (self.gap(breaks), self.gap(breaks));
-                format!("{before}{name}{behind}:{value}{}", self.gap(breaks))
+                let (before, after) = (self.white_space(line_breaks), self.white_space(line_breaks));
+                format!("{before}{name}{after}:{value}{}", self.white_space(line_breaks))
             })
             .collect();
         for nth in 0..self.below(4) {
-            // The number keeps them apart, however they are spelled; no name of the protocol ends in one.
+            // The number makes the names unique, however they are spelled; no name of the protocol ends in a digit.
             let name =
                 self.pick(&["x-vendor ", "io.example/key", "ünknown", "\\u0061", "$ref", "__proto__", "\\/", "KEY"]);
-            let (before, value) = (self.gap(breaks), self.spaced(depth, breaks));
+            let (before, value) = (self.white_space(line_breaks), self.spaced(depth, line_breaks));
             all.push(format!("{before}\"{name}{nth}\":{value}"));
         }
         for at in (1..all.len()).rev() {

@@ -1,4 +1,4 @@
-//! The stateless revision: head and body must say the same, and the rules are the same as for everybody.
+//! Stateless clients: headers must agree with the body, and the policy applies as for stateful clients.
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_store::RecordKind;
@@ -12,15 +12,15 @@ const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"read_note":{},
     "resources":{"note://desk/*":{},"note://desk/shut":{"action":"deny"}}}"#;
 const VERSION: &str = "2026-07-28";
 
-fn modern_server(hit: &RecordedRequest) -> Option<ResponseScript> {
-    let message = hit.message();
+fn respond(sent: &RecordedRequest) -> Option<ResponseScript> {
+    let message = sent.message();
     let tools = json!([
         tool_definition("read_note"),
         tool_definition("wipe"),
         tool_definition("hidden"),
         tool_definition("näh")
     ]);
-    let result = match hit.method().as_str() {
+    let result = match sent.method().as_str() {
         "server/discover" => {
             json!({"resultType": "complete", "supportedVersions": [VERSION], "capabilities": {"tools": {}}, "ttlMs": 1000, "cacheScope": "public"})
         }
@@ -54,21 +54,21 @@ fn modern_server(hit: &RecordedRequest) -> Option<ResponseScript> {
             ));
         }
         "tools/call" => json!({"resultType": "complete", "content": [{"type": "text", "text": "read"}]}),
-        _ if !hit.request_line.starts_with("POST") => return Some(vec![ScriptStep::Close]),
+        _ if !sent.request_line.starts_with("POST") => return Some(vec![ScriptStep::Close]),
         _ => json!({"resultType": "complete"}),
     };
     Some(json_response("200 OK", "", &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()))
 }
 
-async fn desk() -> (FakeUpstream, TestGateway) {
-    let upstream = FakeUpstream::start(json!([]), modern_server).await;
+async fn start_gateway() -> (FakeUpstream, TestGateway) {
+    let upstream = FakeUpstream::start(json!([]), respond).await;
     let gateway = TestGateway::with_policy(POLICY, &upstream).await;
     (upstream, gateway)
 }
 
 fn meta() -> Value {
     json!({"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "9"}})
+        "io.modelcontextprotocol/clientInfo": {"name": "stateless", "version": "9"}})
 }
 
 fn request(method: &str, mut params: Value) -> String {
@@ -83,25 +83,29 @@ async fn send(gw: &TestGateway, method: &str, name: Option<&str>, params: Value)
 }
 
 #[tokio::test]
-async fn a_stateless_call_is_judged_and_sent_with_a_head_made_from_its_body() {
-    let (upstream, gw) = desk().await;
-    let answer = send(&gw, "tools/call", Some("read_note"), json!({"name": "read_note", "arguments": {}})).await;
-    assert_eq!((answer.status, answer.text().as_str()), (200, "read"));
-    let hit = &upstream.calls()[0];
-    assert_eq!(hit.header("mcp-protocol-version"), Some(VERSION));
-    assert_eq!(hit.header("mcp-method"), Some("tools/call"));
-    assert_eq!(hit.header("mcp-name"), Some("read_note"));
-    assert_eq!(hit.header("mcp-session-id"), None);
-    assert_eq!(gw.rows().await[0].record.client.as_deref(), Some("modern 9"));
+async fn a_stateless_call_is_evaluated_and_sent_with_headers_created_from_its_body() {
+    let (upstream, gw) = start_gateway().await;
+    let reply = send(&gw, "tools/call", Some("read_note"), json!({"name": "read_note", "arguments": {}})).await;
+    assert_eq!((reply.status, reply.text().as_str()), (200, "read"));
+    let sent = &upstream.calls()[0];
+    assert_eq!(sent.header("mcp-protocol-version"), Some(VERSION));
+    assert_eq!(sent.header("mcp-method"), Some("tools/call"));
+    assert_eq!(sent.header("mcp-name"), Some("read_note"));
+    assert_eq!(sent.header("mcp-session-id"), None);
+    assert_eq!(gw.rows().await[0].record.client.as_deref(), Some("stateless 9"));
 
-    let mirrored = [
+    let headers = [
         ("MCP-Protocol-Version", VERSION),
         ("Mcp-Method", "tools/call"),
         ("Mcp-Name", "read_note"),
         ("Mcp-Param-Region", "us"),
     ];
-    gw.post(&mirrored, &request("tools/call", json!({"name": "read_note", "arguments": {"region": "eu"}}))).await;
-    assert_eq!(upstream.calls()[1].header("mcp-param-region"), Some("us"), "it mirrors nothing that is known here");
+    gw.post(&headers, &request("tools/call", json!({"name": "read_note", "arguments": {"region": "eu"}}))).await;
+    assert_eq!(
+        upstream.calls()[1].header("mcp-param-region"),
+        Some("us"),
+        "the tool's schema does not declare this header"
+    );
 
     let denied = send(&gw, "tools/call", Some("wipe"), json!({"name": "wipe"})).await;
     assert!(denied.text().starts_with("[POLICY DENIED]"));
@@ -114,8 +118,8 @@ async fn a_stateless_call_is_judged_and_sent_with_a_head_made_from_its_body() {
 }
 
 #[tokio::test]
-async fn row_42_a_head_that_disagrees_with_the_body_is_rejected() {
-    let (upstream, gw) = desk().await;
+async fn a_header_that_contradicts_the_body_is_rejected() {
+    let (upstream, gw) = start_gateway().await;
     let body = request("tools/call", json!({"name": "wipe"}));
     let version = ("MCP-Protocol-Version", VERSION);
     let method = ("Mcp-Method", "tools/call");
@@ -129,12 +133,12 @@ async fn row_42_a_head_that_disagrees_with_the_body_is_rejected() {
         (&[("MCP-Protocol-Version", "2027-01-01"), method, ("Mcp-Name", "wipe")], -32020),
     ];
     for (headers, code) in cases {
-        let answer = gw.post(headers, &body).await;
-        assert_eq!((answer.status, answer.code()), (400, code), "{headers:?}: {}", answer.body);
+        let reply = gw.post(headers, &body).await;
+        assert_eq!((reply.status, reply.code()), (400, code), "{headers:?}: {}", reply.body);
     }
-    let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {"io.modelcontextprotocol/protocolVersion": VERSION}}});
-    let answer = gw.post(&[version, ("Mcp-Method", "tools/list")], &bare.to_string()).await;
-    assert_eq!((answer.status, answer.code()), (400, -32602));
+    let without_capabilities = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {"io.modelcontextprotocol/protocolVersion": VERSION}}});
+    let reply = gw.post(&[version, ("Mcp-Method", "tools/list")], &without_capabilities.to_string()).await;
+    assert_eq!((reply.status, reply.code()), (400, -32602));
     let unknown = send(&gw, "vendor/x", None, json!({})).await;
     assert_eq!((unknown.status, unknown.code()), (404, -32601));
     assert!(upstream.calls().is_empty());
@@ -142,7 +146,7 @@ async fn row_42_a_head_that_disagrees_with_the_body_is_rejected() {
 
 #[tokio::test]
 async fn a_list_for_one_grant_is_private_and_filtered() {
-    let (_, gw) = desk().await;
+    let (_, gw) = start_gateway().await;
     let result = send(&gw, "tools/list", None, json!({})).await.message()["result"].clone();
     assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")));
     assert_eq!(result["tools"].as_array().map(Vec::len), Some(3));
@@ -153,13 +157,13 @@ async fn a_list_for_one_grant_is_private_and_filtered() {
 }
 
 #[tokio::test]
-async fn a_subscription_is_tagged_with_the_callers_id_and_filtered() {
-    let (_, gw) = desk().await;
+async fn subscription_notifications_carry_the_clients_id_and_are_filtered() {
+    let (_, gw) = start_gateway().await;
     let uris = ["note://desk/1", "note://other/1", "note://desk/shut"];
-    let wanted = json!({"notifications": {"resourceSubscriptions": uris}});
-    let answer = send(&gw, "subscriptions/listen", None, wanted).await;
-    let messages = answer.messages();
-    assert_eq!(messages.len(), 3, "{}", answer.body);
+    let filter = json!({"notifications": {"resourceSubscriptions": uris}});
+    let reply = send(&gw, "subscriptions/listen", None, filter).await;
+    let messages = reply.messages();
+    assert_eq!(messages.len(), 3, "{}", reply.body);
     for message in &messages[..2] {
         assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 3);
     }
@@ -168,8 +172,8 @@ async fn a_subscription_is_tagged_with_the_callers_id_and_filtered() {
 }
 
 #[tokio::test]
-async fn the_stateless_revision_has_no_other_verbs() {
-    let (_, gw) = desk().await;
+async fn get_and_delete_are_refused_in_the_stateless_protocol() {
+    let (_, gw) = start_gateway().await;
     let bearer = format!("Bearer {}", gw.token.reveal());
     let headers =
         [("Authorization", bearer.as_str()), ("MCP-Protocol-Version", VERSION), ("Accept", "text/event-stream")];
@@ -179,20 +183,21 @@ async fn the_stateless_revision_has_no_other_verbs() {
 }
 
 #[tokio::test]
-async fn a_resource_that_may_not_be_read_cannot_be_listened_to() {
-    let (upstream, gw) = desk().await;
+async fn a_resource_that_the_policy_denies_cannot_be_subscribed_to() {
+    let (upstream, gw) = start_gateway().await;
     for uri in ["note://other/1", "note://desk/shut"] {
         let filter = json!({"notifications": {"resourceSubscriptions": ["note://desk/1", uri]}});
-        let heard = send(&gw, "subscriptions/listen", None, filter).await;
-        assert!(heard.body.contains("note://desk/1") && !heard.body.contains(uri), "{uri}: {}", heard.body);
+        let reply = send(&gw, "subscriptions/listen", None, filter).await;
+        assert!(reply.body.contains("note://desk/1") && !reply.body.contains(uri), "{uri}: {}", reply.body);
         let rows = gw.rows().await;
         let row = rows.iter().find(|row| row.record.target.as_deref() == Some(uri)).expect("a row");
         assert_eq!(row.record.kind, RecordKind::Refused, "{uri}");
     }
-    let learned = |hit: &RecordedRequest| hit.body.contains("note://other/1") || hit.body.contains("shut");
-    assert!(!upstream.requests().iter().any(learned), "the server learns of nothing");
+    let names_denied_resource =
+        |sent: &RecordedRequest| sent.body.contains("note://other/1") || sent.body.contains("shut");
+    assert!(!upstream.requests().iter().any(names_denied_resource), "denied resources do not reach the server");
     let filter = json!({"notifications": {"resourceSubscriptions": ["note://desk/1"]}});
-    let heard = send(&gw, "subscriptions/listen", None, filter).await;
-    assert!(heard.body.contains("note://desk/1"), "{}", heard.body);
-    assert!(!heard.body.contains("note://other/1") && !heard.body.contains("shut"), "{}", heard.body);
+    let reply = send(&gw, "subscriptions/listen", None, filter).await;
+    assert!(reply.body.contains("note://desk/1"), "{}", reply.body);
+    assert!(!reply.body.contains("note://other/1") && !reply.body.contains("shut"), "{}", reply.body);
 }
