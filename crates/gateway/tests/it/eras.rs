@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::rows_kit::{ALL, Caller, answered as with, modern_answer};
+use super::support::{ALLOW_ALL, StatelessTestClient, result_response as with, stateless_response};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{},"wipe":{"action":"deny"}},
     "resources":{"note://desk/*":{}},"prompts":{"*":{}},
@@ -633,7 +633,7 @@ async fn updated() -> (Arc<AtomicBool>, FakeUpstream) {
                 Some(json_response("400 Bad Request", "", &body.to_string()))
             }
             "tools/call" => with(hit, &json!({"resultType": "complete", "content": [{"type": "text", "text": "new"}]})),
-            _ => modern_answer(hit, &json!([tool_definition("read")]), &json!({"tools": {}})),
+            _ => stateless_response(hit, &json!([tool_definition("read")]), &json!({"tools": {}})),
         }
     })
     .await;
@@ -643,21 +643,21 @@ async fn updated() -> (Arc<AtomicBool>, FakeUpstream) {
 #[tokio::test]
 async fn a_server_that_takes_only_requests_which_stand_alone_by_now_is_asked_anew() {
     let (is_new, upstream) = updated().await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
-    assert_eq!(Caller::of(&gw).call("read", json!({})).await.status, 200);
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
+    assert_eq!(StatelessTestClient::new(&gw).call("read", json!({})).await.status, 200);
     is_new.store(true, Ordering::Release);
-    let first = Caller::of(&gw).call("read", json!({})).await;
+    let first = StatelessTestClient::new(&gw).call("read", json!({})).await;
     assert!(!first.body.contains("\"new\""), "what may have run is not repeated: {}", first.body);
-    let second = Caller::of(&gw).call("read", json!({})).await;
+    let second = StatelessTestClient::new(&gw).call("read", json!({})).await;
     assert!(second.body.contains("\"new\""), "{}", second.body);
 }
 
 #[tokio::test]
 async fn whoever_shakes_hands_with_such_a_server_is_welcomed_by_us() {
     let (is_new, upstream) = updated().await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     // So it is known to have sessions.
-    assert_eq!(Caller::of(&gw).call("read", json!({})).await.status, 200);
+    assert_eq!(StatelessTestClient::new(&gw).call("read", json!({})).await.status, 200);
     is_new.store(true, Ordering::Release);
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
         "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});

@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::rows_kit::{
-    Caller, begin_in_session, chunk, event, open_stream, read_for, read_until, result_of, stream as streamed, until,
+use super::support::{
+    StatelessTestClient, chunk, event, read_for, read_until, result_message, start_in_session, stream_headers,
+    timed_stream as streamed, wait_until,
 };
 
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"*":{}},"prompts":{"*":{}}}"#;
@@ -237,7 +238,7 @@ async fn who_only_listens_hears_a_server_again_that_has_forgotten_the_session() 
             let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
                 "serverInfo": {"name": "s", "version": "1"}});
             let head = format!("mcp-session-id: {session}\r\n");
-            return Some(json_response("200 OK", &head, &result_of(hit, &result).to_string()));
+            return Some(json_response("200 OK", &head, &result_message(hit, &result).to_string()));
         }
         if hit.request_line.starts_with("GET") && is_known {
             let said =
@@ -251,7 +252,7 @@ async fn who_only_listens_hears_a_server_again_that_has_forgotten_the_session() 
     .await;
     let gw = TestGateway::with_policy(OPEN, &upstream).await;
     assert_eq!(gw.initialize().await.status, 200);
-    let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let mut ear = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     read_until(&mut ear, r#""of":"s-1""#, 1).await;
     lives.store(2, Ordering::Release);
     read_until(&mut ear, r#""of":"s-2""#, 1).await;
@@ -270,9 +271,9 @@ async fn a_server_that_has_no_stream_and_says_so_by_404_is_not_greeted_again() {
     .await;
     let gw = TestGateway::with_policy(OPEN, &refusing).await;
     assert_eq!(gw.initialize().await.status, 200);
-    let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let mut ear = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     let asked = || refusing.requests().iter().filter(|hit| hit.request_line.starts_with("GET")).count();
-    until("it is asked twice for its stream", || asked() >= 2).await;
+    wait_until("it is asked twice for its stream", || asked() >= 2).await;
     drop(read_for(&mut ear, Duration::from_millis(50)).await);
     assert_eq!(reached(&refusing, "initialize"), 1, "it knows the session");
 }
@@ -286,7 +287,7 @@ async fn who_listens_where_a_server_has_no_stream_and_says_so_by_404_is_acknowle
     let gw = TestGateway::with_policy(OPEN, &refusing).await;
     for _ in 0..2 {
         let wanted = json!({"notifications": {"toolsListChanged": true}});
-        let mut ear = Caller::of(&gw).begin("subscriptions/listen", wanted).await;
+        let mut ear = StatelessTestClient::new(&gw).start_request("subscriptions/listen", wanted).await;
         read_until(&mut ear, "acknowledged", 1).await;
     }
     assert_eq!(reached(&refusing, "initialize"), 1, "it knows the session");
@@ -297,7 +298,7 @@ async fn an_error_by_404_of_a_server_that_gives_sessions_no_ids_is_passed_on() {
     let upstream = FakeUpstream::start(json!([tool_definition("read")]), |hit: &RecordedRequest| match hit.method().as_str() {
         "initialize" => {
             let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
-            Some(json_response("200 OK", "", &result_of(hit, &result).to_string()))
+            Some(json_response("200 OK", "", &result_message(hit, &result).to_string()))
         }
         "tools/call" => {
             let error = json!({"code": -32050, "message": "no such desk"});
@@ -324,7 +325,7 @@ async fn an_event_of_a_session_that_was_forgotten_is_not_named_in_the_one_that_f
             "initialize" => {
                 let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
                 let head = format!("mcp-session-id: {session}\r\n");
-                Some(json_response("200 OK", &head, &result_of(hit, &result).to_string()))
+                Some(json_response("200 OK", &head, &result_message(hit, &result).to_string()))
             }
             "server/discover" => None,
             _ if !is_known => Some(json_response("404 Not Found", "", "")),
@@ -333,7 +334,7 @@ async fn an_event_of_a_session_that_was_forgotten_is_not_named_in_the_one_that_f
                     let message = json!({"jsonrpc": "2.0", "method": "notifications/vendor/news", "params": {"n": number}});
                     ScriptStep::Write(chunk(&format!("id: {session}-{number}\nretry: 50\n{}", event(&message))))
                 };
-                let mut script = open_stream();
+                let mut script = stream_headers();
                 script.extend([said(1), ScriptStep::WaitFor(Arc::clone(&speak)), said(2), ScriptStep::Write(b"0\r\n\r\n".to_vec())]);
                 Some(script)
             }
@@ -343,7 +344,7 @@ async fn an_event_of_a_session_that_was_forgotten_is_not_named_in_the_one_that_f
     .await;
     let gw = TestGateway::with_policy(OPEN, &upstream).await;
     gw.initialize().await;
-    let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let mut ear = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     read_until(&mut ear, r#""n":1"#, 1).await;
     lives.store(2, Ordering::Release);
     // Somebody finds out and opens the session anew, while the stream of the one before goes on.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use gatelodge_testkit::{FakeUpstream, RecordedRequest, ScriptStep, TestGateway, json_response, tool_definition};
 use serde_json::json;
 
-use super::rows_kit::{ALL, Caller, begin_in_session, result_of, until};
+use super::support::{ALLOW_ALL, StatelessTestClient, result_message, start_in_session, wait_until};
 
 /// A server with sessions. In one of them it does not answer to that the handshake is done, and notes when nobody waits
 /// for that any more.
@@ -20,7 +20,7 @@ async fn server(hangs_in: &'static str) -> (FakeUpstream, Arc<AtomicBool>) {
                 let head = format!("mcp-session-id: s-{}\r\n", handshakes.fetch_add(1, Ordering::AcqRel) + 1);
                 let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
                 "serverInfo": {"name": "s", "version": "1"}});
-                Some(json_response("200 OK", &head, &result_of(hit, &result).to_string()))
+                Some(json_response("200 OK", &head, &result_message(hit, &result).to_string()))
             }
             "notifications/initialized" if hit.header("mcp-session-id") == Some(hangs_in) => {
                 Some(vec![ScriptStep::WaitForHangUp(Arc::clone(&noted))])
@@ -39,14 +39,14 @@ fn called_in(upstream: &FakeUpstream) -> Option<String> {
 #[tokio::test]
 async fn a_session_that_is_opened_again_for_one_who_leaves_is_not_used_before_it_was_introduced() {
     let (upstream, is_left) = server("s-2").await;
-    let mut gw = TestGateway::with_policy(ALL, &upstream).await;
+    let mut gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     assert_eq!(gw.initialize().await.status, 200);
     gw.restart().await;
-    let stream = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let stream = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     let is_told = || upstream.requests().iter().filter(|hit| hit.method() == "notifications/initialized").count() == 2;
-    until("the session is opened again", is_told).await;
+    wait_until("the session is opened again", is_told).await;
     drop(stream);
-    until("nobody waits for that", || is_left.load(Ordering::Acquire)).await;
+    wait_until("nobody waits for that", || is_left.load(Ordering::Acquire)).await;
     assert_eq!(gw.call("read", json!({"n": 1})).await.text(), r#"{"n":1}"#);
     assert_eq!(called_in(&upstream).as_deref(), Some("s-3"));
 }
@@ -54,15 +54,16 @@ async fn a_session_that_is_opened_again_for_one_who_leaves_is_not_used_before_it
 #[tokio::test]
 async fn a_session_of_ours_that_is_opened_for_one_who_leaves_is_not_used_before_it_was_introduced() {
     let (upstream, is_left) = server("s-1").await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let wanted = json!({"notifications": {"toolsListChanged": true}});
-    let stream = Caller::of(&gw).at_all().begin("subscriptions/listen", wanted).await;
+    let stream = StatelessTestClient::new(&gw).at_aggregate().start_request("subscriptions/listen", wanted).await;
     let is_told = || upstream.requests().iter().any(|hit| hit.method() == "notifications/initialized");
-    until("a session is opened", is_told).await;
+    wait_until("a session is opened", is_told).await;
     drop(stream);
-    until("nobody waits for that", || is_left.load(Ordering::Acquire)).await;
+    wait_until("nobody waits for that", || is_left.load(Ordering::Acquire)).await;
     let call = json!({"name": "read", "arguments": {"n": 1}});
-    let answer = Caller::of(&gw).ask_as("tools/call", call, &json!({"elicitation": {}})).await;
+    let answer =
+        StatelessTestClient::new(&gw).request_with_capabilities("tools/call", call, &json!({"elicitation": {}})).await;
     assert_eq!(answer.text(), r#"{"n":1}"#, "{}", answer.body);
     assert_eq!(called_in(&upstream).as_deref(), Some("s-2"));
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use gatelodge_testkit::{FakeUpstream, RecordedRequest, ScriptStep, TestGateway, json_response, tool_definition};
 use serde_json::{Value, json};
 
-use super::rows_kit::{ALL, Caller, count, open_stream, read_until, result_of, until};
+use super::support::{
+    ALLOW_ALL, StatelessTestClient, read_until, request_count, result_message, stream_headers, wait_until,
+};
 
 /// A server with sessions that can be listened to. While it hangs it answers to no subscription.
 async fn server(is_hanging: Arc<AtomicBool>) -> FakeUpstream {
@@ -17,14 +19,14 @@ async fn server(is_hanging: Arc<AtomicBool>) -> FakeUpstream {
             let result = json!({"protocolVersion": "2025-11-25",
                 "capabilities": {"tools": {}, "resources": {"subscribe": true}},
                 "serverInfo": {"name": "s", "version": "1"}});
-            Some(json_response("200 OK", "mcp-session-id: s\r\n", &result_of(hit, &result).to_string()))
+            Some(json_response("200 OK", "mcp-session-id: s\r\n", &result_message(hit, &result).to_string()))
         }
         "tools/call" => Some(json_response("404 Not Found", "", "")),
         method if method.starts_with("resources/") && is_hanging.load(Ordering::Acquire) => {
             Some(vec![ScriptStep::Pause(Duration::from_secs(60))])
         }
         _ if hit.request_line.starts_with("GET") => {
-            Some([open_stream(), vec![ScriptStep::WaitForHangUp(Arc::default())]].concat())
+            Some([stream_headers(), vec![ScriptStep::WaitForHangUp(Arc::default())]].concat())
         }
         _ => None,
     })
@@ -37,18 +39,19 @@ async fn leaves(hangs_later: bool) {
     let declared = json!({"elicitation": {}});
     let is_hanging = Arc::new(AtomicBool::new(!hangs_later));
     let upstream = server(Arc::clone(&is_hanging)).await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let wanted = json!({"notifications": {"resourceSubscriptions": uris}});
-    let mut ear = Caller::of(&gw).begin_as("subscriptions/listen", wanted, &declared).await;
+    let mut ear =
+        StatelessTestClient::new(&gw).start_request_with_capabilities("subscriptions/listen", wanted, &declared).await;
     if hangs_later {
         read_until(&mut ear, "acknowledged", 1).await;
         is_hanging.store(true, Ordering::Release);
         // It has forgotten the session, so it is asked again for all of them.
         let call = json!({"name": "forget", "arguments": {}});
-        Caller::of(&gw).ask_as("tools/call", call, &declared).await;
+        StatelessTestClient::new(&gw).request_with_capabilities("tools/call", call, &declared).await;
     }
     let asked = if hangs_later { 21 } else { 1 };
-    until("it is asked", || count(&upstream, "resources/subscribe") == asked).await;
+    wait_until("it is asked", || request_count(&upstream, "resources/subscribe") == asked).await;
     drop(ear);
     let is_written = async {
         let is_own = |method: Option<&str>| method == Some("subscriptions/listen");

@@ -9,9 +9,9 @@ use gatelodge_testkit::{FakeUpstream, RecordedRequest, ResponseScript, ScriptSte
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::rows_kit::{
-    ALL, Caller, answered, begin_in_session, chunk, count, event, modern_answer, open_stream, read_until, result_of,
-    until,
+use super::support::{
+    ALLOW_ALL, StatelessTestClient, chunk, event, read_until, request_count, result_message, result_response,
+    start_in_session, stateless_response, stream_headers, wait_until,
 };
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -32,7 +32,7 @@ fn said(hit: &RecordedRequest, method: &str, mut params: Value) -> ScriptStep {
 /// A server without sessions that tells whoever listens of everything, and of what it was asked for last.
 fn talkative(hit: &RecordedRequest, acknowledged: Value) -> ResponseScript {
     let update = |uri: &str| said(hit, "resources/updated", json!({"uri": uri}));
-    let mut script = open_stream();
+    let mut script = stream_headers();
     script.push(said(hit, "prompts/list_changed", json!({"is": "early"})));
     script.push(said(hit, "subscriptions/acknowledged", json!({"notifications": acknowledged})));
     script.extend([
@@ -72,14 +72,16 @@ async fn nobody_hears_of_what_was_not_asked_for_or_not_acknowledged() {
             hit,
             json!({"promptsListChanged": true, "resourceSubscriptions": ["note://desk/1", "note://desk/2"], "vendor": 1}),
         )),
-        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::builder().policy(NOTES).with_server("zoo", &upstream.url(), NOTES).start(&upstream).await;
-    for (caller, before) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-zoo+")] {
+    for (caller, before) in
+        [(StatelessTestClient::new(&gw), ""), (StatelessTestClient::new(&gw).at_aggregate(), "x-zoo+")]
+    {
         let uri = format!("{before}note://desk/1");
         let wanted = json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": [uri]}});
-        let mut ear = caller.begin("subscriptions/listen", wanted).await;
+        let mut ear = caller.start_request("subscriptions/listen", wanted).await;
         let heard = read_until(&mut ear, &format!(r#""uri":"{uri}""#), 1).await;
         let first = heard.find("acknowledged").expect("acknowledged");
         assert!(first < heard.find("resources/updated").expect("told"), "first of all: {heard}");
@@ -98,7 +100,7 @@ async fn nobody_with_a_session_hears_of_it_from_a_server_without_one() {
             acknowledged["promptsListChanged"] = json!(false);
             Some(talkative(hit, acknowledged))
         }
-        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::with_policy(NOTES, &upstream).await;
@@ -106,7 +108,7 @@ async fn nobody_with_a_session_hears_of_it_from_a_server_without_one() {
     let subscribe =
         json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "note://desk/1"}});
     assert_eq!(gw.send(&subscribe).await.message()["result"], json!({}));
-    let mut ear = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let mut ear = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     is_only_asked(&read_until(&mut ear, r#""uri":"note://desk/1""#, 1).await);
 }
 
@@ -114,18 +116,18 @@ async fn nobody_with_a_session_hears_of_it_from_a_server_without_one() {
 async fn who_asks_by_names_of_an_extension_hears_what_it_tells() {
     let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "subscriptions/listen" => {
-            let mut script = open_stream();
+            let mut script = stream_headers();
             script.push(said(hit, "subscriptions/acknowledged", json!({"notifications": named(hit)})));
             script.push(said(hit, "vendor/news", json!({"n": 1.10})));
             script.push(ScriptStep::Pause(Duration::from_secs(30)));
             Some(script)
         }
-        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let wanted = json!({"notifications": {"vendor/news": {"of": "all"}}});
-    let mut ear = Caller::of(&gw).begin("subscriptions/listen", wanted).await;
+    let mut ear = StatelessTestClient::new(&gw).start_request("subscriptions/listen", wanted).await;
     let heard = read_until(&mut ear, "notifications/vendor/news", 1).await;
     assert!(heard.contains(r#""vendor/news":{"of":"all"}"#), "{heard}");
 }
@@ -134,12 +136,12 @@ async fn who_asks_by_names_of_an_extension_hears_what_it_tells() {
 fn plain(hit: &RecordedRequest) -> Option<ResponseScript> {
     match hit.method().as_str() {
         "subscriptions/listen" => {
-            let mut script = open_stream();
+            let mut script = stream_headers();
             script.push(said(hit, "subscriptions/acknowledged", json!({"notifications": named(hit)})));
             script.push(ScriptStep::Pause(Duration::from_secs(30)));
             Some(script)
         }
-        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(hit, &json!([tool_definition("read")]), &capabilities()),
     }
 }
 
@@ -147,7 +149,7 @@ fn plain(hit: &RecordedRequest) -> Option<ResponseScript> {
 async fn a_denied_resource_is_left_out_of_what_is_acknowledged_and_written_down() {
     let modern = FakeUpstream::start(json!([]), plain).await;
     let in_session = FakeUpstream::start(json!([tool_definition("read")]), |hit: &RecordedRequest| match hit.method().as_str() {
-        "initialize" => answered(
+        "initialize" => result_response(
             hit,
             &json!({"protocolVersion": "2025-11-25", "capabilities": capabilities(), "serverInfo": {"name": "s", "version": "1"}}),
         ),
@@ -156,13 +158,15 @@ async fn a_denied_resource_is_left_out_of_what_is_acknowledged_and_written_down(
     .await;
     for upstream in [modern, in_session] {
         let gw = TestGateway::with_policy(NOTES, &upstream).await;
-        for (caller, before) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-desk+")] {
+        for (caller, before) in
+            [(StatelessTestClient::new(&gw), ""), (StatelessTestClient::new(&gw).at_aggregate(), "x-desk+")]
+        {
             let uris = ["note://desk/1", "secret://1", "note://desk/2"].map(|uri| format!("{before}{uri}"));
             let mut wanted: Vec<&str> = uris.iter().map(String::as_str).collect();
             wanted.push("x-nobody+note://1");
             let honoured = json!([uris[0], uris[2]]);
             let listen = json!({"notifications": {"resourceSubscriptions": wanted}});
-            let mut ear = caller.begin("subscriptions/listen", listen).await;
+            let mut ear = caller.start_request("subscriptions/listen", listen).await;
             let heard = read_until(&mut ear, "acknowledged", 1).await;
             assert!(heard.contains(&format!(r#""resourceSubscriptions":{honoured}"#)), "{heard}");
             let rows = gw.rows().await;
@@ -184,31 +188,33 @@ async fn refusals(gw: &TestGateway) -> usize {
 async fn each_denied_resource_is_written_and_too_many_are_refused() {
     let upstream = FakeUpstream::start(json!([]), plain).await;
     let gw = TestGateway::with_policy(NOTES, &upstream).await;
-    for (caller, before) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-desk+")] {
+    for (caller, before) in
+        [(StatelessTestClient::new(&gw), ""), (StatelessTestClient::new(&gw).at_aggregate(), "x-desk+")]
+    {
         let secrets = |count: usize| {
             let uris: Vec<String> = (0..count).map(|number| format!("{before}secret://{number}")).collect();
             json!({"notifications": {"resourceSubscriptions": uris}})
         };
         let written = refusals(&gw).await;
-        let refused = caller.ask("subscriptions/listen", secrets(257)).await;
+        let refused = caller.request("subscriptions/listen", secrets(257)).await;
         assert_eq!(refused.code(), -32602, "{}", refused.body);
         let what = "`resourceSubscriptions` names more than 256 resources";
         assert_eq!(refused.message()["error"]["message"], what);
         assert_eq!(refusals(&gw).await, written + 1, "one row says so");
-        let mut ear = caller.begin("subscriptions/listen", secrets(256)).await;
+        let mut ear = caller.start_request("subscriptions/listen", secrets(256)).await;
         read_until(&mut ear, "acknowledged", 1).await;
         assert_eq!(refusals(&gw).await, written + 1 + 256, "each that is denied has its row");
     }
-    assert_eq!(count(&upstream, "subscriptions/listen"), 2);
+    assert_eq!(request_count(&upstream, "subscriptions/listen"), 2);
 }
 
 #[tokio::test]
 async fn a_task_of_nobody_is_found_among_many_resources_of_nobody() {
     let upstream = FakeUpstream::start(json!([]), plain).await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let uris: Vec<String> = (0..100).map(|number| format!("x-nobody+note://{number}")).collect();
     let wanted = json!({"notifications": {"resourceSubscriptions": uris, "taskIds": ["nobody__t1"]}});
-    let refused = Caller::of(&gw).at_all().ask("subscriptions/listen", wanted).await;
+    let refused = StatelessTestClient::new(&gw).at_aggregate().request("subscriptions/listen", wanted).await;
     assert_eq!(refused.code(), -32602, "{}", refused.body);
     assert_eq!(gw.rows().await.len(), 1, "of a request that is refused one row is written");
 }
@@ -218,7 +224,7 @@ async fn who_calls_without_a_session_hears_on_it_of_the_call_alone() {
     let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" => {
             let token = &hit.message()["params"]["_meta"]["progressToken"];
-            let mut script = open_stream();
+            let mut script = stream_headers();
             script.extend([
                 said(hit, "tools/list_changed", json!({})),
                 said(hit, "resources/updated", json!({"uri": "note://desk/1"})),
@@ -229,21 +235,23 @@ async fn who_calls_without_a_session_hears_on_it_of_the_call_alone() {
                 said(hit, "vendor/news", json!({})),
             ]);
             let done = json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]});
-            script.push(ScriptStep::Write(chunk(&event(&result_of(hit, &done)))));
+            script.push(ScriptStep::Write(chunk(&event(&result_message(hit, &done)))));
             script.push(ScriptStep::Write(b"0\r\n\r\n".to_vec()));
             Some(script)
         }
-        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
-    for (caller, name) in [(Caller::of(&gw), "read"), (Caller::of(&gw).at_all(), "desk__read")] {
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
+    for (caller, name) in
+        [(StatelessTestClient::new(&gw), "read"), (StatelessTestClient::new(&gw).at_aggregate(), "desk__read")]
+    {
         for wants_log in [false, true] {
             let mut call = json!({"name": name, "arguments": {}, "_meta": {"progressToken": "p"}});
             if wants_log {
                 call["_meta"]["io.modelcontextprotocol/logLevel"] = json!("info");
             }
-            let answer = caller.ask("tools/call", call).await;
+            let answer = caller.request("tools/call", call).await;
             let heard = answer.messages().into_iter().filter_map(|own| Some(own["method"].as_str()?.to_owned()));
             let mut wanted = vec!["notifications/progress", "notifications/vendor/news"];
             if wants_log {
@@ -261,12 +269,12 @@ async fn who_may_hear_of_more_by_now_listens_anew() {
     let gw = TestGateway::with_policy(NOTES, &upstream).await;
     let wanted =
         json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": ["note://desk/1", "secret://1"]}});
-    let mut ear = Caller::of(&gw).begin("subscriptions/listen", wanted).await;
+    let mut ear = StatelessTestClient::new(&gw).start_request("subscriptions/listen", wanted).await;
     read_until(&mut ear, "acknowledged", 1).await;
-    gw.put_policy("desk", ALL);
+    gw.put_policy("desk", ALLOW_ALL);
     let heard = read_until(&mut ear, "0\r\n\r\n", 1).await;
     assert!(heard.contains("tools/list_changed"), "it is told, and its stream ends: {heard}");
-    until("the server was listened to once", || count(&upstream, "subscriptions/listen") == 1).await;
+    wait_until("the server was listened to once", || request_count(&upstream, "subscriptions/listen") == 1).await;
 }
 
 #[tokio::test]
@@ -275,7 +283,7 @@ async fn a_change_that_nobody_was_promised_to_hear_of_is_noted_all_the_same() {
     let own = Arc::clone(&changes);
     let upstream = FakeUpstream::start(json!([]), move |hit: &RecordedRequest| match hit.method().as_str() {
         "subscriptions/listen" => {
-            let mut script = open_stream();
+            let mut script = stream_headers();
             script.push(said(
                 hit,
                 "subscriptions/acknowledged",
@@ -287,26 +295,29 @@ async fn a_change_that_nobody_was_promised_to_hear_of_is_noted_all_the_same() {
             script.push(ScriptStep::Pause(Duration::from_secs(30)));
             Some(script)
         }
-        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     gw.initialize().await;
     for is_alone in [false, true] {
         let mut ear = if is_alone {
             let wanted = json!({"notifications": {"promptsListChanged": true}});
-            Caller::of(&gw).begin("subscriptions/listen", wanted).await
+            StatelessTestClient::new(&gw).start_request("subscriptions/listen", wanted).await
         } else {
-            begin_in_session(&gw, "GET", "/mcp/desk", "", "").await
+            start_in_session(&gw, "GET", "/mcp/desk", "", "").await
         };
-        until("it is listened to", || count(&upstream, "subscriptions/listen") == 1 + usize::from(is_alone)).await;
+        wait_until("it is listened to", || {
+            request_count(&upstream, "subscriptions/listen") == 1 + usize::from(is_alone)
+        })
+        .await;
         gw.call("read", json!({})).await;
-        let before = count(&upstream, "tools/list");
+        let before = request_count(&upstream, "tools/list");
         changes.notify_one();
         let heard = read_until(&mut ear, "prompts/list_changed", 1).await;
         assert!(!heard.contains("unasked"), "{heard}");
         gw.call("read", json!({})).await;
-        assert_eq!(count(&upstream, "tools/list"), before + 1, "it is asked anew what there is: {is_alone}");
+        assert_eq!(request_count(&upstream, "tools/list"), before + 1, "it is asked anew what there is: {is_alone}");
     }
 }
 
@@ -314,18 +325,18 @@ async fn a_change_that_nobody_was_promised_to_hear_of_is_noted_all_the_same() {
 async fn of_what_is_denied_at_all_servers_one_row_is_written_however_often_one_is_listened_to() {
     let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "subscriptions/listen" => {
-            let mut script = open_stream();
+            let mut script = stream_headers();
             script.push(said(hit, "subscriptions/acknowledged", json!({"notifications": named(hit)})));
             script.push(ScriptStep::Close);
             Some(script)
         }
-        _ => modern_answer(hit, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(hit, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::with_policy(NOTES, &upstream).await;
     let wanted = json!({"notifications": {"resourceSubscriptions": ["x-desk+note://desk/1", "x-desk+secret://1"]}});
-    let _ear = Caller::of(&gw).at_all().begin("subscriptions/listen", wanted).await;
-    until("it is listened to again", || count(&upstream, "subscriptions/listen") == 2).await;
+    let _ear = StatelessTestClient::new(&gw).at_aggregate().start_request("subscriptions/listen", wanted).await;
+    wait_until("it is listened to again", || request_count(&upstream, "subscriptions/listen") == 2).await;
     assert_eq!(refusals(&gw).await, 1);
     assert!(!upstream.requests().iter().any(|hit| hit.body.contains("secret")), "the server does not learn of it");
 }
