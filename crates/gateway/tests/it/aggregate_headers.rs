@@ -1,5 +1,5 @@
-//! `Mcp-*` headers at the aggregate endpoint: they must match the body under the exposed names, and are rebuilt with the
-//! server's names upstream. A tool with an invalid `x-mcp-header` annotation is omitted with a warning.
+//! `Mcp-*` headers at the aggregate endpoint: they must match the body under the exposed names, and are rebuilt with
+//! the server's names upstream. A tool with an invalid `x-mcp-header` annotation is omitted with a warning.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_store::RecordKind;
@@ -72,10 +72,10 @@ async fn name_header_is_checked_and_rewritten_for_the_server() {
             assert_eq!((row.kind, row.code.as_deref()), (RecordKind::Refused, Some("rejected")), "{row:?}");
         }
         let name = if exposed.is_ascii() { exposed.to_owned() } else { base64_header_value(exposed) };
-        for more in
+        for duplicates in
             [[("Mcp-Name", name.as_str()), ("Mcp-Name", &name)], [("Mcp-Method", method), ("Mcp-Method", method)]]
         {
-            let twice = client.request_with_headers(&more, method, params.clone()).await;
+            let twice = client.request_with_headers(&duplicates, method, params.clone()).await;
             assert_eq!((twice.status, twice.code()), (Some(400), -32020), "{method}: {twice:?}");
         }
         for wrong in ["", "tools/list"] {

@@ -34,7 +34,7 @@ struct NotificationStream {
 }
 
 impl NotificationStream {
-    fn of(stream: impl AsyncRead + Send + Unpin + 'static, input: Option<DuplexStream>) -> Self {
+    fn new(stream: impl AsyncRead + Send + Unpin + 'static, input: Option<DuplexStream>) -> Self {
         let (sender, messages) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             let mut lines = BufReader::new(stream).lines();
@@ -68,18 +68,18 @@ fn methods(messages: &[Value]) -> Vec<&str> {
 }
 
 /// Opens the stream that carries notifications to a client, and waits until the gateway has subscribed upstream.
-async fn open_notifications(gw: &TestGateway, transport: ClientTransport, expected: &Value) -> NotificationStream {
-    let listen_params = || json!({"notifications": expected});
+async fn open_notifications(gw: &TestGateway, transport: ClientTransport, requested: &Value) -> NotificationStream {
+    let listen_params = || json!({"notifications": requested});
     let mut notifications: NotificationStream = match transport {
         ClientTransport::StatefulHttp | ClientTransport::StatefulAggregate => {
             gw.initialize().await;
-            NotificationStream::of(start_in_session(gw, "GET", transport.path(), "", "").await, None)
+            NotificationStream::new(start_in_session(gw, "GET", transport.path(), "", "").await, None)
         }
-        ClientTransport::StatelessHttp => NotificationStream::of(
+        ClientTransport::StatelessHttp => NotificationStream::new(
             StatelessTestClient::new(gw).start_request("subscriptions/listen", listen_params()).await,
             None,
         ),
-        ClientTransport::StatelessAggregate => NotificationStream::of(
+        ClientTransport::StatelessAggregate => NotificationStream::new(
             StatelessTestClient::new(gw).at_aggregate().start_request("subscriptions/listen", listen_params()).await,
             None,
         ),
@@ -101,6 +101,7 @@ async fn open_notifications(gw: &TestGateway, transport: ClientTransport, expect
         assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "{transport:?}: {first}");
         assert_eq!(first["params"]["_meta"][SUBSCRIPTION_ID], 3, "{transport:?}: {first}");
     }
+    // No event shows that the gateway has also opened its stream upstream.
     tokio::time::sleep(Duration::from_millis(700)).await;
     notifications
 }
@@ -123,31 +124,31 @@ async fn open_stdio(gw: &TestGateway, first: &str) -> NotificationStream {
     let name = "desk".parse().expect("a name");
     tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
     client.write_all(format!("{first}\n").as_bytes()).await.expect("writable stream");
-    NotificationStream::of(responses, Some(client))
+    NotificationStream::new(responses, Some(client))
 }
 
 /// Server that sends notifications on the streams of its subscribers when it is triggered.
 struct NotifyingServer {
     /// Declared capabilities, and the notifications that it acknowledges to stateless subscribers.
     capabilities: Value,
-    acknowledges: Value,
+    acknowledged: Value,
     /// Notifications to send once `trigger` is notified.
-    sends: Vec<(&'static str, Value)>,
+    messages: Vec<(&'static str, Value)>,
     trigger: Arc<Notify>,
 }
 
 impl NotifyingServer {
-    fn stream_script(&self, listener: Option<&Value>) -> ResponseScript {
+    fn stream_script(&self, subscriber: Option<&Value>) -> ResponseScript {
         let notification = |method: &str, mut params: Value| {
-            if let Some(id) = listener {
+            if let Some(id) = subscriber {
                 params["_meta"] = json!({SUBSCRIPTION_ID: id});
             }
             event(&json!({"jsonrpc": "2.0", "method": method, "params": params, "extra": 1.5}))
         };
-        let first = json!({"notifications": self.acknowledges});
+        let first = json!({"notifications": self.acknowledged});
         let first =
-            listener.map(|_| notification("notifications/subscriptions/acknowledged", first)).unwrap_or_default();
-        let later: String = self.sends.iter().map(|(method, params)| notification(method, params.clone())).collect();
+            subscriber.map(|_| notification("notifications/subscriptions/acknowledged", first)).unwrap_or_default();
+        let later: String = self.messages.iter().map(|(method, params)| notification(method, params.clone())).collect();
         let steps = vec![
             ScriptStep::Write(chunk(&first)),
             ScriptStep::WaitFor(Arc::clone(&self.trigger)),
@@ -187,25 +188,25 @@ impl NotifyingServer {
 fn silent_server() -> NotifyingServer {
     NotifyingServer {
         capabilities: json!({"tools": {}}),
-        acknowledges: json!({}),
-        sends: Vec::new(),
+        acknowledged: json!({}),
+        messages: Vec::new(),
         trigger: Arc::default(),
     }
 }
 
 /// A client at `/mcp` receives notifications of a server that was added after its stream was opened.
-async fn assert_added_server_is_heard(transport: ClientTransport, is_stateless: bool) {
+async fn assert_added_server_notifies(transport: ClientTransport, is_stateless: bool) {
     let case = format!("{transport:?}, stateless server: {is_stateless}");
     let upstream = silent_server().start(false).await;
     let gw = TestGateway::builder().policy(ALLOW_ALL).at_aggregate().start(&upstream).await;
     let mut notifications = open_notifications(&gw, transport, &json!({"toolsListChanged": true})).await;
     let trigger = Arc::new(Notify::new());
-    let acknowledges = json!({"toolsListChanged": true});
-    let sends = vec![(TOOLS, json!({"x": 1})), (TOOLS, json!({"x": 2}))];
+    let acknowledged = json!({"toolsListChanged": true});
+    let messages = vec![(TOOLS, json!({"x": 1})), (TOOLS, json!({"x": 2}))];
     let server = NotifyingServer {
         capabilities: json!({"tools": {"listChanged": true}}),
-        acknowledges,
-        sends,
+        acknowledged,
+        messages,
         trigger: Arc::clone(&trigger),
     };
     let zoo = server.start(is_stateless).await;
@@ -223,8 +224,8 @@ async fn assert_added_server_is_heard(transport: ClientTransport, is_stateless: 
         assert_eq!((&message["method"], &message["params"]["x"]), (&json!(TOOLS), &json!(nth)), "{case}: {message}");
         assert_eq!(message["extra"], 1.5, "{case}: {message}");
         // For a stateful client the gateway owns the subscription, and the message carries no subscription id.
-        let tag = if transport.is_stateless() { json!(3) } else { Value::Null };
-        assert_eq!(message["params"]["_meta"][SUBSCRIPTION_ID], tag, "{case}: {message}");
+        let expected_id = if transport.is_stateless() { json!(3) } else { Value::Null };
+        assert_eq!(message["params"]["_meta"][SUBSCRIPTION_ID], expected_id, "{case}: {message}");
     }
     assert!(notifications.rest().await.is_empty(), "{case}");
 }
@@ -233,7 +234,7 @@ async fn assert_added_server_is_heard(transport: ClientTransport, is_stateless: 
 async fn notifications_of_a_server_that_is_added_later_arrive() {
     let transports = [ClientTransport::StatefulAggregate, ClientTransport::StatelessAggregate];
     let cases = transports.into_iter().flat_map(|transport| [(transport, false), (transport, true)]);
-    run_concurrently(cases.map(|(transport, is_stateless)| assert_added_server_is_heard(transport, is_stateless)))
+    run_concurrently(cases.map(|(transport, is_stateless)| assert_added_server_notifies(transport, is_stateless)))
         .await;
 }
 
@@ -269,11 +270,11 @@ async fn assert_only_requested_notifications(transport: ClientTransport, is_stat
     let trigger = Arc::new(Notify::new());
     let capabilities = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}});
     // The server sends more than was requested.
-    let sends = vec![(TOOLS, json!({})), (PROMPTS, json!({}))];
+    let messages = vec![(TOOLS, json!({})), (PROMPTS, json!({}))];
     let server = NotifyingServer {
         capabilities,
-        acknowledges: json!({"promptsListChanged": true}),
-        sends,
+        acknowledged: json!({"promptsListChanged": true}),
+        messages,
         trigger: Arc::clone(&trigger),
     };
     let upstream = server.start(is_stateless).await;
@@ -304,8 +305,8 @@ async fn assert_task_notifications(transport: ClientTransport, policy: Option<&'
     let task = |id: &str| (TASKS, json!({"taskId": id, "status": "completed"}));
     let server = NotifyingServer {
         capabilities: json!({"tools": {}, "extensions": {TASKS_EXTENSION: {}}}),
-        acknowledges: json!({"taskIds": ["read", "wipe"]}),
-        sends: vec![task("theirs"), task("wipe"), task("read")],
+        acknowledged: json!({"taskIds": ["read", "wipe"]}),
+        messages: vec![task("theirs"), task("wipe"), task("read")],
         trigger: Arc::clone(&trigger),
     };
     let upstream = server.start(true).await;
@@ -335,6 +336,7 @@ async fn assert_task_notifications(transport: ClientTransport, policy: Option<&'
     assert_eq!(sent.header("mcp-protocol-version"), Some(STATELESS_REVISION), "{transport:?}");
     if let Some(policy) = policy {
         activate_policy(&gw, policy);
+        // Streams are revalidated twice a second; wait until this one has been.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
     }
     trigger.notify_waiters();
@@ -356,8 +358,8 @@ async fn task_that_needs_denied_client_input_is_not_notified() {
         let input_requests = json!({"e": {"method": "elicitation/create", "params": {"message": "sure?"}}});
         let server = NotifyingServer {
             capabilities: json!({"tools": {}, "extensions": {TASKS_EXTENSION: {}}}),
-            acknowledges: json!({"taskIds": ["read"]}),
-            sends: vec![(
+            acknowledged: json!({"taskIds": ["read"]}),
+            messages: vec![(
                 TASKS,
                 json!({"taskId": "read", "status": "input_required", "inputRequests": input_requests}),
             )],
@@ -382,8 +384,8 @@ async fn task_with_an_unknown_input_request_is_recorded_and_not_notified() {
     let input_requests = json!({"e": {"method": "vendor/ask", "params": {}}});
     let server = NotifyingServer {
         capabilities: json!({"tools": {}, "extensions": {TASKS_EXTENSION: {}}}),
-        acknowledges: json!({"taskIds": ["read"]}),
-        sends: vec![(TASKS, json!({"taskId": "read", "status": "input_required", "inputRequests": input_requests}))],
+        acknowledged: json!({"taskIds": ["read"]}),
+        messages: vec![(TASKS, json!({"taskId": "read", "status": "input_required", "inputRequests": input_requests}))],
         trigger: Arc::clone(&trigger),
     };
     let upstream = server.start(true).await;

@@ -92,14 +92,14 @@ fn assert_configured_environment(raw: &str, case: &str) {
 
 #[tokio::test]
 async fn sse_server_never_receives_the_client_token() {
-    for transport in ClientTransport::EACH {
+    for transport in ClientTransport::ALL {
         assert_server_gets_no_token(ServerKind::Sse, transport).await;
     }
 }
 
 #[tokio::test]
 async fn stdio_server_never_receives_the_client_token() {
-    for transport in ClientTransport::EACH {
+    for transport in ClientTransport::ALL {
         assert_server_gets_no_token(ServerKind::StatefulStdio, transport).await;
         assert_server_gets_no_token(ServerKind::StatelessStdio, transport).await;
     }
@@ -107,7 +107,7 @@ async fn stdio_server_never_receives_the_client_token() {
 
 #[tokio::test]
 async fn http_server_never_receives_the_client_token() {
-    for transport in ClientTransport::EACH {
+    for transport in ClientTransport::ALL {
         assert_server_gets_no_token(ServerKind::StatefulHttp, transport).await;
         assert_server_gets_no_token(ServerKind::StatelessHttp, transport).await;
     }

@@ -1,5 +1,5 @@
-//! Error and result handling for pairings of client transport and server kind: server errors arrive byte for byte, a call
-//! that may have run is not sent again, and large results arrive whole.
+//! Error and result handling for pairings of client transport and server kind: server errors arrive byte for byte, a
+//! call that may have run is not sent again, and large results arrive whole.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,7 +57,7 @@ fn response_key(tool: &str) -> &'static str {
 
 #[tokio::test]
 async fn http_server_error_reaches_every_transport_byte_for_byte() {
-    for transport in ClientTransport::EACH {
+    for transport in ClientTransport::ALL {
         assert_errors_are_unchanged(ServerKind::StatefulHttp, transport).await;
         assert_errors_are_unchanged(ServerKind::StatelessHttp, transport).await;
     }
@@ -66,7 +66,7 @@ async fn http_server_error_reaches_every_transport_byte_for_byte() {
 #[tokio::test]
 async fn stdio_and_sse_server_error_reaches_every_transport_byte_for_byte() {
     for kind in [ServerKind::Sse, ServerKind::StatefulStdio, ServerKind::StatelessStdio] {
-        for transport in ClientTransport::EACH {
+        for transport in ClientTransport::ALL {
             assert_errors_are_unchanged(kind, transport).await;
         }
     }
@@ -79,13 +79,13 @@ async fn error_without_id_ends_the_only_call_in_flight() {
             |id: &str| format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":-32700,"message":"what?","data":1.10}}}}"#);
         vec![("tools/call null", message(r#""id":null,"#)), ("tools/call none", message(""))]
     };
-    for kind in ServerKind::EACH {
+    for kind in ServerKind::ALL {
         // Many clients share a stateless process, so the error cannot be assigned to a call; the call times out.
         let is_shared = kind == ServerKind::StatelessStdio;
         let transports: &[ClientTransport] = if is_shared {
             &[ClientTransport::StatefulHttp, ClientTransport::StatelessHttp]
         } else {
-            &ClientTransport::EACH
+            &ClientTransport::ALL
         };
         for transport in transports.iter().copied() {
             let case = format!("{transport:?} to {kind:?}");
@@ -115,7 +115,7 @@ async fn error_without_id_ends_the_only_call_in_flight() {
 async fn only_the_code_of_a_missing_resource_is_translated() {
     let error = r#"{"x":1.10 ,"code":-32002,"data":{"uri":"note:\/\/1"},"message":"no \u00e9"}"#;
     let kinds = [ServerKind::StatefulHttp, ServerKind::StatelessHttp, ServerKind::Sse];
-    for (kind, transport) in kinds.into_iter().flat_map(|kind| ClientTransport::EACH.map(|transport| (kind, transport)))
+    for (kind, transport) in kinds.into_iter().flat_map(|kind| ClientTransport::ALL.map(|transport| (kind, transport)))
     {
         let server =
             ScriptedServer::start(kind, json!([]), vec![("resources/read", format!("\"error\":{error},\"y\":1e2"))])
@@ -178,7 +178,7 @@ async fn call_in_a_forgotten_session_is_not_resent_and_the_next_one_works() {
         ("prompts/get", json!({"name": "greet"})),
         ("completion/complete", json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {}})),
     ];
-    for transport in ClientTransport::EACH {
+    for transport in ClientTransport::ALL {
         for (method, params) in &requests {
             let case = format!("{method} over {transport:?}");
             let server_state = Arc::new(ForgetfulServer::default());
@@ -213,8 +213,8 @@ async fn assert_arrives_whole(kind: ServerKind, transports: &[ClientTransport]) 
     for transport in transports {
         let gw = server.start_gateway(TestGateway::builder().policy(ALLOW_ALL)).await;
         let reply = TestClient::open(&gw, *transport).await.call("large", json!({})).await;
-        let response_key = reply.text().find("\"result\":").expect("a result") + "\"result\":".len();
-        let received = reply.text().get(response_key..).unwrap_or_default();
+        let start = reply.text().find("\"result\":").expect("a result") + "\"result\":".len();
+        let received = reply.text().get(start..).unwrap_or_default();
         assert!(
             received.strip_suffix('}') == Some(LARGE_RESULT.as_str()),
             "{transport:?} to {kind:?}: {} bytes arrived",

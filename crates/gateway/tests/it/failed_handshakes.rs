@@ -1,5 +1,5 @@
-//! Stateless calls to servers that refuse the handshake: the client gets an error that names the handshake, and the log row
-//! names the tool.
+//! Stateless calls to servers that refuse the handshake: the client gets an error that names the handshake, and the log
+//! row names the tool.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use gatelodge_store::{CallRecord, RecordKind};

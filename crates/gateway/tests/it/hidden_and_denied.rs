@@ -1,5 +1,5 @@
-//! Hidden and denied tools, prompts, resources and completions, for pairings of client transport and server kind: a hidden
-//! tool cannot be distinguished from a missing one, and a denied call is a result that every client can read.
+//! Hidden and denied tools, prompts, resources and completions, for pairings of client transport and server kind: a
+//! hidden tool cannot be distinguished from a missing one, and a denied call is a result that every client can read.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -112,7 +112,7 @@ async fn assert_hidden_tool_looks_missing(kind: ServerKind, transport: ClientTra
 
 #[tokio::test]
 async fn hidden_tool_of_an_http_server_looks_missing_over_every_transport() {
-    for transport in ClientTransport::EACH {
+    for transport in ClientTransport::ALL {
         assert_hidden_tool_looks_missing(ServerKind::StatefulHttp, transport).await;
         assert_hidden_tool_looks_missing(ServerKind::StatelessHttp, transport).await;
     }
@@ -132,7 +132,7 @@ async fn hidden_tool_of_a_stdio_or_sse_server_looks_missing() {
 #[tokio::test]
 async fn denied_call_is_an_error_result_without_structured_content() {
     for kind in [ServerKind::StatefulHttp, ServerKind::StatelessHttp] {
-        for transport in ClientTransport::EACH {
+        for transport in ClientTransport::ALL {
             let (server, gw) = setup(kind).await;
             let mut client = TestClient::open(&gw, transport).await;
             let allowed = client.call("once", json!({})).await;
@@ -183,7 +183,7 @@ fn refused_requests(is_stateless: bool) -> Vec<(&'static str, Value, i64, bool)>
 #[tokio::test]
 async fn denied_prompts_resources_and_completions_are_not_sent() {
     for kind in [ServerKind::StatefulHttp, ServerKind::StatelessHttp] {
-        for transport in ClientTransport::EACH {
+        for transport in ClientTransport::ALL {
             let (server, gw) = setup(kind).await;
             let mut client = TestClient::open(&gw, transport).await;
             for (method, params, code, gives_reason) in refused_requests(transport.is_stateless()) {

@@ -25,7 +25,7 @@ fn call(name: &str) -> Value {
 async fn batch_is_one_error_over_every_transport_and_is_not_sent() {
     let canned_responses =
         || vec![("tools/call", r#""result":{"content":[{"type":"text","text":"done"}]}"#.to_owned())];
-    for transport in ClientTransport::EACH {
+    for transport in ClientTransport::ALL {
         for revision in ["2025-03-26", "2025-11-25"] {
             let case = format!("{transport:?} in {revision}");
             let server = ScriptedServer::start(
@@ -171,7 +171,7 @@ async fn aggregate_session_needs_its_own_id_token_and_path() {
         assert_eq!(
             send(&gw, http_method, "/mcp", gw.token.reveal(), &[session], body).await.status,
             404,
-            "{http_method} after its end"
+            "{http_method} after its deletion"
         );
     }
     let ended = |server: &FakeUpstream| server.requests().iter().any(|hit| hit.request_line.starts_with("DELETE"));
@@ -271,6 +271,7 @@ async fn stateless_disconnect_at_the_aggregate_endpoint_cancels_at_the_called_se
 
     let connection = client.start_request("tools/call", json!({"name": "new__slow", "arguments": {}})).await;
     wait_until("the call arrives upstream", || stateless_server.calls().len() == 1).await;
+    // Time for a premature hang-up to show.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!hung_up.load(Ordering::Acquire));
     drop(connection);
@@ -287,6 +288,7 @@ async fn stateless_disconnect_at_the_aggregate_endpoint_cancels_at_the_called_se
     wait_until("the call arrives upstream", || upstream.calls().len() == 1).await;
     read_for(&mut connection, Duration::from_millis(100)).await;
     drop(connection);
+    // Time for a wrong cancellation to arrive.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(request_count(&upstream, "notifications/cancelled"), 0, "the client may resume the stream");
     assert_eq!(cancelled().await, 2);

@@ -71,7 +71,7 @@ async fn batch_is_refused_with_400_in_every_revision() {
 }
 
 #[tokio::test]
-async fn notification_or_response_is_202_with_an_empty_body() {
+async fn only_notifications_and_responses_are_202_with_an_empty_body() {
     let (upstream, gw) = setup().await;
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
     let unknown = json!({"jsonrpc": "2.0", "id": "never sent", "result": {}});
@@ -240,8 +240,8 @@ async fn server_receives_exactly_the_capabilities_the_client_declares() {
         for hit in stateless_calls.iter().rev().take(2) {
             assert_eq!(hit.message()["params"]["_meta"][meta], declared, "{}", hit.body);
         }
-        let mut hellos = stateful.requests().into_iter().filter(|hit| hit.method() == "initialize");
-        let last = hellos.next_back().expect("a handshake").message();
+        let mut handshakes = stateful.requests().into_iter().filter(|hit| hit.method() == "initialize");
+        let last = handshakes.next_back().expect("a handshake").message();
         assert_eq!(last["params"]["capabilities"], declared, "from a stateless client");
     }
 }

@@ -36,11 +36,11 @@ async fn server_that_requests_in_a_stream(method: &'static str, params: Value) -
     FakeUpstream::start(json!([tool_definition("ask")]), move |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" => {
             let mut script = stream_headers();
-            let question = json!({"jsonrpc": "2.0", "id": "q", "method": method, "params": params});
-            script.push(ScriptStep::Write(chunk(&event(&question))));
+            let server_request = json!({"jsonrpc": "2.0", "id": "q", "method": method, "params": params});
+            script.push(ScriptStep::Write(chunk(&event(&server_request))));
             script.push(ScriptStep::Pause(std::time::Duration::from_millis(300)));
-            let done = result_message(hit, &json!({"content": [{"type": "text", "text": "done"}]}));
-            script.push(ScriptStep::Write(chunk(&event(&done))));
+            let result = result_message(hit, &json!({"content": [{"type": "text", "text": "done"}]}));
+            script.push(ScriptStep::Write(chunk(&event(&result))));
             script.push(ScriptStep::Write(b"0\r\n\r\n".to_vec()));
             Some(script)
         }
@@ -53,8 +53,11 @@ async fn server_that_requests_in_a_stream(method: &'static str, params: Value) -
 async fn server_that_requires_input(method: &'static str, params: Value) -> FakeUpstream {
     FakeUpstream::start(json!([]), move |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" if hit.message()["params"]["inputResponses"].is_null() => {
-            let wanted = json!({"key": {"method": method, "params": params}});
-            result_response(hit, &json!({"resultType": "input_required", "inputRequests": wanted, "requestState": "s"}))
+            let input_requests = json!({"key": {"method": method, "params": params}});
+            result_response(
+                hit,
+                &json!({"resultType": "input_required", "inputRequests": input_requests, "requestState": "s"}),
+            )
         }
         "tools/call" => {
             result_response(hit, &json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]}))
@@ -111,8 +114,8 @@ async fn stateless_server_request_without_the_capability_is_refused() {
             let refused = client.request_with_capabilities("tools/call", call.clone(), &json!({})).await;
             assert_eq!((refused.status, refused.code()), (400, -32021), "{}", refused.body);
             assert_eq!(refused.message()["error"]["data"], json!({"requiredCapabilities": required}));
-            let asked = client.request_with_capabilities("tools/call", call, &required).await;
-            assert_eq!(asked.message()["result"]["resultType"], "input_required", "{}", asked.body);
+            let suspended = client.request_with_capabilities("tools/call", call, &required).await;
+            assert_eq!(suspended.message()["result"]["resultType"], "input_required", "{}", suspended.body);
         }
         assert_eq!(capability_refusals(&gw).await.len(), 2, "the refusals are recorded");
         gw.initialize_with(json!({})).await;
@@ -155,9 +158,9 @@ async fn unrequested_task_is_refused_and_cancelled() {
         gw.initialize().await;
         let text = gw.call("slow", json!({})).await.text();
         let not_translated = "tasks are not translated";
-        let label =
+        let expected =
             if is_stateless { not_translated } else { "returned a task to a client that has not declared tasks" };
-        assert!(text.contains(label), "{is_stateless}: {text}");
+        assert!(text.contains(expected), "{is_stateless}: {text}");
         wait_until("the task is cancelled upstream", || cancellations(&upstream) == 1).await;
         let refused = StatelessTestClient::new(&gw).request_with_capabilities("tools/call", call(), &json!({})).await;
         if is_stateless {
@@ -246,9 +249,9 @@ async fn tasks_are_not_declared_across_protocol_generations() {
                 StatelessTestClient::new(&gw).at_aggregate()
             };
             let reply = if is_stateless {
-                let welcome = gw.initialize_with(capabilities.clone()).await.message();
+                let initialized = gw.initialize_with(capabilities.clone()).await.message();
                 gw.call(name, json!({})).await;
-                welcome
+                initialized
             } else {
                 client
                     .request_with_capabilities("tools/call", json!({"name": name, "arguments": {}}), &capabilities)

@@ -60,8 +60,8 @@ async fn setup_stateless() -> (FakeUpstream, TestGateway) {
     (upstream, gw)
 }
 
-/// Stateful server: `ask` sends an elicitation during the call and its result 900 ms later, `asks` sends a sampling request
-/// together with its result, and `slow` never answers.
+/// Stateful server: `ask` sends an elicitation during the call and its result 900 ms later, `asks` sends a sampling
+/// request together with its result, and `slow` never answers.
 fn stateful_server(hit: &RecordedRequest) -> Option<ResponseScript> {
     let question =
         |method: &str| event(&json!({"jsonrpc": "2.0", "id": 77, "method": method, "params": {"message": "sure?"}}));
@@ -239,6 +239,7 @@ async fn suspended_call_cannot_be_resumed_after_its_time_limit() {
     .await;
     let client = StatelessTestClient::new(&gw);
     let suspended = client.call("ask", json!({"n": 1})).await.message()["result"].clone();
+    // Longer than `client_answer_time`, which runs on the real clock.
     tokio::time::sleep(Duration::from_millis(400)).await;
     let late = client.request("tools/call", retry(json!({"n": 1}), suspended["requestState"].clone())).await;
     assert_eq!((late.status, late.code()), (400, -32602), "{}", late.body);
@@ -293,8 +294,8 @@ async fn cancellation_and_the_cancelled_call_are_recorded() {
     let (upstream, gw) = setup_stateful(GatewaySettings::default()).await;
     gw.initialize().await;
     let call = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "slow"}}).to_string();
-    let mut calling = start_in_session(&gw, "POST", "/mcp/desk", "", &call).await;
-    read_until(&mut calling, "200 OK", 1).await;
+    let mut connection = start_in_session(&gw, "POST", "/mcp/desk", "", &call).await;
+    read_until(&mut connection, "200 OK", 1).await;
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
     let response = gw.send(&cancel).await;
     assert_eq!((response.status, response.body.as_str()), (202, ""));

@@ -1,9 +1,9 @@
-//! Servers that echo what they receive, over every HTTP transport: neither the injected secret nor the client's token is in
-//! replies, log rows, log output or spans, and the client's token is in no upstream request.
+//! Servers that echo what they receive, over every HTTP transport: neither the injected secret nor the client's token
+//! is in replies, log rows, log output or spans, and the client's token is in no upstream request.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use data_encoding::BASE64;
 use gatelodge_gateway::GatewaySettings;
@@ -16,7 +16,7 @@ use tracing::subscriber::DefaultGuard;
 
 use super::support::{
     ALLOW_ALL, CapturedLog, StatelessTestClient, event, result_message, result_response, stateless_response,
-    timed_stream,
+    timed_stream, wait_until,
 };
 use super::telemetry::Collector;
 
@@ -32,20 +32,21 @@ fn echo() -> String {
 fn call_response(hit: &RecordedRequest) -> Option<ResponseScript> {
     let text = echo();
     let result = json!({"resultType": "complete", "content": [{"type": "text", "text": text}], "structuredContent": {"h": text}});
-    let note = |method: &str, params: Value| event(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    let notification =
+        |method: &str, params: Value| event(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     match hit.tool().as_str() {
         "events" => {
             let progress = json!({"progressToken": hit.message()["id"], "progress": 1, "message": text});
-            let ask = json!({"jsonrpc": "2.0", "id": text, "method": text, "params": {"message": text}});
-            let events_text = [
-                note("notifications/message", json!({"level": "info", "data": text, "logger": text})),
-                note("notifications/progress", progress),
-                note("notifications/resources/updated", json!({"uri": format!("note://{text}")})),
-                event(&ask),
+            let server_request = json!({"jsonrpc": "2.0", "id": text, "method": text, "params": {"message": text}});
+            let parts = [
+                notification("notifications/message", json!({"level": "info", "data": text, "logger": text})),
+                notification("notifications/progress", progress),
+                notification("notifications/resources/updated", json!({"uri": format!("note://{text}")})),
+                event(&server_request),
                 format!("event: {text}\nid: {text}\ndata: {text}\n\n"),
             ];
             Some(timed_stream(&[(
-                &format!("{}{}", events_text.concat(), event(&result_message(hit, &result))),
+                &format!("{}{}", parts.concat(), event(&result_message(hit, &result))),
                 Duration::ZERO,
             )]))
         }
@@ -57,8 +58,9 @@ fn call_response(hit: &RecordedRequest) -> Option<ResponseScript> {
         "status" => Some(json_response(&format!("500 {SECRET}"), "", &format!("\"{text}\""))),
         "garbage" => Some(json_response("200 OK", "", &text)),
         "kind" => {
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/{SECRET}\r\ncontent-length: 2\r\n\r\n{{}}");
-            Some(vec![ScriptStep::Write(head.into_bytes())])
+            let http_response =
+                format!("HTTP/1.1 200 OK\r\ncontent-type: text/{SECRET}\r\ncontent-length: 2\r\n\r\n{{}}");
+            Some(vec![ScriptStep::Write(http_response.into_bytes())])
         }
         "away" => Some(json_response("302 Found", &format!("location: http://127.0.0.1/{SECRET}\r\n"), "{}")),
         _ => result_response(hit, &result),
@@ -234,15 +236,11 @@ impl ObservedGateway {
 async fn assert_no_leak(transport: &str, server: fn(&RecordedRequest) -> Option<ResponseScript>) {
     let observed = ObservedGateway::start(server, transport.contains("aggregate")).await;
     let responses = send_all(&observed.gw, transport).await;
-    let deadline = Instant::now() + Duration::from_secs(5);
     let has_spans = || {
         let got = format!("{:?}", observed.collector.received.lock().unwrap_or_else(PoisonError::into_inner));
         got.contains("tools/call") && got.contains("resources/read")
     };
-    while !has_spans() {
-        assert!(Instant::now() < deadline, "no spans arrived for {transport}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_until(&format!("spans over {transport} arrive"), has_spans).await;
     observed.assert_no_secret_left(&responses).await;
 }
 

@@ -22,7 +22,7 @@ const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"hide":
     "client_requests":{"sampling":"allow"}}"#;
 const OTHER_POLICY: &str = r#"{"version":"1","default":"deny","tools":{"other":{}}}"#;
 
-fn done(hit: &RecordedRequest) -> Value {
+fn result_message(hit: &RecordedRequest) -> Value {
     json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"content": [{"type": "text", "text": "done"}]}})
 }
 
@@ -32,23 +32,23 @@ fn server(hit: &RecordedRequest) -> Option<ResponseScript> {
         ("tools/call", "progress") => {
             let token = &hit.message()["params"]["_meta"]["progressToken"];
             let progress_event = event(&progress(json!({"progressToken": token, "progress": 1})));
-            Some(event_response(&format!("{progress_event}{}", event(&done(hit)))))
+            Some(event_response(&format!("{progress_event}{}", event(&result_message(hit)))))
         }
         ("tools/call", "asks") => {
             let sampling = json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {}});
-            Some(event_response(&format!("{}{}", event(&sampling), event(&done(hit)))))
+            Some(event_response(&format!("{}{}", event(&sampling), event(&result_message(hit)))))
         }
         ("tools/call", "slow") => {
             let mut script = vec![ScriptStep::Pause(Duration::from_millis(700))];
-            script.extend(json_response("200 OK", "", &done(hit).to_string()));
+            script.extend(json_response("200 OK", "", &result_message(hit).to_string()));
             Some(script)
         }
         ("initialize", _) if hit.body.contains("\"hang\"") => Some(vec![ScriptStep::Pause(Duration::from_secs(20))]),
         _ if hit.request_line.starts_with("GET") => {
             let list_changed = event(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+            let headers = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
             Some(vec![
-                ScriptStep::Write(format!("{head}{list_changed}").into_bytes()),
+                ScriptStep::Write(format!("{headers}{list_changed}").into_bytes()),
                 ScriptStep::Pause(Duration::from_secs(20)),
             ])
         }
@@ -129,10 +129,10 @@ async fn foreign_origin_or_host_is_refused_at_the_stream_and_its_endpoint() {
     let foreign = [("Authorization", bearer.as_str()), ("Accept", "text/event-stream"), ("Origin", "null")];
     assert_eq!(gw.send_raw("GET", "/mcp/desk", &foreign, b"").await.status, 403);
     for line in [format!("POST {}", client.endpoint), "GET /mcp/desk".to_owned()] {
-        let head = format!(
+        let request = format!(
             "{line} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\nAuthorization: {bearer}\r\nContent-Length: 0\r\n\r\n"
         );
-        assert_eq!(gatelodge_testkit::exchange(gw.address, head.as_bytes()).await.status, 421);
+        assert_eq!(gatelodge_testkit::exchange(gw.address, request.as_bytes()).await.status, 421);
     }
 }
 
@@ -194,8 +194,8 @@ async fn progress_server_requests_and_notifications_share_the_stream() {
     let sampling = client.next_message().await;
     assert_eq!(sampling["method"], "sampling/createMessage");
     client.send(&json!({"jsonrpc": "2.0", "id": sampling["id"], "result": {"role": "assistant"}})).await;
-    let answer_upstream = wait_for(&upstream, |hit| hit.body.contains("assistant")).await;
-    assert_eq!(answer_upstream.message()["id"], 1, "the answer has the server's own id");
+    let forwarded = wait_for(&upstream, |hit| hit.body.contains("assistant")).await;
+    assert_eq!(forwarded.message()["id"], 1, "the answer has the server's own id");
 
     client.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "slow"}})).await;
     let sent = wait_for(&upstream, |hit| hit.tool() == "slow").await;
@@ -304,10 +304,10 @@ async fn connections_per_grant_and_queued_messages_are_limited() {
     for round in 0.. {
         assert!(round < 100, "the connection's in-flight guard is not released");
         let mut stream = tokio::net::TcpStream::connect(gw.address).await.expect("a connection");
-        let head =
+        let request =
             format!("GET /mcp/desk HTTP/1.1\r\nHost: {}\r\nAuthorization: {bearer}\r\nAccept: */*\r\n\r\n", gw.address);
         let mut first_bytes = [0; 12];
-        tokio::io::AsyncWriteExt::write_all(&mut stream, head.as_bytes()).await.expect("sent");
+        tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes()).await.expect("sent");
         tokio::io::AsyncReadExt::read_exact(&mut stream, &mut first_bytes).await.expect("an answer");
         if first_bytes.ends_with(b"200") {
             break;

@@ -73,7 +73,7 @@ fn server(hit: &RecordedRequest) -> Option<SsePostReply> {
 
 const TOOLS: &[&str] = &["read", "progress", "asks", "slow", "breaks", "huge", "moved", "forgotten", "echoes", "makes"];
 
-fn short_timeouts() -> GatewaySettings {
+fn test_settings() -> GatewaySettings {
     let mut settings = GatewaySettings { connect_time: Duration::from_millis(500), ..GatewaySettings::default() };
     settings.reply_limits.max_bytes = 64 << 10;
     settings
@@ -81,7 +81,7 @@ fn short_timeouts() -> GatewaySettings {
 
 async fn setup() -> (FakeSseUpstream, TestGateway) {
     let upstream = FakeSseUpstream::start(TOOLS, server).await;
-    let builder = TestGateway::builder().policy(POLICY).settings(short_timeouts());
+    let builder = TestGateway::builder().policy(POLICY).settings(test_settings());
     let gw = builder
         .secret_header("authorization", "Bearer upstream-secret", "upstream-secret")
         .start_at(&upstream.url())
@@ -158,14 +158,14 @@ async fn progress_and_cancellations_are_forwarded() {
     };
     let (response, ()) = tokio::join!(gw.send(&slow), cancelling);
     assert_eq!(response.body, "");
-    let sent = id_of(&upstream, "slow");
+    let sent = request_id(&upstream, "slow");
     assert!(!upstream.messages("notifications/cancelled").is_empty());
     assert!(
         upstream.messages("notifications/cancelled").iter().all(|hit| hit.message()["params"]["requestId"] == sent)
     );
 }
 
-fn id_of(upstream: &FakeSseUpstream, tool: &str) -> Value {
+fn request_id(upstream: &FakeSseUpstream, tool: &str) -> Value {
     upstream.requests().into_iter().find(|hit| hit.tool() == tool).expect("the call").message()["id"].clone()
 }
 
@@ -179,7 +179,7 @@ async fn server_may_send_a_request_before_it_answers_the_post() {
     client.send(&json!({"jsonrpc": "2.0", "id": sampling["id"], "result": {"role": "assistant"}})).await;
     let responses = upstream.requests().into_iter().filter(|hit| hit.body.contains("assistant"));
     assert_eq!(responses.map(|hit| hit.message()["id"].clone()).collect::<Vec<_>>(), [json!(1)]);
-    let (id, result) = (id_of(&upstream, "asks"), json!({"content": []}));
+    let (id, result) = (request_id(&upstream, "asks"), json!({"content": []}));
     upstream.run_on_streams(&message_event(&json!({"jsonrpc": "2.0", "id": id, "result": result})));
     assert_eq!(client.next_message().await, json!({"jsonrpc": "2.0", "id": 2, "result": result}));
 }
@@ -187,14 +187,14 @@ async fn server_may_send_a_request_before_it_answers_the_post() {
 #[tokio::test]
 async fn call_that_times_out_is_cancelled_at_the_server() {
     let upstream = FakeSseUpstream::start(TOOLS, server).await;
-    let settings = GatewaySettings { call_time: Duration::from_millis(400), ..short_timeouts() };
+    let settings = GatewaySettings { call_time: Duration::from_millis(400), ..test_settings() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&upstream.url()).await;
     let text = gw.call("slow", json!({})).await.text();
     assert!(text.contains("did not answer in time"), "{text}");
     wait_until("the server receives the cancellation", || !upstream.messages("notifications/cancelled").is_empty())
         .await;
     let cancellations = upstream.messages("notifications/cancelled");
-    assert_eq!(cancellations[0].message()["params"]["requestId"], id_of(&upstream, "slow"));
+    assert_eq!(cancellations[0].message()["params"]["requestId"], request_id(&upstream, "slow"));
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn messages_are_sent_only_to_the_origin_of_the_server() {
         [other_origin.url(), other_origin.url().replace("http:", ""), format!("http://x@{}", &other_origin.url()[7..])]
     {
         let upstream = FakeSseUpstream::start_at(Some(&endpoint), TOOLS, server).await;
-        let builder = TestGateway::builder().policy(POLICY).settings(short_timeouts());
+        let builder = TestGateway::builder().policy(POLICY).settings(test_settings());
         let gw = builder.secret_header("x-key", "upstream-secret", "upstream-secret").start_at(&upstream.url()).await;
         let initialize =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
@@ -220,7 +220,7 @@ async fn messages_are_sent_only_to_the_origin_of_the_server() {
 #[tokio::test]
 async fn stream_without_an_endpoint_event_is_closed_in_time() {
     let upstream = FakeSseUpstream::start_at(None, TOOLS, server).await;
-    let gw = TestGateway::builder().policy(POLICY).settings(short_timeouts()).start_at(&upstream.url()).await;
+    let gw = TestGateway::builder().policy(POLICY).settings(test_settings()).start_at(&upstream.url()).await;
     let initialize =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize}).to_string();

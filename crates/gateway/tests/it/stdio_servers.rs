@@ -1,4 +1,5 @@
-//! Servers that run as child processes over stdio: protocol detection, cancellation, and calls while the process is busy.
+//! Servers that run as child processes over stdio: protocol detection, cancellation, and calls while the process is
+//! busy.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -12,7 +13,8 @@ use serde_json::{Value, json};
 use super::support::{ALLOW_ALL, StatelessTestClient, start_in_session, wait_until};
 
 /// Stdio server that records what it receives. Mode `mute` ignores unknown methods, `both` also answers
-/// `server/discover`, `stateless-only` refuses `initialize`. Its tool `slow` never answers; `busy` blocks the process for 6 s.
+/// `server/discover`, `stateless-only` refuses `initialize`. Its tool `slow` never answers; `busy` blocks the process
+/// for 6 s.
 const SERVER: &str = r#"
 import json, sys, time
 mode, received = sys.argv[1:3]

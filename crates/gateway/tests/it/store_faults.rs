@@ -1,5 +1,5 @@
-//! Store failures: calls are refused within about two seconds and not sent upstream, and calls succeed again within five
-//! seconds after the failure ends.
+//! Store failures: calls are refused within about two seconds and not sent upstream, and calls succeed again within
+//! five seconds after the failure ends.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `resources/subscribe` of stateful clients: subscriptions survive the loss of the upstream session and a restart of the
-//! gateway.
+//! `resources/subscribe` of stateful clients: subscriptions survive the loss of the upstream session and a restart of
+//! the gateway.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -99,10 +99,10 @@ async fn endpoints(upstream: &FakeUpstream) -> [(TestGateway, &'static str, &'st
 
 #[tokio::test]
 async fn subscriptions_are_restored_after_the_server_forgets_its_session() {
-    for endpoint in 0..2 {
+    for is_aggregate in [false, true] {
         let (generation, upstream) = stateful_server().await;
         let [single, aggregate] = endpoints(&upstream).await;
-        let (gw, path, prefix, tool) = if endpoint == 0 { single } else { aggregate };
+        let (gw, path, prefix, tool) = if is_aggregate { aggregate } else { single };
         assert_eq!(gw.initialize().await.status, 200);
         for uri in ["note://1", "note://2", "note://3"] {
             assert_eq!(
@@ -147,10 +147,10 @@ async fn subscriptions_are_restored_by_reopening_the_stream() {
 
 #[tokio::test]
 async fn subscriptions_survive_a_restart_of_the_gateway() {
-    for endpoint in 0..2 {
+    for is_aggregate in [false, true] {
         let (generation, upstream) = stateful_server().await;
         let [single, aggregate] = endpoints(&upstream).await;
-        let (mut gw, path, prefix, _) = if endpoint == 0 { single } else { aggregate };
+        let (mut gw, path, prefix, _) = if is_aggregate { aggregate } else { single };
         assert_eq!(gw.initialize().await.status, 200);
         send(&gw, "subscribe", &format!("{prefix}note://1")).await;
         send(&gw, "subscribe", &format!("{prefix}note://2")).await;
@@ -190,11 +190,11 @@ async fn refused_rows(gw: &TestGateway) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn resource_that_the_policy_now_denies_is_not_subscribed_again() {
-    for (endpoint, is_stateless) in [(0, false), (1, false), (0, true), (1, true)] {
+    for (is_aggregate, is_stateless) in [(false, false), (true, false), (false, true), (true, true)] {
         let (generation, stateful) = stateful_server().await;
         let upstream = if is_stateless { stateless_server().await } else { stateful };
         let [single, aggregate] = endpoints(&upstream).await;
-        let (gw, path, prefix, tool) = if endpoint == 0 { single } else { aggregate };
+        let (gw, path, prefix, tool) = if is_aggregate { aggregate } else { single };
         assert_eq!(gw.initialize().await.status, 200);
         send(&gw, "subscribe", &format!("{prefix}note://1")).await;
         send(&gw, "subscribe", &format!("{prefix}note://2")).await;
@@ -276,8 +276,8 @@ async fn resource_unsubscribed_while_its_server_is_down_is_forgotten() {
 
 #[tokio::test]
 async fn failed_resubscription_does_not_block_others_and_is_retried() {
-    let (generation, first_attempt) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(1)));
-    let (current, attempt) = (Arc::clone(&generation), Arc::clone(&first_attempt));
+    let (generation, failures_left) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(1)));
+    let (current, failures) = (Arc::clone(&generation), Arc::clone(&failures_left));
     let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
         let session = format!("s-{}", current.load(Ordering::Acquire));
         let message = hit.message();
@@ -291,7 +291,7 @@ async fn failed_resubscription_does_not_block_others_and_is_retried() {
             "server/discover" => None,
             _ if hit.header("mcp-session-id") != Some(&session) => Some(json_response("404 Not Found", "", "")),
             "resources/subscribe" if session == "s-2" && message["params"]["uri"] == "note://1" => {
-                let is_first = attempt.swap(0, Ordering::AcqRel) == 1;
+                let is_first = failures.swap(0, Ordering::AcqRel) == 1;
                 is_first.then(|| json_response("503 Service Unavailable", "", ""))
             }
             _ if hit.request_line.starts_with("GET") => Some(updates(hit)),
@@ -307,7 +307,7 @@ async fn failed_resubscription_does_not_block_others_and_is_retried() {
     generation.store(2, Ordering::Release);
     gw.call("read", json!({})).await;
     wait_until("all resources are subscribed", || subscribed_in(&upstream, "s-2").len() == 3).await;
-    wait_until("one subscription has failed", || first_attempt.load(Ordering::Acquire) == 0).await;
+    wait_until("one subscription has failed", || failures_left.load(Ordering::Acquire) == 0).await;
     let mut stream = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     read_until(&mut stream, r#""of":"s-2""#, 1).await;
     drop(stream);

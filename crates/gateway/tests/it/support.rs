@@ -161,12 +161,12 @@ pub async fn start_in_session(
 
 pub async fn delete_session(gw: &TestGateway, path: &str, extra_headers: &[(&str, &str)]) -> TestResponse {
     let (bearer, session) = (format!("Bearer {}", gw.token.reveal()), gw.session());
-    let own = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", session.as_str())];
-    let headers: Vec<_> = own.iter().chain(extra_headers).copied().collect();
+    let required = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", session.as_str())];
+    let headers: Vec<_> = required.iter().chain(extra_headers).copied().collect();
     gw.send_raw("DELETE", path, &headers, b"").await
 }
 
-/// Reads until `text` has arrived `count` times and returns everything that was read.
+/// Reads until `pattern` has arrived `count` times and returns everything that was read.
 pub async fn read_until(stream: &mut TcpStream, pattern: &str, count: usize) -> String {
     let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
     let reading = async {
@@ -237,8 +237,8 @@ pub fn activate_policy(gw: &TestGateway, policy: &str) {
     let policy = parse(policy.as_bytes(), DocumentFormat::Json).expect("a policy");
     let active = Arc::new(ActivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(2), policy });
     gw.change_grants(|grants| {
-        let own = grants.iter_mut().find(|grant| grant.id == GrantId("ci".into())).expect("the grant");
-        own.servers.values_mut().for_each(|attachment| attachment.policy = Some(Arc::clone(&active)));
+        let grant = grants.iter_mut().find(|grant| grant.id == GrantId("ci".into())).expect("the grant");
+        grant.servers.values_mut().for_each(|attachment| attachment.policy = Some(Arc::clone(&active)));
     });
 }
 

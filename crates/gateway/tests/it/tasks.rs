@@ -18,7 +18,7 @@ const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"slow":{
 const DENIED: &str = r#"{"version":"1","default":"deny","tools":{"slow":{"action":"deny","reason":"No more."}}}"#;
 const HIDDEN: &str = r#"{"version":"1","default":"deny","tools":{"ask":{}}}"#;
 
-fn reply(hit: &RecordedRequest, result: Value) -> Option<ResponseScript> {
+fn respond(hit: &RecordedRequest, result: Value) -> Option<ResponseScript> {
     let id = &hit.message()["id"];
     Some(json_response("200 OK", "", &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()))
 }
@@ -52,13 +52,13 @@ fn stateful_server(hit: &RecordedRequest) -> Option<ResponseScript> {
         }
         "tools/call" if params["task"].is_object() => {
             let id = params["arguments"]["id"].as_str().unwrap_or("t1").to_owned();
-            reply(hit, json!({"task": task(&id), "_meta": {"k": 1}}))
+            respond(hit, json!({"task": task(&id), "_meta": {"k": 1}}))
         }
-        "tasks/get" | "tasks/cancel" => reply(hit, task(params["taskId"].as_str().unwrap_or_default())),
+        "tasks/get" | "tasks/cancel" => respond(hit, task(params["taskId"].as_str().unwrap_or_default())),
         "tasks/list" if params["cursor"].is_null() => {
-            reply(hit, json!({"tasks": [task("t1"), task("theirs")], "nextCursor": "2", "_meta": {"p": 1}}))
+            respond(hit, json!({"tasks": [task("t1"), task("theirs")], "nextCursor": "2", "_meta": {"p": 1}}))
         }
-        "tasks/list" => reply(hit, json!({"tasks": [task("t2"), task("unowned")]})),
+        "tasks/list" => respond(hit, json!({"tasks": [task("t2"), task("unowned")]})),
         "tasks/result" => {
             let token = json!(hit.message()["params"]["_meta"]["token"]);
             let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": 1}});
@@ -258,8 +258,8 @@ async fn server_may_read_a_client_task_under_the_rule_of_the_original_request() 
     let second = server_requests("c1").await;
     assert_eq!(second.len(), 2, "{second:?}");
     assert_eq!((&second[1]["method"], &second[1]["params"]["taskId"]), (&json!("tasks/get"), &json!("c1")));
-    let reply_message = json!({"jsonrpc": "2.0", "id": second[1]["id"], "result": task("c1")});
-    assert_eq!(gw.send(&reply_message).await.status, 202);
+    let task_response = json!({"jsonrpc": "2.0", "id": second[1]["id"], "result": task("c1")});
+    assert_eq!(gw.send(&task_response).await.status, 202);
     let forwarded = upstream.requests().pop().expect("an answer").message();
     assert_eq!((&forwarded["id"], &forwarded["result"]), (&json!(2), &task("c1")));
     assert_eq!(server_requests("c2").await.len(), 1, "another task is unknown");
@@ -302,14 +302,14 @@ fn stateless_server(hit: &RecordedRequest) -> Option<ResponseScript> {
     let params = hit.message()["params"].clone();
     let created = |id: &str| json!({"resultType": "task", "taskId": id, "status": "working", "ttlMs": null});
     match hit.method().as_str() {
-        "server/discover" => reply(
+        "server/discover" => respond(
             hit,
             json!({"resultType": "complete", "supportedVersions": [STATELESS_REVISION], "capabilities": {"tools": {}, "extensions": {TASKS_EXTENSION: {}}}}),
         ),
-        "tools/list" => reply(hit, json!({"resultType": "complete", "tools": [tool_definition("slow")]})),
-        "tools/call" => reply(hit, created("t1")),
+        "tools/list" => respond(hit, json!({"resultType": "complete", "tools": [tool_definition("slow")]})),
+        "tools/call" => respond(hit, created("t1")),
         "tasks/get" | "tasks/update" | "tasks/cancel" => {
-            reply(hit, json!({"resultType": "complete", "taskId": params["taskId"]}))
+            respond(hit, json!({"resultType": "complete", "taskId": params["taskId"]}))
         }
         "subscriptions/listen" => {
             let id = hit.message()["id"].clone();

@@ -1,5 +1,5 @@
-//! Support for tests of transport pairings: a client over one of seven transports, and a server of one of five kinds with
-//! canned responses.
+//! Support for tests of transport pairings: a client over one of seven transports, and a server of one of five kinds
+//! with canned responses.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub enum ClientTransport {
 }
 
 impl ClientTransport {
-    pub const EACH: [Self; 7] = [
+    pub const ALL: [Self; 7] = [
         Self::StatefulHttp,
         Self::StatelessHttp,
         Self::Sse,
@@ -60,8 +60,8 @@ impl ClientTransport {
         if self.is_aggregate() { format!("desk__{name}") } else { name.to_owned() }
     }
 
-    pub fn exposed_uri(self, name: &str) -> String {
-        if self.is_aggregate() { format!("x-desk+{name}") } else { name.to_owned() }
+    pub fn exposed_uri(self, uri: &str) -> String {
+        if self.is_aggregate() { format!("x-desk+{uri}") } else { uri.to_owned() }
     }
 
     /// Parameters of a request with the names that this client sees.
@@ -78,8 +78,8 @@ impl ClientTransport {
     }
 }
 
-/// Everything that a client receives for one request. Only transports with an HTTP response per request have a status and
-/// headers.
+/// Everything that a client receives for one request. Only transports with an HTTP response per request have a status
+/// and headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestReply {
     pub status: Option<u16>,
@@ -89,7 +89,7 @@ pub struct TestReply {
 }
 
 impl TestReply {
-    fn of(response: &TestResponse) -> Self {
+    fn from_response(response: &TestResponse) -> Self {
         let headers = response.headers.iter().filter(|(name, _)| name != "date").cloned().collect();
         let is_stream = response.header("content-type") == Some("text/event-stream");
         let data = response.body.lines().filter_map(|line| line.strip_prefix("data: ").map(str::to_owned));
@@ -176,8 +176,8 @@ impl<'g> TestClient<'g> {
         self.request_with_headers(&[], method, params).await
     }
 
-    /// Sends a request with extra HTTP headers. A stateless request also gets its usual headers unless `headers` overrides
-    /// them; an empty value removes a header.
+    /// Sends a request with extra HTTP headers. A stateless request also gets its usual headers unless `headers`
+    /// overrides them; an empty value removes a header.
     pub async fn request_with_headers(
         &mut self,
         headers: &[(&str, &str)],
@@ -202,7 +202,7 @@ impl<'g> TestClient<'g> {
     /// Sends a text unchanged and reads up to the response.
     pub async fn send(&mut self, headers: &[(&str, &str)], text: &str) -> TestReply {
         if self.transport.has_headers() {
-            return TestReply::of(&self.post(headers, text).await);
+            return TestReply::from_response(&self.post(headers, text).await);
         }
         self.send_notification(text).await;
         let mut messages = Vec::new();
@@ -263,7 +263,7 @@ pub enum ServerKind {
 }
 
 impl ServerKind {
-    pub const EACH: [Self; 5] =
+    pub const ALL: [Self; 5] =
         [Self::StatefulHttp, Self::StatelessHttp, Self::Sse, Self::StatefulStdio, Self::StatelessStdio];
 
     pub fn is_stateless(self) -> bool {
@@ -271,8 +271,8 @@ impl ServerKind {
     }
 }
 
-/// Responses of a server. The key is a method, or a method and the tool, prompt or URI. The value is the `result` or `error`
-/// member, or the whole message, byte for byte. `REVISION` stands for the revision that the client requested.
+/// Responses of a server. The key is a method, or a method and the tool, prompt or URI. The value is the `result` or
+/// `error` member, or the whole message, byte for byte. `REVISION` stands for the revision that the client requested.
 pub type CannedResponses = Vec<(&'static str, String)>;
 
 /// Server with canned responses that records what it receives.

@@ -1,5 +1,5 @@
-//! Error messages about failing servers are accurate: they say whether a call was not sent or may have run, and mention no
-//! call where there was none.
+//! Error messages about failing servers are accurate: they say whether a call was not sent or may have run, and mention
+//! no call where there was none.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
