@@ -7,7 +7,7 @@ use gatelodge_testkit::{
 };
 use serde_json::{Value, json};
 
-use super::rows_kit::until;
+use super::support::wait_until;
 
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{},"wipe":{"action":"deny"}},"hide":["secret"],
     "resources":{"note://*":{}},"prompts":{"*":{}}}"#;
@@ -268,7 +268,7 @@ async fn a_session_for_all_is_its_grants_own_and_of_no_single_server() {
     assert_eq!(gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.status, 404);
     for upstream in [&desk, &zoo] {
         let ended = || upstream.requests().into_iter().filter(|hit| hit.request_line.starts_with("DELETE")).count();
-        until("the session at each server is ended", || ended() == 1).await;
+        wait_until("the session at each server is ended", || ended() == 1).await;
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::rows_kit::{begin_in_session, chunk, modern_answer, open_stream, until};
+use super::support::{chunk, start_in_session, stateless_response, stream_headers, wait_until};
 
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
 const VERSION: &str = "2026-07-28";
@@ -145,12 +145,12 @@ async fn a_call_is_cancelled_though_the_session_of_its_server_is_over() {
                 (true, _) => None,
                 (false, "tools/call") => Some(
                     [
-                        open_stream(),
+                        stream_headers(),
                         vec![ScriptStep::Write(chunk(": here\n\n")), ScriptStep::WaitForHangUp(Arc::clone(&noted))],
                     ]
                     .concat(),
                 ),
-                (false, _) => modern_answer(
+                (false, _) => stateless_response(
                     hit,
                     &json!([tool_definition("slow"), tool_definition("read")]),
                     &json!({"tools": {}}),
@@ -162,8 +162,8 @@ async fn a_call_is_cancelled_though_the_session_of_its_server_is_over() {
     gw.initialize().await;
     let call =
         |id: u8, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}});
-    let _slow = begin_in_session(&gw, "POST", "/mcp", "", &call(9, "desk__slow").to_string()).await;
-    until("it is called", || desk.calls().len() == 1).await;
+    let _slow = start_in_session(&gw, "POST", "/mcp", "", &call(9, "desk__slow").to_string()).await;
+    wait_until("it is called", || desk.calls().len() == 1).await;
     is_old.store(true, Ordering::Release);
     // The server speaks otherwise by now, so that the session for it is over, and another one is opened.
     gw.send(&call(10, "desk__read")).await;
@@ -171,7 +171,7 @@ async fn a_call_is_cancelled_though_the_session_of_its_server_is_over() {
     assert_eq!(again.text(), "null", "{}", again.body);
     assert!(!hung_up.load(Ordering::Acquire), "the call goes on");
     gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}})).await;
-    until("it is cancelled", || hung_up.load(Ordering::Acquire)).await;
+    wait_until("it is cancelled", || hung_up.load(Ordering::Acquire)).await;
 }
 
 #[tokio::test]
@@ -191,8 +191,10 @@ async fn a_session_that_begins_while_a_server_starts_is_told_what_that_server_sa
         TestGateway::builder().policy(OPEN).at_aggregate().with_server("late", &late.url(), OPEN).start(&desk).await;
     let first = gw.initialize().await.message()["result"].clone();
     assert_eq!(first["instructions"], Value::Null, "it has said nothing yet: {first}");
-    until("the server has answered", || late.requests().iter().any(|hit| hit.method() == "notifications/initialized"))
-        .await;
+    wait_until("the server has answered", || {
+        late.requests().iter().any(|hit| hit.method() == "notifications/initialized")
+    })
+    .await;
     let second = gw.initialize().await.message()["result"].clone();
     assert_eq!(second["instructions"], "# late\n\nthink first", "{second}");
     assert!(second["capabilities"]["logging"].is_object(), "{second}");

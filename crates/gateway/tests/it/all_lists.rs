@@ -10,7 +10,7 @@ use gatelodge_testkit::{
 };
 use serde_json::{Value, json};
 
-use super::rows_kit::gone;
+use super::support::stop_and_wait;
 
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"*":{}},"prompts":{"*":{}}}"#;
 const MARK: &str = "gatelodge/unavailable";
@@ -127,7 +127,7 @@ async fn a_call_to_a_server_that_is_gone_says_so_and_what_is_hidden_stays_hidden
     let gw =
         TestGateway::builder().policy(OPEN).at_aggregate().with_server("zoo", &zoo.url(), policy).start(&desk).await;
     assert_eq!(names(&listed(&gw).await.0), ["desk__read", "zoo__feed"]);
-    gone(&zoo).await;
+    stop_and_wait(&zoo).await;
     let (list, _) = listed(&gw).await;
     assert_eq!(names(&list), ["desk__read", "zoo__feed"]);
     assert!(list["tools"][0].get("_meta").is_none());

@@ -198,7 +198,7 @@ async fn a_call_that_is_cancelled_is_cancelled_where_it_runs() {
     gw.initialize().await;
     let calling = gw.call("zoo__ask", json!({}));
     let cancelling = async {
-        super::rows_kit::until("the call arrives", || zoo.calls().len() == 1).await;
+        super::support::wait_until("the call arrives", || zoo.calls().len() == 1).await;
         let params = json!({"requestId": 7});
         gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})).await
     };

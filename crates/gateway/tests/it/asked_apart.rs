@@ -16,7 +16,7 @@ use gatelodge_testkit::{
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use super::rows_kit::{ALL, Caller, chunk, event, open_stream, stateless, until};
+use super::support::{ALLOW_ALL, StatelessTestClient, chunk, event, stateless_request, stream_headers, wait_until};
 
 /// A server at standard streams that writes down what it hears. Its tool `ask` asks what it is told to, and says what it
 /// was answered; `slow` never answers, nor does `later`, which asks when it was cancelled; `both` asks, and
@@ -62,7 +62,7 @@ for line in sys.stdin:
 "#;
 
 pub(super) async fn before(directory: &Path, settings: GatewaySettings) -> TestGateway {
-    TestGateway::builder().policy(ALL).settings(settings).start_process(&script(directory)).await
+    TestGateway::builder().policy(ALLOW_ALL).settings(settings).start_process(&script(directory)).await
 }
 
 /// How that server is started.
@@ -92,7 +92,7 @@ pub(super) fn brought(what: &str, asked: &Value, said: &str) -> Value {
 
 /// Calls `ask`, and gives the result by which the client is asked.
 pub(super) async fn asked(gw: &TestGateway, what: &str) -> Value {
-    let answer = Caller::of(gw).ask("tools/call", ask(what)).await;
+    let answer = StatelessTestClient::new(gw).request("tools/call", ask(what)).await;
     let result = answer.message()["result"].clone();
     assert_eq!(result["resultType"], "input_required", "{what}: {}", answer.body);
     assert_eq!(result["inputRequests"]["ask"]["params"]["message"], what, "its own question: {result}");
@@ -105,8 +105,10 @@ pub(super) async fn slow(gw: &TestGateway) -> tokio::net::TcpStream {
 
 async fn begun(gw: &TestGateway, tool: &str) -> tokio::net::TcpStream {
     // What clients can do is what a session is shared by.
-    let all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {super::rows_kit::EXTENSION: {}}});
-    Caller::of(gw).begin_as("tools/call", json!({"name": tool, "arguments": {}}), &all).await
+    let all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {super::support::TASKS_EXTENSION: {}}});
+    StatelessTestClient::new(gw)
+        .start_request_with_capabilities("tools/call", json!({"name": tool, "arguments": {}}), &all)
+        .await
 }
 
 #[tokio::test]
@@ -114,10 +116,10 @@ async fn a_process_may_ask_in_each_of_several_calls_that_are_open_and_each_hears
     let directory = tempfile::tempdir().expect("a directory");
     let gw = before(directory.path(), GatewaySettings::default()).await;
     let open = slow(&gw).await;
-    until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
+    wait_until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
     let (a, b) = (asked(&gw, "A").await, asked(&gw, "B").await);
     for (what, asked) in [("B", &b), ("A", &a)] {
-        let done = Caller::of(&gw).ask("tools/call", brought(what, asked, what)).await;
+        let done = StatelessTestClient::new(&gw).request("tools/call", brought(what, asked, what)).await;
         assert!(done.text().contains(&format!(r#""said": "{what}""#)), "{}", done.body);
     }
     let pids: HashSet<_> = calls(directory.path(), "ask").iter().map(|own| own["pid"].clone()).collect();
@@ -132,7 +134,7 @@ async fn calls_one_after_the_other_or_soon_done_are_all_for_one_process() {
     let directory = tempfile::tempdir().expect("a directory");
     let gw = before(directory.path(), GatewaySettings::default()).await;
     let call = |n: usize| {
-        let caller = Caller::of(&gw);
+        let caller = StatelessTestClient::new(&gw);
         async move { caller.call("read", json!({"n": n})).await.text() }
     };
     let texts = tokio::join!(call(1), call(2), call(3), call(4));
@@ -155,12 +157,12 @@ async fn a_client_at_standard_streams_is_asked_in_one_call_while_another_is_open
     let mut lines = BufReader::new(answers).lines();
     let line = |id: &str, params: Value| {
         let mut message: Value =
-            serde_json::from_str(&stateless("tools/call", params, &json!({"elicitation": {}}))).expect("JSON");
+            serde_json::from_str(&stateless_request("tools/call", params, &json!({"elicitation": {}}))).expect("JSON");
         message["id"] = json!(id);
         format!("{message}\n")
     };
     client.write_all(line("slow", json!({"name": "slow", "arguments": {}})).as_bytes()).await.expect("written");
-    until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
+    wait_until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
     client.write_all(line("asks", ask("sure?")).as_bytes()).await.expect("written");
     let next = lines.next_line().await.expect("text").expect("an answer");
     let result = serde_json::from_str::<Value>(&next).expect("JSON")["result"].clone();
@@ -183,9 +185,9 @@ async fn a_server_by_http_and_sse_may_ask_while_another_call_is_open() {
         _ => None,
     })
     .await;
-    let gw = TestGateway::builder().policy(ALL).start_at(&upstream.url()).await;
+    let gw = TestGateway::builder().policy(ALLOW_ALL).start_at(&upstream.url()).await;
     let _open = slow(&gw).await;
-    until("a call is open", || upstream.requests().iter().any(|hit| hit.tool() == "slow")).await;
+    wait_until("a call is open", || upstream.requests().iter().any(|hit| hit.tool() == "slow")).await;
     asked(&gw, "A").await;
     assert_eq!(upstream.open_streams(), 2, "a connection of its own");
 }
@@ -206,8 +208,8 @@ async fn a_question_that_nobody_came_back_for_keeps_no_later_call_from_being_ask
     let pids: HashSet<_> = calls(directory.path(), "ask").iter().map(|own| own["pid"].clone()).collect();
     assert!((8..=10).contains(&pids.len()), "where one gave way, its process may have been ended: {pids:?}");
     let cancelled = || heard(directory.path()).into_iter().filter(|own| own["method"] == "notifications/cancelled");
-    until("those asked longest ago gave way", || cancelled().count() >= 2).await;
-    let late = Caller::of(&gw).ask("tools/call", brought("0", &first, "too late")).await;
+    wait_until("those asked longest ago gave way", || cancelled().count() >= 2).await;
+    let late = StatelessTestClient::new(&gw).request("tools/call", brought("0", &first, "too late")).await;
     assert!(late.body.contains("its call was evicted"), "{}", late.body);
     assert!(heard(directory.path()).iter().all(|own| !own.to_string().contains("too late")));
 }
@@ -221,7 +223,7 @@ async fn beyond_the_bound_a_call_waits_for_its_turn_and_then_is_refused_in_true_
     for n in 0..8 {
         open.push((n.to_string(), asked(&gw, &n.to_string()).await));
     }
-    let refused = Caller::of(&gw).call("read", json!({"n": 1})).await;
+    let refused = StatelessTestClient::new(&gw).call("read", json!({"n": 1})).await;
     assert!(refused.text().contains("8 calls are running in which this server may ask"), "{}", refused.body);
     assert!(refused.text().contains("not sent"), "{}", refused.body);
     assert!(calls(directory.path(), "read").is_empty());
@@ -230,9 +232,9 @@ async fn beyond_the_bound_a_call_waits_for_its_turn_and_then_is_refused_in_true_
     let answering = async {
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         assert!(calls(directory.path(), "read").is_empty(), "it waits");
-        Caller::of(&gw).ask("tools/call", brought(&what, &result, "yes")).await
+        StatelessTestClient::new(&gw).request("tools/call", brought(&what, &result, "yes")).await
     };
-    let (turn, done) = tokio::join!(Caller::of(&gw).call("read", json!({"n": 2})), answering);
+    let (turn, done) = tokio::join!(StatelessTestClient::new(&gw).call("read", json!({"n": 2})), answering);
     assert!(done.text().contains("yes"), "{}", done.body);
     assert_eq!(turn.text(), r#"{"n": 2}"#, "{}", turn.body);
 }
@@ -243,7 +245,7 @@ pub(super) async fn asks_over_http() -> FakeUpstream {
         let question = event(&json!({"jsonrpc": "2.0", "id": hit.message()["id"], "method": "elicitation/create",
             "params": hit.message()["params"]["arguments"]}));
         let waits = vec![ScriptStep::Write(chunk(&question)), ScriptStep::Pause(Duration::from_secs(30))];
-        (hit.tool() == "ask").then(|| [open_stream(), waits].concat())
+        (hit.tool() == "ask").then(|| [stream_headers(), waits].concat())
     })
     .await
 }
@@ -252,36 +254,36 @@ pub(super) async fn asks_over_http() -> FakeUpstream {
 async fn a_call_that_waits_for_its_client_is_in_flight_and_the_answer_takes_its_place() {
     let upstream = asks_over_http().await;
     let settings = GatewaySettings { in_flight_per_grant: 1, ..GatewaySettings::default() };
-    let gw = TestGateway::builder().policy(ALL).settings(settings).start(&upstream).await;
+    let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings).start(&upstream).await;
     let result = asked(&gw, "A").await;
-    let refused = Caller::of(&gw).call("read", json!({})).await;
+    let refused = StatelessTestClient::new(&gw).call("read", json!({})).await;
     assert!(refused.body.contains("too many requests of this grant"), "{}", refused.body);
-    let stream = Caller::of(&gw).begin("tools/call", brought("A", &result, "yes")).await;
-    until("it is answered", || upstream.requests().iter().any(|hit| hit.body.contains("yes"))).await;
+    let stream = StatelessTestClient::new(&gw).start_request("tools/call", brought("A", &result, "yes")).await;
+    wait_until("it is answered", || upstream.requests().iter().any(|hit| hit.body.contains("yes"))).await;
     drop(stream);
     let freed = || async { gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::Cancelled)) };
     while !freed().await {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(Caller::of(&gw).call("read", json!({})).await.text(), "{}");
+    assert_eq!(StatelessTestClient::new(&gw).call("read", json!({})).await.text(), "{}");
 }
 
 #[tokio::test]
 async fn beyond_the_bound_of_calls_that_wait_the_server_is_told_so_and_those_left_longest_give_way() {
     let upstream = asks_over_http().await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     for n in 0..32 {
         asked(&gw, &n.to_string()).await;
     }
-    let _open = Caller::of(&gw).begin("tools/call", ask("one more")).await;
+    let _open = StatelessTestClient::new(&gw).start_request("tools/call", ask("one more")).await;
     let told = || upstream.requests().into_iter().map(|hit| hit.message()).find(|said| !said["error"].is_null());
-    until("the server is told", || told().is_some()).await;
+    wait_until("the server is told", || told().is_some()).await;
     let said = told().expect("an answer")["error"]["message"].as_str().unwrap_or_default().to_owned();
     assert!(said.contains("too many calls wait for client input"), "{said}");
 
     let upstream = asks_over_http().await;
     let settings = GatewaySettings { client_answer_time: Duration::from_secs(5), ..GatewaySettings::default() };
-    let gw = TestGateway::builder().policy(ALL).settings(settings).start(&upstream).await;
+    let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings).start(&upstream).await;
     for n in 0..32 {
         asked(&gw, &n.to_string()).await;
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::asked_apart::{ask, asked, asks_over_http, before, brought, calls, heard, script, slow};
-use super::rows_kit::{ALL, Caller, put_in_force, read_until, until};
+use super::support::{ALLOW_ALL, StatelessTestClient, activate_policy, read_until, wait_until};
 
 fn handshakes(directory: &std::path::Path) -> usize {
     heard(directory).iter().filter(|said| said["method"] == "initialize").count()
@@ -22,9 +22,9 @@ async fn what_the_policy_does_not_show_waits_for_no_turn_and_starts_no_process()
     let directory = tempfile::tempdir().expect("a directory");
     let gw = before(directory.path(), GatewaySettings::default()).await;
     let _open = slow(&gw).await;
-    until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
-    put_in_force(&gw, r#"{"version":"1","default":"deny","tools":{"slow":{}}}"#);
-    let denied = Caller::of(&gw).call("read", json!({})).await;
+    wait_until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
+    activate_policy(&gw, r#"{"version":"1","default":"deny","tools":{"slow":{}}}"#);
+    let denied = StatelessTestClient::new(&gw).call("read", json!({})).await;
     assert!(!denied.body.contains("calls are running"), "{}", denied.body);
     assert_eq!(handshakes(directory.path()), 1, "no further process");
     let rows = gw.rows().await;
@@ -37,12 +37,12 @@ async fn refused_in_turn(policy: &str, is_listed_before: bool) -> Option<String>
     let directory = tempfile::tempdir().expect("a directory");
     let gw = before(directory.path(), GatewaySettings::default()).await;
     let _open = slow(&gw).await;
-    until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
-    put_in_force(&gw, policy);
+    wait_until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
+    activate_policy(&gw, policy);
     if is_listed_before {
-        Caller::of(&gw).ask("tools/list", json!({})).await;
+        StatelessTestClient::new(&gw).request("tools/list", json!({})).await;
     }
-    let denied = Caller::of(&gw).call("read", json!({"n": 2})).await;
+    let denied = StatelessTestClient::new(&gw).call("read", json!({"n": 2})).await;
     assert!(denied.body.contains("POLICY DENIED"), "{}", denied.body);
     assert_eq!(handshakes(directory.path()), 1, "no further process");
     let rows = gw.rows().await;
@@ -67,11 +67,14 @@ async fn a_call_that_waits_for_a_turn_is_counted_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let gw = before(directory.path(), GatewaySettings::default()).await;
     let limit = r#"{"limits":[{"counter":"c","window":"day","max":2}]}"#;
-    put_in_force(&gw, &format!(r#"{{"version":"1","default":"deny","tools":{{"read":{limit}}}}}"#));
+    activate_policy(&gw, &format!(r#"{{"version":"1","default":"deny","tools":{{"read":{limit}}}}}"#));
     for n in 1..=2 {
-        assert_eq!(Caller::of(&gw).call("read", json!({"n": n})).await.text(), format!(r#"{{"n": {n}}}"#));
+        assert_eq!(
+            StatelessTestClient::new(&gw).call("read", json!({"n": n})).await.text(),
+            format!(r#"{{"n": {n}}}"#)
+        );
     }
-    let refused = Caller::of(&gw).call("read", json!({"n": 3})).await;
+    let refused = StatelessTestClient::new(&gw).call("read", json!({"n": 3})).await;
     assert!(refused.text().contains("limit `c`: 2 per day"), "{}", refused.body);
 }
 
@@ -80,11 +83,11 @@ async fn where_the_session_for_a_turn_cannot_be_opened_it_is_said_that_the_hands
     let directory = tempfile::tempdir().expect("a directory");
     let mark = directory.path().join("refuses");
     let script = format!("if [ -e {} ]; then read line; exit 3; fi; {}", mark.display(), script(directory.path()));
-    let gw = TestGateway::builder().policy(ALL).start_process(&script).await;
+    let gw = TestGateway::builder().policy(ALLOW_ALL).start_process(&script).await;
     let _open = slow(&gw).await;
-    until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
+    wait_until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
     std::fs::write(&mark, "").expect("written");
-    let refused = Caller::of(&gw).call("read", json!({})).await;
+    let refused = StatelessTestClient::new(&gw).call("read", json!({})).await;
     assert!(refused.text().contains("[UPSTREAM] the handshake with the server failed: "), "{}", refused.body);
     assert!(refused.text().contains("; nothing else was sent"), "{}", refused.body);
 }
@@ -94,9 +97,11 @@ async fn of_a_caller_that_leaves_before_its_turn_it_is_written_that_nothing_was_
     let directory = tempfile::tempdir().expect("a directory");
     let gw = before(directory.path(), GatewaySettings::default()).await;
     let _open = slow(&gw).await;
-    until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
-    let all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {super::rows_kit::EXTENSION: {}}});
-    let leaves = Caller::of(&gw).begin_as("tools/call", json!({"name": "read", "arguments": {}}), &all).await;
+    wait_until("a call is open", || calls(directory.path(), "slow").len() == 1).await;
+    let all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {super::support::TASKS_EXTENSION: {}}});
+    let leaves = StatelessTestClient::new(&gw)
+        .start_request_with_capabilities("tools/call", json!({"name": "read", "arguments": {}}), &all)
+        .await;
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     drop(leaves);
     let own_rows = || async {
@@ -114,13 +119,13 @@ async fn of_a_caller_that_leaves_before_its_turn_it_is_written_that_nothing_was_
 #[tokio::test]
 async fn no_more_calls_wait_for_their_clients_than_may_though_all_are_asked_at_once() {
     let upstream = asks_over_http().await;
-    let gw = std::sync::Arc::new(TestGateway::with_policy(ALL, &upstream).await);
-    Caller::of(&gw).call("read", json!({})).await;
+    let gw = std::sync::Arc::new(TestGateway::with_policy(ALLOW_ALL, &upstream).await);
+    StatelessTestClient::new(&gw).call("read", json!({})).await;
     let mut calls = JoinSet::new();
     for n in 0..40 {
         let gw = std::sync::Arc::clone(&gw);
         calls.spawn(async move {
-            let asking = Caller::of(&gw).ask("tools/call", ask(&n.to_string()));
+            let asking = StatelessTestClient::new(&gw).request("tools/call", ask(&n.to_string()));
             tokio::time::timeout(std::time::Duration::from_secs(4), asking)
                 .await
                 .is_ok_and(|answer| answer.message()["result"]["resultType"] == "input_required")
@@ -135,13 +140,13 @@ async fn a_process_that_somebody_listens_to_is_started_again_when_it_ends() {
     let directory = tempfile::tempdir().expect("a directory");
     let gw = before(directory.path(), GatewaySettings::default()).await;
     let wanted = json!({"notifications": {"toolsListChanged": true}});
-    let mut listening = Caller::of(&gw).begin("subscriptions/listen", wanted).await;
+    let mut listening = StatelessTestClient::new(&gw).start_request("subscriptions/listen", wanted).await;
     read_until(&mut listening, "acknowledged", 1).await;
     let greeted = heard(directory.path()).into_iter().find(|said| said["method"] == "initialize");
     let pid = greeted.and_then(|said| said["pid"].as_u64()).expect("a process");
     let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
     assert!(killed.expect("kill").success());
-    until("it is greeted again", || handshakes(directory.path()) >= 2).await;
+    wait_until("it is greeted again", || handshakes(directory.path()) >= 2).await;
     let pids: HashSet<_> = heard(directory.path()).iter().map(|said| said["pid"].clone()).collect();
     assert!(pids.len() >= 2, "{pids:?}");
 }
@@ -152,13 +157,17 @@ async fn where_what_a_client_answers_cannot_be_recorded_the_server_is_told_that_
     let clock = std::sync::Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
     let ledger = SqliteLedger::open(directory.path(), Durability::Process, clock.clone()).expect("a ledger");
     let script = script(directory.path());
-    let gw = TestGateway::builder().policy(ALL).ledger(std::sync::Arc::new(ledger), clock).start_process(&script).await;
+    let gw = TestGateway::builder()
+        .policy(ALLOW_ALL)
+        .ledger(std::sync::Arc::new(ledger), clock)
+        .start_process(&script)
+        .await;
     let question = asked(&gw, "A").await;
     std::fs::rename(directory.path().join("ledger.db"), directory.path().join("away")).expect("renamed");
-    let refused = Caller::of(&gw).ask("tools/call", brought("A", &question, "yes")).await;
+    let refused = StatelessTestClient::new(&gw).request("tools/call", brought("A", &question, "yes")).await;
     assert!(refused.body.contains("the call log cannot be written"), "{}", refused.body);
     let is_told =
         || heard(directory.path()).iter().any(|said| said["error"]["message"].to_string().contains("has ended"));
-    until("the server is told", is_told).await;
+    wait_until("the server is told", is_told).await;
     assert!(!heard(directory.path()).iter().any(|said| said.to_string().contains("yes")), "and not what was said");
 }

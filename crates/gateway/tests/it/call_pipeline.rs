@@ -5,7 +5,7 @@ use gatelodge_store::{CallOutcome, RecordKind};
 use gatelodge_testkit::{FakeUpstream, TestGateway};
 use serde_json::json;
 
-use super::rows_kit::gone;
+use super::support::stop_and_wait;
 
 const POLICY: &str = r#"{"version":"1","default":"deny","hide":["secret_*"],"tools":{
     "read_note":{}, "secret_note":{}, "wipe":{"action":"deny","reason":"Wiping is not allowed."},
@@ -169,7 +169,7 @@ async fn the_charge_of_a_call_that_could_not_be_sent_is_released_and_recorded_on
     let pay = json!({"amount": 5, "currency": "eur"});
     gw.call("pay", pay.clone()).await;
     // The tool list is cached when the server goes away.
-    gone(&upstream).await;
+    stop_and_wait(&upstream).await;
     let rows = gw.rows().await.len();
     let reply = gw.call("pay", pay).await;
 

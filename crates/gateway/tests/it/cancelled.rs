@@ -13,7 +13,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::Notify;
 
 use super::asked_apart::{asked, asks_over_http, brought};
-use super::rows_kit::{ALL, Caller, begin_in_session, count, put_in_force, read_until, result_of, stateless, until};
+use super::support::{
+    ALLOW_ALL, StatelessTestClient, activate_policy, read_until, request_count, result_message, start_in_session,
+    stateless_request, wait_until,
+};
 
 fn request(id: u8, method: &str, params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
@@ -48,7 +51,7 @@ async fn slow_to_greet() -> (FakeUpstream, Arc<Notify>) {
         is_first.then(|| {
             let result =
                 json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
-            let answer = json_response("200 OK", "mcp-session-id: s\r\n", &result_of(hit, &result).to_string());
+            let answer = json_response("200 OK", "mcp-session-id: s\r\n", &result_message(hit, &result).to_string());
             [vec![ScriptStep::WaitFor(Arc::clone(&told))], answer].concat()
         })
     })
@@ -59,11 +62,11 @@ async fn slow_to_greet() -> (FakeUpstream, Arc<Notify>) {
 #[tokio::test]
 async fn a_call_to_one_of_all_that_is_cancelled_while_its_server_is_greeted_is_not_sent() {
     let (upstream, goes_on) = slow_to_greet().await;
-    let gw = TestGateway::builder().policy(ALL).at_aggregate().start(&upstream).await;
+    let gw = TestGateway::builder().policy(ALLOW_ALL).at_aggregate().start(&upstream).await;
     gw.initialize().await;
     let call = |id: u8| request(id, "tools/call", json!({"name": "desk__read", "arguments": {"n": id}}));
-    let mut stream = begin_in_session(&gw, "POST", "/mcp", "", &call(9)).await;
-    until("the server is greeted", || count(&upstream, "initialize") == 1).await;
+    let mut stream = start_in_session(&gw, "POST", "/mcp", "", &call(9)).await;
+    wait_until("the server is greeted", || request_count(&upstream, "initialize") == 1).await;
     // It may not be entered yet: what is said of it goes another way.
     for _ in 0..250 {
         gw.send(&cancelled(9)).await;
@@ -86,20 +89,20 @@ async fn a_call_to_one_of_all_that_is_cancelled_while_its_server_is_greeted_is_n
 #[tokio::test]
 async fn a_call_at_standard_streams_that_is_cancelled_while_its_server_is_greeted_is_not_sent() {
     let (upstream, goes_on) = slow_to_greet().await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let (mut client, input) = tokio::io::duplex(64 << 10);
     let (output, answers) = tokio::io::duplex(64 << 10);
     let (gateway, token) = (gw.gateway.clone(), gw.token.hash());
     let name = "desk".parse().expect("a name");
     let running = tokio::spawn(async move { gateway.serve_stdio(&token, &name, input, output).await });
     let call = |id: u8| {
-        let text = stateless("tools/call", json!({"name": "read", "arguments": {"n": id}}), &json!({}));
+        let text = stateless_request("tools/call", json!({"name": "read", "arguments": {"n": id}}), &json!({}));
         let mut message: Value = serde_json::from_str(&text).expect("JSON");
         message["id"] = json!(id);
         format!("{message}\n")
     };
     client.write_all(call(8).as_bytes()).await.expect("it can be written");
-    until("the server is greeted", || count(&upstream, "initialize") == 1).await;
+    wait_until("the server is greeted", || request_count(&upstream, "initialize") == 1).await;
     client.write_all(format!("{}\n", cancelled(8)).as_bytes()).await.expect("it can be written");
     row_of(&gw, "notifications/cancelled", CallOutcome::Ok).await;
     let own = row_of(&gw, "tools/call", CallOutcome::Cancelled).await;
@@ -135,17 +138,17 @@ fn is_told(upstream: &FakeUpstream, method: &str) -> bool {
 async fn a_list_a_ping_or_a_level_that_is_cancelled_ends_without_an_answer_and_its_server_is_told() {
     for method in ["tools/list", "ping", "logging/setLevel"] {
         let (upstream, hung_up) = silent(method).await;
-        let gw = TestGateway::with_policy(ALL, &upstream).await;
+        let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
         gw.initialize().await;
         let body = request(9, method, json!({"level": "info"}));
-        let mut stream = begin_in_session(&gw, "POST", "/mcp/desk", "", &body).await;
-        until("it arrives", || count(&upstream, method) == 1).await;
+        let mut stream = start_in_session(&gw, "POST", "/mcp/desk", "", &body).await;
+        wait_until("it arrives", || request_count(&upstream, method) == 1).await;
         assert_eq!(gw.send(&cancelled(9)).await.status, 202);
         let answer = read_until(&mut stream, "\r\n\r\n", 1).await;
         assert!(answer.starts_with("HTTP/1.1 200") && !answer.contains("error"), "{method}: {answer}");
-        until("nobody waits", || hung_up.load(Ordering::Acquire)).await;
-        until("it is told", || is_told(&upstream, method)).await;
-        assert_eq!(count(&upstream, "notifications/cancelled"), 1, "{method}: once");
+        wait_until("nobody waits", || hung_up.load(Ordering::Acquire)).await;
+        wait_until("it is told", || is_told(&upstream, method)).await;
+        assert_eq!(request_count(&upstream, "notifications/cancelled"), 1, "{method}: once");
         row_of(&gw, "notifications/cancelled", CallOutcome::Ok).await;
         row_of(&gw, method, CallOutcome::Cancelled).await;
     }
@@ -155,12 +158,12 @@ async fn a_list_a_ping_or_a_level_that_is_cancelled_ends_without_an_answer_and_i
 async fn a_caller_that_hangs_up_is_not_written_down_as_its_servers_fault() {
     for method in ["tools/list", "ping"] {
         let (upstream, hung_up) = silent(method).await;
-        let gw = TestGateway::with_policy(ALL, &upstream).await;
+        let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
         gw.initialize().await;
-        let stream = begin_in_session(&gw, "POST", "/mcp/desk", "", &request(9, method, json!({}))).await;
-        until("it arrives", || count(&upstream, method) == 1).await;
+        let stream = start_in_session(&gw, "POST", "/mcp/desk", "", &request(9, method, json!({}))).await;
+        wait_until("it arrives", || request_count(&upstream, method) == 1).await;
         drop(stream);
-        until("nobody waits", || hung_up.load(Ordering::Acquire)).await;
+        wait_until("nobody waits", || hung_up.load(Ordering::Acquire)).await;
         let own = row_of(&gw, method, CallOutcome::Cancelled).await;
         assert_eq!((own.code, own.message), (None, None), "{method}");
     }
@@ -169,11 +172,12 @@ async fn a_caller_that_hangs_up_is_not_written_down_as_its_servers_fault() {
 #[tokio::test]
 async fn a_stateless_caller_that_hangs_up_before_its_call_is_sent_is_not_written_down_as_its_servers_fault() {
     let (upstream, hung_up) = silent("tools/list").await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
-    let stream = Caller::of(&gw).begin("tools/call", json!({"name": "read", "arguments": {}})).await;
-    until("it is asked what it offers", || count(&upstream, "tools/list") == 1).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
+    let stream =
+        StatelessTestClient::new(&gw).start_request("tools/call", json!({"name": "read", "arguments": {}})).await;
+    wait_until("it is asked what it offers", || request_count(&upstream, "tools/list") == 1).await;
     drop(stream);
-    until("nobody waits", || hung_up.load(Ordering::Acquire)).await;
+    wait_until("nobody waits", || hung_up.load(Ordering::Acquire)).await;
     let own = row_of(&gw, "tools/call", CallOutcome::Cancelled).await;
     assert_eq!((own.target.as_deref(), own.code.as_deref()), (Some("read"), Some("cancelled")));
     assert!(upstream.calls().is_empty());
@@ -185,21 +189,21 @@ async fn a_caller_with_a_session_whose_connection_breaks_before_its_call_is_sent
     let told = Arc::clone(&goes_on);
     let upstream = FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| {
         (hit.method() == "tools/list").then(|| {
-            let answer = result_of(hit, &json!({"tools": [tool_definition("read")]})).to_string();
+            let answer = result_message(hit, &json!({"tools": [tool_definition("read")]})).to_string();
             [vec![ScriptStep::WaitFor(Arc::clone(&told))], json_response("200 OK", "", &answer)].concat()
         })
     })
     .await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     gw.initialize().await;
     let call = request(9, "tools/call", json!({"name": "read", "arguments": {}}));
-    let stream = begin_in_session(&gw, "POST", "/mcp/desk", "", &call).await;
-    until("it is asked what it offers", || count(&upstream, "tools/list") == 1).await;
+    let stream = start_in_session(&gw, "POST", "/mcp/desk", "", &call).await;
+    wait_until("it is asked what it offers", || request_count(&upstream, "tools/list") == 1).await;
     drop(stream);
     // Long enough to be seen.
     tokio::time::sleep(Duration::from_millis(300)).await;
     goes_on.notify_one();
-    until("the call is sent", || upstream.calls().len() == 1).await;
+    wait_until("the call is sent", || upstream.calls().len() == 1).await;
 }
 
 #[tokio::test]
@@ -210,19 +214,19 @@ async fn a_call_that_takes_too_long_or_is_cut_off_is_cancelled_at_a_server_with_
             let call_time = Duration::from_millis(if stops { 60_000 } else { 300 });
             let settings =
                 GatewaySettings { call_time, drain_time: Duration::from_millis(50), ..GatewaySettings::default() };
-            let gw = TestGateway::builder().policy(ALL).settings(settings).start(&upstream).await;
+            let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings).start(&upstream).await;
             let params = json!({"name": "read", "arguments": {}});
             let _stream = if has_session {
                 gw.initialize().await;
-                begin_in_session(&gw, "POST", "/mcp/desk", "", &request(9, "tools/call", params)).await
+                start_in_session(&gw, "POST", "/mcp/desk", "", &request(9, "tools/call", params)).await
             } else {
-                Caller::of(&gw).begin("tools/call", params).await
+                StatelessTestClient::new(&gw).start_request("tools/call", params).await
             };
-            until("it is called", || upstream.calls().len() == 1).await;
+            wait_until("it is called", || upstream.calls().len() == 1).await;
             if stops {
                 gw.gateway.stop();
             }
-            until("it is told", || is_told(&upstream, "tools/call")).await;
+            wait_until("it is told", || is_told(&upstream, "tools/call")).await;
         }
     }
 }
@@ -230,12 +234,12 @@ async fn a_call_that_takes_too_long_or_is_cut_off_is_cancelled_at_a_server_with_
 #[tokio::test]
 async fn a_call_that_waits_for_its_client_and_is_given_up_leaves_a_row() {
     let upstream = asks_over_http().await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let question = asked(&gw, "A").await;
     let rows = gw.rows().await;
     let sent = rows.iter().find(|row| row.record.target.as_deref() == Some("ask")).expect("the intent").record.call;
-    put_in_force(&gw, r#"{"version":"1","default":"deny","tools":{"ask":{}}}"#);
-    Caller::of(&gw).ask("tools/call", brought("A", &question, "yes")).await;
+    activate_policy(&gw, r#"{"version":"1","default":"deny","tools":{"ask":{}}}"#);
+    StatelessTestClient::new(&gw).request("tools/call", brought("A", &question, "yes")).await;
     let own = row_of(&gw, "tools/call", CallOutcome::Cancelled).await;
     assert_eq!((own.call, own.target.as_deref(), own.label.as_deref()), (sent, Some("ask"), Some("ci")));
 }
@@ -243,7 +247,7 @@ async fn a_call_that_waits_for_its_client_and_is_given_up_leaves_a_row() {
 #[tokio::test]
 async fn a_session_has_no_method_that_came_after_its_era() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     gw.initialize().await;
     let listen = request(9, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     let answer = tokio::time::timeout(Duration::from_secs(3), gw.send_text(&listen)).await.expect("no stream");

@@ -10,7 +10,7 @@ use gatelodge_testkit::{
 };
 use serde_json::json;
 
-use super::rows_kit::until;
+use super::support::wait_until;
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
 const ERROR_WITH_NULL_ID: &str =
@@ -73,7 +73,7 @@ async fn an_error_on_a_sse_connection_is_the_result_of_the_only_waiting_call() {
     // With two waiting calls the error cannot be attributed.
     let late = async {
         let is_slow_sent = || upstream.messages("tools/call").iter().any(|request| request.tool() == "slow");
-        until("the slow call is sent", is_slow_sent).await;
+        wait_until("the slow call is sent", is_slow_sent).await;
         gw.call("null", json!({})).await
     };
     let (slow, late) = tokio::join!(gw.call("slow", json!({})), late);

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::rows_kit::until;
+use super::support::wait_until;
 
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 
@@ -156,7 +156,7 @@ async fn stopping_waits_for_running_calls_and_accepts_no_new_connections() {
     let gw = TestGateway::with_policy(POLICY, &upstream).await;
     gw.initialize().await;
     let stopping = async {
-        until("the call is sent", || !upstream.calls().is_empty()).await;
+        wait_until("the call is sent", || !upstream.calls().is_empty()).await;
         gw.gateway.stop();
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(TcpStream::connect(gw.address).await.is_err(), "the listener is closed");
@@ -185,7 +185,7 @@ async fn a_stateful_call_runs_on_and_is_recorded_when_its_client_disconnects() {
         body.len()
     );
     stream.write_all(request.as_bytes()).await.expect("sent");
-    until("the call is sent", || !upstream.calls().is_empty()).await;
+    wait_until("the call is sent", || !upstream.calls().is_empty()).await;
     drop(stream);
     for _ in 0..200 {
         let outcome = gw.rows().await.into_iter().find(|row| row.record.kind == RecordKind::Outcome);
@@ -211,7 +211,7 @@ async fn a_call_that_outlasts_the_drain_time_is_answered_and_recorded() {
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     gw.initialize().await;
     let stopping = async {
-        until("the call is sent", || !upstream.calls().is_empty()).await;
+        wait_until("the call is sent", || !upstream.calls().is_empty()).await;
         gw.assert_stops_promptly().await;
     };
     let (reply, ()) = tokio::join!(gw.call("slow", json!({})), stopping);

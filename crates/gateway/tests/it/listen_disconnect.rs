@@ -8,7 +8,9 @@ use std::time::Duration;
 use gatelodge_testkit::{FakeUpstream, RecordedRequest, ScriptStep, TestGateway, json_response, tool_definition};
 use serde_json::{Value, json};
 
-use super::rows_kit::{ALL, Caller, count, open_stream, read_until, result_of, until};
+use super::support::{
+    ALLOW_ALL, StatelessTestClient, read_until, request_count, result_message, stream_headers, wait_until,
+};
 
 /// A stateful server with a standalone stream. It does not answer resource requests while `is_hanging` is set.
 async fn start_server(is_hanging: Arc<AtomicBool>) -> FakeUpstream {
@@ -18,14 +20,14 @@ async fn start_server(is_hanging: Arc<AtomicBool>) -> FakeUpstream {
                 let result = json!({"protocolVersion": "2025-11-25",
                 "capabilities": {"tools": {}, "resources": {"subscribe": true}},
                 "serverInfo": {"name": "s", "version": "1"}});
-                Some(json_response("200 OK", "mcp-session-id: s\r\n", &result_of(request, &result).to_string()))
+                Some(json_response("200 OK", "mcp-session-id: s\r\n", &result_message(request, &result).to_string()))
             }
             "tools/call" => Some(json_response("404 Not Found", "", "")),
             method if method.starts_with("resources/") && is_hanging.load(Ordering::Acquire) => {
                 Some(vec![ScriptStep::Pause(Duration::from_secs(60))])
             }
             _ if request.request_line.starts_with("GET") => {
-                Some([open_stream(), vec![ScriptStep::WaitForHangUp(Arc::default())]].concat())
+                Some([stream_headers(), vec![ScriptStep::WaitForHangUp(Arc::default())]].concat())
             }
             _ => None,
         }
@@ -41,18 +43,19 @@ async fn assert_listen_ends(hangs_later: bool) {
     let declared = json!({"elicitation": {}});
     let is_hanging = Arc::new(AtomicBool::new(!hangs_later));
     let upstream = start_server(Arc::clone(&is_hanging)).await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let filter = json!({"notifications": {"resourceSubscriptions": uris}});
-    let mut client_stream = Caller::of(&gw).begin_as("subscriptions/listen", filter, &declared).await;
+    let mut client_stream =
+        StatelessTestClient::new(&gw).start_request_with_capabilities("subscriptions/listen", filter, &declared).await;
     if hangs_later {
         read_until(&mut client_stream, "acknowledged", 1).await;
         is_hanging.store(true, Ordering::Release);
         // The call finds the session lost, so the gateway subscribes to all resources again.
         let call = json!({"name": "forget", "arguments": {}});
-        Caller::of(&gw).ask_as("tools/call", call, &declared).await;
+        StatelessTestClient::new(&gw).request_with_capabilities("tools/call", call, &declared).await;
     }
     let expected = if hangs_later { 21 } else { 1 };
-    until("the gateway subscribes", || count(&upstream, "resources/subscribe") == expected).await;
+    wait_until("the gateway subscribes", || request_count(&upstream, "resources/subscribe") == expected).await;
     drop(client_stream);
     let record_written = async {
         let is_listen = |method: Option<&str>| method == Some("subscriptions/listen");

@@ -9,9 +9,9 @@ use gatelodge_testkit::{FakeUpstream, RecordedRequest, ResponseScript, ScriptSte
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::rows_kit::{
-    ALL, Caller, answered, begin_in_session, chunk, count, event, modern_answer, open_stream, read_until, result_of,
-    until,
+use super::support::{
+    ALLOW_ALL, StatelessTestClient, chunk, event, read_until, request_count, result_message, result_response,
+    start_in_session, stateless_response, stream_headers, wait_until,
 };
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -32,7 +32,7 @@ fn notification(request: &RecordedRequest, method: &str, mut params: Value) -> S
 /// A stream with many notifications outside the filter, which ends with the two updates that match it.
 fn noisy_stream(request: &RecordedRequest, acknowledged: Value) -> ResponseScript {
     let update = |uri: &str| notification(request, "resources/updated", json!({"uri": uri}));
-    let mut script = open_stream();
+    let mut script = stream_headers();
     script.push(notification(request, "prompts/list_changed", json!({"is": "early"})));
     script.push(notification(request, "subscriptions/acknowledged", json!({"notifications": acknowledged})));
     script.extend([
@@ -75,14 +75,16 @@ async fn notifications_outside_the_filter_or_the_acknowledgement_are_dropped() {
             request,
             json!({"promptsListChanged": true, "resourceSubscriptions": ["note://desk/1", "note://desk/2"], "vendor": 1}),
         )),
-        _ => modern_answer(request, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(request, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::builder().policy(NOTES).with_server("zoo", &upstream.url(), NOTES).start(&upstream).await;
-    for (client, prefix) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-zoo+")] {
+    for (client, prefix) in
+        [(StatelessTestClient::new(&gw), ""), (StatelessTestClient::new(&gw).at_aggregate(), "x-zoo+")]
+    {
         let uri = format!("{prefix}note://desk/1");
         let filter = json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": [uri]}});
-        let mut client_stream = client.begin("subscriptions/listen", filter).await;
+        let mut client_stream = client.start_request("subscriptions/listen", filter).await;
         let received = read_until(&mut client_stream, &format!(r#""uri":"{uri}""#), 1).await;
         let first = received.find("acknowledged").expect("acknowledged");
         assert!(
@@ -107,7 +109,7 @@ async fn notifications_outside_the_filter_do_not_reach_a_stateful_client() {
             acknowledged["promptsListChanged"] = json!(false);
             Some(noisy_stream(request, acknowledged))
         }
-        _ => modern_answer(request, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(request, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::with_policy(NOTES, &upstream).await;
@@ -115,7 +117,7 @@ async fn notifications_outside_the_filter_do_not_reach_a_stateful_client() {
     let subscribe =
         json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "note://desk/1"}});
     assert_eq!(gw.send(&subscribe).await.message()["result"], json!({}));
-    let mut client_stream = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let mut client_stream = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     assert_only_matching(&read_until(&mut client_stream, r#""uri":"note://desk/1""#, 1).await);
 }
 
@@ -123,7 +125,7 @@ async fn notifications_outside_the_filter_do_not_reach_a_stateful_client() {
 async fn notifications_of_an_extension_are_forwarded_when_the_filter_names_them() {
     let upstream = FakeUpstream::start(json!([]), |request: &RecordedRequest| match request.method().as_str() {
         "subscriptions/listen" => {
-            let mut script = open_stream();
+            let mut script = stream_headers();
             script.push(notification(
                 request,
                 "subscriptions/acknowledged",
@@ -133,12 +135,12 @@ async fn notifications_of_an_extension_are_forwarded_when_the_filter_names_them(
             script.push(ScriptStep::Pause(Duration::from_secs(30)));
             Some(script)
         }
-        _ => modern_answer(request, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(request, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let filter = json!({"notifications": {"vendor/news": {"of": "all"}}});
-    let mut client_stream = Caller::of(&gw).begin("subscriptions/listen", filter).await;
+    let mut client_stream = StatelessTestClient::new(&gw).start_request("subscriptions/listen", filter).await;
     let received = read_until(&mut client_stream, "notifications/vendor/news", 1).await;
     assert!(received.contains(r#""vendor/news":{"of":"all"}"#), "{received}");
 }
@@ -147,7 +149,7 @@ async fn notifications_of_an_extension_are_forwarded_when_the_filter_names_them(
 fn plain_server(request: &RecordedRequest) -> Option<ResponseScript> {
     match request.method().as_str() {
         "subscriptions/listen" => {
-            let mut script = open_stream();
+            let mut script = stream_headers();
             script.push(notification(
                 request,
                 "subscriptions/acknowledged",
@@ -156,7 +158,7 @@ fn plain_server(request: &RecordedRequest) -> Option<ResponseScript> {
             script.push(ScriptStep::Pause(Duration::from_secs(30)));
             Some(script)
         }
-        _ => modern_answer(request, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(request, &json!([tool_definition("read")]), &capabilities()),
     }
 }
 
@@ -164,7 +166,7 @@ fn plain_server(request: &RecordedRequest) -> Option<ResponseScript> {
 async fn a_denied_resource_is_not_acknowledged_and_is_recorded() {
     let stateless = FakeUpstream::start(json!([]), plain_server).await;
     let in_session = FakeUpstream::start(json!([tool_definition("read")]), |request: &RecordedRequest| match request.method().as_str() {
-        "initialize" => answered(
+        "initialize" => result_response(
             request,
             &json!({"protocolVersion": "2025-11-25", "capabilities": capabilities(), "serverInfo": {"name": "s", "version": "1"}}),
         ),
@@ -173,13 +175,15 @@ async fn a_denied_resource_is_not_acknowledged_and_is_recorded() {
     .await;
     for upstream in [stateless, in_session] {
         let gw = TestGateway::with_policy(NOTES, &upstream).await;
-        for (client, prefix) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-desk+")] {
+        for (client, prefix) in
+            [(StatelessTestClient::new(&gw), ""), (StatelessTestClient::new(&gw).at_aggregate(), "x-desk+")]
+        {
             let uris = ["note://desk/1", "secret://1", "note://desk/2"].map(|uri| format!("{prefix}{uri}"));
             let mut filter: Vec<&str> = uris.iter().map(String::as_str).collect();
             filter.push("x-absent+note://1");
             let honoured = json!([uris[0], uris[2]]);
             let listen = json!({"notifications": {"resourceSubscriptions": filter}});
-            let mut client_stream = client.begin("subscriptions/listen", listen).await;
+            let mut client_stream = client.start_request("subscriptions/listen", listen).await;
             let received = read_until(&mut client_stream, "acknowledged", 1).await;
             assert!(received.contains(&format!(r#""resourceSubscriptions":{honoured}"#)), "{received}");
             let rows = gw.rows().await;
@@ -201,31 +205,33 @@ async fn refusals(gw: &TestGateway) -> usize {
 async fn each_denied_resource_is_recorded_and_too_many_resources_are_refused() {
     let upstream = FakeUpstream::start(json!([]), plain_server).await;
     let gw = TestGateway::with_policy(NOTES, &upstream).await;
-    for (client, prefix) in [(Caller::of(&gw), ""), (Caller::of(&gw).at_all(), "x-desk+")] {
+    for (client, prefix) in
+        [(StatelessTestClient::new(&gw), ""), (StatelessTestClient::new(&gw).at_aggregate(), "x-desk+")]
+    {
         let secrets = |count: usize| {
             let uris: Vec<String> = (0..count).map(|number| format!("{prefix}secret://{number}")).collect();
             json!({"notifications": {"resourceSubscriptions": uris}})
         };
         let rows_before = refusals(&gw).await;
-        let refused = client.ask("subscriptions/listen", secrets(257)).await;
+        let refused = client.request("subscriptions/listen", secrets(257)).await;
         assert_eq!(refused.code(), -32602, "{}", refused.body);
         let what = "`resourceSubscriptions` names more than 256 resources";
         assert_eq!(refused.message()["error"]["message"], what);
         assert_eq!(refusals(&gw).await, rows_before + 1, "the refused request has one row");
-        let mut client_stream = client.begin("subscriptions/listen", secrets(256)).await;
+        let mut client_stream = client.start_request("subscriptions/listen", secrets(256)).await;
         read_until(&mut client_stream, "acknowledged", 1).await;
         assert_eq!(refusals(&gw).await, rows_before + 1 + 256, "each denied resource has a row");
     }
-    assert_eq!(count(&upstream, "subscriptions/listen"), 2);
+    assert_eq!(request_count(&upstream, "subscriptions/listen"), 2);
 }
 
 #[tokio::test]
 async fn an_unknown_task_is_refused_with_one_row_among_many_unknown_resources() {
     let upstream = FakeUpstream::start(json!([]), plain_server).await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let uris: Vec<String> = (0..100).map(|number| format!("x-absent+note://{number}")).collect();
     let filter = json!({"notifications": {"resourceSubscriptions": uris, "taskIds": ["absent__t1"]}});
-    let refused = Caller::of(&gw).at_all().ask("subscriptions/listen", filter).await;
+    let refused = StatelessTestClient::new(&gw).at_aggregate().request("subscriptions/listen", filter).await;
     assert_eq!(refused.code(), -32602, "{}", refused.body);
     assert_eq!(gw.rows().await.len(), 1, "a refused request has one row");
 }
@@ -235,7 +241,7 @@ async fn a_stateless_call_receives_only_notifications_about_the_call() {
     let upstream = FakeUpstream::start(json!([]), |request: &RecordedRequest| match request.method().as_str() {
         "tools/call" => {
             let token = &request.message()["params"]["_meta"]["progressToken"];
-            let mut script = open_stream();
+            let mut script = stream_headers();
             script.extend([
                 notification(request, "tools/list_changed", json!({})),
                 notification(request, "resources/updated", json!({"uri": "note://desk/1"})),
@@ -246,21 +252,23 @@ async fn a_stateless_call_receives_only_notifications_about_the_call() {
                 notification(request, "vendor/news", json!({})),
             ]);
             let done = json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]});
-            script.push(ScriptStep::Write(chunk(&event(&result_of(request, &done)))));
+            script.push(ScriptStep::Write(chunk(&event(&result_message(request, &done)))));
             script.push(ScriptStep::Write(b"0\r\n\r\n".to_vec()));
             Some(script)
         }
-        _ => modern_answer(request, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(request, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
-    for (client, name) in [(Caller::of(&gw), "read"), (Caller::of(&gw).at_all(), "desk__read")] {
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
+    for (client, name) in
+        [(StatelessTestClient::new(&gw), "read"), (StatelessTestClient::new(&gw).at_aggregate(), "desk__read")]
+    {
         for wants_log in [false, true] {
             let mut call = json!({"name": name, "arguments": {}, "_meta": {"progressToken": "p"}});
             if wants_log {
                 call["_meta"]["io.modelcontextprotocol/logLevel"] = json!("info");
             }
-            let reply = client.ask("tools/call", call).await;
+            let reply = client.request("tools/call", call).await;
             let received =
                 reply.messages().into_iter().filter_map(|message| Some(message["method"].as_str()?.to_owned()));
             let mut filter = vec!["notifications/progress", "notifications/vendor/news"];
@@ -279,12 +287,12 @@ async fn a_listen_ends_when_a_policy_change_allows_more_resources() {
     let gw = TestGateway::with_policy(NOTES, &upstream).await;
     let filter =
         json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": ["note://desk/1", "secret://1"]}});
-    let mut client_stream = Caller::of(&gw).begin("subscriptions/listen", filter).await;
+    let mut client_stream = StatelessTestClient::new(&gw).start_request("subscriptions/listen", filter).await;
     read_until(&mut client_stream, "acknowledged", 1).await;
-    gw.put_policy("desk", ALL);
+    gw.put_policy("desk", ALLOW_ALL);
     let received = read_until(&mut client_stream, "0\r\n\r\n", 1).await;
     assert!(received.contains("tools/list_changed"), "the client gets `list_changed` and its stream ends: {received}");
-    until("the server has received one listen", || count(&upstream, "subscriptions/listen") == 1).await;
+    wait_until("the server has received one listen", || request_count(&upstream, "subscriptions/listen") == 1).await;
 }
 
 #[tokio::test]
@@ -293,7 +301,7 @@ async fn a_list_change_outside_the_filter_still_invalidates_the_cached_tools() {
     let wait_for_change = Arc::clone(&changes);
     let upstream = FakeUpstream::start(json!([]), move |request: &RecordedRequest| match request.method().as_str() {
         "subscriptions/listen" => {
-            let mut script = open_stream();
+            let mut script = stream_headers();
             script.push(notification(
                 request,
                 "subscriptions/acknowledged",
@@ -305,28 +313,30 @@ async fn a_list_change_outside_the_filter_still_invalidates_the_cached_tools() {
             script.push(ScriptStep::Pause(Duration::from_secs(30)));
             Some(script)
         }
-        _ => modern_answer(request, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(request, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     gw.initialize().await;
     for is_stateless in [false, true] {
         let mut client_stream = if is_stateless {
             let filter = json!({"notifications": {"promptsListChanged": true}});
-            Caller::of(&gw).begin("subscriptions/listen", filter).await
+            StatelessTestClient::new(&gw).start_request("subscriptions/listen", filter).await
         } else {
-            begin_in_session(&gw, "GET", "/mcp/desk", "", "").await
+            start_in_session(&gw, "GET", "/mcp/desk", "", "").await
         };
-        until("the gateway listens", || count(&upstream, "subscriptions/listen") == 1 + usize::from(is_stateless))
-            .await;
+        wait_until("the gateway listens", || {
+            request_count(&upstream, "subscriptions/listen") == 1 + usize::from(is_stateless)
+        })
+        .await;
         gw.call("read", json!({})).await;
-        let lists_before = count(&upstream, "tools/list");
+        let lists_before = request_count(&upstream, "tools/list");
         changes.notify_one();
         let received = read_until(&mut client_stream, "prompts/list_changed", 1).await;
         assert!(!received.contains("unasked"), "{received}");
         gw.call("read", json!({})).await;
         assert_eq!(
-            count(&upstream, "tools/list"),
+            request_count(&upstream, "tools/list"),
             lists_before + 1,
             "the tool list is requested again: {is_stateless}"
         );
@@ -337,7 +347,7 @@ async fn a_list_change_outside_the_filter_still_invalidates_the_cached_tools() {
 async fn a_denied_resource_has_one_row_however_often_the_listen_is_reopened() {
     let upstream = FakeUpstream::start(json!([]), |request: &RecordedRequest| match request.method().as_str() {
         "subscriptions/listen" => {
-            let mut script = open_stream();
+            let mut script = stream_headers();
             script.push(notification(
                 request,
                 "subscriptions/acknowledged",
@@ -346,13 +356,13 @@ async fn a_denied_resource_has_one_row_however_often_the_listen_is_reopened() {
             script.push(ScriptStep::Close);
             Some(script)
         }
-        _ => modern_answer(request, &json!([tool_definition("read")]), &capabilities()),
+        _ => stateless_response(request, &json!([tool_definition("read")]), &capabilities()),
     })
     .await;
     let gw = TestGateway::with_policy(NOTES, &upstream).await;
     let filter = json!({"notifications": {"resourceSubscriptions": ["x-desk+note://desk/1", "x-desk+secret://1"]}});
-    let _ear = Caller::of(&gw).at_all().begin("subscriptions/listen", filter).await;
-    until("the listen is reopened", || count(&upstream, "subscriptions/listen") == 2).await;
+    let _ear = StatelessTestClient::new(&gw).at_aggregate().start_request("subscriptions/listen", filter).await;
+    wait_until("the listen is reopened", || request_count(&upstream, "subscriptions/listen") == 2).await;
     assert_eq!(refusals(&gw).await, 1);
     assert!(
         !upstream.requests().iter().any(|request| request.body.contains("secret")),

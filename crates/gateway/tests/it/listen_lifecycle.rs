@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use super::rows_kit::{
-    ALL, Caller, answered, chunk, count, event, modern_answer, open_stream, read_until, result_of, stream, until,
+use super::support::{
+    ALLOW_ALL, StatelessTestClient, chunk, event, read_until, request_count, result_message, result_response,
+    stateless_response, stream_headers, timed_stream, wait_until,
 };
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -26,18 +27,18 @@ fn acknowledgement(request: &RecordedRequest) -> String {
 /// A stateless server. Its tool `slow` creates tasks.
 fn server_with_tasks(request: &RecordedRequest) -> Option<ResponseScript> {
     match request.method().as_str() {
-        "tools/call" => answered(
+        "tools/call" => result_response(
             request,
             &json!({"resultType": "task", "taskId": "t1", "status": "working", "createdAt": "2026-11-15T12:00:00Z",
                 "lastUpdatedAt": "2026-11-15T12:00:00Z", "ttlMs": 60000}),
         ),
         "subscriptions/listen" => {
-            let mut script = open_stream();
+            let mut script = stream_headers();
             script.push(ScriptStep::Write(chunk(&acknowledgement(request))));
             script.push(ScriptStep::Pause(Duration::from_secs(30)));
             Some(script)
         }
-        _ => modern_answer(
+        _ => stateless_response(
             request,
             &json!([tool_definition("slow"), tool_definition("read")]),
             &json!({"tools": {"listChanged": true}, "extensions": {"io.modelcontextprotocol/tasks": {}}}),
@@ -53,7 +54,7 @@ fn server_without_listen(request: &RecordedRequest) -> Option<ResponseScript> {
             let body = json!({"jsonrpc": "2.0", "id": request.message()["id"], "error": error});
             Some(json_response("404 Not Found", "", &body.to_string()))
         }
-        _ => modern_answer(request, &json!([tool_definition("read")]), &json!({"tools": {}})),
+        _ => stateless_response(request, &json!([tool_definition("read")]), &json!({"tools": {}})),
     }
 }
 
@@ -82,14 +83,14 @@ async fn the_final_result_of_a_listen_carries_the_clients_request_id() {
     let upstream = FakeUpstream::start(json!([]), |request: &RecordedRequest| match request.method().as_str() {
         "subscriptions/listen" => {
             let end = json!({"resultType": "complete", "_meta": {SUBSCRIPTION: request.message()["id"]}, "x": 1});
-            let end = event(&result_of(request, &end));
-            Some(stream(&[(&acknowledgement(request), Duration::ZERO), (&end, Duration::from_millis(50))]))
+            let end = event(&result_message(request, &end));
+            Some(timed_stream(&[(&acknowledgement(request), Duration::ZERO), (&end, Duration::from_millis(50))]))
         }
-        _ => modern_answer(request, &json!([tool_definition("read")]), &json!({"tools": {"listChanged": true}})),
+        _ => stateless_response(request, &json!([tool_definition("read")]), &json!({"tools": {"listChanged": true}})),
     })
     .await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
-    let reply = Caller::of(&gw).ask("subscriptions/listen", task_filter(&[])).await.message();
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
+    let reply = StatelessTestClient::new(&gw).request("subscriptions/listen", task_filter(&[])).await.message();
     let result = json!({"resultType": "complete", "_meta": {SUBSCRIPTION: 3}, "x": 1});
     assert_eq!(
         reply,
@@ -102,14 +103,18 @@ async fn the_final_result_of_a_listen_carries_the_clients_request_id() {
 async fn an_aggregate_listen_ends_when_a_policy_hides_the_tool_of_its_task() {
     let upstream = FakeUpstream::start(json!([]), server_with_tasks).await;
     let zoo = FakeUpstream::start(json!([]), server_without_listen).await;
-    let gw =
-        TestGateway::builder().policy(ALL).at_aggregate().with_server("zoo", &zoo.url(), ALL).start(&upstream).await;
-    let client = Caller::of(&gw).at_all();
+    let gw = TestGateway::builder()
+        .policy(ALLOW_ALL)
+        .at_aggregate()
+        .with_server("zoo", &zoo.url(), ALLOW_ALL)
+        .start(&upstream)
+        .await;
+    let client = StatelessTestClient::new(&gw).at_aggregate();
     assert_eq!(client.call("desk__slow", json!({})).await.message()["result"]["taskId"], "desk__t1");
 
-    let mut plain = client.begin("subscriptions/listen", task_filter(&[])).await;
+    let mut plain = client.start_request("subscriptions/listen", task_filter(&[])).await;
     read_until(&mut plain, "acknowledged", 1).await;
-    let mut stream = client.begin("subscriptions/listen", task_filter(&["desk__t1"])).await;
+    let mut stream = client.start_request("subscriptions/listen", task_filter(&["desk__t1"])).await;
     let first = read_until(&mut stream, "acknowledged", 1).await;
     assert!(first.contains("desk__t1"), "a server without `subscriptions/listen` does not affect the other: {first}");
 
@@ -119,11 +124,11 @@ async fn an_aggregate_listen_ends_when_a_policy_hides_the_tool_of_its_task() {
     assert!(read_to_end(&mut stream).await.is_some(), "the stream ends so that the client listens again");
     read_until(&mut plain, "tools/list_changed", 1).await;
     assert!(read_to_end(&mut plain).await.is_none(), "a stream without the task stays open");
-    let refused = client.ask("subscriptions/listen", task_filter(&["desk__t1"])).await;
+    let refused = client.request("subscriptions/listen", task_filter(&["desk__t1"])).await;
     assert_eq!((refused.status, refused.code()), (200, -32602), "{}", refused.body);
     assert!(refused.body.contains("Unknown task: `desk__t1`"), "the error names the task: {}", refused.body);
     assert!(
-        count(&upstream, "subscriptions/listen") >= 3,
+        request_count(&upstream, "subscriptions/listen") >= 3,
         "the stream without tasks listens again under the new policy"
     );
 }
@@ -139,26 +144,26 @@ async fn a_subscribe_waits_for_the_pending_unsubscribe_of_the_same_resource() {
             "initialize" => {
                 let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"resources": {"subscribe": true}},
                 "serverInfo": {"name": "s", "version": "1"}});
-                Some(json_response("200 OK", "mcp-session-id: s-1\r\n", &result_of(request, &result).to_string()))
+                Some(json_response("200 OK", "mcp-session-id: s-1\r\n", &result_message(request, &result).to_string()))
             }
             method @ ("resources/subscribe" | "resources/unsubscribe") => {
                 recorded.lock().expect("a list").push((method.to_owned(), Instant::now()));
                 let mut script = vec![ScriptStep::Pause(unsubscribe_time)];
-                script.extend(answered(request, &json!({}))?);
+                script.extend(result_response(request, &json!({}))?);
                 Some(script)
             }
             _ => None,
         },
     )
     .await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let filter = || json!({"notifications": {"resourceSubscriptions": ["note://1"]}});
     let count = |method: &str| requests.lock().expect("a list").iter().filter(|(sent, _)| sent == method).count();
-    let mut first = Caller::of(&gw).begin("subscriptions/listen", filter()).await;
+    let mut first = StatelessTestClient::new(&gw).start_request("subscriptions/listen", filter()).await;
     read_until(&mut first, "acknowledged", 1).await;
     drop(first);
-    until("the last client's end unsubscribes", || count("resources/unsubscribe") == 1).await;
-    let mut second = Caller::of(&gw).begin("subscriptions/listen", filter()).await;
+    wait_until("the last client's end unsubscribes", || count("resources/unsubscribe") == 1).await;
+    let mut second = StatelessTestClient::new(&gw).start_request("subscriptions/listen", filter()).await;
     read_until(&mut second, "acknowledged", 1).await;
     let requests = requests.lock().expect("a list").clone();
     let methods: Vec<&str> = requests.iter().map(|(method, _)| method.as_str()).collect();

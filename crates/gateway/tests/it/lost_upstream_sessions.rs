@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::rows_kit::{
-    Caller, begin_in_session, chunk, event, open_stream, read_for, read_until, result_of, stream as stream_script,
-    until,
+use super::support::{
+    StatelessTestClient, chunk, event, read_for, read_until, result_message, start_in_session, stream_headers,
+    timed_stream as stream_script, wait_until,
 };
 
 const ALLOW_ALL: &str = r#"{"version":"1","default":"deny","tools":{"*":{}},"resources":{"*":{}},"prompts":{"*":{}}}"#;
@@ -253,7 +253,7 @@ async fn a_standalone_stream_is_reopened_in_a_new_session_when_the_server_loses_
             let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
                 "serverInfo": {"name": "s", "version": "1"}});
             let header = format!("mcp-session-id: {session}\r\n");
-            return Some(json_response("200 OK", &header, &result_of(request, &result).to_string()));
+            return Some(json_response("200 OK", &header, &result_message(request, &result).to_string()));
         }
         if request.request_line.starts_with("GET") && is_known {
             let notification =
@@ -267,7 +267,7 @@ async fn a_standalone_stream_is_reopened_in_a_new_session_when_the_server_loses_
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     assert_eq!(gw.initialize().await.status, 200);
-    let mut client_stream = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let mut client_stream = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     read_until(&mut client_stream, r#""of":"s-1""#, 1).await;
     session_number.store(2, Ordering::Release);
     read_until(&mut client_stream, r#""of":"s-2""#, 1).await;
@@ -286,10 +286,10 @@ async fn a_404_to_get_of_a_server_without_streams_does_not_lead_to_initialize() 
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream_without_streams).await;
     assert_eq!(gw.initialize().await.status, 200);
-    let mut client_stream = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let mut client_stream = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     let get_count =
         || upstream_without_streams.requests().iter().filter(|request| request.request_line.starts_with("GET")).count();
-    until("the standalone stream is requested twice", || get_count() >= 2).await;
+    wait_until("the standalone stream is requested twice", || get_count() >= 2).await;
     drop(read_for(&mut client_stream, Duration::from_millis(50)).await);
     assert_eq!(request_count(&upstream_without_streams, "initialize"), 1, "the session is not lost");
 }
@@ -303,7 +303,7 @@ async fn a_subscription_is_acknowledged_although_the_server_answers_404_to_get()
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream_without_streams).await;
     for _ in 0..2 {
         let filter = json!({"notifications": {"toolsListChanged": true}});
-        let mut client_stream = Caller::of(&gw).begin("subscriptions/listen", filter).await;
+        let mut client_stream = StatelessTestClient::new(&gw).start_request("subscriptions/listen", filter).await;
         read_until(&mut client_stream, "acknowledged", 1).await;
     }
     assert_eq!(request_count(&upstream_without_streams, "initialize"), 1, "the session is not lost");
@@ -314,7 +314,7 @@ async fn a_404_of_a_server_without_session_ids_is_passed_on_as_an_error() {
     let upstream = FakeUpstream::start(json!([tool_definition("read")]), |request: &RecordedRequest| match request.method().as_str() {
         "initialize" => {
             let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
-            Some(json_response("200 OK", "", &result_of(request, &result).to_string()))
+            Some(json_response("200 OK", "", &result_message(request, &result).to_string()))
         }
         "tools/call" => {
             let error = json!({"code": -32050, "message": "no such desk"});
@@ -341,7 +341,7 @@ async fn last_event_id_of_a_lost_session_is_not_sent_in_the_next_session() {
             "initialize" => {
                 let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}});
                 let header = format!("mcp-session-id: {session}\r\n");
-                Some(json_response("200 OK", &header, &result_of(request, &result).to_string()))
+                Some(json_response("200 OK", &header, &result_message(request, &result).to_string()))
             }
             "server/discover" => None,
             _ if !is_known => Some(json_response("404 Not Found", "", "")),
@@ -350,7 +350,7 @@ async fn last_event_id_of_a_lost_session_is_not_sent_in_the_next_session() {
                     let message = json!({"jsonrpc": "2.0", "method": "notifications/vendor/news", "params": {"n": number}});
                     ScriptStep::Write(chunk(&format!("id: {session}-{number}\nretry: 50\n{}", event(&message))))
                 };
-                let mut script = open_stream();
+                let mut script = stream_headers();
                 script.extend([numbered_event(1), ScriptStep::WaitFor(Arc::clone(&wait_for_second)), numbered_event(2), ScriptStep::Write(b"0\r\n\r\n".to_vec())]);
                 Some(script)
             }
@@ -360,7 +360,7 @@ async fn last_event_id_of_a_lost_session_is_not_sent_in_the_next_session() {
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     gw.initialize().await;
-    let mut client_stream = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let mut client_stream = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     read_until(&mut client_stream, r#""n":1"#, 1).await;
     session_number.store(2, Ordering::Release);
     // The call finds the session lost and opens a new one while the stream of the old session is still open.

@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::rows_kit::{ALL, Caller, answered as result_script, modern_answer, until};
+use super::support::{
+    ALLOW_ALL, StatelessTestClient, result_response as result_script, stateless_response, wait_until,
+};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"*":{},"wipe":{"action":"deny"}},
     "resources":{"note://desk/*":{}},"prompts":{"*":{}},
@@ -284,10 +286,10 @@ async fn subscriptions_are_renewed_when_the_upstream_session_is_lost() {
     let listen = tokio::spawn(listen);
     let subscribe_count =
         || upstream.requests().iter().filter(|request| request.method() == "resources/subscribe").count();
-    until("the resource is subscribed to", || subscribe_count() == 1).await;
+    wait_until("the resource is subscribed to", || subscribe_count() == 1).await;
     loses_session.store(true, Ordering::Release);
     stateless(&gw, "tools/call", json!({"name": "read"})).await;
-    until("the resource is subscribed to again", || subscribe_count() == 2).await;
+    wait_until("the resource is subscribed to again", || subscribe_count() == 2).await;
     listen.abort();
 }
 
@@ -669,7 +671,7 @@ async fn upgradable_server() -> (Arc<AtomicBool>, FakeUpstream) {
             "tools/call" => {
                 result_script(request, &json!({"resultType": "complete", "content": [{"type": "text", "text": "new"}]}))
             }
-            _ => modern_answer(request, &json!([tool_definition("read")]), &json!({"tools": {}})),
+            _ => stateless_response(request, &json!([tool_definition("read")]), &json!({"tools": {}})),
         }
     })
     .await;
@@ -679,21 +681,21 @@ async fn upgradable_server() -> (Arc<AtomicBool>, FakeUpstream) {
 #[tokio::test]
 async fn a_server_that_becomes_stateless_is_detected_again_and_the_call_is_not_repeated() {
     let (is_upgraded, upstream) = upgradable_server().await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
-    assert_eq!(Caller::of(&gw).call("read", json!({})).await.status, 200);
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
+    assert_eq!(StatelessTestClient::new(&gw).call("read", json!({})).await.status, 200);
     is_upgraded.store(true, Ordering::Release);
-    let first = Caller::of(&gw).call("read", json!({})).await;
+    let first = StatelessTestClient::new(&gw).call("read", json!({})).await;
     assert!(!first.body.contains("\"new\""), "a call that may have run is not sent again: {}", first.body);
-    let second = Caller::of(&gw).call("read", json!({})).await;
+    let second = StatelessTestClient::new(&gw).call("read", json!({})).await;
     assert!(second.body.contains("\"new\""), "{}", second.body);
 }
 
 #[tokio::test]
 async fn the_gateway_answers_initialize_for_a_server_that_became_stateless() {
     let (is_upgraded, upstream) = upgradable_server().await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     // The gateway learns that the server is stateful.
-    assert_eq!(Caller::of(&gw).call("read", json!({})).await.status, 200);
+    assert_eq!(StatelessTestClient::new(&gw).call("read", json!({})).await.status, 200);
     is_upgraded.store(true, Ordering::Release);
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
         "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});

@@ -1,4 +1,4 @@
-//! Credentials: the caller's stop at the gate, ours never come back through it.
+//! Credentials: those of the client are not forwarded, and injected ones never reach the client.
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use gatelodge_testkit::{
@@ -6,12 +6,12 @@ use gatelodge_testkit::{
 };
 use serde_json::json;
 
-use super::rows_kit::Log;
+use super::support::CapturedLog;
 
 const SECRET: &str = "sk-live-Zq8/x+9_marked";
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 
-/// An upstream that gives back whatever it was sent, in every way it can.
+/// Upstream that echoes the `authorization` header in results, notifications, errors, statuses and malformed bodies.
 fn echo(hit: &RecordedRequest) -> Option<ResponseScript> {
     let message = hit.message();
     let seen = hit.header("authorization").unwrap_or_default().to_owned();
@@ -38,7 +38,7 @@ fn echo(hit: &RecordedRequest) -> Option<ResponseScript> {
 }
 
 #[tokio::test]
-async fn what_we_inject_is_cut_from_every_answer_and_every_row() {
+async fn injected_secret_is_redacted_in_every_response_and_log_row() {
     let tools = ["json", "events", "error", "status", "garbage"].map(tool_definition);
     let upstream = FakeUpstream::start(json!(tools), echo).await;
     let gw = TestGateway::builder()
@@ -48,24 +48,24 @@ async fn what_we_inject_is_cut_from_every_answer_and_every_row() {
         .start(&upstream)
         .await;
     for name in ["json", "events", "error", "status", "garbage"] {
-        let answer = gw.call(name, json!({"note": SECRET, "password": "hunter2"})).await;
-        assert!(!answer.body.contains("marked"), "{name}: {}", answer.body);
+        let response = gw.call(name, json!({"note": SECRET, "password": "hunter2"})).await;
+        assert!(!response.body.contains("marked"), "{name}: {}", response.body);
     }
     let prompt = json!({"jsonrpc": "2.0", "id": 1, "method": "prompts/get", "params": {"name": "p"}});
-    let answer = gw.send(&prompt).await;
-    assert!(answer.body.contains("***") && !answer.body.contains("marked"), "{}", answer.body);
+    let response = gw.send(&prompt).await;
+    assert!(response.body.contains("***") && !response.body.contains("marked"), "{}", response.body);
 
     assert!(upstream.calls().iter().all(|hit| hit.header("authorization") == Some(&format!("Bearer {SECRET}"))));
     for row in gw.rows().await {
         let text = serde_json::to_string(&row).expect("json");
         assert!(!text.contains("marked") && !text.contains("hunter2"), "{text}");
     }
-    let kept = gw.rows().await.into_iter().find_map(|row| row.record.arguments).expect("arguments");
-    assert_eq!(kept.as_ref(), r#"{"note":"***","password":"***"}"#);
+    let recorded = gw.rows().await.into_iter().find_map(|row| row.record.arguments).expect("arguments");
+    assert_eq!(recorded.as_ref(), r#"{"note":"***","password":"***"}"#);
 }
 
 #[tokio::test]
-async fn a_callers_credentials_stop_at_the_gate() {
+async fn client_credentials_are_not_forwarded() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let gw = TestGateway::builder()
         .policy(POLICY)
@@ -75,7 +75,7 @@ async fn a_callers_credentials_stop_at_the_gate() {
     gw.initialize().await;
     let session = gw.session();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read"}}).to_string();
-    let odd = [
+    let client_headers = [
         ("Cookie", "session=marked"),
         ("Proxy-Authorization", "Basic marked"),
         ("X-Api-Key", "marked"),
@@ -96,25 +96,26 @@ async fn a_callers_credentials_stop_at_the_gate() {
         ("Te", "trailers"),
         ("Keep-Alive", "marked"),
     ];
-    let headers: Vec<_> = odd.into_iter().chain([("Mcp-Session-Id", session.as_str())]).collect();
+    let headers: Vec<_> = client_headers.into_iter().chain([("Mcp-Session-Id", session.as_str())]).collect();
     assert_eq!(gw.post(&headers, &body).await.status, 200);
     for hit in upstream.requests() {
         let all = format!("{:?}", hit.headers);
         assert!(!all.contains("marked") && !all.contains("glt_") && !all.contains("trailers"), "{all}");
     }
-    assert_eq!(upstream.calls()[0].header("x-api-key"), Some("key-1234567"), "ours is the only one");
+    assert_eq!(upstream.calls()[0].header("x-api-key"), Some("key-1234567"), "only the injected key is sent");
 }
 
 #[tokio::test]
-async fn names_that_look_alike_are_logged_without_our_secret() {
-    let (log, _noted) = Log::begin();
+async fn confusable_tool_names_are_logged_without_the_injected_secret() {
+    let (log, _guard) = CapturedLog::start();
     let names = ["pay", "PAY"].map(|name| format!("{name}-{SECRET}"));
     let upstream = FakeUpstream::start(json!(names.map(|name| tool_definition(&name))), |_| None).await;
     let gw =
         TestGateway::builder().policy(POLICY).secret_header("authorization", SECRET, SECRET).start(&upstream).await;
     gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
-    let told = log.text();
-    let words = told.lines().find(|line| line.contains("with confusable names are not pinned")).unwrap_or_default();
-    assert!(words.contains("PAY-***"), "{told}");
-    assert!(!words.contains(SECRET), "{words}");
+    let log_text = log.text();
+    let warning =
+        log_text.lines().find(|line| line.contains("with confusable names are not pinned")).unwrap_or_default();
+    assert!(warning.contains("PAY-***"), "{log_text}");
+    assert!(!warning.contains(SECRET), "{warning}");
 }

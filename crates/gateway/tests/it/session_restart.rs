@@ -16,7 +16,7 @@ use gatelodge_testkit::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::rows_kit::{begin_in_session, until};
+use super::support::{start_in_session, wait_until};
 
 const POLICY: &str = r#"{"version":"1","default":"deny","tools":{
     "read":{},"pay":{"limits":[{"counter":"c","window":"day","max":3,"scope":"session"}]}}}"#;
@@ -208,14 +208,14 @@ async fn a_stream_and_a_notification_reopen_a_stored_session() {
     assert!(upstream.requests().iter().any(|request| request.method() == "notifications/roots/list_changed"));
 
     gw.restart().await;
-    let _stream = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let _stream = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     let is_stream_requested = || {
         let requests = upstream.requests();
         let last_handshake = requests.iter().rposition(|request| request.method() == "initialize");
         let last_get = requests.iter().rposition(|request| request.request_line.starts_with("GET"));
         handshake_count(&upstream) >= 3 && last_get > last_handshake
     };
-    until("the standalone stream is requested in a new session", is_stream_requested).await;
+    wait_until("the standalone stream is requested in a new session", is_stream_requested).await;
     assert_eq!(handshake_count(&upstream), 3);
     let sent_get =
         upstream.requests().into_iter().rfind(|request| request.request_line.starts_with("GET")).expect("a GET");

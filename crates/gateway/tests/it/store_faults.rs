@@ -1,5 +1,5 @@
-//! A store that fails: calls are refused within two seconds, none reaches the upstream, and all is normal again within
-//! five seconds after.
+//! Store failures: calls are refused within about two seconds and not sent upstream, and calls succeed again within
+//! five seconds after the failure ends.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -16,48 +16,51 @@ use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, tool_definit
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::rows_kit::{ALL, Caller, EXTENSION, Log, answered, count, modern_answer};
+use super::support::{
+    ALLOW_ALL, CapturedLog, StatelessTestClient, TASKS_EXTENSION, request_count, result_response, stateless_response,
+};
 
 const POLICY: &str =
     r#"{"version":"1","default":"deny","tools":{"pay":{"limits":[{"counter":"c","window":"day","max":1000}]}}}"#;
 
-struct Desk {
+/// Gateway with a SQLite ledger in a data directory that the test breaks.
+struct StoreFaultTest {
     upstream: FakeUpstream,
     gw: TestGateway,
 }
 
-impl Desk {
+impl StoreFaultTest {
     async fn open(data: &Path) -> Self {
         let upstream = FakeUpstream::with_tools(&["pay"]).await;
         let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
         let ledger = SqliteLedger::open(data, Durability::Process, clock.clone()).expect("a ledger");
         let gw = TestGateway::builder().policy(POLICY).ledger(Arc::new(ledger), clock).start(&upstream).await;
-        let desk = Self { upstream, gw };
-        assert!(desk.passes().await);
-        desk
+        let test = Self { upstream, gw };
+        assert!(test.call_succeeds().await);
+        test
     }
 
-    async fn passes(&self) -> bool {
+    async fn call_succeeds(&self) -> bool {
         self.gw.call("pay", json!({})).await.message()["result"]["isError"] != json!(true)
     }
 
-    async fn is_refused_in_time(&self, fault: &str) {
+    async fn assert_refused_in_time(&self, fault: &str) {
         let before = self.upstream.calls().len();
         for _ in 0..3 {
-            let since = Instant::now();
-            let answer = self.gw.call("pay", json!({})).await;
-            assert!(since.elapsed() < Duration::from_millis(2_300), "{fault}: {:?}", since.elapsed());
-            let meta = &answer.message()["result"]["_meta"]["gatelodge/refusal"];
-            assert_eq!(meta["code"], "store_unavailable", "{fault}: {}", answer.body);
-            assert!(answer.text().starts_with("[GATEWAY] the call log cannot be written"), "{}", answer.text());
+            let started = Instant::now();
+            let response = self.gw.call("pay", json!({})).await;
+            assert!(started.elapsed() < Duration::from_millis(2_300), "{fault}: {:?}", started.elapsed());
+            let meta = &response.message()["result"]["_meta"]["gatelodge/refusal"];
+            assert_eq!(meta["code"], "store_unavailable", "{fault}: {}", response.body);
+            assert!(response.text().starts_with("[GATEWAY] the call log cannot be written"), "{}", response.text());
         }
         assert_eq!(self.upstream.calls().len(), before, "{fault}");
     }
 
-    async fn is_normal_again(&self, fault: &str) {
-        let since = Instant::now();
-        while !self.passes().await {
-            assert!(since.elapsed() < Duration::from_secs(5), "{fault} is over, but calls are still refused");
+    async fn assert_recovers(&self, fault: &str) {
+        let started = Instant::now();
+        while !self.call_succeeds().await {
+            assert!(started.elapsed() < Duration::from_secs(5), "{fault}: calls are still refused 5 s after it ended");
         }
         self.gw.ledger.flush().await.expect("a store");
         let verified = self.gw.ledger.verify(vec![]).await.expect("a store");
@@ -66,11 +69,11 @@ impl Desk {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_lock_refuses_and_passes() {
-    let data = tempfile::tempdir().expect("a folder");
-    let desk = Desk::open(data.path()).await;
+async fn calls_are_refused_while_another_process_locks_the_database() {
+    let data = tempfile::tempdir().expect("a directory");
+    let test = StoreFaultTest::open(data.path()).await;
     let script = "import sqlite3,sys\nc=sqlite3.connect(sys.argv[1],isolation_level=None)\nc.execute('BEGIN IMMEDIATE')\nprint('locked',flush=True)\nsys.stdin.read()";
-    let mut other = Command::new("python3")
+    let mut locker = Command::new("python3")
         .args(["-c", script])
         .arg(data.path().join("ledger.db"))
         .stdin(std::process::Stdio::piped())
@@ -78,32 +81,32 @@ async fn a_foreign_lock_refuses_and_passes() {
         .spawn()
         .expect("python3");
     let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(other.stdout.take().expect("output")), &mut line)
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(locker.stdout.take().expect("output")), &mut line)
         .expect("a line");
-    desk.is_refused_in_time("a foreign lock").await;
-    drop(other.stdin.take());
-    other.wait().expect("an end");
-    desk.is_normal_again("a foreign lock").await;
+    test.assert_refused_in_time("a foreign lock").await;
+    drop(locker.stdin.take());
+    locker.wait().expect("an exit status");
+    test.assert_recovers("a foreign lock").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_data_directory_that_is_gone_refuses_until_it_is_back_and_no_other_is_made() {
-    let data = tempfile::tempdir().expect("a folder");
-    let (here, away) = (data.path().join("data"), data.path().join("away"));
-    let desk = Desk::open(&here).await;
-    std::fs::rename(&here, &away).expect("moved");
-    desk.is_refused_in_time("a removed directory").await;
-    assert!(!here.exists(), "an empty ledger would have forgotten what was used");
-    std::fs::rename(&away, &here).expect("moved back");
-    desk.is_normal_again("a removed directory").await;
+async fn calls_are_refused_while_the_data_directory_is_missing_and_no_new_one_is_created() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (data_dir, moved_dir) = (data.path().join("data"), data.path().join("away"));
+    let test = StoreFaultTest::open(&data_dir).await;
+    std::fs::rename(&data_dir, &moved_dir).expect("moved");
+    test.assert_refused_in_time("a removed directory").await;
+    assert!(!data_dir.exists(), "a new, empty ledger would reset the counters");
+    std::fs::rename(&moved_dir, &data_dir).expect("moved back");
+    test.assert_recovers("a removed directory").await;
 }
 
-/// A small file system of its own; needs to be root.
+/// Small tmpfs mount; needs root.
 struct Mount(std::path::PathBuf);
 
 impl Mount {
     fn new(at: &Path) -> Self {
-        std::fs::create_dir_all(at).expect("a folder");
+        std::fs::create_dir_all(at).expect("a directory");
         run("mount", &["-t", "tmpfs", "-o", "size=400k", "tmpfs", &at.to_string_lossy()]);
         Self(at.to_owned())
     }
@@ -124,7 +127,7 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(done.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Writes as much as fits, then less and less.
+/// Fills the file system: halves the write size whenever a write fails.
 fn fill(ballast: &Path) {
     let mut size = 400 << 10;
     while size > 0 {
@@ -136,100 +139,108 @@ fn fill(ballast: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_refuses_and_passes() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mount = Mount::new(&folder.path().join("small"));
-    let desk = Desk::open(&mount.0.join("data")).await;
+async fn calls_are_refused_while_the_disk_is_full() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mount = Mount::new(&directory.path().join("small"));
+    let test = StoreFaultTest::open(&mount.0.join("data")).await;
     let ballast = mount.0.join("ballast");
-    // A failed write may free what it had taken, and the log has some in reserve: filled until nothing passes.
+    // A failed write may free its space, and the redo log has some in reserve, so fill until five calls in a row fail.
     let mut refused = 0;
     for _ in 0..1_000 {
         fill(&ballast);
-        refused = if desk.passes().await { 0 } else { refused + 1 };
+        refused = if test.call_succeeds().await { 0 } else { refused + 1 };
         if refused == 5 {
             break;
         }
     }
-    assert_eq!(refused, 5, "the disk does not get full");
-    desk.is_refused_in_time("a full disk").await;
+    assert_eq!(refused, 5, "the disk did not become full");
+    test.assert_refused_in_time("a full disk").await;
     std::fs::remove_file(ballast).expect("removed");
-    desk.is_normal_again("a full disk").await;
+    test.assert_recovers("a full disk").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_only_directory_refuses_and_passes() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mount = Mount::new(&folder.path().join("small"));
+async fn calls_are_refused_while_the_data_directory_is_read_only() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mount = Mount::new(&directory.path().join("small"));
     let data = mount.0.join("data");
-    std::fs::create_dir(&data).expect("a folder");
-    let desk = Desk::open(&data).await;
-    // Files that are open for writing keep a file system from becoming read-only; the directory entry does not.
+    std::fs::create_dir(&data).expect("a directory");
+    let test = StoreFaultTest::open(&data).await;
+    // A file system with files open for writing cannot be remounted read-only; a bind mount of the directory can.
     run("mount", &["--bind", &data.to_string_lossy(), &data.to_string_lossy()]);
     let bound = Mount(data.clone());
     bound.remount("bind,ro");
-    // Looked at four times a second.
+    // The store checks the directory four times a second.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    desk.is_refused_in_time("a read-only directory").await;
+    test.assert_refused_in_time("a read-only directory").await;
     bound.remount("bind,rw");
     drop(bound);
-    desk.is_normal_again("a read-only directory").await;
+    test.assert_recovers("a read-only directory").await;
 }
 
-/// Whose tasks are, where nobody can say it for a while.
-struct Tasks {
-    rows: MemoryStore,
+/// Task owner store that fails while `is_broken` is set.
+struct FaultyTaskOwners {
+    store: MemoryStore,
     is_broken: AtomicBool,
 }
 
-impl Tasks {
-    fn rows(&self) -> Result<&MemoryStore, StoreError> {
+impl FaultyTaskOwners {
+    fn store(&self) -> Result<&MemoryStore, StoreError> {
         let fault = || StoreError::Unavailable("the disk is gone".to_owned());
-        if self.is_broken.load(Ordering::Acquire) { Err(fault()) } else { Ok(&self.rows) }
+        if self.is_broken.load(Ordering::Acquire) { Err(fault()) } else { Ok(&self.store) }
     }
 }
 
 #[async_trait]
-impl TaskOwners for Tasks {
+impl TaskOwners for FaultyTaskOwners {
     async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError> {
-        TaskOwners::put(self.rows()?, task, now).await
+        TaskOwners::put(self.store()?, task, now).await
     }
 
     async fn find(&self, id: IdHash) -> Result<Option<TaskOwner>, StoreError> {
-        TaskOwners::find(self.rows()?, id).await
+        TaskOwners::find(self.store()?, id).await
     }
 
     async fn list_for_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskOwner>, StoreError> {
-        self.rows()?.list_for_grant(grant, server).await
+        self.store()?.list_for_grant(grant, server).await
     }
 
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError> {
-        TaskOwners::sweep(self.rows()?, before).await
+        TaskOwners::sweep(self.store()?, before).await
     }
 }
 
 #[tokio::test]
-async fn who_listens_to_a_task_is_told_that_nobody_can_say_whose_it_is() {
+async fn task_subscription_is_refused_if_its_owner_cannot_be_read() {
     let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
-        "tools/call" => answered(hit, &json!({"resultType": "task", "taskId": "t1", "status": "working"})),
-        _ => {
-            modern_answer(hit, &json!([tool_definition("slow")]), &json!({"tools": {}, "extensions": {EXTENSION: {}}}))
-        }
+        "tools/call" => result_response(hit, &json!({"resultType": "task", "taskId": "t1", "status": "working"})),
+        _ => stateless_response(
+            hit,
+            &json!([tool_definition("slow")]),
+            &json!({"tools": {}, "extensions": {TASKS_EXTENSION: {}}}),
+        ),
     })
     .await;
     let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
-    let tasks = Arc::new(Tasks { rows: MemoryStore::new(clock), is_broken: AtomicBool::new(false) });
-    let gw = TestGateway::builder().policy(ALL).tasks(tasks.clone()).start(&upstream).await;
-    Caller::of(&gw).call("slow", json!({})).await;
-    tasks.is_broken.store(true, Ordering::Release);
-    let (log, _logged) = Log::begin();
-    for (caller, task) in [(Caller::of(&gw), "t1"), (Caller::of(&gw).at_all(), "desk__t1")] {
+    let task_owners = Arc::new(FaultyTaskOwners { store: MemoryStore::new(clock), is_broken: AtomicBool::new(false) });
+    let gw = TestGateway::builder().policy(ALLOW_ALL).tasks(task_owners.clone()).start(&upstream).await;
+    StatelessTestClient::new(&gw).call("slow", json!({})).await;
+    task_owners.is_broken.store(true, Ordering::Release);
+    let (log, _guard) = CapturedLog::start();
+    for (client, task) in
+        [(StatelessTestClient::new(&gw), "t1"), (StatelessTestClient::new(&gw).at_aggregate(), "desk__t1")]
+    {
         let listen = json!({"notifications": {"taskIds": [task]}});
-        let answer = caller.ask("subscriptions/listen", listen).await;
-        assert_eq!(answer.code(), -32603, "{}", answer.body);
-        assert!(answer.body.contains("try again later") && !answer.body.contains("Unknown task"), "{}", answer.body);
+        let response = client.request("subscriptions/listen", listen).await;
+        assert_eq!(response.code(), -32603, "{}", response.body);
+        assert!(
+            response.body.contains("try again later") && !response.body.contains("Unknown task"),
+            "{}",
+            response.body
+        );
         let row = gw.rows().await.pop().expect("a row").record;
         assert_eq!(row.code.as_deref(), Some("store_unavailable"), "{row:?}");
     }
-    assert_eq!(count(&upstream, "subscriptions/listen"), 0, "nothing is sent");
+    assert_eq!(request_count(&upstream, "subscriptions/listen"), 0, "nothing is sent upstream");
     assert!(log.text().contains("the disk is gone"), "{}", log.text());
 }

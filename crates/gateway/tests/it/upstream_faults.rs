@@ -1,4 +1,4 @@
-//! Upstreams that fail: every call is answered exactly once, says whether it may have run, and the next one works.
+//! Faulty upstreams: every call gets exactly one response, which says whether it may have run, and the next call works.
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on should stop where it is")]
 
 use std::time::Duration;
@@ -22,8 +22,8 @@ fn result(id: &Value, text: &str) -> String {
     json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}}).to_string()
 }
 
-/// A tool's name says what happens to its call.
-fn misbehave(hit: &RecordedRequest) -> Option<ResponseScript> {
+/// Server whose tool names select the fault of their calls.
+fn faulty_server(hit: &RecordedRequest) -> Option<ResponseScript> {
     if hit.method() != "tools/call" {
         return None;
     }
@@ -64,7 +64,7 @@ fn misbehave(hit: &RecordedRequest) -> Option<ResponseScript> {
             "",
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no session"}}"#,
         ),
-        "lost_session_in_words" => {
+        "lost_session_as_text" => {
             vec![write("HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\ncontent-length: 4\r\n\r\ngone")]
         }
         "unauthorized" => json_response(
@@ -103,7 +103,7 @@ const FAULTS: [(&str, &str, CallOutcome); 20] = [
     ("endless_stream", "upstream_timeout", CallOutcome::Timeout),
     ("silent", "upstream_timeout", CallOutcome::Timeout),
     ("lost_session", "upstream_gone", CallOutcome::ConnectionLost),
-    ("lost_session_in_words", "upstream_gone", CallOutcome::ConnectionLost),
+    ("lost_session_as_text", "upstream_gone", CallOutcome::ConnectionLost),
     ("unauthorized", "upstream_gone", CallOutcome::ConnectionLost),
     ("redirect", "upstream_gone", CallOutcome::ConnectionLost),
     ("giant_event", "upstream_gone", CallOutcome::ConnectionLost),
@@ -116,54 +116,54 @@ const FAULTS: [(&str, &str, CallOutcome); 20] = [
     ("not_http", "upstream_gone", CallOutcome::ConnectionLost),
 ];
 
-async fn desk() -> (FakeUpstream, TestGateway) {
+async fn setup() -> (FakeUpstream, TestGateway) {
     let names = ["fine", "wrong_id_then_right", "two_replies", "garbage_event_then_right", "batch"];
     let tools: Vec<Value> = FAULTS.iter().map(|(name, _, _)| *name).chain(names).map(tool_definition).collect();
-    let upstream = FakeUpstream::start(json!(tools), misbehave).await;
+    let upstream = FakeUpstream::start(json!(tools), faulty_server).await;
     let settings = GatewaySettings { call_time: Duration::from_millis(2_500), ..GatewaySettings::default() };
     let gateway = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     (upstream, gateway)
 }
 
 #[tokio::test]
-async fn every_fault_is_answered_once_recorded_and_spent_and_the_next_call_works() {
-    let (upstream, gw) = desk().await;
+async fn every_fault_is_answered_once_recorded_and_charged_and_the_next_call_works() {
+    let (upstream, gw) = setup().await;
     for (spent, (fault, code, outcome)) in (1..).zip(FAULTS) {
-        let answer = gw.call(fault, json!({})).await;
+        let response = gw.call(fault, json!({})).await;
 
-        assert_eq!(answer.messages().len(), 1, "{fault}: {}", answer.body);
-        assert!(answer.text().starts_with("[UPSTREAM] "), "{fault}: {}", answer.text());
-        assert!(answer.text().contains("the call may have run; quote call "), "{fault}: {}", answer.text());
-        assert_eq!(answer.message()["result"]["_meta"]["gatelodge/refusal"]["code"], code, "{fault}");
+        assert_eq!(response.messages().len(), 1, "{fault}: {}", response.body);
+        assert!(response.text().starts_with("[UPSTREAM] "), "{fault}: {}", response.text());
+        assert!(response.text().contains("the call may have run; quote call "), "{fault}: {}", response.text());
+        assert_eq!(response.message()["result"]["_meta"]["gatelodge/refusal"]["code"], code, "{fault}");
         let row = gw.rows().await.pop().expect("a row").record;
         assert_eq!((row.outcome, row.code.as_deref()), (Some(outcome), Some(code)), "{fault}");
         assert_eq!(upstream.calls_to(fault).len(), 1, "{fault} is not sent twice");
         let fine = gw.call("fine", json!({"n": spent})).await;
         assert_eq!(fine.text(), json!({"n": spent}).to_string(), "after {fault}");
     }
-    // An error is spent, and so is what worked.
+    // Failed calls are charged like successful ones.
     let usage = gw.ledger.usage().await.expect("a store");
     assert_eq!(usage[0].used.to_string(), (2 * FAULTS.len()).to_string());
     gw.assert_stops_promptly().await;
 }
 
 #[tokio::test]
-async fn what_belongs_to_nobody_is_dropped_and_the_right_answer_comes_once() {
-    let (_, gw) = desk().await;
+async fn unrelated_messages_are_dropped_and_the_right_response_arrives_once() {
+    let (_, gw) = setup().await;
     for name in ["wrong_id_then_right", "two_replies", "garbage_event_then_right"] {
-        let answer = gw.call(name, json!({})).await;
-        assert_eq!(answer.messages().len(), 1, "{name}: {}", answer.body);
-        assert_eq!(answer.text(), "fine", "{name}");
-        assert_eq!(answer.message()["id"], 7);
+        let response = gw.call(name, json!({})).await;
+        assert_eq!(response.messages().len(), 1, "{name}: {}", response.body);
+        assert_eq!(response.text(), "fine", "{name}");
+        assert_eq!(response.message()["id"], 7);
     }
     assert!(gw.call("batch", json!({})).await.text().starts_with("[UPSTREAM]"));
     assert_eq!(gw.call("fine", json!({})).await.text(), "{}");
 }
 
 #[tokio::test]
-async fn a_lost_session_is_opened_again_and_the_call_is_not_repeated() {
-    let (upstream, gw) = desk().await;
-    for (times, name) in [(2, "lost_session"), (3, "lost_session_in_words")] {
+async fn lost_session_is_reopened_and_the_call_is_not_repeated() {
+    let (upstream, gw) = setup().await;
+    for (times, name) in [(2, "lost_session"), (3, "lost_session_as_text")] {
         gw.call(name, json!({})).await;
         let handshakes = upstream.requests().iter().filter(|hit| hit.method() == "initialize").count();
         assert_eq!(handshakes, times, "{name}");
@@ -173,21 +173,21 @@ async fn a_lost_session_is_opened_again_and_the_call_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_hangs_does_not_hold_the_others() {
-    let hanging = FakeUpstream::start(json!([tool_definition("silent")]), misbehave).await;
+async fn calls_over_the_in_flight_limit_of_a_hanging_server_are_refused() {
+    let hanging_upstream = FakeUpstream::start(json!([tool_definition("silent")]), faulty_server).await;
     let settings =
         GatewaySettings { in_flight_per_server: 2, call_time: Duration::from_secs(2), ..GatewaySettings::default() };
-    let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&hanging).await;
+    let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&hanging_upstream).await;
     gw.initialize().await;
     gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
     let calls = async { tokio::join!(gw.call("silent", json!({})), gw.call("silent", json!({}))) };
     let third = async {
-        while hanging.calls().len() < 2 {
+        while hanging_upstream.calls().len() < 2 {
             tokio::task::yield_now().await;
         }
         gw.call("silent", json!({})).await
     };
     let (_, third) = tokio::join!(calls, third);
     assert!(third.text().starts_with("[GATEWAY] too many requests to this server"), "{}", third.text());
-    assert_eq!(hanging.calls().len(), 2);
+    assert_eq!(hanging_upstream.calls().len(), 2);
 }

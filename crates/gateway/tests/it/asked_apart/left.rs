@@ -17,11 +17,11 @@ async fn what_a_client_answers_reaches_no_process_but_the_one_that_asked() {
     let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
     assert!(killed.expect("a command").success());
     while openings() == before {
-        Caller::of(&gw).ask("tools/list", json!({})).await;
+        StatelessTestClient::new(&gw).request("tools/list", json!({})).await;
     }
-    let late = Caller::of(&gw).ask("tools/call", brought("A", &asked, "too late")).await;
+    let late = StatelessTestClient::new(&gw).request("tools/call", brought("A", &asked, "too late")).await;
     assert!(late.body.contains("had forgotten the session"), "{}", late.body);
-    assert_eq!(Caller::of(&gw).call("read", json!({"n": 1})).await.text(), r#"{"n": 1}"#);
+    assert_eq!(StatelessTestClient::new(&gw).call("read", json!({"n": 1})).await.text(), r#"{"n": 1}"#);
     let is_answer = |own: &&Value| own["pid"] != pid && own["method"].is_null();
     assert_eq!(heard(directory.path()).iter().find(is_answer), None, "it has asked nothing");
     gw.assert_stops_promptly().await;
@@ -36,7 +36,7 @@ async fn what_a_client_answers_over_http_is_not_sent_in_a_session_that_was_opene
             match hit.tool().as_str() {
                 "ask" => Some(
                     [
-                        open_stream(),
+                        stream_headers(),
                         vec![ScriptStep::Write(chunk(&question)), ScriptStep::WaitForHangUp(Arc::default())],
                     ]
                     .concat(),
@@ -46,10 +46,10 @@ async fn what_a_client_answers_over_http_is_not_sent_in_a_session_that_was_opene
             }
         })
         .await;
-    let gw = TestGateway::with_policy(ALL, &upstream).await;
+    let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let asked = asked(&gw, "A").await;
-    Caller::of(&gw).call("forget", json!({})).await;
-    let late = Caller::of(&gw).ask("tools/call", brought("A", &asked, "too late")).await;
+    StatelessTestClient::new(&gw).call("forget", json!({})).await;
+    let late = StatelessTestClient::new(&gw).request("tools/call", brought("A", &asked, "too late")).await;
     assert!(late.body.contains("had forgotten the session"), "{}", late.body);
     assert!(upstream.requests().iter().all(|hit| !hit.body.contains("too late")), "it has asked nothing");
 }
@@ -59,11 +59,11 @@ async fn what_a_server_asks_for_a_call_that_was_given_up_is_put_to_no_other_clie
     let directory = tempfile::tempdir().expect("a directory");
     let gw = before(directory.path(), GatewaySettings::default()).await;
     let open = begun(&gw, "later").await;
-    until("a call is open", || calls(directory.path(), "later").len() == 1).await;
+    wait_until("a call is open", || calls(directory.path(), "later").len() == 1).await;
     drop(open);
     let is_cancelled = || heard(directory.path()).iter().any(|own| own["method"] == "notifications/cancelled");
-    until("it is cancelled", is_cancelled).await;
-    let next = Caller::of(&gw).call("read", json!({"n": 1})).await;
+    wait_until("it is cancelled", is_cancelled).await;
+    let next = StatelessTestClient::new(&gw).call("read", json!({"n": 1})).await;
     assert_eq!(next.text(), r#"{"n": 1}"#, "{}", next.body);
     let (given_up, next) = (calls(directory.path(), "later"), calls(directory.path(), "read"));
     assert_ne!(given_up[0]["pid"], next[0]["pid"], "it may ask yet");
@@ -77,7 +77,7 @@ async fn a_question_whose_call_is_answered_before_the_client_is_asked_is_decline
     // A machine that is slow asks the client before the answer is there.
     let mut is_done = false;
     for _ in 0..8 {
-        is_done = is_done || Caller::of(&gw).call("both", json!({})).await.body.contains("done");
+        is_done = is_done || StatelessTestClient::new(&gw).call("both", json!({})).await.body.contains("done");
     }
     assert!(is_done, "one of them is answered first");
     let last = calls(directory.path(), "both").pop().expect("a call")["id"].as_str().expect("an id").to_owned();
@@ -85,7 +85,7 @@ async fn a_question_whose_call_is_answered_before_the_client_is_asked_is_decline
         own["id"] == format!("q-{last}")
             && own["error"]["message"].to_string().contains("the call that this request belongs to has ended")
     };
-    until("it is declined", || heard(directory.path()).iter().any(is_declined)).await;
+    wait_until("it is declined", || heard(directory.path()).iter().any(is_declined)).await;
     gw.assert_stops_promptly().await;
 }
 
@@ -101,10 +101,10 @@ async fn where_one_answer_cannot_be_told_the_other_questions_of_the_call_are_dec
         _ => None,
     })
     .await;
-    let gw = TestGateway::builder().policy(ALL).start_at(&upstream.url()).await;
+    let gw = TestGateway::builder().policy(ALLOW_ALL).start_at(&upstream.url()).await;
     let mut answers = brought("A", &asked(&gw, "A").await, "yes");
     answers["inputResponses"]["ask-2"] = json!({"action": "decline"});
-    Caller::of(&gw).ask("tools/call", answers).await;
+    StatelessTestClient::new(&gw).request("tools/call", answers).await;
     let is_declined = |hit: &RecordedRequest| hit.message()["id"] == 2 && hit.message()["error"]["code"] == -32603;
-    until("the other is declined", || upstream.requests().iter().any(is_declined)).await;
+    wait_until("the other is declined", || upstream.requests().iter().any(is_declined)).await;
 }

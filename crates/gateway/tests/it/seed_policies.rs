@@ -1,4 +1,4 @@
-//! The policies of the catalogue's pages in force: the call after the last is refused, also after a restart.
+//! Limits of the seed policies in `examples/pharo/seeds`: the first call over a limit is refused, also after a restart.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -9,29 +9,29 @@ use gatelodge_store::{Durability, ManualClock, SqliteLedger};
 use gatelodge_testkit::{FakeUpstream, TestGateway};
 use serde_json::json;
 
-async fn restart(data: &Path, clock: &Arc<ManualClock>, policy: &str, upstream: &FakeUpstream) -> TestGateway {
+async fn start_with_data(data: &Path, clock: &Arc<ManualClock>, policy: &str, upstream: &FakeUpstream) -> TestGateway {
     let ledger = SqliteLedger::open(data, Durability::Process, clock.clone()).expect("a ledger");
     TestGateway::builder().policy(policy).ledger(Arc::new(ledger), clock.clone()).start(upstream).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_call_after_the_last_of_a_window_is_refused_with_rule_reason_and_seconds() {
+async fn call_over_the_limit_is_refused_with_rule_and_retry_time_after_a_restart() {
     for (tool, limit) in
         [("eval", 10), ("run_package_test", 10), ("run_class_test", 10), ("import_package", 30), ("export_package", 30)]
     {
         let file = format!("{}/../../examples/pharo/seeds/{tool}.json", env!("CARGO_MANIFEST_DIR"));
         let policy = std::fs::read_to_string(file).expect("a policy");
-        let data = tempfile::tempdir().expect("a folder");
+        let data = tempfile::tempdir().expect("a directory");
         let clock = Arc::new(ManualClock::at("2026-11-15T12:00:10Z".parse().expect("a time")));
         let upstream = FakeUpstream::with_tools(&[tool]).await;
         let arguments = json!({"package_name": "Kernel", "class_name": "Object", "code": "1 + 1", "path": "/tmp/x"});
 
-        let gw = restart(data.path(), &clock, &policy, &upstream).await;
+        let gw = start_with_data(data.path(), &clock, &policy, &upstream).await;
         for _ in 0..limit / 2 {
             gw.call(tool, arguments.clone()).await;
         }
         gw.gateway.stop();
-        let gw = restart(data.path(), &clock, &policy, &upstream).await;
+        let gw = start_with_data(data.path(), &clock, &policy, &upstream).await;
         for _ in limit / 2..limit {
             gw.call(tool, arguments.clone()).await;
         }
@@ -46,7 +46,7 @@ async fn the_call_after_the_last_of_a_window_is_refused_with_rule_reason_and_sec
         assert_eq!(upstream.calls_to(tool).len(), limit, "{tool}");
         clock.advance(Duration::from_secs(50));
         gw.call(tool, arguments.clone()).await;
-        assert_eq!(upstream.calls_to(tool).len(), limit + 1, "{tool}: room at the edge of the window");
+        assert_eq!(upstream.calls_to(tool).len(), limit + 1, "{tool}: the next window allows calls again");
         gw.gateway.stop();
     }
 }

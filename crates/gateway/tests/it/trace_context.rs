@@ -1,4 +1,4 @@
-//! Trace context: a caller's trace goes on in spans of ours, in the message and in the head; nothing is made up.
+//! Trace context: a client's trace continues in child spans, in the message and in the headers; none is invented.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -17,14 +17,14 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa01a902b7-01";
 const OTHER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
-async fn desk() -> (FakeUpstream, TestGateway) {
+async fn setup() -> (FakeUpstream, TestGateway) {
     let upstream = FakeUpstream::with_tools(&["read_note", "wipe"]).await;
     let gateway = TestGateway::with_policy(POLICY, &upstream).await;
     gateway.initialize().await;
     (upstream, gateway)
 }
 
-/// Calls a tool with this `_meta`, or none, and these headers; gives what reached the server.
+/// Calls a tool with the given `_meta` and headers, and returns the request that the server received.
 async fn call(
     upstream: &FakeUpstream,
     gw: &TestGateway,
@@ -38,77 +38,79 @@ async fn call(
     let session = gw.session();
     let mut all = vec![("Mcp-Session-Id", session.as_str())];
     all.extend_from_slice(headers);
-    let answer = gw.post(&all, &body).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    upstream.calls_to("read_note").pop().expect("it was sent")
+    let response = gw.post(&all, &body).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    upstream.calls_to("read_note").pop().expect("an upstream call")
 }
 
-/// The row of the last call.
-async fn traced(gw: &TestGateway) -> Option<String> {
+/// Trace id in the intent row of the last call.
+async fn recorded_trace(gw: &TestGateway) -> Option<String> {
     let rows = gw.rows().await;
     let row = rows.iter().filter(|row| row.record.kind == RecordKind::Intent).max_by_key(|row| row.seq).expect("a row");
     row.record.trace.as_deref().map(str::to_owned)
 }
 
-fn is_child(found: &str, of: &str) -> bool {
-    let (found, of): (Vec<&str>, Vec<&str>) = (found.split('-').collect(), of.split('-').collect());
-    found.len() == 4 && found[..2] == of[..2] && found[2].len() == 16 && found[2] != of[2] && found[3] == of[3]
+fn is_child(span: &str, parent: &str) -> bool {
+    let (span, parent): (Vec<&str>, Vec<&str>) = (span.split('-').collect(), parent.split('-').collect());
+    span.len() == 4 && span[..2] == parent[..2] && span[2].len() == 16 && span[2] != parent[2] && span[3] == parent[3]
 }
 
 #[tokio::test]
-async fn a_callers_trace_goes_on_in_a_child_span_and_the_rest_is_kept() {
-    let (upstream, gw) = desk().await;
+async fn trace_of_the_message_continues_in_a_child_span_and_the_rest_is_unchanged() {
+    let (upstream, gw) = setup().await;
     let meta = format!(r#"{{"k/1" :1e2,"traceparent": "{PARENT}","tracestate":"v=1","baggage":"a=b,c=d"}}"#);
     let hit = call(&upstream, &gw, Some(&meta), &[]).await;
     let message = hit.message();
     let sent = message["params"]["_meta"]["traceparent"].as_str().expect("a span").to_owned();
     assert!(is_child(&sent, PARENT), "{sent}");
-    assert!(hit.body.contains(&meta.replace(PARENT, &sent)), "only the span changed: {}", hit.body);
+    assert!(hit.body.contains(&meta.replace(PARENT, &sent)), "only the span id changes: {}", hit.body);
     assert_eq!(hit.header("traceparent"), Some(sent.as_str()));
     assert_eq!((hit.header("tracestate"), hit.header("baggage")), (Some("v=1"), Some("a=b,c=d")));
-    assert_eq!(traced(&gw).await.as_deref(), Some(TRACE));
+    assert_eq!(recorded_trace(&gw).await.as_deref(), Some(TRACE));
     let again = call(&upstream, &gw, Some(&meta), &[]).await;
     assert_ne!(again.header("traceparent"), Some(sent.as_str()), "each request has a span of its own");
 }
 
 #[tokio::test]
-async fn a_trace_of_the_head_goes_on_in_the_head_and_adds_nothing_to_the_message() {
-    let (upstream, gw) = desk().await;
+async fn trace_of_the_headers_continues_in_the_headers_only() {
+    let (upstream, gw) = setup().await;
     let headers = [("traceparent", PARENT), ("tracestate", "v=1"), ("baggage", "a=b")];
     for meta in [None, Some("{}"), Some(r#"{"tracestate":"x=1"}"#)] {
         let hit = call(&upstream, &gw, meta, &headers).await;
         assert!(is_child(hit.header("traceparent").expect("a span"), PARENT), "{hit:?}");
         assert_eq!((hit.header("tracestate"), hit.header("baggage")), (Some("v=1"), Some("a=b")));
         match meta {
-            None => assert_eq!(hit.message()["params"].get("_meta"), None, "absent stays absent"),
+            None => assert_eq!(hit.message()["params"].get("_meta"), None, "no `_meta` is added"),
             Some(meta) => assert!(hit.body.contains(&format!("\"_meta\":{meta}}}")), "{}", hit.body),
         }
-        assert_eq!(traced(&gw).await.as_deref(), Some(TRACE));
+        assert_eq!(recorded_trace(&gw).await.as_deref(), Some(TRACE));
     }
 }
 
 #[tokio::test]
-async fn the_message_wins_over_the_head() {
-    let (upstream, gw) = desk().await;
+async fn trace_of_the_message_takes_precedence_over_the_headers() {
+    let (upstream, gw) = setup().await;
     let meta = format!(r#"{{"traceparent":"{OTHER}"}}"#);
     let headers = [("traceparent", PARENT), ("tracestate", "v=1"), ("baggage", "a=b")];
     let hit = call(&upstream, &gw, Some(&meta), &headers).await;
     assert!(is_child(hit.header("traceparent").expect("a span"), OTHER));
     assert_eq!(hit.message()["params"]["_meta"]["traceparent"].as_str(), hit.header("traceparent"));
-    assert_eq!((hit.header("tracestate"), hit.header("baggage")), (None, None), "of the other trace");
+    assert_eq!((hit.header("tracestate"), hit.header("baggage")), (None, None), "headers of another trace are dropped");
 }
 
 #[tokio::test]
-async fn what_is_no_trace_is_neither_continued_nor_passed_on() {
-    let (upstream, gw) = desk().await;
+async fn invalid_trace_is_neither_continued_nor_forwarded() {
+    let (upstream, gw) = setup().await;
     let long = format!("{PARENT}-{}", "0".repeat(9_000));
-    for bad in [r#""00-1""#, "7", "null", r#""""#, &format!("\"{long}\""), &format!("\"{}\"", PARENT.to_uppercase())] {
-        let meta = format!(r#"{{"k/1":1,"traceparent":{bad},"tracestate":"v=1","baggage":"a=b"}}"#);
-        // A head that says another does not make up for it.
+    for invalid in
+        [r#""00-1""#, "7", "null", r#""""#, &format!("\"{long}\""), &format!("\"{}\"", PARENT.to_uppercase())]
+    {
+        let meta = format!(r#"{{"k/1":1,"traceparent":{invalid},"tracestate":"v=1","baggage":"a=b"}}"#);
+        // A valid header does not replace an invalid value in the message.
         let hit = call(&upstream, &gw, Some(&meta), &[("traceparent", PARENT)]).await;
-        assert_eq!(hit.message()["params"]["_meta"], json!({"k/1": 1, "baggage": "a=b"}), "{bad}");
-        assert_eq!((hit.header("traceparent"), hit.header("tracestate")), (None, None), "{bad}");
-        assert_eq!(traced(&gw).await, None, "{bad}");
+        assert_eq!(hit.message()["params"]["_meta"], json!({"k/1": 1, "baggage": "a=b"}), "{invalid}");
+        assert_eq!((hit.header("traceparent"), hit.header("tracestate")), (None, None), "{invalid}");
+        assert_eq!(recorded_trace(&gw).await, None, "{invalid}");
     }
     for headers in
         [&[("traceparent", "00-1")][..], &[("traceparent", PARENT), ("traceparent", OTHER)], &[("traceparent", &long)]]
@@ -119,18 +121,18 @@ async fn what_is_no_trace_is_neither_continued_nor_passed_on() {
 }
 
 #[tokio::test]
-async fn without_a_trace_of_the_caller_there_is_none() {
-    let (upstream, gw) = desk().await;
+async fn no_trace_is_created_without_one_of_the_client() {
+    let (upstream, gw) = setup().await;
     let hit = call(&upstream, &gw, None, &[("tracestate", "v=1"), ("baggage", "a=b")]).await;
     for name in ["traceparent", "tracestate", "baggage"] {
         assert_eq!(hit.header(name), None, "{name}");
     }
     assert_eq!(hit.message()["params"].get("_meta"), None);
-    assert_eq!(traced(&gw).await, None);
+    assert_eq!(recorded_trace(&gw).await, None);
 }
 
 #[tokio::test]
-async fn handshakes_and_every_page_of_a_list_go_on_in_spans_of_their_own() {
+async fn handshake_and_every_list_page_have_their_own_child_span() {
     let pages = |hit: &RecordedRequest| {
         let message = hit.message();
         let next = if message["params"]["cursor"].is_null() { json!("two") } else { Value::Null };
@@ -150,17 +152,17 @@ async fn handshakes_and_every_page_of_a_list_go_on_in_spans_of_their_own() {
     assert_eq!(spans.len(), 3, "{spans:?}");
     assert!(spans.iter().all(|span| is_child(span, PARENT)), "{spans:?}");
     assert!(spans[1] != spans[2] && spans[0] != spans[1], "{spans:?}");
-    let named =
+    let same_in_message =
         |hit: &RecordedRequest| hit.message()["params"]["_meta"]["traceparent"].as_str() == hit.header("traceparent");
-    assert!(upstream.requests().iter().filter(|hit| hit.header("traceparent").is_some()).all(named));
+    assert!(upstream.requests().iter().filter(|hit| hit.header("traceparent").is_some()).all(same_in_message));
     let rows = gw.rows().await;
     let listed = rows.iter().find(|row| row.record.method.as_deref() == Some("tools/list")).expect("a row");
     assert_eq!(listed.record.trace.as_deref(), Some(TRACE));
 }
 
 #[tokio::test]
-async fn the_row_of_a_refused_call_has_the_trace_too() {
-    let (upstream, gw) = desk().await;
+async fn row_of_a_refused_call_has_the_trace() {
+    let (upstream, gw) = setup().await;
     let params = json!({"name": "wipe", "arguments": {}, "_meta": {"traceparent": PARENT}});
     gw.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})).await;
     assert!(upstream.calls().is_empty());
@@ -170,16 +172,16 @@ async fn the_row_of_a_refused_call_has_the_trace_too() {
 }
 
 #[tokio::test]
-async fn a_trace_crosses_the_eras() {
-    let (upstream, gw) = desk().await;
+async fn trace_of_a_stateless_client_reaches_a_stateful_server() {
+    let (upstream, gw) = setup().await;
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}, "traceparent": PARENT, "tracestate": "v=1"});
     let params = json!({"name": "read_note", "arguments": {}, "_meta": meta});
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string();
     let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "read_note")];
-    let answer = gw.post(&headers, &body).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let hit = upstream.calls_to("read_note").pop().expect("it was sent, in a session");
+    let response = gw.post(&headers, &body).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    let hit = upstream.calls_to("read_note").pop().expect("an upstream call");
     assert!(hit.header("mcp-session-id").is_some() && hit.header("mcp-method").is_none(), "{hit:?}");
     assert!(is_child(hit.header("traceparent").expect("a span"), PARENT));
     let sent = &hit.message()["params"]["_meta"];
