@@ -1,20 +1,20 @@
-//! What may start something else than it seems to, and files that are not what they are taken for.
+//! Entries that may start a different program than it seems, and files that belong to a different client.
 
 use serde_json::{Value, json};
 
-use super::clients::put;
-use super::{told, with_index};
+use super::clients::write_file;
+use super::{dir_with_index, json_output};
 
 const NOTES: &str = r#"{"n": {"command": "uvx", "args": ["notes"]}}"#;
 
 #[test]
-fn a_package_that_starts_in_a_folder_or_with_a_file_of_variables_is_only_perhaps_it() {
-    let house = with_index();
+fn a_package_with_a_working_directory_or_environment_file_is_a_guess() {
+    let dir = dir_with_index();
     let ask = |file: &str, root: &str, more: &str| {
         let entry = format!(r#"{{"n": {{"command": "npx", "args": ["-y", "@example/files"]{more}}}}}"#);
-        put(&house, file, format!("{{\"{root}\": {entry}}}").as_bytes());
-        let own = told(&house.run(&["stack", file, "--json", "--index", "i.glx"]))["servers"][0].clone();
-        (own["is_guess"].clone(), own["verdict"].clone())
+        write_file(&dir, file, format!("{{\"{root}\": {entry}}}").as_bytes());
+        let server = json_output(&dir.run(&["stack", file, "--json", "--index", "i.glx"]))["servers"][0].clone();
+        (server["is_guess"].clone(), server["verdict"].clone())
     };
     for more in ["", r#", "cwd": null"#, r#", "env": {"LANG": "C"}"#, r#", "env_vars": ["LANG"]"#] {
         assert_eq!(ask("c.json", "mcpServers", more), (json!(false), json!("proceed")), "{more}");
@@ -35,19 +35,19 @@ fn a_package_that_starts_in_a_folder_or_with_a_file_of_variables_is_only_perhaps
     }
     let inner =
         r#"{"context_servers": {"n": {"command": {"path": "npx", "args": ["-y", "@example/files"], "cwd": "x"}}}}"#;
-    house.write("z.json", inner);
-    let all = told(&house.run(&["stack", "z.json", "--json", "--index", "i.glx"]));
+    dir.write("z.json", inner);
+    let all = json_output(&dir.run(&["stack", "z.json", "--json", "--index", "i.glx"]));
     assert_eq!(all["servers"][0]["is_guess"], true, "{all}");
 }
 
 #[test]
-fn a_package_that_is_reached_elsewhere_than_on_this_machine_is_asked_about_first() {
-    let house = with_index();
+fn a_package_with_a_remote_transport_is_ask_first() {
+    let dir = dir_with_index();
     let ask = |transport: &Value| {
         let package =
             json!({"registryType": "npm", "identifier": "@example/files", "version": "1.0.0", "transport": transport});
-        house.write("server.json", &json!({"packages": [package]}).to_string());
-        let run = house.run(&["precheck", "server.json", "--index", "i.glx"]);
+        dir.write("server.json", &json!({"packages": [package]}).to_string());
+        let run = dir.run(&["precheck", "server.json", "--index", "i.glx"]);
         assert!(!run.stdout.contains("hunter2"), "{}", run.stdout);
         run.code
     };
@@ -65,7 +65,7 @@ fn a_package_that_is_reached_elsewhere_than_on_this_machine_is_asked_about_first
         json!({"type": "stdio", "url": "https://hunter2secret.example.com/mcp"}),
         json!({"type": "streamable-http", "url": "http://localhost:80@hunter2secret.example.com/"}),
         json!({"type": "streamable-http", "url": "http://localhost.hunter2secret.example.com/"}),
-        // What is filled in may be a host.
+        // The placeholder may contain a host.
         json!({"type": "streamable-http", "url": "http://localhost:{port}/mcp"}),
         json!({"type": "streamable-http", "url": "http://{host}:3000/mcp"}),
         json!({"type": "streamable-http"}),
@@ -78,76 +78,76 @@ fn a_package_that_is_reached_elsewhere_than_on_this_machine_is_asked_about_first
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_to_programs_in_their_form() {
-    let house = with_index();
-    house.write("bad.json", "{\"mcpServers\": hunter2secret");
+fn errors_are_reported_in_the_requested_format() {
+    let dir = dir_with_index();
+    dir.write("bad.json", "{\"mcpServers\": hunter2secret");
     for (file, code) in [("bad.json", 1), ("nowhere.json", 2)] {
-        let plain = house.run(&["stack", file, "--json", "--index", "i.glx"]);
-        let named = house.run(&["stack", file, "--format", "json", "--index", "i.glx"]);
+        let plain = dir.run(&["stack", file, "--json", "--index", "i.glx"]);
+        let named = dir.run(&["stack", file, "--format", "json", "--index", "i.glx"]);
         assert_eq!((named.code, &named.stdout), (code, &plain.stdout));
-        assert_eq!(told(&named)["error"]["exit_code"], code);
-        let run = house.run(&["stack", file, "--format", "sarif", "--index", "i.glx"]);
-        let done = told(&run)["runs"][0]["invocations"][0].clone();
-        assert_eq!((run.code, &done["executionSuccessful"]), (code, &json!(false)), "{done}");
-        let says = done["toolExecutionNotifications"][0]["message"]["text"].as_str().unwrap().to_owned();
+        assert_eq!(json_output(&named)["error"]["exit_code"], code);
+        let run = dir.run(&["stack", file, "--format", "sarif", "--index", "i.glx"]);
+        let invocation = json_output(&run)["runs"][0]["invocations"][0].clone();
+        assert_eq!((run.code, &invocation["executionSuccessful"]), (code, &json!(false)), "{invocation}");
+        let says = invocation["toolExecutionNotifications"][0]["message"]["text"].as_str().unwrap().to_owned();
         assert!(says.contains(file) && !says.contains("hunter2"), "{says}");
     }
     for args in [&["stack", "--what", "--format", "json"][..], &["stack", "--what", "--format=json"]] {
-        assert_eq!(told(&house.run(args))["error"]["exit_code"], 2, "{args:?}");
+        assert_eq!(json_output(&dir.run(args))["error"]["exit_code"], 2, "{args:?}");
     }
 }
 
 #[test]
-fn a_file_of_another_client_or_an_empty_one_does_not_pass() {
-    let house = with_index();
+fn a_file_of_another_client_or_an_empty_file_fails() {
+    let dir = dir_with_index();
     let refused = |file: &str, client: &[&str], says: &str| {
-        let run = house.run(&[&["stack", file, "--index", "i.glx"], client].concat());
+        let run = dir.run(&[&["stack", file, "--index", "i.glx"], client].concat());
         assert!(run.code == 1 && run.stderr.contains(says), "{file} {client:?}: {}{}", run.stdout, run.stderr);
     };
-    house.write("c.json", &format!("{{\"mcpServers\": {NOTES}}}"));
+    dir.write("c.json", &format!("{{\"mcpServers\": {NOTES}}}"));
     refused("c.json", &["--client", "vscode"], "not where vscode has them");
     refused("c.json", &["--client", "goose"], "not where goose has them");
-    house.write("v.json", &format!("{{\"servers\": {NOTES}}}"));
+    dir.write("v.json", &format!("{{\"servers\": {NOTES}}}"));
     refused("v.json", &["--client", "cursor"], "but where vscode has them");
-    house.write("only.json", &format!("{{\"projects\": {{\"/a\": {{\"mcpServers\": {NOTES}}}}}}}"));
+    dir.write("only.json", &format!("{{\"projects\": {{\"/a\": {{\"mcpServers\": {NOTES}}}}}}}"));
     refused("only.json", &["--client", "cursor"], "but where claude-code has them");
     for text in ["", "\n ", "\u{feff}"] {
-        house.write("none.json", text);
+        dir.write("none.json", text);
         refused("none.json", &[], "it is empty");
         refused("none.json", &["--client", "cursor"], "it is empty");
     }
-    // Settings without servers are settings.
+    // Settings without servers are valid.
     for text in ["{}", "{\"mcpServers\": {}}", "{\"extensions\": {\"disabled\": []}, \"servers\": 7}"] {
-        house.write("some.json", text);
-        let run = house.run(&["stack", "some.json", "--client", "gemini", "--index", "i.glx"]);
+        dir.write("some.json", text);
+        let run = dir.run(&["stack", "some.json", "--client", "gemini", "--index", "i.glx"]);
         assert_eq!(run.code, 0, "{text}: {}", run.stderr);
     }
 }
 
 #[test]
-fn a_file_is_its_clients_by_its_name_and_else_nobodys() {
-    let house = with_index();
+fn the_client_is_recognised_by_a_unique_file_name_or_key() {
+    let dir = dir_with_index();
     let entry = r#"{"n": {"command": "uvx", "args": ["notes"], "disabled": true}}"#;
     for (file, client, is_off) in [
         ("claude_desktop_config.json", "claude-desktop", false),
         ("cline_mcp_settings.json", "cline", true),
         ("mcp_settings.json", "roo", true),
         ("sub/mcp_settings.json", "roo", true),
-        // Several clients call theirs so.
+        // Several clients use these names.
         ("mcp.json", "a file", false),
         ("settings.json", "a file", false),
         ("c.json", "a file", false),
     ] {
-        put(&house, file, format!("{{\"mcpServers\": {entry}}}").as_bytes());
-        let all = told(&house.run(&["stack", file, "--json", "--index", "i.glx"]));
-        let own = &all["servers"][0];
-        assert_eq!((&own["clients"], &own["is_off"]), (&json!([client]), &json!(is_off)), "{file}");
+        write_file(&dir, file, format!("{{\"mcpServers\": {entry}}}").as_bytes());
+        let all = json_output(&dir.run(&["stack", file, "--json", "--index", "i.glx"]));
+        let server = &all["servers"][0];
+        assert_eq!((&server["clients"], &server["is_off"]), (&json!([client]), &json!(is_off)), "{file}");
     }
-    // Only one client has its servers there.
-    house.write("v.json", &format!("{{\"servers\": {NOTES}}}"));
-    house.write("only.json", &format!("{{\"projects\": {{\"/a\": {{\"mcpServers\": {NOTES}}}}}}}"));
+    // Only one client uses these keys.
+    dir.write("v.json", &format!("{{\"servers\": {NOTES}}}"));
+    dir.write("only.json", &format!("{{\"projects\": {{\"/a\": {{\"mcpServers\": {NOTES}}}}}}}"));
     for (file, client) in [("v.json", "vscode"), ("only.json", "claude-code")] {
-        let all = told(&house.run(&["stack", file, "--json", "--index", "i.glx"]));
+        let all = json_output(&dir.run(&["stack", file, "--json", "--index", "i.glx"]));
         assert_eq!(all["servers"][0]["clients"], json!([client]), "{file}");
     }
 }
