@@ -92,8 +92,8 @@ fn doctor_finds_a_client_that_bypasses_the_gateway() {
     let other = clients_check(r#"{"mcpServers": {"mine": {"url": "https://books.example.com/mcp"}}}"#);
     assert_eq!(other["verdict"], "warning");
     assert!(other["fix"].as_str().unwrap().starts_with("`gatelodge init --clients cursor --servers mine"), "{other}");
-    let behind = clients_check(r#"{"mcpServers": {"mine": {"url": "http://127.0.0.1:0/mcp/files"}}}"#);
-    assert_eq!(behind["says"], "no client bypasses the gateway");
+    let through_gateway = clients_check(r#"{"mcpServers": {"mine": {"url": "http://127.0.0.1:0/mcp/files"}}}"#);
+    assert_eq!(through_gateway["says"], "no client bypasses the gateway");
     // Cursor ignores `disabled`, Kiro reads it.
     let off = r#"{"mcpServers": {"mine": {"url": "https://books.example.com/mcp", "disabled": true}}}"#;
     assert_eq!(clients_check(off)["verdict"], "warning");

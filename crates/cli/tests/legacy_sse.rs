@@ -47,26 +47,26 @@ fn response_to(body: &str) -> Option<Value> {
 fn start_server(endpoint: &str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    let (streams, latest) = mpsc::channel::<TcpStream>();
-    let latest = std::sync::Arc::new(std::sync::Mutex::new((latest, None::<TcpStream>)));
+    let (opened, streams) = mpsc::channel::<TcpStream>();
+    let streams = std::sync::Arc::new(std::sync::Mutex::new((streams, None::<TcpStream>)));
     let endpoint = endpoint.to_owned();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let (streams, latest, endpoint) = (streams.clone(), latest.clone(), endpoint.clone());
+            let (opened, streams, endpoint) = (opened.clone(), streams.clone(), endpoint.clone());
             thread::spawn(move || {
                 let mut stream = stream.expect("a connection");
                 while let Some((line, body)) = read_request(&mut stream) {
                     if line.starts_with("GET /sse") {
                         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
                         let _ = write!(stream, "{head}event: endpoint\ndata: {endpoint}\n\n");
-                        let _ = streams.send(stream);
+                        let _ = opened.send(stream);
                         return;
                     }
                     let is_message = line.starts_with("POST /message");
                     let status = if is_message { "202 Accepted" } else { "404 Not Found" };
                     let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
                     if let Some(response) = response_to(&body).filter(|_| is_message) {
-                        let mut streams = latest.lock().expect("streams");
+                        let mut streams = streams.lock().expect("streams");
                         if let Some(latest) = streams.0.try_iter().last() {
                             streams.1 = Some(latest);
                         }

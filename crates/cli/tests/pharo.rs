@@ -189,7 +189,7 @@ fn over_http_it_prints_its_address_serves_and_stops_on_sigterm() {
     let mut stream = TcpStream::connect(&address).expect("a listener");
     write!(stream, "{head}host: {address}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).expect("a reader");
     let mut response = String::new();
-    stream.read_to_string(&mut response).expect("an answer");
+    stream.read_to_string(&mut response).expect("a response");
     assert!(response.starts_with("HTTP/1.1 200 OK") && response.contains("Kernel"), "{response}");
 
     assert!(Command::new("kill").args(["-TERM", &child.0.id().to_string()]).status().expect("kill runs").success());

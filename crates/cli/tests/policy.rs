@@ -131,33 +131,42 @@ fn explain_as_json_has_all_members() {
         "server": {"name": "stripe"}, "grant": {"label": "ci", "labels": {"team": "x"}},
         "client": {"name": "c", "version": "1"}, "session": "s1", "input_schema": {"type": "object"},
         "accepted": "yes", "at": "2026-11-15T12:00:00Z"}"#;
-    let response = explain(call);
-    let keys: Vec<&String> = response.as_object().unwrap().keys().collect();
+    let explanation = explain(call);
+    let keys: Vec<&String> = explanation.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["decision", "code", "rule", "message", "charges", "trace"]);
-    assert_eq!(response["decision"], "allow");
-    assert_eq!((&response["code"], &response["message"]), (&Value::Null, &Value::Null));
-    assert_eq!(response["rule"], "/tools/create_charge");
+    assert_eq!(explanation["decision"], "allow");
+    assert_eq!((&explanation["code"], &explanation["message"]), (&Value::Null, &Value::Null));
+    assert_eq!(explanation["rule"], "/tools/create_charge");
     assert_eq!(
-        response["charges"],
+        explanation["charges"],
         json!([
             {"rule": "/tools/create_charge/limits/0", "counter": "spend", "scope": "grant", "window": "day", "align": "calendar", "max": 1000000, "amount": 5},
             {"rule": "/all_tools/limits/0", "counter": "calls", "scope": "grant", "window": "minute", "align": "calendar", "max": 120, "amount": 1}
         ])
     );
-    assert!(response["trace"].as_array().unwrap().len() >= 5);
+    assert!(explanation["trace"].as_array().unwrap().len() >= 5);
 }
 
 #[test]
 fn explain_accepts_minimal_calls_of_every_kind() {
-    let explain_reason = |call: &str| {
-        let response = explain(call);
-        (response["decision"].clone(), response["code"].clone(), response["rule"].clone())
+    let decision_code_and_rule = |call: &str| {
+        let explanation = explain(call);
+        (explanation["decision"].clone(), explanation["code"].clone(), explanation["rule"].clone())
     };
-    assert_eq!(explain_reason(r#"{"tool": "nothing"}"#), (json!("deny"), json!("not_listed"), json!("/default")));
-    assert_eq!(explain_reason(r#"{"resource": "note://x"}"#), (json!("deny"), json!("not_listed"), json!("/default")));
-    assert_eq!(explain_reason(r#"{"prompt": "greet"}"#), (json!("deny"), json!("not_listed"), json!("/default")));
-    assert_eq!(explain_reason(r#"{"method": "vendor/x"}"#), (json!("deny"), json!("not_listed"), Value::Null));
-    assert_eq!(explain_reason(r#"{"method": "ping"}"#), (json!("allow"), Value::Null, Value::Null));
+    assert_eq!(
+        decision_code_and_rule(r#"{"tool": "nothing"}"#),
+        (json!("deny"), json!("not_listed"), json!("/default"))
+    );
+    assert_eq!(
+        decision_code_and_rule(r#"{"resource": "note://x"}"#),
+        (json!("deny"), json!("not_listed"), json!("/default"))
+    );
+    assert_eq!(
+        decision_code_and_rule(r#"{"prompt": "greet"}"#),
+        (json!("deny"), json!("not_listed"), json!("/default"))
+    );
+    assert_eq!(decision_code_and_rule(r#"{"method": "vendor/x"}"#), (json!("deny"), json!("not_listed"), Value::Null));
+    assert_eq!(decision_code_and_rule(r#"{"method": "ping"}"#), (json!("allow"), Value::Null, Value::Null));
 }
 
 #[test]
@@ -188,11 +197,11 @@ fn the_readme_shows_the_output_of_explain() {
     );
     let block = readme.split("```console\n").find(|block| block.contains("policy explain")).unwrap();
     let block = block.split("\n…").next().unwrap();
-    let response = block.split("\"eur\"}}'\n").nth(1).unwrap();
+    let expected = block.split("\"eur\"}}'\n").nth(1).unwrap();
     let call = r#"{"tool": "create_charge", "arguments": {"amount": 60000, "currency": "eur"}}"#;
     let run = gatelodge(&["policy", "explain", "--policy", &example("books/policy.json"), "--call", call]);
     assert_eq!(run.code, 0);
-    assert!(run.stdout.starts_with(response), "{}\nis not\n{response}", run.stdout);
+    assert!(run.stdout.starts_with(expected), "{}\nis not\n{expected}", run.stdout);
 }
 
 #[test]

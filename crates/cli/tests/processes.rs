@@ -82,8 +82,8 @@ impl TestSite {
         );
         stream.write_all(request.as_bytes()).expect("sent");
         let mut response = String::new();
-        stream.read_to_string(&mut response).expect("an answer");
-        let (head, body) = response.split_once("\r\n\r\n").expect("an answer");
+        stream.read_to_string(&mut response).expect("a response");
+        let (head, body) = response.split_once("\r\n\r\n").expect("a response");
         let id = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).map(str::to_owned);
         let text = body.lines().find(|line| line.contains("jsonrpc")).unwrap_or("null");
         (id, serde_json::from_str(text.trim_start_matches("data: ")).unwrap_or_default())

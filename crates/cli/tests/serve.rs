@@ -97,7 +97,7 @@ fn a_changed_policy_is_reloaded_and_a_broken_one_changes_nothing() {
     wait_until("the new policy refuses", || site.call("list_notes").stdout == "[POLICY DENIED] Closed.\n");
 
     site.dir.write("policy.json", r#"{"version": "1", "default": "dney"}"#);
-    wait_until("the fault is logged", || site.outer.log().contains("what was in force stays in force"));
+    wait_until("the error is logged", || site.outer.log().contains("what was in force stays in force"));
     assert!(site.outer.log().contains("`dney` is not a valid value for default"), "{}", site.outer.log());
     assert_eq!(site.call("list_notes").stdout, "[POLICY DENIED] Closed.\n");
     for status in [site.run(&["status", "--data", "data"]), site.run(&["status", "--config", "gatelodge.toml"])] {
@@ -115,7 +115,7 @@ fn a_changed_policy_is_reloaded_and_a_broken_one_changes_nothing() {
 fn sighup_reloads_the_file_and_sigterm_drains() {
     let site = site();
     site.outer.signal("HUP");
-    wait_until("it has read the file again", || site.outer.log().contains("the configuration was read again"));
+    wait_until("the file is reloaded", || site.outer.log().contains("the configuration was read again"));
     assert_eq!(site.call("list_notes").code, 0);
     let log = site.dir.path("data.err");
     assert_eq!(site.outer.stop(), 0);
@@ -218,7 +218,7 @@ fn no_secret_is_in_any_output_of_any_command() {
     );
     let broken = site.run(&["serve", "--check", "--config", "gatelodge.toml"]);
     outputs.push(("broken", format!("{}{}", broken.stdout, broken.stderr)));
-    outputs.push(("note", site.dir.read("data/gateway.json")));
+    outputs.push(("status file", site.dir.read("data/gateway.json")));
     for (what, text) in outputs {
         for secret in [&site.secret, &site.token] {
             let secret = secret.strip_prefix("glt_").expect("a token");

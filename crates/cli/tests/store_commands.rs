@@ -84,8 +84,8 @@ fn an_invalid_server_is_refused_without_printing_secrets() {
         assert!(run.stderr.contains(words) && !run.stderr.contains("s3cret"), "{}", run.stderr);
     }
     assert_eq!(run_with_data(&dir, &["server", "add", "books", "http://127.0.0.1:9"]).code, 0);
-    let twice = run_with_data(&dir, &["server", "add", "books", "http://127.0.0.1:9"]);
-    assert_eq!(twice.code, 2);
+    let second = run_with_data(&dir, &["server", "add", "books", "http://127.0.0.1:9"]);
+    assert_eq!(second.code, 2);
     assert_eq!(run_with_data(&dir, &["server", "test", "books"]).code, 4);
     assert_eq!(run_with_data(&dir, &["server", "remove", "books"]).code, 0);
     assert_eq!(run_with_data(&dir, &["server", "remove", "books"]).code, 2);
@@ -114,8 +114,8 @@ fn a_token_is_printed_once_and_only_its_hash_is_stored() {
     let output = json(&run_with_data(&dir, &["grant", "show", "me", "--json"]));
     assert_eq!(output["labels"]["team"], "x");
     assert_eq!(output["state"], "live");
-    let (made, ends) = (output["created_at"].as_str().unwrap(), output["expires_at"].as_str().unwrap());
-    assert_ne!(made[..7], ends[..7], "it expires after 90 days by default");
+    let (created, expires) = (output["created_at"].as_str().unwrap(), output["expires_at"].as_str().unwrap());
+    assert_ne!(created[..7], expires[..7], "it expires after 90 days by default");
     let state = std::fs::read(dir.path("data/state.db")).expect("a database");
     assert!(!String::from_utf8_lossy(&state).contains(token));
     let rotated = run_with_data(&dir, &["grant", "rotate", "me", "--no-expiry"]);
@@ -200,9 +200,9 @@ fn logs_are_verified_against_a_recorded_head() {
     let broken = run_with_data(&dir, &["audit", "verify", "--admin-head", &other]);
     assert_eq!(broken.code, 1);
     assert!(broken.stdout.contains("admin log  BROKEN") && broken.stdout.contains("row 3"), "{}", broken.stdout);
-    let cut = run_with_data(&dir, &["audit", "verify", "--head", &format!("7:{}", "ab".repeat(32)), "--json"]);
-    assert_eq!(cut.code, 1);
-    assert_eq!(json(&cut)["holds"], false);
+    let truncated = run_with_data(&dir, &["audit", "verify", "--head", &format!("7:{}", "ab".repeat(32)), "--json"]);
+    assert_eq!(truncated.code, 1);
+    assert_eq!(json(&truncated)["holds"], false);
     assert_eq!(run_with_data(&dir, &["audit", "verify", "--head", "x"]).code, 2);
     assert_eq!(run_with_data(&dir, &["audit", "prune", "--older", "90d"]).code, 0);
     assert_eq!(run_with_data(&dir, &["audit", "prune", "--older", "soon"]).code, 2);

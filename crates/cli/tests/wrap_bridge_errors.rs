@@ -81,7 +81,7 @@ fn an_unreachable_gateway_gets_an_error_response_without_the_token() {
     let mut input = bridge.stdin.take().expect("its input");
     input.write_all(INITIALIZE.as_bytes()).expect("written");
     let mut response = String::new();
-    BufReader::new(bridge.stdout.take().expect("its output")).read_line(&mut response).expect("an answer");
+    BufReader::new(bridge.stdout.take().expect("its output")).read_line(&mut response).expect("a response");
     drop(input);
     let output = bridge.wait_with_output().expect("it ends");
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");

@@ -41,13 +41,13 @@ fn check_tool_reports_version_ambiguous_name_and_public_case() {
         let responses = send_lines(&dir, &[tool_call(1, "check_tool", &json!({"server": server, "tool": "get_it"}))]);
         tool_output(&responses[0])
     };
-    for (server, verdict, says) in [
+    for (server, verdict, message) in [
         ("npm:mcp-remote@0.1.15", "ask-first", "this version is one of them"),
         ("npm:mcp-remote@0.1.30", "connect-with-rule", "the indexed version is 0.1.29, not 0.1.30"),
         ("twins", "proceed", "name the source"),
     ] {
         let output = ask(server);
-        assert!(output["verdict"] == verdict && output["reasons"].to_string().contains(says), "{server}: {output}");
+        assert!(output["verdict"] == verdict && output["reasons"].to_string().contains(message), "{server}: {output}");
         assert!(output["category"] == "Read" && output["version"].is_string(), "{output}");
     }
     let responses =
@@ -61,14 +61,14 @@ fn check_tool_reports_version_ambiguous_name_and_public_case() {
 #[test]
 fn an_equal_name_in_another_registry_hides_no_public_case() {
     let dir = dir_with_packages(&[remote("pypi", "5.0.0")], "2026-11-16");
-    for (what, code, says) in [
+    for (what, code, message) in [
         ("mcp-remote", 1, "`npm:mcp-remote` is the package of a public case"),
         ("mcp-remote", 1, "is among them is unknown"),
         ("mcp-remote==0.1.15", 1, "this version is one of them"),
         ("mcp-remote==0.1.29", 0, "is not among them"),
     ] {
         let run = dir.run(&["precheck", what, "--index", "i.glx"]);
-        assert!(run.code == code && run.stdout.contains(says), "{what}: {} {}", run.code, run.stdout);
+        assert!(run.code == code && run.stdout.contains(message), "{what}: {} {}", run.code, run.stdout);
     }
     let run = dir.run(&["precheck", "pypi:mcp-remote", "--index", "i.glx"]);
     assert!(run.code == 0 && !run.stdout.contains("public case"), "{}", run.stdout);
@@ -126,16 +126,16 @@ fn json_output_marks_optional_tools() {
 fn an_index_older_than_the_built_in_one_is_reported_and_replaceable() {
     let dir = dir_with_packages(&[], "2001-01-01");
     let ask = || dir.run(&["catalogue", "search", "x", "--json", "--data", "d"]);
-    let says = "is from 2001-01-01, and the built-in one from 20";
+    let message = "is from 2001-01-01, and the built-in one from 20";
     let run = ask();
-    assert_eq!((run.code, run.stderr.matches(says).count()), (0, 1), "{}", run.stderr);
+    assert_eq!((run.code, run.stderr.matches(message).count()), (0, 1), "{}", run.stderr);
     assert!(run.stderr.contains("`gatelodge catalogue update --built-in`"), "{}", run.stderr);
     assert_eq!(json_output(&run)["index"]["servers"], 4);
     let run = dir.run(&["catalogue", "update", "--built-in", "--data", "d"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let run = ask();
     assert!(
-        json_output(&run)["index"]["servers"].as_u64().unwrap() > 4 && !run.stderr.contains(says),
+        json_output(&run)["index"]["servers"].as_u64().unwrap() > 4 && !run.stderr.contains(message),
         "{}",
         run.stderr
     );

@@ -61,15 +61,16 @@ fn the_catalogue_serves_stateful_and_stateless_clients() {
             json!({"jsonrpc": "2.0", "id": 13, "method": "resources/subscribe", "params": {"uri": "x"}}),
         ],
     );
-    let response_to =
-        |id: u64| responses.iter().find(|item| item["id"] == id).unwrap_or_else(|| panic!("no response to {id}"));
+    let response_to = |id: u64| {
+        responses.iter().find(|response| response["id"] == id).unwrap_or_else(|| panic!("no response to {id}"))
+    };
     assert_eq!(responses.len(), 13);
     assert_eq!(response_to(1)["result"]["protocolVersion"], "2025-06-18");
     let names: Vec<&str> = response_to(2)["result"]["tools"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|item| item["name"].as_str().unwrap())
+        .map(|tool| tool["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["check_mcp_server", "search_registry", "check_tool", "check_mcp_stack", "get_change_events"]);
     let output = |id: u64| tool_output(response_to(id));
@@ -109,15 +110,15 @@ fn a_version_other_than_the_indexed_one_is_reported() {
             tool_call(3, "check_mcp_server", &json!({"server": "npm:@example/files@1.0.0"})),
         ],
     );
-    let response_to = |at: usize| tool_output(&responses[at]);
+    let output = |at: usize| tool_output(&responses[at]);
     let other = "the indexed version is 1.0.0, not 9.9.9";
-    for item in [&response_to(0), &response_to(1)["servers"][0]] {
-        assert!(item["verdict"] == "connect-with-rule" && item["reasons"].to_string().contains(other), "{item}");
+    for server in [&output(0), &output(1)["servers"][0]] {
+        assert!(server["verdict"] == "connect-with-rule" && server["reasons"].to_string().contains(other), "{server}");
     }
-    let unsure = &response_to(1)["servers"][1];
-    assert!(unsure["verdict"] == "connect-with-rule", "{unsure}");
-    assert!(unsure["reasons"].to_string().contains("the version you mean is not known"), "{unsure}");
-    assert_eq!(response_to(2)["verdict"], "proceed");
+    let range = &output(1)["servers"][1];
+    assert!(range["verdict"] == "connect-with-rule", "{range}");
+    assert!(range["reasons"].to_string().contains("the version you mean is not known"), "{range}");
+    assert_eq!(output(2)["verdict"], "proceed");
 }
 
 #[test]
@@ -130,7 +131,7 @@ fn an_invalid_line_gets_an_error_and_the_next_is_served() {
     let program = env!("CARGO_BIN_EXE_gatelodge");
     let run = dir.run_shell(&format!("'{program}' catalogue mcp --index i.glx < lines"));
     let responses: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let codes: Vec<&Value> = responses.iter().map(|item| &item["error"]["code"]).collect();
+    let codes: Vec<&Value> = responses.iter().map(|response| &response["error"]["code"]).collect();
     assert_eq!(codes[..3], [&json!(-32700), &json!(-32600), &json!(-32600)]);
     assert_eq!(tool_output(&responses[3])["tool_count"], 5);
 }

@@ -26,7 +26,7 @@ fn agents_call_the_five_catalogue_tools_through_the_gateway() {
     let run = |args: &[&str]| dir.run_with(&[("GATELODGE_TOKEN", &token)], args);
     let listed = run(&["scan", "--url", &url, "--token-env", "GATELODGE_TOKEN", "--json"]);
     let call = |tool: &str, arguments: &str| -> Run { run(&["call", &url, tool, arguments]) };
-    for (tool, arguments, says) in [
+    for (tool, arguments, message) in [
         ("check_mcp_server", r#"{"server": "npm:@example/github"}"#, "\"verdict\""),
         ("search_registry", r#"{"query": "mail"}"#, "send_mail"),
         ("check_tool", r#"{"server": "pypi:mail", "tool": "send_mail"}"#, "\"recommended\""),
@@ -35,7 +35,7 @@ fn agents_call_the_five_catalogue_tools_through_the_gateway() {
     ] {
         assert!(listed.stdout.contains(tool), "{tool}: {}{}", listed.stdout, listed.stderr);
         let run = call(tool, arguments);
-        assert!(run.code == 0 && run.stdout.contains(says), "{tool}: {}{}", run.stdout, run.stderr);
+        assert!(run.code == 0 && run.stdout.contains(message), "{tool}: {}{}", run.stdout, run.stderr);
         let output: Value = serde_json::from_str(&run.stdout).unwrap();
         assert!(output.is_object(), "{output}");
     }

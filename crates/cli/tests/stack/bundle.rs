@@ -32,8 +32,8 @@ fn a_bundle_is_ask_first_and_its_manifest_tools_are_rated() {
     let server = &all["servers"][0];
     assert_eq!((run.code, &server["server"], &server["verdict"]), (1, &json!("box"), &json!("ask-first")));
     let reasons = server["reasons"].to_string();
-    for says in ["`delete_note`: take something away for good", "were not read", "2 settings, 1 of them secret"] {
-        assert!(reasons.contains(says), "{says}: {reasons}");
+    for message in ["`delete_note`: take something away for good", "were not read", "2 settings, 1 of them secret"] {
+        assert!(reasons.contains(message), "{message}: {reasons}");
     }
     assert!(server["rule"].as_str().unwrap().contains("\"hide\"") && server["grade"] == Value::Null, "{server}");
     assert!(!run.stdout.contains(SECRET) && !run.stdout.contains('\u{202e}'), "{}", run.stdout);
@@ -56,7 +56,7 @@ fn a_bundle_that_starts_an_indexed_package_is_rated_by_the_index() {
     let server = json_output(&run)["servers"][0].clone();
     assert_eq!((run.code, &server["verdict"]), (0, &json!("proceed")), "{server}");
     assert_eq!((&server["server"], &server["version"]), (&json!("box (npm:@example/files)"), &json!("1.0.0")));
-    for (at, value, says) in [
+    for (at, value, message) in [
         ("tools_generated", json!(true), "adds tools while it runs"),
         ("manifest_version", json!("9.0"), "manifest version is not supported"),
         ("tools", json!([{"name": "list_files"}, {"name": "send_files"}]), "lists tools that the index does not have"),
@@ -69,7 +69,7 @@ fn a_bundle_that_starts_an_indexed_package_is_rated_by_the_index() {
         let before = text[at].clone();
         text[at] = value;
         let run = precheck_bundle(&dir, &text);
-        assert!(run.code == 1 && run.stdout.contains(says), "{at}: {}", run.stdout);
+        assert!(run.code == 1 && run.stdout.contains(message), "{at}: {}", run.stdout);
         text[at] = before;
     }
     let mut platform_override = files.clone();
@@ -89,7 +89,7 @@ fn an_invalid_bundle_is_refused() {
     let good = manifest(json!({"command": "node"}), json!([])).to_string();
     let large = format!("{{\"name\": \"{}\"}}", "x".repeat(2 << 20));
     let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
-    for (bytes, says) in [
+    for (bytes, message) in [
         (b"PK\x03\x04 no zip".to_vec(), "is not a complete zip"),
         (wheel(&[("package.json", "{}")]), "is not an MCP bundle"),
         (wheel(&[("../manifest.json", &good)]), "is not an MCP bundle"),
@@ -103,7 +103,7 @@ fn an_invalid_bundle_is_refused() {
     ] {
         dir.write_bytes("bad.mcpb", &bytes);
         let run = dir.run(&["precheck", "bad.mcpb", "--index", "i.glx"]);
-        assert!(run.code == 2 && run.stderr.contains(says), "{says}: {}{}", run.stdout, run.stderr);
+        assert!(run.code == 2 && run.stderr.contains(message), "{message}: {}{}", run.stdout, run.stderr);
     }
     assert_eq!(dir.run(&["precheck", "none.mcpb", "--index", "i.glx"]).code, 2);
     // A byte order mark in front of the manifest is accepted.
@@ -123,12 +123,12 @@ fn each_server_of_a_docker_catalogue_is_listed_as_ask_first() {
     let all = json_output(&run);
     let servers = all["servers"].as_array().unwrap();
     assert_eq!((run.code, servers.len(), &all["verdict"]), (1, 2, &json!("ask-first")));
-    assert!(servers.iter().all(|config| config["verdict"] == "ask-first"), "{all}");
+    assert!(servers.iter().all(|server| server["verdict"] == "ask-first"), "{all}");
     let reasons = servers[0]["reasons"].to_string();
     assert!(reasons.contains("`drop_page`") && reasons.contains("it asks for 1 secret"), "{reasons}");
     assert!(servers[0]["rule"].as_str().unwrap().contains("drop_page") && servers[1]["rule"] == Value::Null, "{all}");
     assert!(!run.stdout.contains(SECRET), "{}", run.stdout);
-    for (text, says) in [
+    for (text, message) in [
         ("a: [b", "is not a catalogue"),
         ("registry: {}\n", "no servers"),
         ("a: &x [1]\nregistry: *x\n", "alias"),
@@ -136,7 +136,7 @@ fn each_server_of_a_docker_catalogue_is_listed_as_ask_first() {
     ] {
         dir.write("bad.yaml", text);
         let run = dir.run(&["precheck", "bad.yaml", "--index", "i.glx"]);
-        assert!(run.code == 2 && run.stderr.contains(says), "{text}: {}", run.stderr);
+        assert!(run.code == 2 && run.stderr.contains(message), "{text}: {}", run.stderr);
     }
 }
 
@@ -177,10 +177,11 @@ fn a_registry_server_is_checked_by_its_url() {
         "{}",
         run.stderr
     );
-    for (status, says) in [("deprecated", "deprecated"), ("deleted", "deleted"), ("hunter2secret", "an unknown status")]
+    for (status, message) in
+        [("deprecated", "deprecated"), ("deleted", "deleted"), ("hunter2secret", "an unknown status")]
     {
         let run = ask("200 OK", body(status));
-        assert!(run.code == 1 && run.stdout.contains(says) && !run.stdout.contains(SECRET), "{}", run.stdout);
+        assert!(run.code == 1 && run.stdout.contains(message) && !run.stdout.contains(SECRET), "{}", run.stdout);
     }
     for (status, body, code) in [
         ("404 Not Found", String::new(), 4),

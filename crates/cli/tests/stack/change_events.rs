@@ -37,13 +37,13 @@ fn serve_statuses(listener: TcpListener, statuses: &'static [u16]) -> JoinHandle
         for status in statuses {
             let (stream, _) = listener.accept().unwrap();
             let mut reader = BufReader::new(&stream);
-            let (mut head, mut line) = (Vec::new(), String::new());
+            let (mut header_lines, mut line) = (Vec::new(), String::new());
             while reader.read_line(&mut line).unwrap() > 2 {
-                head.push(line.trim().to_owned());
+                header_lines.push(line.trim().to_owned());
                 line.clear();
             }
             let header = |name: &str| {
-                let headers = head.iter().filter_map(|line| line.split_once(": "));
+                let headers = header_lines.iter().filter_map(|line| line.split_once(": "));
                 headers
                     .filter(|(key, _)| key.eq_ignore_ascii_case(name))
                     .map(|(_, value)| value.to_owned())
@@ -145,8 +145,9 @@ fn no_event_is_lost_or_skipped_when_a_delivery_fails() {
     let run = post_changes(&dir, &url, &["--retries", "1"]);
     assert_eq!((run.code, json_output(&run)), (0, json!({"posted": 150, "cursor": 250})), "{}", run.stderr);
     let second = received.join().unwrap();
-    let taken: Vec<u64> = [&first[0], &second[1], &second[2]].iter().flat_map(|event| event.cursors()).collect();
-    assert_eq!(taken, (1..=250).collect::<Vec<_>>());
+    let delivered: Vec<u64> =
+        [&first[0], &second[1], &second[2]].iter().flat_map(|request| request.cursors()).collect();
+    assert_eq!(delivered, (1..=250).collect::<Vec<_>>());
     // A repeated delivery has the same id.
     assert!(first[1].id == second[0].id && second[0].id == second[1].id && second[1].id != second[2].id);
     assert_eq!(post_changes(&dir, &url, &[]).code, 0);
@@ -155,12 +156,12 @@ fn no_event_is_lost_or_skipped_when_a_delivery_fails() {
 #[test]
 fn a_failed_delivery_is_reported_and_not_recorded_as_delivered() {
     let dir = dir_with_events(2);
-    for (status, says) in [(&[404][..], "it responded with 404"), (&[302], "it responded with 302")] {
+    for (status, message) in [(&[404][..], "it responded with 404"), (&[302], "it responded with 302")] {
         let (listener, url) = start_listener();
         let received = serve_statuses(listener, status);
         // It is not retried; the receiver serves only one request.
         let run = post_changes(&dir, &url, &[]);
-        assert!(run.code == 4 && run.stderr.contains(says), "{}", run.stderr);
+        assert!(run.code == 4 && run.stderr.contains(message), "{}", run.stderr);
         assert_eq!(received.join().unwrap()[0].cursors(), [1, 2]);
     }
     let (listener, url) = start_listener();

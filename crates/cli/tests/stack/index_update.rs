@@ -20,7 +20,7 @@ fn an_invalid_index_is_refused_and_the_old_one_stays() {
     other_format[8] = 9;
     let mut damaged = good.clone();
     *damaged.last_mut().unwrap() ^= 1;
-    for (bytes, says) in [
+    for (bytes, message) in [
         (&good[..good.len() / 2], "cut off"),
         (&b"PK\x03\x04 not an index"[..], "not an index of the catalogue"),
         (&other_format, "format 9"),
@@ -29,7 +29,7 @@ fn an_invalid_index_is_refused_and_the_old_one_stays() {
         dir.write_bytes("bad.glx", bytes);
         let run = dir.run(&["catalogue", "update", "--from", "bad.glx", "--data", "d"]);
         assert!(
-            run.code == 1 && run.stderr.contains(says) && run.stderr.contains("the old index stays"),
+            run.code == 1 && run.stderr.contains(message) && run.stderr.contains("the old index stays"),
             "{}",
             run.stderr
         );
@@ -65,8 +65,8 @@ fn an_update_is_fetched_and_its_changes_are_recorded() {
     let run = dir.run(&["catalogue", "update", "--from", &url, "--data", "d", "--json"]);
     serve.join().unwrap();
     assert_eq!((run.code, &json_output(&run)["changes"]), (0, &json!(3)), "{}", run.stderr);
-    let kept = dir.read("d/catalogue-changes.jsonl");
-    let last: Value = serde_json::from_str(kept.lines().last().unwrap()).unwrap();
+    let change_log = dir.read("d/catalogue-changes.jsonl");
+    let last: Value = serde_json::from_str(change_log.lines().last().unwrap()).unwrap();
     assert_eq!((&last["kind"], &last["cursor"], &last["level"]), (&json!("level_raised"), &json!(3), &json!("High")));
     let run = dir.run(&["catalogue", "update", "--from", "http://127.0.0.1:1/x", "--data", "d"]);
     assert!(run.code == 4 && run.stderr.contains("the old one stays"), "{}", run.stderr);
@@ -98,16 +98,16 @@ fn concurrent_updates_lose_no_change() {
         runs.into_iter().map(|run| run.join().unwrap()["changes"].as_u64().unwrap()).sum()
     });
     let lines = |dir: &TestDir| -> Vec<u64> {
-        let kept = dir.read("d/catalogue-changes.jsonl");
+        let change_log = dir.read("d/catalogue-changes.jsonl");
         let cursor = |line: &str| serde_json::from_str::<Value>(line).unwrap()["cursor"].as_u64().unwrap();
-        kept.lines().map(cursor).collect()
+        change_log.lines().map(cursor).collect()
     };
     assert_eq!(lines(&dir), (1..=change_count).collect::<Vec<_>>());
     // An invalid last line does not restart the numbering.
     dir.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     let before = lines(&dir).len() as u64;
-    let kept = dir.read("d/catalogue-changes.jsonl");
-    dir.write("d/catalogue-changes.jsonl", &format!("{kept}{{}}\n"));
+    let change_log = dir.read("d/catalogue-changes.jsonl");
+    dir.write("d/catalogue-changes.jsonl", &format!("{change_log}{{}}\n"));
     dir.run(&["catalogue", "update", "--from", "new.glx", "--data", "d"]);
     let last = dir.read("d/catalogue-changes.jsonl").lines().last().unwrap().to_owned();
     let last: Value = serde_json::from_str(&last).unwrap();

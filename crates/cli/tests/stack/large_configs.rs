@@ -42,6 +42,6 @@ fn lines_of_a_large_file_are_found_in_one_pass() {
     let start = Instant::now();
     let found = super::stack_scope::results(&dir, &[".claude.json"]);
     assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
-    let lines: Vec<u64> = found.iter().map(|item| super::stack_scope::location(item).1).collect();
+    let lines: Vec<u64> = found.iter().map(|result| super::stack_scope::location(result).1).collect();
     assert_eq!(lines, (0..900).map(|at| 3 + 2 * at).collect::<Vec<u64>>());
 }

@@ -89,8 +89,8 @@ fn errors_are_reported_in_the_requested_format() {
         let run = dir.run(&["stack", file, "--format", "sarif", "--index", "i.glx"]);
         let invocation = json_output(&run)["runs"][0]["invocations"][0].clone();
         assert_eq!((run.code, &invocation["executionSuccessful"]), (code, &json!(false)), "{invocation}");
-        let says = invocation["toolExecutionNotifications"][0]["message"]["text"].as_str().unwrap().to_owned();
-        assert!(says.contains(file) && !says.contains("hunter2"), "{says}");
+        let message = invocation["toolExecutionNotifications"][0]["message"]["text"].as_str().unwrap().to_owned();
+        assert!(message.contains(file) && !message.contains("hunter2"), "{message}");
     }
     for args in [&["stack", "--what", "--format", "json"][..], &["stack", "--what", "--format=json"]] {
         assert_eq!(json_output(&dir.run(args))["error"]["exit_code"], 2, "{args:?}");
@@ -100,9 +100,9 @@ fn errors_are_reported_in_the_requested_format() {
 #[test]
 fn a_file_of_another_client_or_an_empty_file_fails() {
     let dir = dir_with_index();
-    let refused = |file: &str, client: &[&str], says: &str| {
+    let refused = |file: &str, client: &[&str], message: &str| {
         let run = dir.run(&[&["stack", file, "--index", "i.glx"], client].concat());
-        assert!(run.code == 1 && run.stderr.contains(says), "{file} {client:?}: {}{}", run.stdout, run.stderr);
+        assert!(run.code == 1 && run.stderr.contains(message), "{file} {client:?}: {}{}", run.stdout, run.stderr);
     };
     dir.write("c.json", &format!("{{\"mcpServers\": {NOTES}}}"));
     refused("c.json", &["--client", "vscode"], "not where vscode has them");

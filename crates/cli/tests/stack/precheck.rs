@@ -9,7 +9,7 @@ use super::{dir_with_index, facts, json_output, package, send_lines, stack_scope
 fn precheck_advises_with_a_rule_and_never_says_safe() {
     let dir = dir_with_index();
     let ask = |what: &str| dir.run(&["precheck", what, "--index", "i.glx"]);
-    for (what, code, says) in [
+    for (what, code, message) in [
         ("pypi:notes", 0, "pypi:notes: proceed"),
         ("notes", 0, "pypi:notes: connect-with-rule"),
         ("notes", 0, "a `notes` on npm is not indexed"),
@@ -26,7 +26,7 @@ fn precheck_advises_with_a_rule_and_never_says_safe() {
         let run = ask(what);
         assert_eq!(run.code, code, "{what}: {}{}", run.stdout, run.stderr);
         let all = format!("{}{}", run.stdout, run.stderr).to_lowercase();
-        assert!(all.contains(says) && !all.contains("safe") && !all.contains(SECRET), "{what}: {all}");
+        assert!(all.contains(message) && !all.contains("safe") && !all.contains(SECRET), "{what}: {all}");
     }
     assert!(ask("mail").stdout.contains("\"max\": 30"));
     dir.write("server.json", r#"{"name": "x/y", "packages": [{"registryType": "npm", "identifier": "@example/files", "version": "1.0.0"},
@@ -37,13 +37,13 @@ fn precheck_advises_with_a_rule_and_never_says_safe() {
     assert_eq!(verdicts, ["proceed", "ask-first", "ask-first"]);
     assert!(run.code == 1 && !run.stdout.contains(SECRET));
     // A version can also be part of the identifier.
-    for (package, says) in [
+    for (package, message) in [
         (r#""identifier": "@example/files@9.9.9""#, "the indexed version is 1.0.0, not 9.9.9"),
         (r#""identifier": "@example/files@9.9.9", "version": "1.0.0""#, "the version you mean is not known"),
         (r#""identifier": "@example/files@1.0.0", "version": "1.0.0""#, "proceed"),
     ] {
         dir.write("server.json", &format!("{{\"packages\": [{{\"registryType\": \"npm\", {package}}}]}}"));
-        assert!(ask("server.json").stdout.contains(says), "{package}: {}", ask("server.json").stdout);
+        assert!(ask("server.json").stdout.contains(message), "{package}: {}", ask("server.json").stdout);
     }
     dir.write("server.json", "{");
     assert_eq!(ask("server.json").code, 2);
@@ -131,7 +131,7 @@ fn a_package_of_a_public_case_is_reported_as_ask_first() {
     dir.write("facts.jsonl", &[facts(), remote("0.1.29")].join("\n"));
     super::write_index_file(&dir, "facts.jsonl", "2026-11-16", "i.glx");
     let ask = |what: &str| dir.run(&["precheck", what, "--index", "i.glx"]);
-    for (what, code, says) in [
+    for (what, code, message) in [
         ("npm:mcp-remote@0.1.15", 1, "this version is one of them"),
         ("npm:mcp-remote@<0.2", 1, "is among them is unknown"),
         ("npm:mcp-remote@0.1.29", 0, "is not among them"),
@@ -140,7 +140,7 @@ fn a_package_of_a_public_case_is_reported_as_ask_first() {
         ("npm:postmark-mcp@1.0.18", 1, "this version is one of them"),
     ] {
         let run = ask(what);
-        assert!(run.code == code && run.stdout.contains(says), "{what}: {} {}", run.code, run.stdout);
+        assert!(run.code == code && run.stdout.contains(message), "{what}: {} {}", run.code, run.stdout);
     }
     dir.write(
         "server.json",
@@ -164,12 +164,12 @@ fn a_package_of_a_public_case_is_reported_as_ask_first() {
     // Reports show the level that `--fail-on` uses, and list the case.
     assert_eq!(json_output(&run)["stack"]["level"], "Critical");
     let case = "mcp-remote-cve-2025-6514";
-    for (format, says) in
+    for (format, message) in
         [("text", "  public case (r): it is the package"), ("markdown", "- <code>r</code>: it is the package")]
     {
         let report = |file: &str| dir.run(&["stack", file, "--format", format, "--index", "i.glx"]).stdout;
         let (old, new) = (report("old.json"), report("new.json"));
-        assert!(old.contains("The stack is Critical") && old.contains(says) && old.contains(case), "{old}");
+        assert!(old.contains("The stack is Critical") && old.contains(message) && old.contains(case), "{old}");
         assert!(new.contains("The stack is Low") && !new.contains(case), "{new}");
     }
     // The installed version is unknown.
@@ -195,15 +195,15 @@ fn a_name_in_two_registries_is_rated_as_the_riskier_package() {
     ];
     dir.write("facts.jsonl", &[facts(), both.join("\n")].join("\n"));
     super::write_index_file(&dir, "facts.jsonl", "2026-11-16", "i.glx");
-    let says = "there is `pypi:twins` as well";
+    let message = "there is `pypi:twins` as well";
     let run = dir.run(&["precheck", "twins", "--index", "i.glx"]);
-    assert!(run.stdout.starts_with("npm:twins: connect-with-rule") && run.stdout.contains(says), "{}", run.stdout);
+    assert!(run.stdout.starts_with("npm:twins: connect-with-rule") && run.stdout.contains(message), "{}", run.stdout);
     let run = dir.run(&["precheck", "pypi:twins", "--index", "i.glx"]);
     assert!(run.stdout.starts_with("pypi:twins: proceed") && !run.stdout.contains("as well"), "{}", run.stdout);
     let run = dir.run(&["catalogue", "show", "twins", "--index", "i.glx"]);
-    assert!(run.stdout.contains("drop_it") && run.stderr.contains(says), "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("drop_it") && run.stderr.contains(message), "{}{}", run.stdout, run.stderr);
     let run = dir.run(&["catalogue", "show", "twins", "--json", "--index", "i.glx"]);
-    assert!(json_output(&run)["doubt"].as_str().unwrap().contains(says));
+    assert!(json_output(&run)["doubt"].as_str().unwrap().contains(message));
     dir.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     let responses = send_lines(
         &dir,
@@ -213,9 +213,9 @@ fn a_name_in_two_registries_is_rated_as_the_riskier_package() {
         ],
     );
     let (server, stack) = (&tool_output(&responses[0]), &tool_output(&responses[1]));
-    assert!(server["source"] == "npm" && server["reasons"].to_string().contains(says), "{server}");
+    assert!(server["source"] == "npm" && server["reasons"].to_string().contains(message), "{server}");
     assert!(
-        stack["stack"]["level"] == "Critical" && stack["servers"][0]["reasons"].to_string().contains(says),
+        stack["stack"]["level"] == "Critical" && stack["servers"][0]["reasons"].to_string().contains(message),
         "{stack}"
     );
 }

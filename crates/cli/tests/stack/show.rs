@@ -47,9 +47,9 @@ fn an_optional_tool_is_shown_as_optional() {
 #[test]
 fn show_reports_a_version_that_is_not_indexed() {
     let dir = dir_with_index();
-    let says = "the indexed version is 1.0.0, not 9.9.9";
+    let message = "the indexed version is 1.0.0, not 9.9.9";
     let run = dir.run(&["catalogue", "show", "npm:@example/files@9.9.9", "--json", "--index", "i.glx"]);
-    assert!(run.code == 0 && json_output(&run)["unread"] == says && run.stderr.contains(says), "{}", run.stderr);
+    assert!(run.code == 0 && json_output(&run)["unread"] == message && run.stderr.contains(message), "{}", run.stderr);
     let run = dir.run(&["catalogue", "show", "npm:@example/files@1.0.0", "--index", "i.glx"]);
     assert!(!format!("{}{}", run.stdout, run.stderr).contains("the indexed version"), "{}", run.stderr);
 }

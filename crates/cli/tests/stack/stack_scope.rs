@@ -178,11 +178,11 @@ fn an_unindexed_version_or_registry_is_reported() {
     let run = dir.run(&["stack", "c.json", "--json", "--index", "i.glx"]);
     let all = json_output(&run);
     let verdict_and_reasons = |name: &str| {
-        let item = all["servers"].as_array().unwrap().iter().find(|item| item["name"] == name).unwrap();
-        (item["verdict"].as_str().unwrap().to_owned(), item["reasons"].to_string())
+        let server = all["servers"].as_array().unwrap().iter().find(|server| server["name"] == name).unwrap();
+        (server["verdict"].as_str().unwrap().to_owned(), server["reasons"].to_string())
     };
     assert_eq!(verdict_and_reasons("same").0, "proceed");
-    for (name, verdict, says) in [
+    for (name, verdict, message) in [
         ("later", "connect-with-rule", "the indexed version is 1.0.0, but 9.1 starts"),
         ("tagged", "connect-with-rule", "the indexed version is 1.0.0; the version that starts is not known"),
         ("range", "connect-with-rule", "the indexed version is 1.0.0; the version that starts is not known"),
@@ -191,7 +191,7 @@ fn an_unindexed_version_or_registry_is_reported() {
         ("registry", "ask-first", "only guessed from its command and variables"),
     ] {
         let (found, reasons) = verdict_and_reasons(name);
-        assert!(found == verdict && reasons.contains(says), "{name}: {found} {reasons}");
+        assert!(found == verdict && reasons.contains(message), "{name}: {found} {reasons}");
     }
     let run = dir.run(&["stack", "c.json", "--index", "i.glx"]);
     assert!(run.stdout.contains("mcp-quiet (indexed: 1.0.0, starts: 9.1), 1 tool"), "{}", run.stdout);
@@ -202,7 +202,7 @@ fn an_unindexed_version_or_registry_is_reported() {
         assert!(!all.contains("hunter2secret") && !all.contains("INDEX_URL"), "{format}: {all}");
     }
     let locations: Vec<(String, u64)> =
-        results(&dir, &["c.json"]).iter().filter(|item| item["ruleId"] == "unread-version").map(location).collect();
+        results(&dir, &["c.json"]).iter().filter(|result| result["ruleId"] == "unread-version").map(location).collect();
     assert_eq!(locations, [("c.json".to_owned(), 3), ("c.json".to_owned(), 4), ("c.json".to_owned(), 5)]);
 }
 
@@ -251,7 +251,7 @@ fn fingerprints_of_findings_do_not_depend_on_the_index() {
         "m": {"command": "uvx", "args": ["mail"]}, "u": {"url": "https://a.example.com"}}}"#,
     );
     let fingerprints = || -> Vec<Value> {
-        results(&dir, &["c.json"]).iter().map(|item| item["partialFingerprints"]["gatelodge/v1"].clone()).collect()
+        results(&dir, &["c.json"]).iter().map(|result| result["partialFingerprints"]["gatelodge/v1"].clone()).collect()
     };
     let before = fingerprints();
     assert_eq!(before.len(), 4, "{before:?}");

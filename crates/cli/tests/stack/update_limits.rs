@@ -30,8 +30,8 @@ fn write_large_index(dir: &TestDir, name: &str, servers: usize, tools: usize, nu
 }
 
 fn change_events(dir: &TestDir) -> Vec<Value> {
-    let kept = dir.read("d/catalogue-changes.jsonl");
-    kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let text = dir.read("d/catalogue-changes.jsonl");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
@@ -50,10 +50,13 @@ fn changes_of_a_large_index_are_listed_up_to_a_limit_and_counted() {
     assert_eq!((&feed["changes"], &feed["servers"]), (&json!(180_000), &json!(6_000)));
     // The four gravest changes of each server are listed, the other 26 are counted.
     assert_eq!((&feed["told"], &feed["counted"], &feed["left_out"]), (&json!(24_000), &json!(156_000), &json!(0)));
-    let kept = change_events(&dir);
-    assert_eq!(kept.len(), 30_000);
-    assert_eq!((&kept[0]["kind"], &kept[0]["tool"]), (&json!("level_raised"), &json!("get_item_7")));
-    assert_eq!((&kept[4]["kind"], &kept[4]["counts"]), (&json!("more_changes"), &json!({"definition_changed": 26})));
+    let events = change_events(&dir);
+    assert_eq!(events.len(), 30_000);
+    assert_eq!((&events[0]["kind"], &events[0]["tool"]), (&json!("level_raised"), &json!("get_item_7")));
+    assert_eq!(
+        (&events[4]["kind"], &events[4]["counts"]),
+        (&json!("more_changes"), &json!({"definition_changed": 26}))
+    );
     assert!(std::fs::metadata(dir.path("d/catalogue-changes.jsonl")).unwrap().len() < 8 << 20);
     let run = dir.run(&["catalogue", "update", "--from", "1.glx", "--data", "d", "--allow-older"]);
     assert!(
@@ -73,10 +76,10 @@ fn the_oldest_events_are_dropped_and_readers_get_their_count() {
         let run = dir.run(&["catalogue", "update", "--from", &from, "--data", "d", "--allow-older", "--allow-smaller"]);
         assert_eq!(run.code, 0, "{}", run.stderr);
     }
-    let kept = change_events(&dir);
-    let cursors: Vec<u64> = kept.iter().map(|line| line["cursor"].as_u64().unwrap()).collect();
+    let events = change_events(&dir);
+    let cursors: Vec<u64> = events.iter().map(|line| line["cursor"].as_u64().unwrap()).collect();
     // Five updates with 18,000 changes each; the log keeps the last 80,000.
-    assert_eq!((kept.len(), cursors[0], *cursors.last().unwrap()), (80_000, 10_001, 90_000));
+    assert_eq!((events.len(), cursors[0], *cursors.last().unwrap()), (80_000, 10_001, 90_000));
     let responses = send_lines(
         &dir,
         &[
@@ -112,8 +115,8 @@ fn an_oversized_change_log_drops_its_oldest_events() {
     let run = dir.run(&["catalogue", "update", "--from", "new.glx", "--data", "d", "--json"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(std::fs::metadata(dir.path("d/catalogue-changes.jsonl")).unwrap().len() <= 64 << 20);
-    let kept = change_events(&dir);
-    let cursors: Vec<u64> = kept.iter().map(|line| line["cursor"].as_u64().unwrap()).collect();
+    let events = change_events(&dir);
+    let cursors: Vec<u64> = events.iter().map(|line| line["cursor"].as_u64().unwrap()).collect();
     assert_eq!(*cursors.last().unwrap(), 62_003);
     assert!(cursors.windows(2).all(|pair| pair[0] + 1 == pair[1]), "a gap");
     assert_eq!(
@@ -128,14 +131,18 @@ fn an_empty_or_much_smaller_index_needs_an_option() {
     dir.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     let before = std::fs::read(dir.path("d/index.glx")).unwrap();
     let one: String = facts().lines().take(1).collect();
-    for (text, says) in
+    for (text, message) in
         [("", "has 0 servers, and the one in use 4"), (one.as_str(), "has 1 server, and the one in use 4")]
     {
         dir.write("few.jsonl", text);
         super::write_index_file(&dir, "few.jsonl", "2026-11-18", "few.glx");
         let update = ["catalogue", "update", "--from", "few.glx", "--data", "d"];
         let run = dir.run(&update);
-        assert!(run.code == 1 && run.stderr.contains(says) && run.stderr.contains("--allow-smaller"), "{}", run.stderr);
+        assert!(
+            run.code == 1 && run.stderr.contains(message) && run.stderr.contains("--allow-smaller"),
+            "{}",
+            run.stderr
+        );
         assert!(run.stderr.contains("the old index stays"), "{}", run.stderr);
         assert_eq!(std::fs::read(dir.path("d/index.glx")).unwrap(), before);
     }
