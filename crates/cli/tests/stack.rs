@@ -21,8 +21,6 @@ mod change_events;
 mod clients;
 #[path = "stack/exit_codes.rs"]
 mod exit_codes;
-#[path = "../../../tools/indexer/tests/program/package_index.rs"]
-mod index;
 #[path = "stack/index_update.rs"]
 mod index_update;
 #[path = "stack/large_configs.rs"]
@@ -44,6 +42,8 @@ mod show;
 #[path = "stack/stack_scope.rs"]
 mod stack_scope;
 mod support;
+#[path = "../../../tools/indexer/tests/program/test_registry.rs"]
+mod test_registry;
 #[path = "stack/update_limits.rs"]
 mod update_limits;
 

@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use serde_json::{Value, json};
 
 use super::clients::SECRET;
-use super::index::wheel;
 use super::support::{Run, TestDir};
+use super::test_registry::wheel;
 use super::{dir_with_index, json_output};
 
 fn precheck_bundle(dir: &TestDir, manifest: &Value) -> Run {
