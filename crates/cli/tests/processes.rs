@@ -18,7 +18,7 @@ use support::{RunningGateway, TestDir, wait_until};
 
 const TOKEN: &str = "glt_";
 
-struct TestSite {
+struct StdioServerSite {
     dir: TestDir,
     gateway: RunningGateway,
     token: String,
@@ -56,7 +56,7 @@ policy = "all"
     )
 }
 
-fn site(processes: u32, variables: &str) -> TestSite {
+fn site(processes: u32, variables: &str) -> StdioServerSite {
     let dir = TestDir::new();
     let token = dir.run(&["grant", "token"]).stdout.trim().to_owned();
     assert!(token.starts_with(TOKEN), "{token}");
@@ -64,10 +64,10 @@ fn site(processes: u32, variables: &str) -> TestSite {
     dir.write("gatelodge.toml", &config(&dir, processes, variables));
     let variables = [("CI_TOKEN", token.as_str()), ("NOTES_KEY", "k3y-of-the-notes"), ("OTHER", "other-secret")];
     let gateway = dir.start("data", &variables, &["serve", "--config", "gatelodge.toml"]);
-    TestSite { dir, gateway, token }
+    StdioServerSite { dir, gateway, token }
 }
 
-impl TestSite {
+impl StdioServerSite {
     /// Sends a message in a session; returns the session id and the response.
     fn send(&self, session: Option<&str>, message: &Value) -> (Option<String>, Value) {
         let url = self.gateway.url("notes");
@@ -197,7 +197,7 @@ fn descendants_outside_the_process_group_are_ended_too() {
     dir.write("gatelodge.toml", &config_with_server(&dir, "stubborn.py", 4, ""));
     for signal in ["TERM", "KILL", "TERM", "KILL", "INT"] {
         let gateway = dir.start("data", &[("CI_TOKEN", token.as_str())], &["serve", "--config", "gatelodge.toml"]);
-        let site = TestSite { dir, gateway, token: token.clone() };
+        let site = StdioServerSite { dir, gateway, token: token.clone() };
         let process_count = || {
             let listed = site.dir.run_shell("pgrep -f \"$PWD/hits\" | wc -l").stdout;
             listed.trim().parse::<usize>().expect("a number")

@@ -23,7 +23,7 @@ const CLOSED: &str =
     r#"{"version": "1", "default": "allow", "tools": {"list_notes": {"action": "deny", "reason": "Closed."}}}"#;
 
 /// An outer gateway whose one server is the demo server of an inner gateway.
-struct TestSite {
+struct NestedGateways {
     dir: TestDir,
     outer: RunningGateway,
     _inner: RunningGateway,
@@ -31,7 +31,7 @@ struct TestSite {
     token: String,
 }
 
-fn site() -> TestSite {
+fn site() -> NestedGateways {
     let dir = TestDir::new();
     let inner =
         dir.start("inner", &[], &["up", "--data", "inner", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
@@ -41,7 +41,7 @@ fn site() -> TestSite {
     dir.write("policy.json", OPEN);
     dir.write("gatelodge.toml", &config(&inner.url("demo"), ""));
     let outer = start(&dir, &secret, &token);
-    TestSite { dir, outer, _inner: inner, secret, token }
+    NestedGateways { dir, outer, _inner: inner, secret, token }
 }
 
 fn start(dir: &TestDir, secret: &str, token: &str) -> RunningGateway {
@@ -73,7 +73,7 @@ policy = "notes"
     )
 }
 
-impl TestSite {
+impl NestedGateways {
     fn call(&self, tool: &str) -> Run {
         self.call_with(&self.token, "notes", tool)
     }
@@ -234,7 +234,7 @@ fn no_secret_is_in_any_output_of_any_command() {
 
 #[test]
 fn a_json_log_has_one_object_per_line_with_call_id_and_code() {
-    let TestSite { dir, outer, _inner: inner, secret, token } = site();
+    let NestedGateways { dir, outer, _inner: inner, secret, token } = site();
     // The first gateway logs plain text to the same file.
     assert_eq!(outer.stop(), 0);
     dir.write("policy.json", CLOSED);

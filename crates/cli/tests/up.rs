@@ -180,10 +180,10 @@ fn verify_names_a_row_that_was_changed() {
     let row: serde_json::Value = serde_json::from_str(row).expect("JSON");
 
     let mut bytes = std::fs::read(dir.path("data/ledger.db")).expect("a database");
-    let places: Vec<usize> =
+    let offsets: Vec<usize> =
         bytes.windows(11).enumerate().filter(|(_, at)| at == b"delete_note").map(|(at, _)| at).collect();
-    assert!(!places.is_empty());
-    places.iter().for_each(|at| bytes[*at] = b'D');
+    assert!(!offsets.is_empty());
+    offsets.iter().for_each(|at| bytes[*at] = b'D');
     dir.write_bytes("data/ledger.db", &bytes);
     let verified = dir.run(&["audit", "verify", "--data", "data"]);
     assert_eq!(verified.code, 1);

@@ -80,12 +80,12 @@ fn an_equal_name_in_another_registry_hides_no_public_case() {
 
 #[test]
 fn invisible_characters_are_escaped_in_change_events() {
-    let odd = |version: &str, category: &str, hash: &str| {
+    let hidden_package = |version: &str, category: &str, hash: &str| {
         let text = package("npm", "odd", &[tool("get\u{202e}_it", category, &[])]);
         text.replace("1.0.0", version).replace("0123456789abcdef", hash)
     };
-    let dir = dir_with_packages(&[odd("1.0.0", "Read", "0123456789abcdef")], "2026-11-16");
-    dir.write("facts.jsonl", &[facts(), odd("1.0.1\u{200b}", "Execute", "fedcba9876543210")].join("\n"));
+    let dir = dir_with_packages(&[hidden_package("1.0.0", "Read", "0123456789abcdef")], "2026-11-16");
+    dir.write("facts.jsonl", &[facts(), hidden_package("1.0.1\u{200b}", "Execute", "fedcba9876543210")].join("\n"));
     super::write_index_file(&dir, "facts.jsonl", "2026-11-17", "new.glx");
     dir.run(&["catalogue", "update", "--from", "new.glx", "--data", "d"]);
     let responses = send_lines(&dir, &[tool_call(1, "get_change_events", &json!({}))]);
@@ -110,9 +110,10 @@ fn a_verdict_has_its_reasons_and_speaks_only_of_found_tools() {
 
 #[test]
 fn json_output_marks_optional_tools() {
-    let mut rare = tool("burn_book", "Destructive", &[]);
-    rare["optional"] = json!(true);
-    let dir = dir_with_packages(&[package("pypi", "books", &[rare, tool("get_book", "Read", &[])])], "2026-11-16");
+    let mut optional_tool = tool("burn_book", "Destructive", &[]);
+    optional_tool["optional"] = json!(true);
+    let dir =
+        dir_with_packages(&[package("pypi", "books", &[optional_tool, tool("get_book", "Read", &[])])], "2026-11-16");
     dir.write("c.json", r#"{"mcpServers": {"b": {"command": "uvx", "args": ["books"]}}}"#);
     let all = json_output(&dir.run(&["stack", "c.json", "--json", "--index", "i.glx"]));
     let responses = send_lines(&dir, &[tool_call(1, "check_mcp_server", &json!({"server": "pypi:books"}))]);

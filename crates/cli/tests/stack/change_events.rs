@@ -33,7 +33,7 @@ impl WebhookRequest {
 /// Serves one request for each status; joining the thread returns the requests.
 fn serve_statuses(listener: TcpListener, statuses: &'static [u16]) -> JoinHandle<Vec<WebhookRequest>> {
     std::thread::spawn(move || {
-        let mut all = Vec::new();
+        let mut requests = Vec::new();
         for status in statuses {
             let (stream, _) = listener.accept().unwrap();
             let mut reader = BufReader::new(&stream);
@@ -55,9 +55,9 @@ fn serve_statuses(listener: TcpListener, statuses: &'static [u16]) -> JoinHandle
             write!(&stream, "HTTP/1.1 {status} x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
             let (id, time, signature) =
                 (header("webhook-id"), header("webhook-timestamp"), header("webhook-signature"));
-            all.push(WebhookRequest { id, time, signature, text: String::from_utf8(text).unwrap() });
+            requests.push(WebhookRequest { id, time, signature, text: String::from_utf8(text).unwrap() });
         }
-        all
+        requests
     })
 }
 
@@ -92,16 +92,16 @@ fn changes_after_a_cursor_are_printed() {
     dir.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
     write_newer_index(&dir, "new.glx");
     dir.run(&["catalogue", "update", "--from", "new.glx", "--data", "d"]);
-    let ask = |more: &[&str]| dir.run(&[&["catalogue", "changes", "--data", "d"], more].concat());
-    let all = json_output(&ask(&["--json"]));
-    assert_eq!((all["events"].as_array().unwrap().len(), &all["cursor"]), (3, &json!(3)));
-    assert_eq!(json_output(&ask(&["--json", "--since", "2"]))["events"][0]["cursor"], 3);
-    let part = json_output(&ask(&["--json", "--limit", "1"]));
+    let run_changes = |more: &[&str]| dir.run(&[&["catalogue", "changes", "--data", "d"], more].concat());
+    let changes = json_output(&run_changes(&["--json"]));
+    assert_eq!((changes["events"].as_array().unwrap().len(), &changes["cursor"]), (3, &json!(3)));
+    assert_eq!(json_output(&run_changes(&["--json", "--since", "2"]))["events"][0]["cursor"], 3);
+    let part = json_output(&run_changes(&["--json", "--limit", "1"]));
     assert_eq!((&part["cursor"], &part["has_more"]), (&json!(1), &json!(true)));
-    assert_eq!(json_output(&ask(&["--json", "--level", "CRITICAL"]))["events"], json!([]));
-    let run = ask(&[]);
+    assert_eq!(json_output(&run_changes(&["--json", "--level", "CRITICAL"]))["events"], json!([]));
+    let run = run_changes(&[]);
     assert!(run.stdout.contains("level_raised") && run.stderr.contains("3 events; the cursor is 3"), "{run:?}");
-    assert_eq!(ask(&["--since", "99"]).code, 1);
+    assert_eq!(run_changes(&["--since", "99"]).code, 1);
 }
 
 #[test]

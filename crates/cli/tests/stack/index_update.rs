@@ -97,15 +97,15 @@ fn concurrent_updates_lose_no_change() {
             .collect();
         runs.into_iter().map(|run| run.join().unwrap()["changes"].as_u64().unwrap()).sum()
     });
-    let lines = |dir: &TestDir| -> Vec<u64> {
+    let cursors = |dir: &TestDir| -> Vec<u64> {
         let change_log = dir.read("d/catalogue-changes.jsonl");
         let cursor = |line: &str| serde_json::from_str::<Value>(line).unwrap()["cursor"].as_u64().unwrap();
         change_log.lines().map(cursor).collect()
     };
-    assert_eq!(lines(&dir), (1..=change_count).collect::<Vec<_>>());
+    assert_eq!(cursors(&dir), (1..=change_count).collect::<Vec<_>>());
     // An invalid last line does not restart the numbering.
     dir.run(&["catalogue", "update", "--from", "i.glx", "--data", "d", "--allow-older", "--allow-smaller"]);
-    let before = lines(&dir).len() as u64;
+    let before = cursors(&dir).len() as u64;
     let change_log = dir.read("d/catalogue-changes.jsonl");
     dir.write("d/catalogue-changes.jsonl", &format!("{change_log}{{}}\n"));
     dir.run(&["catalogue", "update", "--from", "new.glx", "--data", "d"]);

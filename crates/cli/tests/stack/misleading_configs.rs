@@ -10,14 +10,14 @@ const NOTES: &str = r#"{"n": {"command": "uvx", "args": ["notes"]}}"#;
 #[test]
 fn a_package_with_a_working_directory_or_environment_file_is_a_guess() {
     let dir = dir_with_index();
-    let ask = |file: &str, root: &str, more: &str| {
+    let rate = |file: &str, root: &str, more: &str| {
         let entry = format!(r#"{{"n": {{"command": "npx", "args": ["-y", "@example/files"]{more}}}}}"#);
         write_file(&dir, file, format!("{{\"{root}\": {entry}}}").as_bytes());
         let server = json_output(&dir.run(&["stack", file, "--json", "--index", "i.glx"]))["servers"][0].clone();
         (server["is_guess"].clone(), server["verdict"].clone())
     };
     for more in ["", r#", "cwd": null"#, r#", "env": {"LANG": "C"}"#, r#", "env_vars": ["LANG"]"#] {
-        assert_eq!(ask("c.json", "mcpServers", more), (json!(false), json!("proceed")), "{more}");
+        assert_eq!(rate("c.json", "mcpServers", more), (json!(false), json!("proceed")), "{more}");
     }
     for more in [
         r#", "cwd": "./evil""#,
@@ -30,8 +30,8 @@ fn a_package_with_a_working_directory_or_environment_file_is_a_guess() {
         r#", "env_vars": [{"name": "NODE_OPTIONS", "source": "local"}]"#,
         r#", "env_keys": ["npm_config_registry"]"#,
     ] {
-        assert_eq!(ask("c.json", "mcpServers", more), (json!(true), json!("ask-first")), "{more}");
-        assert_eq!(ask(".vscode/mcp.json", "servers", more), (json!(true), json!("ask-first")), "{more}");
+        assert_eq!(rate("c.json", "mcpServers", more), (json!(true), json!("ask-first")), "{more}");
+        assert_eq!(rate(".vscode/mcp.json", "servers", more), (json!(true), json!("ask-first")), "{more}");
     }
     let inner =
         r#"{"context_servers": {"n": {"command": {"path": "npx", "args": ["-y", "@example/files"], "cwd": "x"}}}}"#;
@@ -43,7 +43,7 @@ fn a_package_with_a_working_directory_or_environment_file_is_a_guess() {
 #[test]
 fn a_package_with_a_remote_transport_is_ask_first() {
     let dir = dir_with_index();
-    let ask = |transport: &Value| {
+    let rate = |transport: &Value| {
         let package =
             json!({"registryType": "npm", "identifier": "@example/files", "version": "1.0.0", "transport": transport});
         dir.write("server.json", &json!({"packages": [package]}).to_string());
@@ -57,7 +57,7 @@ fn a_package_with_a_remote_transport_is_ask_first() {
         json!({"type": "sse", "url": "http://127.0.0.1/sse"}),
         json!({"type": "streamable-http", "url": "http://[::1]:8080/{path}"}),
     ] {
-        assert_eq!(ask(&transport), 0, "{transport}");
+        assert_eq!(rate(&transport), 0, "{transport}");
     }
     for transport in [
         json!({"type": "streamable-http", "url": "https://hunter2secret.example.com/mcp"}),
@@ -73,7 +73,7 @@ fn a_package_with_a_remote_transport_is_ask_first() {
         json!([{"type": "streamable-http", "url": "https://hunter2secret.example.com/mcp"}]),
         json!("hunter2secret"),
     ] {
-        assert_eq!(ask(&transport), 1, "{transport}");
+        assert_eq!(rate(&transport), 1, "{transport}");
     }
 }
 

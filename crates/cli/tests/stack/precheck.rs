@@ -8,7 +8,7 @@ use super::{dir_with_index, facts, json_output, package, send_lines, stack_scope
 #[test]
 fn precheck_advises_with_a_rule_and_never_says_safe() {
     let dir = dir_with_index();
-    let ask = |what: &str| dir.run(&["precheck", what, "--index", "i.glx"]);
+    let run_precheck = |what: &str| dir.run(&["precheck", what, "--index", "i.glx"]);
     for (what, code, message) in [
         ("pypi:notes", 0, "pypi:notes: proceed"),
         ("notes", 0, "pypi:notes: connect-with-rule"),
@@ -23,12 +23,12 @@ fn precheck_advises_with_a_rule_and_never_says_safe() {
         ("not-in-the-index", 1, "ask-first"),
         ("https://example.com/mcp?key=hunter2secret", 1, "ask-first"),
     ] {
-        let run = ask(what);
+        let run = run_precheck(what);
         assert_eq!(run.code, code, "{what}: {}{}", run.stdout, run.stderr);
         let all = format!("{}{}", run.stdout, run.stderr).to_lowercase();
         assert!(all.contains(message) && !all.contains("safe") && !all.contains(SECRET), "{what}: {all}");
     }
-    assert!(ask("mail").stdout.contains("\"max\": 30"));
+    assert!(run_precheck("mail").stdout.contains("\"max\": 30"));
     dir.write("server.json", r#"{"name": "x/y", "packages": [{"registryType": "npm", "identifier": "@example/files", "version": "1.0.0"},
         {"registryType": "oci", "identifier": "example/image"}], "remotes": [{"type": "streamable-http", "url": "https://x.example.com/hunter2secret"}]}"#);
     let run = dir.run(&["precheck", "server.json", "--json", "--index", "i.glx"]);
@@ -43,21 +43,25 @@ fn precheck_advises_with_a_rule_and_never_says_safe() {
         (r#""identifier": "@example/files@1.0.0", "version": "1.0.0""#, "proceed"),
     ] {
         dir.write("server.json", &format!("{{\"packages\": [{{\"registryType\": \"npm\", {package}}}]}}"));
-        assert!(ask("server.json").stdout.contains(message), "{package}: {}", ask("server.json").stdout);
+        assert!(
+            run_precheck("server.json").stdout.contains(message),
+            "{package}: {}",
+            run_precheck("server.json").stdout
+        );
     }
     dir.write("server.json", "{");
-    assert_eq!(ask("server.json").code, 2);
+    assert_eq!(run_precheck("server.json").code, 2);
 }
 
 #[test]
 fn unusual_registries_and_arguments_are_ask_first_and_not_printed() {
     let dir = dir_with_index();
-    let ask = |package: &str| {
+    let run_precheck = |package: &str| {
         dir.write("server.json", &format!("{{\"packages\": [{{{package}}}]}}"));
         dir.run(&["precheck", "server.json", "--index", "i.glx"])
     };
     let known = r#""registryType": "npm", "identifier": "@example/files", "version": "1.0.0""#;
-    let run = ask(&format!(r#"{known}, "runtimeArguments": [{{"type": "named", "name": "-y"}}]"#));
+    let run = run_precheck(&format!(r#"{known}, "runtimeArguments": [{{"type": "named", "name": "-y"}}]"#));
     assert!(run.code == 0 && run.stdout.contains("proceed"), "{}", run.stdout);
     for more in [
         r#""registryBaseUrl": "https://hunter2secret.example.com""#,
@@ -74,19 +78,20 @@ fn unusual_registries_and_arguments_are_ask_first_and_not_printed() {
         r#""runtimeHint": "hunter2secret""#,
         r#""environmentVariables": [{"value": "hunter2secret"}]"#,
     ] {
-        let run = ask(&format!("{known}, {more}"));
+        let run = run_precheck(&format!("{known}, {more}"));
         let all = format!("{}{}", run.stdout, run.stderr);
         assert!(run.code == 1 && all.contains("ask-first") && !all.contains(SECRET), "{more}: {all}");
     }
-    let run =
-        ask(r#""registryType": "mcpb", "identifier": "https://ada:hunter2secret@example.com/x.mcpb?t=hunter2secret""#);
+    let run = run_precheck(
+        r#""registryType": "mcpb", "identifier": "https://ada:hunter2secret@example.com/x.mcpb?t=hunter2secret""#,
+    );
     assert!(run.code == 1 && !format!("{}{}", run.stdout, run.stderr).contains(SECRET), "{}", run.stdout);
 }
 
 #[test]
 fn older_forms_of_server_json_are_read() {
     let dir = dir_with_index();
-    let ask = |text: &str| {
+    let run_precheck = |text: &str| {
         dir.write("server.json", text);
         dir.run(&["precheck", "server.json", "--index", "i.glx"])
     };
@@ -95,12 +100,12 @@ fn older_forms_of_server_json_are_read() {
         r#"{"server": {"packages": [{"registry_type": "npm", "identifier": "@example/files", "version": "1.0.0"}]}}"#,
         r#"{"packages": [{"registry_name": "npm", "name": "@example/files", "version": "1.0.0", "runtime_hint": "npx"}]}"#,
     ] {
-        let run = ask(text);
+        let run = run_precheck(text);
         assert!(run.code == 0 && run.stdout.contains("npm:@example/files: proceed"), "{text}: {}", run.stdout);
     }
     let other_registry = r#"{"packages": [{"registry_name": "npm", "name": "@example/files", "version": "1.0.0",
         "runtime_arguments": [{"name": "--registry", "value": "https://a.example.com"}]}]}"#;
-    assert_eq!(ask(other_registry).code, 1);
+    assert_eq!(run_precheck(other_registry).code, 1);
 }
 
 #[test]
@@ -130,7 +135,7 @@ fn a_package_of_a_public_case_is_reported_as_ask_first() {
     let remote = |version: &str| package("npm", "mcp-remote", &[tool("get_it", "Read", &[])]).replace("1.0.0", version);
     dir.write("facts.jsonl", &[facts(), remote("0.1.29")].join("\n"));
     super::write_index_file(&dir, "facts.jsonl", "2026-11-16", "i.glx");
-    let ask = |what: &str| dir.run(&["precheck", what, "--index", "i.glx"]);
+    let run_precheck = |what: &str| dir.run(&["precheck", what, "--index", "i.glx"]);
     for (what, code, message) in [
         ("npm:mcp-remote@0.1.15", 1, "this version is one of them"),
         ("npm:mcp-remote@<0.2", 1, "is among them is unknown"),
@@ -139,14 +144,14 @@ fn a_package_of_a_public_case_is_reported_as_ask_first() {
         ("postmark-mcp", 1, "`postmark-mcp`): version 1.0.16 and later ones"),
         ("npm:postmark-mcp@1.0.18", 1, "this version is one of them"),
     ] {
-        let run = ask(what);
+        let run = run_precheck(what);
         assert!(run.code == code && run.stdout.contains(message), "{what}: {} {}", run.code, run.stdout);
     }
     dir.write(
         "server.json",
         r#"{"packages": [{"registryType": "npm", "identifier": "mcp-remote", "version": "0.1.0"}]}"#,
     );
-    assert_eq!(ask("server.json").code, 1);
+    assert_eq!(run_precheck("server.json").code, 1);
     let client = |version: &str| {
         format!(
             r#"{{"mcpServers": {{"r": {{"command": "npx", "args": ["-y", "mcp-remote@{version}", "https://a"]}}}}}}"#

@@ -53,14 +53,14 @@ fn servers_of_a_project_in_both_files_belong_to_one_agent() {
 fn a_contradictory_entry_is_ask_first() {
     let dir = dir_with_index();
     let plain = r#""command": "uvx", "args": ["notes"]"#;
-    let ask = |more: &str| {
+    let rate = |more: &str| {
         dir.write("c.json", &servers(&format!("\"n\": {{{plain}{more}}}")));
         let all = json_output(&dir.run(&["stack", "c.json", "--json", "--index", "i.glx"]));
         let server = all["servers"][0].clone();
         (server["level"].clone(), server["verdict"].clone())
     };
-    assert_eq!(ask(""), (json!("Low"), json!("proceed")));
-    assert_eq!(ask(r#", "env": {"LANG": "C"}, "url": null"#), (json!("Low"), json!("proceed")));
+    assert_eq!(rate(""), (json!("Low"), json!("proceed")));
+    assert_eq!(rate(r#", "env": {"LANG": "C"}, "url": null"#), (json!("Low"), json!("proceed")));
     for more in [
         r#", "url": "https://a.example.com""#,
         r#", "httpUrl": "https://a.example.com""#,
@@ -68,6 +68,6 @@ fn a_contradictory_entry_is_ask_first() {
         r#", "env": {"LANG": "C"}, "environment": {"UV_INDEX_URL": "https://a.example.com"}"#,
         r#", "env": {}, "envs": {"UV_INDEX_URL": "https://a.example.com"}"#,
     ] {
-        assert_eq!(ask(more), (json!("High"), json!("ask-first")), "{more}");
+        assert_eq!(rate(more), (json!("High"), json!("ask-first")), "{more}");
     }
 }

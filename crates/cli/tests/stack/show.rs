@@ -28,9 +28,9 @@ fn a_server_is_shown_with_grade_tools_and_a_valid_policy() {
 #[test]
 fn an_optional_tool_is_shown_as_optional() {
     let dir = TestDir::new();
-    let mut rare = tool("burn_book", "Destructive", &[]);
-    rare["optional"] = json!(true);
-    dir.write("facts.jsonl", &package("pypi", "books", &[tool("get_book", "Read", &[]), rare]));
+    let mut optional_tool = tool("burn_book", "Destructive", &[]);
+    optional_tool["optional"] = json!(true);
+    dir.write("facts.jsonl", &package("pypi", "books", &[tool("get_book", "Read", &[]), optional_tool]));
     super::write_index_file(&dir, "facts.jsonl", "2026-11-16", "i.glx");
     let run = dir.run(&["catalogue", "show", "books", "--index", "i.glx"]);
     let marked: Vec<_> = run.stdout.lines().filter(|line| line.contains("only under a setting")).collect();
