@@ -9,10 +9,11 @@ a comparison of two builds needs one command:
     instructions.py before/gatelodge after/gatelodge --case small-16 --rounds 5
 
 The gateway runs under `valgrind --tool=cachegrind` on one processor, and so with one worker. This script is both sides
-of it: the clients, which send the next call as soon as the answer is there and check each answer, and an upstream that
-only answers. The configuration is that of `road` (`bench/README.md`): a grant's token, a policy of 100 rules of which
-one with two conditions and a limit applies, and a call log. Each round runs a program twice, with few calls and with
-many; the difference of the two counts, divided by the difference of the calls, is free of start-up and shutdown.
+of it: the clients, which send the next call as soon as the reply is there and check each reply, and an upstream that only
+replies. The configuration is that of the target `gatelodge` of `call_overhead` (`bench/README.md`): a grant's token, a
+policy of 100 rules of which one with two conditions and a limit applies, and a call log. Each round runs a program
+twice, with few calls and with many; the difference of the two counts, divided by the difference of the calls, is free of
+start-up and shutdown.
 
 Whatever else the machine does only adds to a count: the longer a run takes, the more often the ledger's threads wake up,
 and calls meet in other batches. So the result is the difference of the least counts of all rounds. The spread is that of

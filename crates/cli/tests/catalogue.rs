@@ -1,4 +1,4 @@
-//! `gatelodge catalogue …` and `gatelodge scan` as people call them.
+//! `gatelodge catalogue classify` and `gatelodge scan`, run as commands.
 
 #![allow(
     clippy::expect_used,
@@ -11,7 +11,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{gatelodge, house};
+use support::{TestDir, gatelodge};
 
 const LINES: &str = r#"{"server": "files", "name": "delete_file", "description": "Deletes a file.", "category": "Destructive"}
 {"server": "files", "name": "read_file", "description": "Gives a file.", "category": "Read"}
@@ -24,13 +24,13 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn classify_prints_a_line_for_each_tool_with_all_fields_and_refuses_what_is_none() {
-    let house = house();
-    house.write("tools.jsonl", LINES);
-    let run = house.run(&["catalogue", "classify", "--json", "tools.jsonl"]);
+fn classify_prints_all_fields_of_each_tool_and_refuses_an_invalid_one() {
+    let dir = TestDir::new();
+    dir.write("tools.jsonl", LINES);
+    let run = dir.run(&["catalogue", "classify", "--json", "tools.jsonl"]);
     assert_eq!(run.code, 1, "{}", run.stderr);
-    let told = lines(&run.stdout);
-    assert_eq!(told.len(), 4);
+    let rows = lines(&run.stdout);
+    assert_eq!(rows.len(), 4);
     for field in [
         "category",
         "level",
@@ -43,34 +43,34 @@ fn classify_prints_a_line_for_each_tool_with_all_fields_and_refuses_what_is_none
         "owasp",
         "recommended",
     ] {
-        assert!(told[..3].iter().all(|tool| tool.get(field).is_some()), "{field}");
+        assert!(rows[..3].iter().all(|tool| tool.get(field).is_some()), "{field}");
     }
-    assert_eq!((&told[0]["category"], &told[0]["level"]), (&"Destructive".into(), &"Critical".into()));
-    assert_eq!(told[0]["recommended"]["hide"][0], "delete_file");
-    assert_eq!(told[3]["line"], 4);
+    assert_eq!((&rows[0]["category"], &rows[0]["level"]), (&"Destructive".into(), &"Critical".into()));
+    assert_eq!(rows[0]["recommended"]["hide"][0], "delete_file");
+    assert_eq!(rows[3]["line"], 4);
     assert!(run.stderr.contains("not classified: line 4: the tool's `name` is not a string"));
 }
 
 #[test]
-fn classify_takes_the_answer_to_tools_list() {
-    let house = house();
-    house.write(
+fn classify_reads_a_tools_list_response() {
+    let dir = TestDir::new();
+    dir.write(
         "tools.json",
         r#"{"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "get_x"}, {"name": "run_x"}]}}"#,
     );
-    let run = house.run(&["catalogue", "classify", "tools.json"]);
+    let run = dir.run(&["catalogue", "classify", "tools.json"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stdout.starts_with("Low   Read ") && run.stdout.contains("\nHigh  maybe Execute "), "{}", run.stdout);
 }
 
 #[test]
-fn a_file_that_is_not_there_is_a_matter_of_usage() {
+fn a_missing_file_is_a_usage_error() {
     assert_eq!(gatelodge(&["catalogue", "classify", "nowhere.jsonl"]).code, 2);
     assert_eq!(gatelodge(&["scan"]).code, 2);
 }
 
 #[test]
-fn commands_that_moved_to_the_indexer_answer_with_the_new_command() {
+fn commands_that_moved_to_the_indexer_print_the_new_command() {
     for (args, command) in [
         (&["crawl", "pypi", "--out", "a b"][..], "gatelodge-indexer crawl pypi --out 'a b'"),
         (&["eval", "labels.jsonl", "--json"], "gatelodge-indexer eval labels.jsonl --json"),
@@ -90,33 +90,33 @@ fn commands_that_moved_to_the_indexer_answer_with_the_new_command() {
 }
 
 #[test]
-fn scan_of_the_live_pharo_server_tells_15_read_3_write_4_execute_the_riskiest_first() {
+fn scan_of_the_pharo_server_lists_22_tools_the_riskiest_first() {
     let program = env!("CARGO_BIN_EXE_gatelodge");
     let run = gatelodge(&["scan", "--json", "--", program, "pharo"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let told = lines(&run.stdout);
-    let count = |category: &str| told.iter().filter(|tool| tool["category"] == category).count();
-    assert_eq!((told.len(), count("Read"), count("Write"), count("Execute")), (22, 15, 3, 4));
-    assert_eq!((&told[0]["level"], &told[21]["level"]), (&"High".into(), &"Low".into()));
+    let rows = lines(&run.stdout);
+    let count = |category: &str| rows.iter().filter(|tool| tool["category"] == category).count();
+    assert_eq!((rows.len(), count("Read"), count("Write"), count("Execute")), (22, 15, 3, 4));
+    assert_eq!((&rows[0]["level"], &rows[21]["level"]), (&"High".into(), &"Low".into()));
 }
 
 #[test]
-fn scan_writes_a_policy_that_loads_with_parameters_as_comments_and_never_over_a_file() {
-    let house = house();
+fn scan_writes_a_valid_policy_and_never_overwrites_a_file() {
+    let dir = TestDir::new();
     let program = env!("CARGO_BIN_EXE_gatelodge");
     let scan = ["scan", "--policy", "recommended", "--out", "pharo.json", "--", program, "pharo"];
-    let run = house.run(&scan);
+    let run = dir.run(&scan);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let text = house.read("pharo.json");
+    let text = dir.read("pharo.json");
     assert!(text.contains("// Parameters: code (string, required)."), "{text}");
-    assert_eq!(house.run(&["policy", "check", "--strict", "pharo.json"]).code, 0);
-    let again = house.run(&scan);
+    assert_eq!(dir.run(&["policy", "check", "--strict", "pharo.json"]).code, 0);
+    let again = dir.run(&scan);
     assert_eq!(again.code, 2, "{}", again.stderr);
-    assert_eq!(house.read("pharo.json"), text);
+    assert_eq!(dir.read("pharo.json"), text);
 }
 
 #[test]
-fn scan_of_what_cannot_be_reached_says_so() {
+fn scan_of_an_unreachable_server_exits_with_4() {
     let run = gatelodge(&["scan", "--url", "http://127.0.0.1:9/mcp"]);
     assert_eq!(run.code, 4, "{}", run.stderr);
 }

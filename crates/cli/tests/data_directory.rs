@@ -1,7 +1,7 @@
-//! A data directory of version 0.1 stays readable.
+//! A data directory of version 0.1 remains readable.
 //!
 //! `data_directory/` was written by a gateway that was killed: `ledger.journal` holds batches that are not in the
-//! database yet. The `.json` and `.jsonl` files next to it are what that version printed of it.
+//! database yet. The `.json` and `.jsonl` files next to it are the output of that version.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use gatelodge_store::{Durability, Ledger, ManualClock, SqliteLedger};
-use support::{House, house};
+use support::TestDir;
 
 const FILES: [&str; 8] = [
     "gateway.json",
@@ -23,33 +23,33 @@ const FILES: [&str; 8] = [
     "state.head",
 ];
 
-fn written() -> PathBuf {
+fn fixture_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data_directory")
 }
 
-/// A copy of the directory, as the killed process left it.
-fn copied() -> House {
-    let house = house();
-    std::fs::create_dir(house.path("data")).expect("a folder");
+/// Copies the directory as the killed process left it.
+fn copy_fixture() -> TestDir {
+    let dir = TestDir::new();
+    std::fs::create_dir(dir.path("data")).expect("a directory");
     for name in FILES {
-        std::fs::copy(written().join(name), house.path("data").join(name)).expect("a copy");
+        std::fs::copy(fixture_dir().join(name), dir.path("data").join(name)).expect("a copy");
     }
-    house
+    dir
 }
 
-fn golden(name: &str) -> String {
-    std::fs::read_to_string(written().join(name)).expect("what that version printed")
+fn recorded_output(name: &str) -> String {
+    std::fs::read_to_string(fixture_dir().join(name)).expect("output of version 0.1")
 }
 
 #[test]
 fn both_logs_of_version_0_1_replay_verify_and_export_byte_for_byte() {
-    let house = copied();
+    let dir = copy_fixture();
     for (log, file, rows) in [("calls", "calls.jsonl", 76), ("admin", "admin.jsonl", 8)] {
-        let run = house.run(&["audit", "export", "--log", log, "--data", "data"]);
+        let run = dir.run(&["audit", "export", "--log", log, "--data", "data"]);
         assert_eq!((run.code, run.stdout.lines().count()), (0, rows), "{log}: {}", run.stderr);
-        assert_eq!(run.stdout, golden(file), "{log}");
+        assert_eq!(run.stdout, recorded_output(file), "{log}");
     }
-    let run = house.run(&["audit", "verify", "--data", "data"]);
+    let run = dir.run(&["audit", "verify", "--data", "data"]);
     assert_eq!(run.code, 0, "{}", run.stdout);
     for head in [
         "76:41a844c6d346f0612e917604eac501ca10477f50a8d4f84e4c6eb2d8415aed2d",
@@ -61,24 +61,24 @@ fn both_logs_of_version_0_1_replay_verify_and_export_byte_for_byte() {
 
 #[test]
 fn the_redo_log_of_version_0_1_holds_rows_that_the_database_lacks() {
-    let house = copied();
-    std::fs::remove_file(house.path("data").join("ledger.journal")).expect("removed");
-    let run = house.run(&["audit", "export", "--data", "data"]);
+    let dir = copy_fixture();
+    std::fs::remove_file(dir.path("data").join("ledger.journal")).expect("removed");
+    let run = dir.run(&["audit", "export", "--data", "data"]);
     assert_eq!((run.code, run.stdout.lines().count()), (0, 53), "{}", run.stderr);
 }
 
 #[test]
-fn grants_of_version_0_1_are_listed_as_they_were() {
-    let run = copied().run(&["grant", "list", "--json", "--data", "data"]);
-    assert_eq!((run.code, run.stdout), (0, golden("grants.json")));
+fn grants_of_version_0_1_are_listed_unchanged() {
+    let run = copy_fixture().run(&["grant", "list", "--json", "--data", "data"]);
+    assert_eq!((run.code, run.stdout), (0, recorded_output("grants.json")));
 }
 
 #[tokio::test]
-async fn counters_of_version_0_1_keep_what_was_used() {
-    let house = copied();
+async fn counters_of_version_0_1_keep_their_usage() {
+    let dir = copy_fixture();
     let clock = ManualClock::at("2026-11-18T10:00:00Z".parse().expect("a time"));
     let ledger =
-        SqliteLedger::open(&house.path("data"), Durability::Process, std::sync::Arc::new(clock)).expect("opened");
+        SqliteLedger::open(&dir.path("data"), Durability::Process, std::sync::Arc::new(clock)).expect("opened");
     let usage = ledger.usage().await.expect("counters");
     let used: Vec<_> = usage.iter().map(|usage| (usage.key.as_str().to_owned(), usage.used.to_string())).collect();
     assert_eq!(

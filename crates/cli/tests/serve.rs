@@ -1,6 +1,6 @@
-//! `gatelodge serve`: what is in force follows the file and the store, and a broken file changes nothing.
+//! `gatelodge serve`: the active configuration follows the file and the store; a broken file changes nothing.
 //!
-//! The server behind it is the demonstration, reached through a gateway of its own: so the outer one has a secret.
+//! The upstream is the demo server behind a second, inner gateway, so that the outer gateway has an upstream secret.
 
 #![allow(
     clippy::expect_used,
@@ -16,37 +16,37 @@ use std::sync::Arc;
 
 use gatelodge_store::{CallId, CallRecord, Durability, Ledger, ManualClock, RecordKind, SqliteLedger};
 use serde_json::Value;
-use support::{House, Run, Running, house, until};
+use support::{Run, RunningGateway, TestDir, wait_until};
 
 const OPEN: &str = r#"{"version": "1", "default": "allow"}"#;
 const CLOSED: &str =
     r#"{"version": "1", "default": "allow", "tools": {"list_notes": {"action": "deny", "reason": "Closed."}}}"#;
 
-/// An outer gateway with one server, and the demonstration behind it.
-struct Site {
-    house: House,
-    outer: Running,
-    _inner: Running,
+/// An outer gateway whose one server is the demo server of an inner gateway.
+struct NestedGateways {
+    dir: TestDir,
+    outer: RunningGateway,
+    _inner: RunningGateway,
     secret: String,
     token: String,
 }
 
-fn site() -> Site {
-    let house = house();
+fn site() -> NestedGateways {
+    let dir = TestDir::new();
     let inner =
-        house.start("inner", &[], &["up", "--data", "inner", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-    let printed = inner.printed();
+        dir.start("inner", &[], &["up", "--data", "inner", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let printed = inner.stdout();
     let secret = printed.lines().find_map(|line| line.trim().strip_prefix("token  ")).expect("a token").to_owned();
-    let token = house.run(&["grant", "token"]).stdout.trim().to_owned();
-    house.write("policy.json", OPEN);
-    house.write("gatelodge.toml", &config(&inner.url("demo"), ""));
-    let outer = start(&house, &secret, &token);
-    Site { house, outer, _inner: inner, secret, token }
+    let token = dir.run(&["grant", "token"]).stdout.trim().to_owned();
+    dir.write("policy.json", OPEN);
+    dir.write("gatelodge.toml", &config(&inner.url("demo"), ""));
+    let outer = start(&dir, &secret, &token);
+    NestedGateways { dir, outer, _inner: inner, secret, token }
 }
 
-fn start(house: &House, secret: &str, token: &str) -> Running {
+fn start(dir: &TestDir, secret: &str, token: &str) -> RunningGateway {
     let variables = [("UPSTREAM_TOKEN", secret), ("CI_TOKEN", token)];
-    house.start("data", &variables, &["serve", "--config", "gatelodge.toml", "--log-level", "trace"])
+    dir.start("data", &variables, &["serve", "--config", "gatelodge.toml", "--log-level", "trace"])
 }
 
 fn config(url: &str, more: &str) -> String {
@@ -73,31 +73,31 @@ policy = "notes"
     )
 }
 
-impl Site {
+impl NestedGateways {
     fn call(&self, tool: &str) -> Run {
         self.call_with(&self.token, "notes", tool)
     }
 
     fn call_with(&self, token: &str, server: &str, tool: &str) -> Run {
-        self.house.run_with(&[("GATELODGE_TOKEN", token)], &["call", &self.outer.url(server), tool])
+        self.dir.run_with(&[("GATELODGE_TOKEN", token)], &["call", &self.outer.url(server), tool])
     }
 
     fn run(&self, args: &[&str]) -> Run {
         let variables = [("UPSTREAM_TOKEN", self.secret.as_str()), ("CI_TOKEN", self.token.as_str())];
-        self.house.run_with(&variables, args)
+        self.dir.run_with(&variables, args)
     }
 }
 
 #[test]
-fn a_changed_policy_is_in_force_within_a_moment_and_a_broken_one_changes_nothing() {
+fn a_changed_policy_is_reloaded_and_a_broken_one_changes_nothing() {
     let site = site();
     assert_eq!(site.call("list_notes").stdout, "plans\nshopping\n");
 
-    site.house.write("policy.json", CLOSED);
-    until("the new policy refuses", || site.call("list_notes").stdout == "[POLICY DENIED] Closed.\n");
+    site.dir.write("policy.json", CLOSED);
+    wait_until("the new policy refuses", || site.call("list_notes").stdout == "[POLICY DENIED] Closed.\n");
 
-    site.house.write("policy.json", r#"{"version": "1", "default": "dney"}"#);
-    until("the fault is logged", || site.outer.log().contains("what was in force stays in force"));
+    site.dir.write("policy.json", r#"{"version": "1", "default": "dney"}"#);
+    wait_until("the error is logged", || site.outer.log().contains("what was in force stays in force"));
     assert!(site.outer.log().contains("`dney` is not a valid value for default"), "{}", site.outer.log());
     assert_eq!(site.call("list_notes").stdout, "[POLICY DENIED] Closed.\n");
     for status in [site.run(&["status", "--data", "data"]), site.run(&["status", "--config", "gatelodge.toml"])] {
@@ -106,51 +106,53 @@ fn a_changed_policy_is_in_force_within_a_moment_and_a_broken_one_changes_nothing
         assert!(status.stdout.contains("policy.json:1:29: error[unknown-word]"), "{}", status.stdout);
     }
 
-    site.house.write("policy.json", OPEN);
-    until("the good policy is back", || site.call("list_notes").code == 0);
+    site.dir.write("policy.json", OPEN);
+    wait_until("the good policy is back", || site.call("list_notes").code == 0);
     assert_eq!(site.run(&["status", "--data", "data"]).code, 0);
 }
 
 #[test]
-fn hangup_reads_the_file_again_and_termination_drains() {
+fn sighup_reloads_the_file_and_sigterm_drains() {
     let site = site();
     site.outer.signal("HUP");
-    until("it has read the file again", || site.outer.log().contains("the configuration was read again"));
+    wait_until("the file is reloaded", || site.outer.log().contains("the configuration was read again"));
     assert_eq!(site.call("list_notes").code, 0);
-    let log = site.house.path("data.err");
+    let log = site.dir.path("data.err");
     assert_eq!(site.outer.stop(), 0);
     let log = std::fs::read_to_string(log).expect("a log");
     assert!(log.contains("told to stop") && log.contains("stopped"), "{log}");
-    assert!(!site.house.path("data/gateway.json").exists());
+    assert!(!site.dir.path("data/gateway.json").exists());
 }
 
 #[test]
-fn what_the_command_line_adds_is_in_force_within_a_moment_and_ends_so_too() {
+fn changes_by_the_command_line_are_reloaded() {
     let site = site();
     let run = |args: &[&str]| site.run(&[args, &["--config", "gatelodge.toml"]].concat());
-    site.house.write("closed.json", CLOSED);
+    site.dir.write("closed.json", CLOSED);
     assert_eq!(run(&["policy", "put", "mine", "closed.json"]).code, 0);
     let token = run(&["grant", "create", "me", "--server", "notes", "--policy", "mine"]).stdout.trim().to_owned();
-    until("the grant is known", || site.call_with(&token, "notes", "list_notes").stdout == "[POLICY DENIED] Closed.\n");
+    wait_until("the grant is known", || {
+        site.call_with(&token, "notes", "list_notes").stdout == "[POLICY DENIED] Closed.\n"
+    });
 
     let attach = run(&["grant", "attach", "me", "--server", "notes", "--policy", "mine", "--observe"]);
     assert_eq!(attach.code, 0, "{attach:?}");
-    until("the grant only observes", || site.call_with(&token, "notes", "list_notes").code == 0);
+    wait_until("the grant only observes", || site.call_with(&token, "notes", "list_notes").code == 0);
     assert!(site.outer.log().contains("grant `me` only OBSERVES at `notes`"), "{}", site.outer.log());
     let status = run(&["status"]);
     assert!(status.stdout.contains("OBSERVE ONLY: grant me at notes"), "{}", status.stdout);
     let calls = run(&["calls", "--grant", "me", "--refused"]);
     assert!(calls.stdout.contains("OBSERVED, ok"), "{}", calls.stdout);
 
-    let again = run(&["grant", "rotate", "me"]).stdout.trim().to_owned();
-    until("the old token is refused", || site.call_with(&token, "notes", "list_notes").code == 3);
-    assert_eq!(site.call_with(&again, "notes", "list_notes").code, 0);
+    let new_token = run(&["grant", "rotate", "me"]).stdout.trim().to_owned();
+    wait_until("the old token is refused", || site.call_with(&token, "notes", "list_notes").code == 3);
+    assert_eq!(site.call_with(&new_token, "notes", "list_notes").code, 0);
     assert_eq!(run(&["grant", "revoke", "me"]).code, 0);
-    until("the grant has ended", || site.call_with(&again, "notes", "list_notes").code == 3);
+    wait_until("the grant has ended", || site.call_with(&new_token, "notes", "list_notes").code == 3);
 }
 
 #[test]
-fn what_stands_in_the_file_is_read_only_elsewhere() {
+fn entries_of_the_file_cannot_be_changed_by_commands() {
     let site = site();
     let run = |args: &[&str]| site.run(&[args, &["--config", "gatelodge.toml"]].concat());
     for args in [
@@ -167,15 +169,16 @@ fn what_stands_in_the_file_is_read_only_elsewhere() {
     }
     let servers = run(&["server", "list"]);
     assert!(servers.stdout.starts_with("notes  http://") && servers.stdout.ends_with("  file\n"), "{}", servers.stdout);
-    // Beside the file, without looking at it, somebody may add what it has: the file's counts.
+    // With `--data` the command does not read the file, so it can add a server of the same name. The file takes
+    // precedence.
     assert_eq!(site.run(&["server", "add", "notes", "http://127.0.0.1:9/mcp", "--data", "data"]).code, 0);
-    until("it is said", || {
+    wait_until("the clash is logged", || {
         site.outer.log().contains("server `notes` is in the file and in the store; the file's counts")
     });
     assert_eq!(site.call("list_notes").code, 0);
 }
 
-/// Secrets of an upstream and tokens of grants are in nothing that anybody prints, whatever is asked.
+/// Upstream secrets and grant tokens appear in no output, log or database.
 #[test]
 fn no_secret_is_in_any_output_of_any_command() {
     let site = site();
@@ -209,13 +212,13 @@ fn no_secret_is_in_any_output_of_any_command() {
         assert_eq!(run.code, 0, "{args:?}: {run:?}");
         outputs.push(("output", format!("{args:?}\n{}{}", run.stdout, run.stderr)));
     }
-    site.house.write(
+    site.dir.write(
         "gatelodge.toml",
         "[[servers]]\nname = 5\nheaders = { Authorization = \"Bearer ${UPSTREAM_TOKEN}\", X-Key = \"",
     );
     let broken = site.run(&["serve", "--check", "--config", "gatelodge.toml"]);
     outputs.push(("broken", format!("{}{}", broken.stdout, broken.stderr)));
-    outputs.push(("note", site.house.read("data/gateway.json")));
+    outputs.push(("status file", site.dir.read("data/gateway.json")));
     for (what, text) in outputs {
         for secret in [&site.secret, &site.token] {
             let secret = secret.strip_prefix("glt_").expect("a token");
@@ -223,75 +226,75 @@ fn no_secret_is_in_any_output_of_any_command() {
         }
     }
     for database in ["data/state.db", "data/ledger.db"] {
-        let bytes = std::fs::read(site.house.path(database)).expect("a database");
+        let bytes = std::fs::read(site.dir.path(database)).expect("a database");
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains(&site.secret) && !text.contains(&site.token), "{database}");
     }
 }
 
 #[test]
-fn a_log_for_programs_has_one_object_a_line_with_the_call_and_its_code() {
-    let Site { house, outer, _inner: inner, secret, token } = site();
-    // It logs for people, and to the same file.
+fn a_json_log_has_one_object_per_line_with_call_id_and_code() {
+    let NestedGateways { dir, outer, _inner: inner, secret, token } = site();
+    // The first gateway logs plain text to the same file.
     assert_eq!(outer.stop(), 0);
-    house.write("policy.json", CLOSED);
+    dir.write("policy.json", CLOSED);
     let variables = [("UPSTREAM_TOKEN", secret.as_str()), ("CI_TOKEN", token.as_str())];
-    let outer = house.start("data", &variables, &["serve", "--config", "gatelodge.toml", "--log", "json"]);
-    let call = house.run_with(&[("GATELODGE_TOKEN", &token)], &["call", &outer.url("notes"), "list_notes"]);
+    let outer = dir.start("data", &variables, &["serve", "--config", "gatelodge.toml", "--log", "json"]);
+    let call = dir.run_with(&[("GATELODGE_TOKEN", &token)], &["call", &outer.url("notes"), "list_notes"]);
     assert_eq!(call.code, 3, "{call:?}");
     drop(inner);
-    let refused = || house.run(&["calls", "--refused", "--json", "--data", "data"]).stdout;
-    // No reply waits for the row of a refusal.
-    until("it is recorded", || !refused().is_empty());
+    let refused = || dir.run(&["calls", "--refused", "--json", "--data", "data"]).stdout;
+    // The row of a refusal is written after its reply.
+    wait_until("it is recorded", || !refused().is_empty());
     let rows = refused();
     let row: Value = serde_json::from_str(rows.lines().last().expect("a row")).expect("JSON");
-    until("it is logged", || outer.log().contains(row["call"].as_str().unwrap()));
+    wait_until("it is logged", || outer.log().contains(row["call"].as_str().unwrap()));
     let mut found = None;
     for line in outer.log().lines() {
-        let told: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        assert!(told["level"].is_string() && told["timestamp"].is_string() && told["message"].is_string(), "{line}");
-        if told["call.id"] == row["call"] {
-            found = Some(told);
+        let entry: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(entry["level"].is_string() && entry["timestamp"].is_string() && entry["message"].is_string(), "{line}");
+        if entry["call.id"] == row["call"] {
+            found = Some(entry);
         }
     }
-    let told = found.expect("the call");
-    assert_eq!((&told["code"], &told["server.name"]), (&row["code"], &Value::from("notes")));
+    let entry = found.expect("the call");
+    assert_eq!((&entry["code"], &entry["server.name"]), (&row["code"], &Value::from("notes")));
 }
 
 #[test]
-fn rows_older_than_they_are_kept_go_behind_an_anchor_and_the_log_still_verifies() {
-    let house = house();
+fn rows_past_retention_are_pruned_and_the_log_still_verifies() {
+    let dir = TestDir::new();
     let text = "[gateway]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[store]\ndata = \"data\"\n";
-    house.write("gatelodge.toml", &format!("{text}retention = \"90d\"\n"));
-    write_rows(&house, &["2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z", "2999-01-01T00:00:00Z"], "x");
-    let outer = house.start("data", &[], &["serve", "--config", "gatelodge.toml"]);
-    until("old rows are removed", || outer.log().contains("removed 2 rows of the call log"));
-    let rows = house.run(&["audit", "export", "--data", "data"]).stdout;
+    dir.write("gatelodge.toml", &format!("{text}retention = \"90d\"\n"));
+    write_rows(&dir, &["2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z", "2999-01-01T00:00:00Z"], "x");
+    let outer = dir.start("data", &[], &["serve", "--config", "gatelodge.toml"]);
+    wait_until("old rows are removed", || outer.log().contains("removed 2 rows of the call log"));
+    let rows = dir.run(&["audit", "export", "--data", "data"]).stdout;
     let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let told: Vec<_> = rows.iter().map(|row| (row["seq"].as_u64().unwrap(), row["kind"].as_str().unwrap())).collect();
-    assert_eq!(told, [(3, "passed"), (4, "pruned")]);
+    let kinds: Vec<_> = rows.iter().map(|row| (row["seq"].as_u64().unwrap(), row["kind"].as_str().unwrap())).collect();
+    assert_eq!(kinds, [(3, "passed"), (4, "pruned")]);
     let anchor = rows[1]["through"].as_str().expect("the last row that was removed").to_owned();
     assert_eq!(anchor, format!("2:{}", rows[0]["previous"].as_str().unwrap()));
-    let verified = house.run(&["audit", "verify", "--head", &anchor, "--data", "data"]);
+    let verified = dir.run(&["audit", "verify", "--head", &anchor, "--data", "data"]);
     assert_eq!(verified.code, 0, "{}", verified.stdout);
     assert!(verified.stdout.contains("call log   holds: 2 rows"), "{}", verified.stdout);
 }
 
-/// What a terminal would act on is covered by the hash like everything else.
+/// Control characters are exported unchanged, because the hash covers them.
 #[test]
-fn an_export_has_every_byte_of_a_row() {
-    let house = house();
+fn an_export_contains_control_characters_unchanged() {
+    let dir = TestDir::new();
     let message = "a\u{9b}31mb\u{7f}c";
-    write_rows(&house, &["2020-01-01T00:00:00Z"], message);
-    house.run(&["server", "add", "books", "http://127.0.0.1:9/mcp", "--data", "data"]);
-    let exported = house.run(&["audit", "export", "--data", "data"]).stdout;
+    write_rows(&dir, &["2020-01-01T00:00:00Z"], message);
+    dir.run(&["server", "add", "books", "http://127.0.0.1:9/mcp", "--data", "data"]);
+    let exported = dir.run(&["audit", "export", "--data", "data"]).stdout;
     assert!(exported.contains(message), "{exported:?}");
 }
 
-/// Writes a row of each time into the ledger of a gateway that does not run yet.
-fn write_rows(house: &House, times: &[&str], message: &str) {
+/// Writes one row for each time to the ledger of a gateway that is not running.
+fn write_rows(dir: &TestDir, times: &[&str], message: &str) {
     let clock = Arc::new(ManualClock::at(times[0].parse().expect("a time")));
-    let ledger = SqliteLedger::open(&house.path("data"), Durability::Process, clock).expect("a ledger");
+    let ledger = SqliteLedger::open(&dir.path("data"), Durability::Process, clock).expect("a ledger");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     for time in times {
         let at = time.parse().expect("a time");

@@ -218,7 +218,7 @@ fn http_error_text(image: &PharoImage, answer: &ImageResponse) -> String {
     )
 }
 
-/// Formats an error of the image: known member_lines first, then all others.
+/// Formats an error of the image: known members first, then all others.
 fn smalltalk_error_text(parts: &[RawMember<'_>]) -> String {
     let mut out = match find_member(parts, "error") {
         None => "The image reported a failure without a reason. Look at its transcript.".to_owned(),
@@ -230,7 +230,7 @@ fn smalltalk_error_text(parts: &[RawMember<'_>]) -> String {
     out
 }
 
-/// Formats the member_lines of an object as lines of text, the description first. Other values are formatted as they are.
+/// Formats the members of an object as lines of text, the description first. Other values are formatted as they are.
 fn member_lines(raw: &str) -> String {
     let Ok(parts) = split_object(raw.as_bytes(), &JsonLimits { max_bytes: raw.len(), ..JsonLimits::REPLY }) else {
         return as_text(raw);

@@ -26,7 +26,7 @@ fn lines(read_as: &str) -> String {
     lines
 }
 
-fn trained(text: &str) -> TrainingResult {
+fn train_on(text: &str) -> TrainingResult {
     let documents = read_tools(text.as_bytes());
     let items =
         documents.iter().flat_map(|(number, document)| ToolEntry::read_all(document.as_ref().expect("JSON"), *number));
@@ -38,14 +38,14 @@ fn trained(text: &str) -> TrainingResult {
 #[test]
 fn the_same_labels_give_the_same_weights() {
     let text = lines("Execute");
-    assert_eq!(trained(&text).weights_json, trained(&text).weights_json);
-    let weights: serde_json::Value = serde_json::from_str(&trained(&text).weights_json).expect("JSON");
+    assert_eq!(train_on(&text).weights_json, train_on(&text).weights_json);
+    let weights: serde_json::Value = serde_json::from_str(&train_on(&text).weights_json).expect("JSON");
     assert_eq!(weights["bias"].as_array().expect("a list").len(), 5);
 }
 
 #[test]
 fn ambiguous_labels_are_resolved_by_labels_from_reading() {
-    let TrainingResult { held_out: unseen, .. } = trained(&lines("Execute"));
+    let TrainingResult { held_out: unseen, .. } = train_on(&lines("Execute"));
     assert_eq!(unseen.len(), 120);
     let mut frobs = unseen.iter().filter(|one| one.tool.ends_with("/ frob"));
     assert!(frobs.all(|one| one.category == Category::Execute), "{unseen:#?}");
@@ -53,7 +53,7 @@ fn ambiguous_labels_are_resolved_by_labels_from_reading() {
 
 #[test]
 fn held_out_tools_are_counted_by_label_source() {
-    let TrainingResult { held_out: unseen, .. } = trained(&lines("Execute"));
+    let TrainingResult { held_out: unseen, .. } = train_on(&lines("Execute"));
     let count = |source| {
         let mut evaluation = ClassifierEvaluation::default();
         unseen.iter().filter(|one| one.source == source).for_each(|one| evaluation.add_held_out(one));

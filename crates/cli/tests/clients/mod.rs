@@ -1,4 +1,4 @@
-//! Configurations of clients as people have them, in a folder of their own: odd indentation, comments, line ends.
+//! Configuration files of MCP clients as they occur in practice: odd indentation, comments, mixed line endings.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -7,12 +7,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::House;
+use crate::support::TestDir;
 
-/// Marked, so that it is found wherever it turns up.
+/// Part of every secret in the fixtures, so that tests can search outputs and files for it.
 pub const SECRET: &str = "hunter2secret";
 
-/// Claude Code: two spaces, no line end at the end, much that is not ours, and servers for one folder.
+/// Claude Code: two spaces, no final newline, unrelated settings, and servers of single projects.
 const CLAUDE_CODE: &str = r#"{
   "numStartups": 41,
   "oauthAccount": { "token": "hunter2secret-oauth" },
@@ -31,7 +31,7 @@ const CLAUDE_CODE: &str = r#"{
   }
 }"#;
 const CLAUDE_CODE_PROJECT: &str = "{\"mcpServers\": {\n      \"team\": {\n            \"type\": \"http\", \"url\": \"https://team.example.com/mcp\",\n            \"headers\": {\"Authorization\": \"Bearer ${TEAM_TOKEN:-none}\"}}\n}}\n";
-/// Claude Desktop: tabs, and line ends of Windows.
+/// Claude Desktop: tabs and Windows line endings.
 const CLAUDE_DESKTOP: &str = "{\r\n\t\"globalShortcut\": \"Ctrl+Space\",\r\n\t\"mcpServers\": {\r\n\t\t\"files\": {\r\n\t\t\t\"command\": \"npx\",\r\n\t\t\t\"args\": [\"-y\", \"@example/files\", \"/srv/notes\"]\r\n\t\t},\r\n\t\t\"github\": {\r\n\t\t\t\"command\": \"npx\",\r\n\t\t\t\"args\": [\"-y\", \"@example/github\"],\r\n\t\t\t\"env\": { \"GITHUB_TOKEN\": \"hunter2secret-github\" }\r\n\t\t}\r\n\t}\r\n}\r\n";
 /// Cursor: a byte order mark, comments, trailing commas.
 const CURSOR: &str = "\u{feff}{\n    // my servers\n    \"mcpServers\": {\n        \"github\": { /* another one */\n            \"command\": \"npx\",\n            \"args\": [\"-y\", \"@example/github\"],\n            \"env\": { \"GITHUB_TOKEN\": \"hunter2secret-other\" },\n        },\n        \"Web API\": { \"url\": \"https://web.example.com/mcp\", \"headers\": { \"X-Api-Key\": \"hunter2secret-web\", \"X-Team\": \"${env:TEAM}\" } }, // mine\n    },\n}\n";
@@ -47,7 +47,7 @@ const KIRO: &str = "{ \"mcpServers\": { \"aws\": { \"command\": \"uvx\", \"args\
 const CRUSH: &str = "{\n  \"mcp\": {\n    \"lint\": { \"type\": \"http\", \"url\": \"https://lint.example.com/mcp\", \"headers\": { \"Authorization\": \"$(echo Bearer $LINT_TOKEN)\" } }\n  }\n}\n";
 const GOOSE: &str = "# goose\nGOOSE_MODE: auto\nextensions:\n  mail:\n    type: stdio\n    enabled: true\n    cmd: uvx\n    args: [mail]\n    envs:\n      MAIL_PASSWORD: hunter2secret-mail\n";
 
-/// The files, by their paths below the folder.
+/// The files, with their paths below the test directory.
 fn fixtures(project: &str) -> Vec<(&'static str, String)> {
     vec![
         ("home/.claude.json", CLAUDE_CODE.replace("PROJECT", project)),
@@ -69,19 +69,19 @@ fn fixtures(project: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Puts the configurations of all these clients into a folder.
-pub fn furnish(house: &House) {
-    let project = house.path("project").display().to_string();
+/// Writes the configuration files of all these clients.
+pub fn write_client_configs(dir: &TestDir) {
+    let project = dir.path("project").display().to_string();
     for (path, text) in fixtures(&project) {
-        put(house, path, text.as_bytes());
+        write_file(dir, path, text.as_bytes());
     }
-    set_mode(&house.path("home/.claude.json"), 0o600);
+    set_mode(&dir.path("home/.claude.json"), 0o600);
 }
 
-/// Writes a file and the folders above it.
-pub fn put(house: &House, path: &str, text: &[u8]) {
-    let path = house.path(path);
-    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+/// Writes a file and creates its parent directories.
+pub fn write_file(dir: &TestDir, path: &str, text: &[u8]) {
+    let path = dir.path(path);
+    fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
     fs::write(path, text).expect("a file");
 }
 
@@ -95,16 +95,16 @@ pub fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("a file").permissions().mode() & 0o777
 }
 
-/// Every file below the folder: its text and its mode.
-pub fn tree(house: &House) -> BTreeMap<String, (Vec<u8>, u32)> {
+/// Content and mode of every file below the directory.
+pub fn read_tree(dir: &TestDir) -> BTreeMap<String, (Vec<u8>, u32)> {
     let mut files = BTreeMap::new();
-    let root = house.path("");
-    let mut folders = vec![root.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).expect("a folder") {
+    let root = dir.path("");
+    let mut directories = vec![root.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).expect("a directory") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
-                folders.push(path);
+                directories.push(path);
             } else {
                 let name = path.strip_prefix(&root).expect("below").display().to_string();
                 files.insert(name, (fs::read(&path).expect("a file"), mode(&path)));
@@ -114,34 +114,35 @@ pub fn tree(house: &House) -> BTreeMap<String, (Vec<u8>, u32)> {
     files
 }
 
-/// Runs at a terminal, waits for the question, changes the file, and says yes.
+/// Runs the program in a pseudo-terminal, waits for its prompt, overwrites `file` if one is given, and answers yes.
 const TERMINAL: &str = r#"
 import os, pty, sys
 file, program, *args = sys.argv[1:]
 pid, terminal = pty.fork()
 if pid == 0:
     os.execv(program, [program, *args])
-told = b""
-while b"[y/N]" not in told:
-    told += os.read(terminal, 1024)
+output = b""
+while b"[y/N]" not in output:
+    output += os.read(terminal, 1024)
 if file:
     open(file, "w").write('{"mine": 1}')
 os.write(terminal, b"y\n")
 try:
     while True:
-        told += os.read(terminal, 1024)
+        output += os.read(terminal, 1024)
 except OSError:
     pass
-print(told.decode())
+print(output.decode())
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
 
-pub fn at_terminal(house: &House, file: &str, args: &[&str]) -> (i32, String) {
+/// Runs [`TERMINAL`]; returns the exit code and what the terminal showed.
+pub fn run_at_terminal(dir: &TestDir, file: &str, args: &[&str]) -> (i32, String) {
     let output = Command::new("python3")
         .args(["-c", TERMINAL, file, env!("CARGO_BIN_EXE_gatelodge")])
         .args(args)
-        .current_dir(house.path(""))
-        .env("XDG_DATA_HOME", house.path("share"))
+        .current_dir(dir.path(""))
+        .env("XDG_DATA_HOME", dir.path("share"))
         .stdin(Stdio::null())
         .output()
         .expect("python3 runs");

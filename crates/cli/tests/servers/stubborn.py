@@ -1,4 +1,4 @@
-"""A server that does not go: it ignores signals and the end of its input, and starts a process that leaves its group."""
+"""A stdio server that does not exit: it ignores SIGTERM and EOF, and starts a child in a process group of its own."""
 
 import json
 import signal

@@ -1,25 +1,25 @@
-//! What is in no output.
+//! Secrets, paths and addresses appear in no output.
 
 use std::io::{Read, Write};
 
-use super::clients::{furnish, put};
-use super::{stack, told, with_index};
+use super::clients::{write_client_configs, write_file};
+use super::{dir_with_index, json_output, stack};
 
 #[test]
 fn no_secret_path_address_variable_or_header_is_in_any_output() {
-    let house = with_index();
-    furnish(&house);
+    let dir = dir_with_index();
+    write_client_configs(&dir);
     let marked = r#"{"mcpServers": {"a": {"command": "npx", "args": ["-y", "--token", "hunter2secret-1", "@example/files", "/srv/hunter2secret-2"],
         "env": {"HUNTER2NAME": "hunter2secret-3"}, "cwd": "/hunter2secret-4"},
         "b": {"url": "https://hunter2secret-5.example.com/hunter2secret-6?k=hunter2secret-7", "headers": {"X-Hunter2name": "hunter2secret-8"}},
         "c": {"command": "/opt/hunter2secret-9/mcp-run", "args": ["hunter2secret-10"]},
         "d": {"command": "uvx", "args": ["hunter2secret-11"]},
         "e": {"command": "docker", "args": ["run", "-e", "K=hunter2secret-12", "hunter2secret-13/mcp"]}}}"#;
-    put(&house, "marked.json", marked.as_bytes());
+    write_file(&dir, "marked.json", marked.as_bytes());
     for format in ["text", "json", "markdown", "sarif"] {
         for run in [
-            stack(&house, &["--format", format]),
-            house.run(&["stack", "marked.json", "--format", format, "--index", "i.glx", "--policies", "policies"]),
+            stack(&dir, &["--format", format]),
+            dir.run(&["stack", "marked.json", "--format", format, "--index", "i.glx", "--policies", "policies"]),
         ] {
             let all = format!("{}{}", run.stdout, run.stderr);
             for forbidden in [
@@ -40,31 +40,31 @@ fn no_secret_path_address_variable_or_header_is_in_any_output() {
             assert!(!run.stdout.is_empty() && run.code == 0, "{all}");
         }
     }
-    let run = house.run(&["stack", "marked.json", "--json", "--index", "i.glx"]);
-    assert_eq!(told(&run)["servers"].as_array().unwrap().len(), 5);
+    let run = dir.run(&["stack", "marked.json", "--json", "--index", "i.glx"]);
+    assert_eq!(json_output(&run)["servers"].as_array().unwrap().len(), 5);
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_by_its_client_and_not_by_where_it_is() {
-    let house = with_index();
-    put(&house, "home/.cursor/mcp.json", b"{\"mcpServers\": hunter2secret");
-    put(&house, "project/.mcp.json", b"[hunter2secret]");
+fn an_unreadable_file_is_named_by_client_and_without_its_full_path() {
+    let dir = dir_with_index();
+    write_file(&dir, "home/.cursor/mcp.json", b"{\"mcpServers\": hunter2secret");
+    write_file(&dir, "project/.mcp.json", b"[hunter2secret]");
     for format in ["text", "json", "markdown", "sarif"] {
-        let run = stack(&house, &["--format", format]);
+        let run = stack(&dir, &["--format", format]);
         let all = format!("{}{}", run.stdout, run.stderr);
         assert!(run.code == 1 && run.stderr.contains("cursor (`~/.cursor/mcp.json`): "), "{all}");
         assert!(run.stderr.contains("claude-code-project (`.mcp.json`): "), "{all}");
-        // Whoever keeps the report alone is told as well.
+        // The report itself also names the file, for readers without the standard error.
         assert!(run.stdout.contains("/.cursor/mcp.json") && run.stdout.contains("claude-code-project"), "{all}");
-        for forbidden in ["hunter2", "/tmp/", "/home/", &house.path("").display().to_string()] {
+        for forbidden in ["hunter2", "/tmp/", "/home/", &dir.path("").display().to_string()] {
             assert!(!all.contains(forbidden), "{format}: {forbidden} in {all}");
         }
     }
 }
 
 #[test]
-fn a_secret_in_an_address_that_was_given_is_in_no_output() {
-    let house = with_index();
+fn a_secret_in_a_given_url_is_in_no_output() {
+    let dir = dir_with_index();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let serve = std::thread::spawn(move || {
@@ -73,7 +73,7 @@ fn a_secret_in_an_address_that_was_given_is_in_no_output() {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc").unwrap();
     });
     let foreign = format!("http://{host}/i?token=hunter2secret");
-    let run = house.run(&["catalogue", "update", "--from", &foreign, "--data", "d"]);
+    let run = dir.run(&["catalogue", "update", "--from", &foreign, "--data", "d"]);
     serve.join().unwrap();
     assert!(run.code == 1 && run.stderr.contains(&host) && !run.stderr.contains("hunter2"), "{}", run.stderr);
     for args in [
@@ -84,7 +84,7 @@ fn a_secret_in_an_address_that_was_given_is_in_no_output() {
         &["precheck", "https://a.example.com/mcp?key=hunter2secret", "--index", "i.glx"],
         &["catalogue", "show", "https://a.example.com/?key=hunter2secret", "--index", "i.glx"],
     ] {
-        let run = house.run(args);
+        let run = dir.run(args);
         assert!(
             run.code != 0 && !format!("{}{}", run.stdout, run.stderr).contains("hunter2"),
             "{args:?}: {}",

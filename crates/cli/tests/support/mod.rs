@@ -1,4 +1,4 @@
-//! Runs the real program, in a folder of its own where it needs files.
+//! Runs the real program in a temporary directory.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a run printed, and how it ended.
+/// Output and exit code of a finished run.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,
@@ -15,71 +15,71 @@ pub struct Run {
     pub stderr: String,
 }
 
-/// Runs the program where nothing is.
+/// Runs the program in an empty directory.
 pub fn gatelodge(args: &[&str]) -> Run {
-    house().run(args)
+    TestDir::new().run(args)
 }
 
-/// The path of a file under `examples/`.
+/// Path of a file under `examples/`.
 pub fn example(name: &str) -> String {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "examples", name].iter().collect();
     path.display().to_string()
 }
 
-/// A folder that goes when the test ends.
-pub struct House(tempfile::TempDir);
+/// Temporary directory that is removed when the test ends.
+pub struct TestDir(tempfile::TempDir);
 
-pub fn house() -> House {
-    House(tempfile::tempdir().expect("a temporary folder"))
-}
+impl TestDir {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary directory"))
+    }
 
-impl House {
     pub fn write(&self, name: &str, text: &str) {
         self.write_bytes(name, text.as_bytes());
     }
 
     pub fn write_bytes(&self, name: &str, text: &[u8]) {
-        std::fs::write(self.0.path().join(name), text).expect("a file in the temporary folder");
+        std::fs::write(self.0.path().join(name), text).expect("a file in the temporary directory");
     }
 
     pub fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.path().join(name)).expect("a file in the temporary folder")
+        std::fs::read_to_string(self.0.path().join(name)).expect("a file in the temporary directory")
     }
 
-    pub fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.0.path()).expect("the temporary folder");
+    pub fn file_names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.path()).expect("the temporary directory");
         entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
     }
 
     pub fn run(&self, args: &[&str]) -> Run {
-        self.finish(Command::new(env!("CARGO_BIN_EXE_gatelodge")).args(args))
+        self.run_command(Command::new(env!("CARGO_BIN_EXE_gatelodge")).args(args))
     }
 
-    /// Runs where no file can grow beyond a kilobyte.
-    pub fn run_limited(&self, args: &[&str]) -> Run {
+    /// Runs with a limit on the size of written files of one kilobyte, like on a full disk.
+    pub fn run_with_file_size_limit(&self, args: &[&str]) -> Run {
         let script = r#"trap "" XFSZ; ulimit -f 1; exec "$0" "$@""#;
-        self.finish(Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_gatelodge")]).args(args))
+        self.run_command(Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_gatelodge")]).args(args))
     }
 
-    /// Runs with variables in the environment.
+    /// Runs with additional environment variables.
     pub fn run_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Run {
-        self.finish(Command::new(env!("CARGO_BIN_EXE_gatelodge")).args(args).envs(variables.iter().copied()))
+        self.run_command(Command::new(env!("CARGO_BIN_EXE_gatelodge")).args(args).envs(variables.iter().copied()))
     }
 
-    /// Runs a line of a shell, as a person would paste it.
-    pub fn paste(&self, line: &str) -> Run {
-        self.finish(Command::new("bash").args(["-c", line]))
+    /// Runs a shell command, as pasted into a terminal.
+    pub fn run_shell(&self, line: &str) -> Run {
+        self.run_command(Command::new("bash").args(["-c", line]))
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    /// Starts a gateway and waits until it is ready; `data` is where it keeps its data.
-    pub fn start(&self, data: &str, variables: &[(&str, &str)], args: &[&str]) -> Running {
-        let note = self.path(data).join("gateway.json");
-        let _ = std::fs::remove_file(&note);
-        let (out, err) = (self.path(&format!("{data}.out")), self.path(&format!("{data}.err")));
+    /// Starts a gateway with the data directory `data`, and waits until it is ready.
+    pub fn start(&self, data: &str, variables: &[(&str, &str)], args: &[&str]) -> RunningGateway {
+        let status_file = self.path(data).join("gateway.json");
+        let _ = std::fs::remove_file(&status_file);
+        let (stdout_file, stderr_file) = (self.path(&format!("{data}.out")), self.path(&format!("{data}.err")));
         let child = Command::new(env!("CARGO_BIN_EXE_gatelodge"))
             .args(args)
             .current_dir(self.0.path())
@@ -87,45 +87,47 @@ impl House {
             .env("TZ", "UTC")
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
-            .stdout(File::create(&out).expect("a file"))
-            .stderr(File::create(&err).expect("a file"))
+            .stdout(File::create(&stdout_file).expect("a file"))
+            .stderr(File::create(&stderr_file).expect("a file"))
             .spawn()
             .expect("the program starts");
-        let running = Running { child, note, out, err };
-        until("the gateway is ready", || running.note.exists() && running.log().contains("health, readiness"));
+        let running = RunningGateway { child, status_file, stdout_file, stderr_file };
+        wait_until("the gateway is ready", || {
+            running.status_file.exists() && running.log().contains("health, readiness")
+        });
         if args.first() == Some(&"up") {
-            // What to try is printed once it can be tried.
-            until("everything is printed", || running.printed().contains("Stop with Ctrl-C."));
+            // `up` prints the commands to try only after the servers are ready.
+            wait_until("everything is printed", || running.stdout().contains("Stop with Ctrl-C."));
         }
         running
     }
 
-    /// Runs where the output can take nothing.
+    /// Runs with a standard output on which every write fails.
     pub fn run_to_full_disk(&self, args: &[&str]) -> Run {
         let script = r#"exec "$0" "$@" > /dev/full"#;
-        self.finish(Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_gatelodge")]).args(args))
+        self.run_command(Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_gatelodge")]).args(args))
     }
 
-    /// Runs with a text on standard input.
+    /// Runs with `input` on standard input.
     pub fn run_with_input(&self, args: &[&str], input: &str) -> Run {
         self.write(".input", input);
-        let file = File::open(self.0.path().join(".input")).expect("a file in the temporary folder");
-        self.finish_with(Command::new(env!("CARGO_BIN_EXE_gatelodge")).args(args), file.into())
+        let file = File::open(self.0.path().join(".input")).expect("a file in the temporary directory");
+        self.run_command_with_stdin(Command::new(env!("CARGO_BIN_EXE_gatelodge")).args(args), file.into())
     }
 
-    /// Takes everybody's leave to write a file.
-    pub fn protect(&self, name: &str) {
+    /// Makes a file read-only for all users.
+    pub fn make_read_only(&self, name: &str) {
         let path = self.0.path().join(name);
-        let mut permissions = std::fs::metadata(&path).expect("a file in the temporary folder").permissions();
+        let mut permissions = std::fs::metadata(&path).expect("a file in the temporary directory").permissions();
         permissions.set_readonly(true);
         std::fs::set_permissions(&path, permissions).expect("a file of ours");
     }
 
-    fn finish(&self, command: &mut Command) -> Run {
-        self.finish_with(command, Stdio::null())
+    fn run_command(&self, command: &mut Command) -> Run {
+        self.run_command_with_stdin(command, Stdio::null())
     }
 
-    fn finish_with(&self, command: &mut Command, input: Stdio) -> Run {
+    fn run_command_with_stdin(&self, command: &mut Command, input: Stdio) -> Run {
         let output = command
             .current_dir(self.0.path())
             .env("NO_COLOR", "1")
@@ -141,29 +143,32 @@ impl House {
     }
 }
 
-/// A gateway that runs until it is stopped or dropped.
-pub struct Running {
+/// A gateway process, killed when this is dropped.
+pub struct RunningGateway {
     child: Child,
-    note: PathBuf,
-    out: PathBuf,
-    err: PathBuf,
+    status_file: PathBuf,
+    stdout_file: PathBuf,
+    stderr_file: PathBuf,
 }
 
-impl Running {
-    /// The address of a server behind it.
+impl RunningGateway {
+    /// URL of the endpoint of `server`.
     pub fn url(&self, server: &str) -> String {
-        let note: serde_json::Value = serde_json::from_str(&read(&self.note)).expect("a note");
-        format!("http://{}/mcp/{server}", note.get("listen").and_then(|listen| listen.as_str()).expect("an address"))
+        let status_file: serde_json::Value = serde_json::from_str(&read(&self.status_file)).expect("a status file");
+        format!(
+            "http://{}/mcp/{server}",
+            status_file.get("listen").and_then(|listen| listen.as_str()).expect("an address")
+        )
     }
 
-    /// What it printed.
-    pub fn printed(&self) -> String {
-        read(&self.out)
+    /// Standard output so far.
+    pub fn stdout(&self) -> String {
+        read(&self.stdout_file)
     }
 
-    /// What it logged.
+    /// Log (standard error) so far.
     pub fn log(&self) -> String {
-        read(&self.err)
+        read(&self.stderr_file)
     }
 
     pub fn signal(&self, name: &str) {
@@ -171,14 +176,14 @@ impl Running {
         assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill runs").success());
     }
 
-    /// Stops it as a service manager would, and gives its exit code.
+    /// Stops the gateway as a service manager does, with SIGTERM, and returns its exit code.
     pub fn stop(mut self) -> i32 {
         self.signal("TERM");
         self.child.wait().expect("it ends").code().unwrap_or(-1)
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningGateway {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -189,10 +194,10 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Waits until something is so.
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Polls `condition` until it holds; fails the test after 20 seconds.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
-    while !is_so() {
+    while !condition() {
         assert!(start.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }

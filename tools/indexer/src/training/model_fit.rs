@@ -30,54 +30,54 @@ pub(super) struct Weights {
     pub points: Vec<(FeatureKey, CategoryScores)>,
 }
 
-/// Fits weights, starting from those of `begin`.
-pub(super) fn fit_model(examples: &[&TrainingExample], begin: &TrainingModel) -> Weights {
-    let keys = learnable_keys(examples, begin);
-    let places: BTreeMap<FeatureKey, usize> = keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
+/// Fits weights, starting from those of `initial`.
+pub(super) fn fit_model(examples: &[&TrainingExample], initial: &TrainingModel) -> Weights {
+    let keys = learnable_keys(examples, initial);
+    let feature_indices: BTreeMap<FeatureKey, usize> = keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
     let rows: Vec<TrainingRow> = examples
         .iter()
         .map(|example| TrainingRow {
-            features: example.keys.iter().filter_map(|key| places.get(key).copied()).collect(),
+            features: example.keys.iter().filter_map(|key| feature_indices.get(key).copied()).collect(),
             allowed_categories: example.allowed_categories,
             weight: example.weight,
         })
         .collect();
-    let anchors: Vec<CategoryScores> = keys.iter().map(|key| begin.points(*key)).collect();
+    let anchors: Vec<CategoryScores> = keys.iter().map(|key| initial.points(*key)).collect();
     let mut weights = anchors.clone();
-    let mut bias = begin.bias();
-    let (mut paths, mut path_of_bias) = (vec![AdamState::default(); keys.len()], AdamState::default());
-    let mut pace = StepSchedule::default();
+    let mut bias = initial.bias();
+    let (mut states, mut bias_state) = (vec![AdamState::default(); keys.len()], AdamState::default());
+    let mut schedule = StepSchedule::default();
     for _ in 0..TRAINING_ROUNDS {
-        let (slopes, slope_of_bias) = gradients(&rows, &weights, bias);
-        pace.start_round();
-        let places = weights.iter_mut().zip(&slopes).zip(&mut paths).zip(&anchors);
-        for (key, (((own, slope), path), anchor)) in keys.iter().zip(places) {
-            path.apply_step(own, slope, *anchor, prior_strength(*key), &pace);
-            *own = begin.allowed(*key, *own);
+        let (feature_gradients, bias_gradient) = gradients(&rows, &weights, bias);
+        schedule.start_round();
+        let updates = weights.iter_mut().zip(&feature_gradients).zip(&mut states).zip(&anchors);
+        for (key, (((weight, gradient), state), anchor)) in keys.iter().zip(updates) {
+            state.apply_step(weight, gradient, *anchor, prior_strength(*key), &schedule);
+            *weight = initial.allowed(*key, *weight);
         }
-        path_of_bias.apply_step(&mut bias, &slope_of_bias, begin.bias(), 0.0, &pace);
+        bias_state.apply_step(&mut bias, &bias_gradient, initial.bias(), 0.0, &schedule);
     }
     let learned = keys.into_iter().zip(weights);
-    let weighs = |key: FeatureKey, points: &CategoryScores| {
-        begin.has_points(key) || points.iter().any(|own| own.abs() >= MIN_LEARNED_WEIGHT)
+    let is_relevant = |key: FeatureKey, points: &CategoryScores| {
+        initial.has_points(key) || points.iter().any(|point| point.abs() >= MIN_LEARNED_WEIGHT)
     };
-    Weights { bias, points: learned.filter(|(key, points)| weighs(*key, points)).collect() }
+    Weights { bias, points: learned.filter(|(key, points)| is_relevant(*key, points)).collect() }
 }
 
 /// Returns the features that are learned: those of several servers. A feature of a single server only identifies the
 /// server.
-fn learnable_keys(examples: &[&TrainingExample], begin: &TrainingModel) -> Vec<FeatureKey> {
-    let mut users: BTreeMap<FeatureKey, BTreeSet<usize>> = BTreeMap::new();
+fn learnable_keys(examples: &[&TrainingExample], initial: &TrainingModel) -> Vec<FeatureKey> {
+    let mut servers: BTreeMap<FeatureKey, BTreeSet<usize>> = BTreeMap::new();
     for example in examples {
         for key in &example.keys {
-            let users = users.entry(*key).or_default();
-            if users.len() < MIN_SERVERS_PER_FEATURE {
-                users.insert(example.server);
+            let servers = servers.entry(*key).or_default();
+            if servers.len() < MIN_SERVERS_PER_FEATURE {
+                servers.insert(example.server);
             }
         }
     }
-    users.retain(|key, users| users.len() >= MIN_SERVERS_PER_FEATURE || begin.has_points(*key));
-    users.into_keys().collect()
+    servers.retain(|key, servers| servers.len() >= MIN_SERVERS_PER_FEATURE || initial.has_points(*key));
+    servers.into_keys().collect()
 }
 
 /// An example in numeric form.
@@ -108,26 +108,27 @@ fn gradients(
     weights: &[CategoryScores],
     bias: CategoryScores,
 ) -> (Vec<CategoryScores>, CategoryScores) {
-    let mut slopes = vec![CategoryScores::default(); weights.len()];
-    let mut of_bias = CategoryScores::default();
-    for TrainingRow { features, allowed_categories: may_be, weight } in rows {
+    let mut feature_gradients = vec![CategoryScores::default(); weights.len()];
+    let mut bias_gradient = CategoryScores::default();
+    for TrainingRow { features, allowed_categories: allowed, weight } in rows {
         let mut sum = bias;
         features.iter().filter_map(|at| weights.get(*at)).for_each(|points| add(&mut sum, *points));
         let shares = shares(sum);
-        let open: f64 = shares.iter().zip(may_be).filter(|(_, may_be)| **may_be).map(|(share, _)| share).sum();
+        let allowed_share: f64 =
+            shares.iter().zip(allowed).filter(|(_, allowed)| **allowed).map(|(share, _)| share).sum();
         let mut error = shares;
-        for (error, may_be) in error.iter_mut().zip(may_be) {
-            let aim = if *may_be { *error / open.max(1e-12) } else { 0.0 };
-            *error = (*error - aim) * weight;
+        for (error, allowed) in error.iter_mut().zip(allowed) {
+            let target = if *allowed { *error / allowed_share.max(1e-12) } else { 0.0 };
+            *error = (*error - target) * weight;
         }
-        add(&mut of_bias, error);
+        add(&mut bias_gradient, error);
         for at in features {
-            if let Some(slope) = slopes.get_mut(*at) {
-                add(slope, error);
+            if let Some(gradient) = feature_gradients.get_mut(*at) {
+                add(gradient, error);
             }
         }
     }
-    (slopes, of_bias)
+    (feature_gradients, bias_gradient)
 }
 
 /// Step sizes of Adam.
@@ -167,19 +168,20 @@ impl AdamState {
     /// Applies one Adam step. Steps become short where the gradient changes sign.
     fn apply_step(
         &mut self,
-        own: &mut CategoryScores,
-        slope: &CategoryScores,
+        weights: &mut CategoryScores,
+        gradient: &CategoryScores,
         anchor: CategoryScores,
-        pull: f64,
-        pace: &StepSchedule,
+        prior_strength: f64,
+        schedule: &StepSchedule,
     ) {
-        let lasting = self.momentum.iter_mut().zip(&mut self.variance);
-        for (((own, slope), anchor), (mean, square)) in own.iter_mut().zip(slope).zip(anchor).zip(lasting) {
-            let down = slope + pull * (*own - anchor);
-            *mean = MOMENTUM_DECAY * *mean + (1.0 - MOMENTUM_DECAY) * down;
-            *square = VARIANCE_DECAY * *square + (1.0 - VARIANCE_DECAY) * down * down;
-            let size = (*square / (1.0 - pace.variance_bias)).sqrt() + 1e-6;
-            *own -= pace.step_size() * (*mean / (1.0 - pace.momentum_bias)) / size;
+        let moments = self.momentum.iter_mut().zip(&mut self.variance);
+        for (((weight, gradient), anchor), (mean, square)) in weights.iter_mut().zip(gradient).zip(anchor).zip(moments)
+        {
+            let total_gradient = gradient + prior_strength * (*weight - anchor);
+            *mean = MOMENTUM_DECAY * *mean + (1.0 - MOMENTUM_DECAY) * total_gradient;
+            *square = VARIANCE_DECAY * *square + (1.0 - VARIANCE_DECAY) * total_gradient * total_gradient;
+            let size = (*square / (1.0 - schedule.variance_bias)).sqrt() + 1e-6;
+            *weight -= schedule.step_size() * (*mean / (1.0 - schedule.momentum_bias)) / size;
         }
     }
 }

@@ -1,22 +1,22 @@
 //! Each command exits only with the codes that its help names.
 
-use crate::support::Folder;
+use crate::support::TestDir;
 
-fn named(folder: &Folder, command: &[&str]) -> Vec<i32> {
-    let help = folder.run(&[command, &["--help"]].concat()).stdout;
+fn documented_codes(dir: &TestDir, command: &[&str]) -> Vec<i32> {
+    let help = dir.run(&[command, &["--help"]].concat()).stdout;
     let (_, codes) = help.split_once("Exit code: ").unwrap_or_else(|| panic!("{command:?} names no codes: {help}"));
     let first = |part: &str| part.trim().split(' ').next().and_then(|word| word.parse().ok());
     codes.split(',').filter_map(first).collect()
 }
 
 #[test]
-fn exit_codes_are_those_of_the_help() {
-    let folder = Folder::with_index();
-    folder.write("bad.glx", b"GLINDEX\n\x02");
-    folder.write("line.jsonl", "{}");
-    folder.write("label.jsonl", "{\"name\": \"get_x\", \"category\": \"Read\"}\n");
-    std::fs::create_dir(folder.path("full")).unwrap();
-    folder.write("full/x", "");
+fn commands_exit_with_the_codes_of_their_help() {
+    let dir = TestDir::with_index();
+    dir.write("bad.glx", b"GLINDEX\n\x02");
+    dir.write("line.jsonl", "{}");
+    dir.write("label.jsonl", "{\"name\": \"get_x\", \"category\": \"Read\"}\n");
+    std::fs::create_dir(dir.path("full")).unwrap();
+    dir.write("full/x", "");
     let cases: &[(&[&str], &[&str], i32)] = &[
         (&["index"], &["facts.jsonl", "--out=o.glx"], 0),
         (&["index"], &["line.jsonl", "--out=o.glx"], 1),
@@ -33,21 +33,21 @@ fn exit_codes_are_those_of_the_help() {
         (&["eval"], &["none.jsonl"], 2),
     ];
     for (command, args, code) in cases {
-        let run = folder.run(&[*command, *args].concat());
+        let run = dir.run(&[*command, *args].concat());
         assert_eq!(run.code, *code, "{command:?} {args:?}: {}{}", run.stdout, run.stderr);
-        assert!(named(&folder, command).contains(code), "the help of {command:?} does not name {code}");
+        assert!(documented_codes(&dir, command).contains(code), "the help of {command:?} does not name {code}");
     }
     for (command, _, _) in cases {
-        for code in named(&folder, command) {
-            let is_shown = cases.iter().any(|(own, _, shown)| own == command && *shown == code);
-            assert!(is_shown, "nothing shows that {command:?} ends with {code}");
+        for code in documented_codes(&dir, command) {
+            let is_shown = cases.iter().any(|(other, _, expected)| other == command && *expected == code);
+            assert!(is_shown, "no case shows that {command:?} exits with {code}");
         }
     }
 }
 
 #[test]
 fn help_names_every_command() {
-    let help = Folder::new().run(&["--help"]).stdout;
+    let help = TestDir::new().run(&["--help"]).stdout;
     for command in ["crawl", "index", "export", "train", "eval"] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command} in {help}");
     }

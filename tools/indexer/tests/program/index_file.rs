@@ -3,19 +3,18 @@
 use gatelodge_catalogue::PackageRegistry;
 use serde_json::json;
 
-use crate::support::{Folder, facts, package, packages, tool};
+use crate::support::{TestDir, facts, package, packages, tool};
 
 #[test]
 fn index_is_built_from_facts_and_the_last_outcome_of_each_package() {
-    let folder = Folder::new();
-    folder.write("facts.jsonl", facts());
+    let dir = TestDir::new();
+    dir.write("facts.jsonl", facts());
     let done = [("a", "failed"), ("b", "no_tools"), ("a", "no_tools")];
     let done = done.map(|(package, outcome)| format!("{}\n", json!({"package": package, "outcome": outcome})));
-    folder.write("done.jsonl", done.concat());
-    let run =
-        folder.run(&["index", "facts.jsonl", "--outcomes", "done.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+    dir.write("done.jsonl", done.concat());
+    let run = dir.run(&["index", "facts.jsonl", "--outcomes", "done.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
     assert!(run.code == 0 && run.stderr.contains("4 servers, 5 tools, "), "{}", run.stderr);
-    let index = folder.index("i.glx");
+    let index = dir.index("i.glx");
     assert_eq!(
         (&*index.metadata().date, &index.metadata().outcomes),
         ("2026-11-16", &[("no_tools".to_owned(), 2)].into())
@@ -25,72 +24,72 @@ fn index_is_built_from_facts_and_the_last_outcome_of_each_package() {
 
 #[test]
 fn invalid_line_is_an_error_and_the_old_file_is_unchanged() {
-    let folder = Folder::with_index();
-    let before = std::fs::read(folder.path("i.glx")).unwrap();
-    folder.write("facts.jsonl", format!("{}\n{{\"source\": \"npm\"}}\n", facts()));
-    let run = folder.run(&["index", "facts.jsonl", "--out", "i.glx"]);
+    let dir = TestDir::with_index();
+    let before = std::fs::read(dir.path("i.glx")).unwrap();
+    dir.write("facts.jsonl", format!("{}\n{{\"source\": \"npm\"}}\n", facts()));
+    let run = dir.run(&["index", "facts.jsonl", "--out", "i.glx"]);
     assert!(
         run.code == 1 && run.stderr.contains("line 5") && run.stderr.contains("nothing was written"),
         "{}",
         run.stderr
     );
-    assert_eq!(std::fs::read(folder.path("i.glx")).unwrap(), before);
+    assert_eq!(std::fs::read(dir.path("i.glx")).unwrap(), before);
 }
 
 #[test]
 fn incomplete_package_is_not_in_the_index() {
-    let folder = Folder::new();
-    folder.write("facts.jsonl", facts());
+    let dir = TestDir::new();
+    dir.write("facts.jsonl", facts());
     let done = [
         json!({"package": "@example/github", "outcome": "tools", "skipped": {"not-text": 1}}),
         json!({"package": "notes", "outcome": "tools", "odd_names": 1}),
         json!({"package": "mail", "outcome": "tools", "tools": 1}),
     ];
-    folder.write("done.jsonl", done.map(|line| format!("{line}\n")).concat());
-    let run = folder.run(&["index", "facts.jsonl", "--outcomes", "done.jsonl", "--out", "i.glx"]);
+    dir.write("done.jsonl", done.map(|line| format!("{line}\n")).concat());
+    let run = dir.run(&["index", "facts.jsonl", "--outcomes", "done.jsonl", "--out", "i.glx"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert_eq!(packages(&folder.index("i.glx")), ["pypi:mail", "npm:@example/files"]);
+    assert_eq!(packages(&dir.index("i.glx")), ["pypi:mail", "npm:@example/files"]);
 }
 
 #[test]
 fn incomplete_package_does_not_remove_one_of_the_same_name_elsewhere() {
-    let folder = Folder::new();
+    let dir = TestDir::new();
     let own = |source: &str| package(source, "mail", &[tool("get_mail", "Read")]);
-    folder.write("facts.jsonl", format!("{}\n{}", own("pypi"), own("npm")));
+    dir.write("facts.jsonl", format!("{}\n{}", own("pypi"), own("npm")));
     let done = [
         json!({"source": "npm", "package": "mail", "outcome": "tools", "odd_names": 1}),
         json!({"source": "pypi", "package": "mail", "outcome": "tools", "tools": 1}),
     ];
     for lines in [[&done[0], &done[1]], [&done[1], &done[0]]] {
-        folder.write("done.jsonl", lines.map(|line| format!("{line}\n")).concat());
-        let run = folder.run(&["index", "facts.jsonl", "--outcomes", "done.jsonl", "--out", "i.glx"]);
+        dir.write("done.jsonl", lines.map(|line| format!("{line}\n")).concat());
+        let run = dir.run(&["index", "facts.jsonl", "--outcomes", "done.jsonl", "--out", "i.glx"]);
         assert_eq!(run.code, 0, "{}", run.stderr);
-        assert_eq!(packages(&folder.index("i.glx")), ["pypi:mail"]);
+        assert_eq!(packages(&dir.index("i.glx")), ["pypi:mail"]);
     }
 }
 
 #[test]
 fn server_is_added_by_its_tool_list() {
-    let folder = Folder::with_index();
+    let dir = TestDir::with_index();
     let list = r#"{"tools": [{"name": "delete_book", "description": "Deletes a book.", "inputSchema": {"type": "object",
         "properties": {"id": {"type": "integer"}}, "required": ["id"]}, "annotations": {"destructiveHint": true}}]}"#;
-    folder.write("tools.json", list);
-    let run = folder.run(&["index", "facts.jsonl", "--listed", "npm:mail@2.0.1=tools.json", "--out", "i.glx"]);
+    dir.write("tools.json", list);
+    let run = dir.run(&["index", "facts.jsonl", "--listed", "npm:mail@2.0.1=tools.json", "--out", "i.glx"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let index = folder.index("i.glx");
+    let index = dir.index("i.glx");
     let server = index.find(Some(PackageRegistry::Npm), "mail").expect("the server");
     assert_eq!(server.version(), "2.0.1");
     assert_eq!(server.tool("delete_book").expect("the tool").category().as_str(), "destructive");
     for odd in ["npm:mail=tools.json", "mail@1.0=tools.json", "npm:mail@1.0", "npm:mail@1.0=none.json"] {
-        assert_eq!(folder.run(&["index", "--listed", odd, "--out", "o.glx"]).code, 2, "{odd}");
+        assert_eq!(dir.run(&["index", "--listed", odd, "--out", "o.glx"]).code, 2, "{odd}");
     }
     // The usual checks apply: duplicate members, overlong names and tools without a name are refused.
     let long = format!("{{\"tools\": [{{\"name\": \"{}\"}}]}}", "x".repeat(257));
     for text in
         ["{\"tools\": [{\"nam\": 1}]}", "{\"tools\": [{\"name\": \"a\", \"name\": \"b\"}]}", &long, "{\"tools\": 1}"]
     {
-        folder.write("tools.json", text);
-        let run = folder.run(&["index", "--listed", "npm:mail@2.0.1=tools.json", "--out", "o.glx"]);
+        dir.write("tools.json", text);
+        let run = dir.run(&["index", "--listed", "npm:mail@2.0.1=tools.json", "--out", "o.glx"]);
         assert!(run.code == 1 && run.stderr.contains("nothing was written"), "{text}: {}", run.stderr);
     }
 }

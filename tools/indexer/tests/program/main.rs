@@ -1,4 +1,4 @@
-//! Runs the program as users do, in a temporary folder.
+//! Runs the real program in a temporary directory.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -12,5 +12,5 @@ mod eval;
 mod exit_codes;
 mod export;
 mod index_file;
-mod package_index;
 mod support;
+mod test_registry;

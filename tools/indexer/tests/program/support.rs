@@ -1,4 +1,4 @@
-//! Runs the program in a temporary folder.
+//! Runs the program in a temporary directory.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -14,21 +14,21 @@ pub struct Run {
     pub stderr: String,
 }
 
-/// A folder that is removed when the test ends.
-pub struct Folder(tempfile::TempDir);
+/// Temporary directory that is removed when the test ends.
+pub struct TestDir(tempfile::TempDir);
 
-impl Folder {
+impl TestDir {
     pub fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary folder"))
+        Self(tempfile::tempdir().expect("a temporary directory"))
     }
 
-    /// A folder with the facts of four servers in `facts.jsonl`, and an index of them in `i.glx`.
+    /// A directory with the facts of four servers in `facts.jsonl`, and an index of them in `i.glx`.
     pub fn with_index() -> Self {
-        let folder = Self::new();
-        folder.write("facts.jsonl", facts());
-        let run = folder.run(&["index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
+        let dir = Self::new();
+        dir.write("facts.jsonl", facts());
+        let run = dir.run(&["index", "facts.jsonl", "--date", "2026-11-16", "--out", "i.glx"]);
         assert_eq!(run.code, 0, "{}", run.stderr);
-        folder
+        dir
     }
 
     pub fn run(&self, args: &[&str]) -> Run {
@@ -50,11 +50,11 @@ impl Folder {
     }
 
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
-        std::fs::write(self.path(name), text).expect("a file in the temporary folder");
+        std::fs::write(self.path(name), text).expect("a file in the temporary directory");
     }
 
     pub fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).expect("a file in the temporary folder")
+        std::fs::read_to_string(self.path(name)).expect("a file in the temporary directory")
     }
 
     pub fn index(&self, name: &str) -> PackageIndex {
@@ -81,7 +81,7 @@ pub fn facts() -> String {
     .join("\n")
 }
 
-/// The names of the packages of an index.
+/// Names of the packages of an index.
 pub fn packages(index: &PackageIndex) -> Vec<String> {
     let name = |server: IndexedServer<'_>| format!("{}:{}", server.source().as_str(), server.package());
     index.servers().map(name).collect()

@@ -1,16 +1,16 @@
 //! Tools that are registered with default settings.
 
-use crate::support::{is, split};
+use crate::support::{assert_tools, split};
 
 const HEAD: &str = "import os\nfrom mcp.server.fastmcp import FastMCP\nmcp = FastMCP('books')\n";
 
-fn split_one(text: &str) -> (Vec<String>, Vec<String>) {
+fn split_file(text: &str) -> (Vec<String>, Vec<String>) {
     split(&[("books/server.py", &format!("{HEAD}{text}"))])
 }
 
 #[test]
 fn tool_under_a_switch_that_is_off_is_optional() {
-    let found = split_one(
+    let found = split_file(
         "
 WRITES = os.environ.get('ALLOW_WRITES', 'false').lower() == 'true'
 @mcp.tool()
@@ -32,18 +32,18 @@ if unknown():
     def perhaps(): pass
 ",
     );
-    is(found, &["get_book", "list_books", "perhaps", "why_not"], &["add_book", "burn"]);
+    assert_tools(found, &["get_book", "list_books", "perhaps", "why_not"], &["add_book", "burn"]);
 }
 
 #[test]
 fn settings_that_users_must_supply_count_as_set() {
-    let found = split_one("if os.environ.get('BOOKS_API_KEY'):\n    @mcp.tool()\n    def get_book(): pass\n");
-    is(found, &["get_book"], &[]);
+    let found = split_file("if os.environ.get('BOOKS_API_KEY'):\n    @mcp.tool()\n    def get_book(): pass\n");
+    assert_tools(found, &["get_book"], &[]);
 }
 
 #[test]
 fn fields_of_settings_have_defaults() {
-    let found = split_one(
+    let found = split_file(
         "
 from pydantic import Field
 from pydantic_settings import BaseSettings
@@ -66,12 +66,12 @@ def register(mcp, settings: Settings):
 register(mcp, settings)
 ",
     );
-    is(found, &["get_book"], &["add_book", "extra_book"]);
+    assert_tools(found, &["get_book"], &["add_book", "extra_book"]);
 }
 
 #[test]
 fn command_line_flags_have_their_defaults() {
-    let found = split_one(
+    let found = split_file(
         "
 import argparse
 def register_tools(writes):
@@ -88,7 +88,7 @@ def main():
     register_tools(writes=args.enable_writes)
 ",
     );
-    is(found, &["get_book"], &["add_book"]);
+    assert_tools(found, &["get_book"], &["add_book"]);
 }
 
 #[test]
@@ -105,10 +105,10 @@ def make(mcp):
     if os.environ.get('WRITES') == '1':
         register_writes(mcp)
 ";
-    is(split_one(text), &["get_book"], &["add_book"]);
+    assert_tools(split_file(text), &["get_book"], &["add_book"]);
     // It is also passed on as a value: then it may be called from anywhere.
     let handed_on = format!("{text}hooks.append(register_writes)\n");
-    is(split_one(&handed_on), &["add_book", "get_book"], &[]);
+    assert_tools(split_file(&handed_on), &["add_book", "get_book"], &[]);
 }
 
 #[test]
@@ -118,14 +118,14 @@ fn file_imported_only_under_a_switch_is_disabled() {
     let admin = "from .server import mcp\n@mcp.tool()\ndef burn_book(): pass\n";
     let shelf = "from .server import mcp\n@mcp.tool()\ndef get_book(): pass\n";
     let mut files = vec![("books/server.py", server.as_str()), ("books/admin.py", admin), ("books/shelf.py", shelf)];
-    is(split(&files), &["get_book"], &["burn_book"]);
+    assert_tools(split(&files), &["get_book"], &["burn_book"]);
     files.push(("books/other.py", "from books.admin import burn_book\n"));
-    is(split(&files), &["burn_book", "get_book"], &[]);
+    assert_tools(split(&files), &["burn_book", "get_book"], &[]);
 }
 
 #[test]
 fn reassigned_settings_are_unknown() {
-    let found = split_one(
+    let found = split_file(
         "
 writes = False
 shown = {'get_book'}
@@ -142,12 +142,12 @@ def register(mcp):
         def extra(): pass
 ",
     );
-    is(found, &["add_book", "extra"], &[]);
+    assert_tools(found, &["add_book", "extra"], &[]);
 }
 
 #[test]
 fn loop_may_skip_tools() {
-    let found = split_one(
+    let found = split_file(
         "
 MODE = os.environ.get('MODE', 'basic')
 BASIC = ('get_book',)
@@ -159,7 +159,7 @@ for function in [get_book, burn_book]:
     mcp.add_tool(function)
 ",
     );
-    is(found, &["get_book"], &["burn_book"]);
+    assert_tools(found, &["get_book"], &["burn_book"]);
 }
 
 #[test]
@@ -168,11 +168,11 @@ fn custom_server_classes_are_mounted_with_prefixes() {
     let shelf = "from .kind import Books\nshelf = Books('shelf')\n@shelf.tool(tags={'x'})\ndef get_book(): pass\n";
     let main = "from .kind import Books\nfrom .shelf import shelf\nmain = Books('main')\nmain.mount(shelf, namespace='shelf')\n# tools\n";
     let files = [("books/kind.py", kind), ("books/shelf.py", shelf), ("books/main.py", main)];
-    is(split(&files), &["shelf_get_book"], &[]);
+    assert_tools(split(&files), &["shelf_get_book"], &[]);
 }
 
 #[test]
 fn tools_are_not_optional_if_all_of_them_would_be() {
-    let found = split_one("if os.environ.get('MODE') == 'serve':\n    @mcp.tool()\n    def get_book(): pass\n");
-    is(found, &["get_book"], &[]);
+    let found = split_file("if os.environ.get('MODE') == 'serve':\n    @mcp.tool()\n    def get_book(): pass\n");
+    assert_tools(found, &["get_book"], &[]);
 }

@@ -3,7 +3,7 @@
 use gatelodge_catalogue::{ExtractedTool, PackageFacts, PackageRegistry, PackageRelease, RiskLevel, derive_facts};
 use gatelodge_indexer::ToolExtraction;
 
-use crate::support::{found_in, names_of};
+use crate::support::{extract, names_of};
 
 const HEAD: &str = "from mcp.server.fastmcp import FastMCP\nfrom mcp.types import Tool\nmcp = FastMCP('books')\n";
 
@@ -14,19 +14,19 @@ fn facts_of(found: ToolExtraction) -> PackageFacts {
     derive_facts(&release, &all)
 }
 
-fn found(text: &str) -> ToolExtraction {
-    found_in(&[("books/server.py", &format!("{HEAD}{text}"))])
+fn extract_file(text: &str) -> ToolExtraction {
+    extract(&[("books/server.py", &format!("{HEAD}{text}"))])
 }
 
 #[test]
 fn tool_with_an_invalid_name_is_found_and_counted() {
     let long = "run_".repeat(100);
-    let read = found(&format!("@mcp.tool(name='{long}')\ndef f(): pass\n@mcp.tool()\ndef get_book(): pass\n"));
+    let read = extract_file(&format!("@mcp.tool(name='{long}')\ndef f(): pass\n@mcp.tool()\ndef get_book(): pass\n"));
     assert_eq!(read.tools.len(), 2);
     assert_eq!(facts_of(read).tools.len(), 1);
     // A name with a space is kept, an empty one is not.
     let text = "@mcp.tool(name='run ')\ndef f(): pass\n@mcp.tool(name='')\ndef get_book(): pass\n";
-    let kept = facts_of(found(text)).tools;
+    let kept = facts_of(extract_file(text)).tools;
     assert_eq!(kept.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["get_book", "run "]);
 }
 
@@ -39,7 +39,7 @@ fn most_harmful_definition_counts_and_not_the_most_detailed_one() {
             ("books/a.py", format!("{HEAD}@mcp.tool()\n{first}")),
             ("books/b.py", format!("{HEAD}@mcp.tool()\n{second}")),
         ];
-        let found = found_in(&[(files[0].0, &files[0].1), (files[1].0, &files[1].1)]);
+        let found = extract(&[(files[0].0, &files[0].1), (files[1].0, &files[1].1)]);
         assert_eq!((found.tools.len(), found.alternatives.len()), (1, 1));
         let kept = facts_of(found).tools;
         assert_eq!(kept.len(), 1);
@@ -49,7 +49,7 @@ fn most_harmful_definition_counts_and_not_the_most_detailed_one() {
         format!("Tool(name='get_it', description='{description}', inputSchema={{'properties': {{'a': {{}}{more}}}}})\n")
     };
     let (mild, harm) = (described("Looks up a book.", ", 'b': {}"), described("Deletes all files for good.", ""));
-    let kept = facts_of(found(&format!("{mild}{harm}"))).tools;
+    let kept = facts_of(extract_file(&format!("{mild}{harm}"))).tools;
     assert_eq!((kept.len(), RiskLevel::of(kept[0].category)), (1, RiskLevel::Critical));
 }
 
@@ -59,20 +59,20 @@ fn python_package_over_a_limit_is_reported_as_incomplete() {
     let texts: Vec<String> = (0..6).map(|at| format!("{large}@mcp.tool()\ndef get_{at}(): pass\n")).collect();
     let names: Vec<String> = (0..6).map(|at| format!("books/{at}.py")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
-    let read = found_in(&files);
+    let read = extract(&files);
     assert_eq!((read.tools.len(), read.unread_parts), (0, 1));
     let many = |count: usize| (0..count).map(|at| format!("@mcp.tool()\ndef get_{at}(): pass\n")).collect::<String>();
-    assert_eq!(found(&many(4_500)).tools.len(), 4_500);
-    assert_eq!(facts_of(found(&many(4_500))).tools.len(), 4_000);
-    assert_eq!(found(&many(5_100)).unread_parts, 1);
+    assert_eq!(extract_file(&many(4_500)).tools.len(), 4_500);
+    assert_eq!(facts_of(extract_file(&many(4_500))).tools.len(), 4_000);
+    assert_eq!(extract_file(&many(5_100)).unread_parts, 1);
     let steps = "for a in range_:\n    for b in range_:\n        for c in range_:\n            for d in range_: f(d)\n";
     let listed = format!("range_ = [{}]\n", "1, ".repeat(200));
-    assert_eq!(found(&format!("{tool}{listed}{steps}{}", many(1))).unread_parts, 1);
+    assert_eq!(extract_file(&format!("{tool}{listed}{steps}{}", many(1))).unread_parts, 1);
     let long = format!(
         "for name in [{}]:\n    mcp.tool(name=name)(f)\n",
         (0..2_100).map(|at| format!("'n{at}',")).collect::<String>()
     );
-    assert_eq!(found(&format!("def f(): pass\n{long}")).unread_parts, 1);
+    assert_eq!(extract_file(&format!("def f(): pass\n{long}")).unread_parts, 1);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn long_runs_of_comments_are_not_slow() {
     for row in ["# note\n", "    # note\n", "#\n\n"] {
         let remarks = row.repeat(140_000);
         let text = format!("@mcp.tool()\ndef one(): pass\n{remarks}@mcp.tool()\ndef other():\n{remarks}    pass\n");
-        let names: Vec<_> = found(&text).tools.into_iter().map(|tool| tool.name).collect();
+        let names: Vec<_> = extract_file(&text).tools.into_iter().map(|tool| tool.name).collect();
         assert_eq!(names, ["one", "other"], "{row:?}");
     }
     assert!(started.elapsed() < std::time::Duration::from_secs(30), "took {:?}", started.elapsed());
@@ -150,7 +150,7 @@ fn long_runs_of_comments_are_not_slow() {
     let rows = "# note\n".repeat(150);
     for quotes in ["'''", "\"\"\""] {
         let text = format!("x = 'a\\'b' # '''\n@mcp.tool()\ndef one():\n    {quotes}Told.\n{rows}{quotes}\n{rows}");
-        let text = found(&text).tools.remove(0).description.unwrap_or_default();
+        let text = extract_file(&text).tools.remove(0).description.unwrap_or_default();
         assert_eq!(text.matches("# note").count(), 150, "{quotes}");
     }
 }
@@ -170,7 +170,7 @@ fn names_with_many_references_are_evaluated_once() {
             text.push_str("        text.get(found.get('b'))\n");
         }
     }
-    let read = found(&text);
+    let read = extract_file(&text);
     assert_eq!((read.tools.len(), read.unread_parts), (1, 0));
 }
 
@@ -182,7 +182,7 @@ fn choice_among_equally_detailed_definitions_is_deterministic() {
     for (first, second) in [("Looks up a book.", "Looks up a page."), ("Looks up a page.", "Looks up a book.")] {
         let files = [own("a", first), own("b", second)];
         let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        let read = found_in(&files);
+        let read = extract(&files);
         assert_eq!(read.tools[0].description.as_deref(), Some("Looks up a book."), "{first}");
         assert_eq!(read.alternatives.len(), 1);
     }
@@ -195,9 +195,9 @@ fn too_many_files_and_imports_of_one_name_are_reported_as_incomplete() {
     let mut files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "")).collect();
     let few = format!("{server}import shelf\n");
     files.push(("books/server.py", &few));
-    assert_eq!(found_in(&files).unread_parts, 0);
+    assert_eq!(extract(&files).unread_parts, 0);
     let many = format!("{server}import {}\n", vec!["shelf"; 10_000].join(","));
     files.pop();
     files.push(("books/server.py", &many));
-    assert_eq!(found_in(&files).unread_parts, 1);
+    assert_eq!(extract(&files).unread_parts, 1);
 }

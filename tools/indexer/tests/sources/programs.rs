@@ -1,18 +1,18 @@
 //! Selection of the program that is the package's server.
 
-use crate::support::{is, split};
+use crate::support::{assert_tools, split};
 
-const POINTS: &str = "[console_scripts]\nbooks-mcp = books.cli:main\n\n[other]\nx = books.films:main\n";
+const ENTRY_POINTS: &str = "[console_scripts]\nbooks-mcp = books.cli:main\n\n[other]\nx = books.films:main\n";
 
 fn server(tool: &str) -> String {
     format!("from mcp.server.fastmcp import FastMCP\nmcp = FastMCP('x')\n@mcp.tool()\ndef {tool}(): pass\n")
 }
 
 /// Returns the tools of a package with two servers, of which its program may import one.
-fn two_servers(program: &str, points: (&str, &str)) -> (Vec<String>, Vec<String>) {
+fn two_servers(program: &str, entry_points: (&str, &str)) -> (Vec<String>, Vec<String>) {
     let (shelf, films) = (server("get_book"), server("get_film"));
     split(&[
-        points,
+        entry_points,
         ("books/__init__.py", ""),
         ("books/cli.py", program),
         ("books/shelf.py", &shelf),
@@ -21,25 +21,29 @@ fn two_servers(program: &str, points: (&str, &str)) -> (Vec<String>, Vec<String>
 }
 
 fn by_wheel(program: &str) -> (Vec<String>, Vec<String>) {
-    two_servers(program, ("books_mcp-1.0.dist-info/entry_points.txt", POINTS))
+    two_servers(program, ("books_mcp-1.0.dist-info/entry_points.txt", ENTRY_POINTS))
 }
 
 #[test]
 fn tools_that_the_program_does_not_load_are_optional() {
-    is(by_wheel("def main():\n    from .shelf import mcp\n    mcp.run()\n"), &["get_book"], &["get_film"]);
-    is(by_wheel("import books.films\n"), &["get_film"], &["get_book"]);
+    assert_tools(by_wheel("def main():\n    from .shelf import mcp\n    mcp.run()\n"), &["get_book"], &["get_film"]);
+    assert_tools(by_wheel("import books.films\n"), &["get_film"], &["get_book"]);
 }
 
 #[test]
 fn source_archives_declare_programs_in_pyproject() {
-    for points in [
+    for entry_points in [
         "[project]\nname = 'books-mcp'\n[project.scripts]\nbooks-mcp = 'books.cli:main'\n",
         "[tool.poetry]\nname = 'books-mcp'\n[tool.poetry.scripts]\nbooks-mcp = { reference = 'books.cli:main', type = 'console' }\n",
     ] {
-        is(two_servers("from books import shelf\n", ("pyproject.toml", points)), &["get_book"], &["get_film"]);
+        assert_tools(
+            two_servers("from books import shelf\n", ("pyproject.toml", entry_points)),
+            &["get_book"],
+            &["get_film"],
+        );
     }
     let all: [&str; 2] = ["get_book", "get_film"];
-    is(two_servers("from books import shelf\n", ("pyproject.toml", "[project\n")), &all, &[]);
+    assert_tools(two_servers("from books import shelf\n", ("pyproject.toml", "[project\n")), &all, &[]);
 }
 
 #[test]
@@ -53,11 +57,19 @@ fn file_may_be_mentioned_in_a_string() {
         "os.system('python -m books.shelf --http')\n",
         "uvicorn.run(\"shelf:app\")\n",
     ] {
-        is(by_wheel(program), &["get_book"], &["get_film"]);
+        assert_tools(by_wheel(program), &["get_book"], &["get_film"]);
     }
     // A sentence does not count, nor does the end of another name.
-    is(by_wheel("'Starts all books.'\nprint('films: ')\nfrom .shelf import mcp\n"), &["get_book"], &["get_film"]);
-    is(by_wheel("from .shelf import mcp\nrun('old_films.py', 'notebooks.films')\n"), &["get_book"], &["get_film"]);
+    assert_tools(
+        by_wheel("'Starts all books.'\nprint('films: ')\nfrom .shelf import mcp\n"),
+        &["get_book"],
+        &["get_film"],
+    );
+    assert_tools(
+        by_wheel("from .shelf import mcp\nrun('old_films.py', 'notebooks.films')\n"),
+        &["get_book"],
+        &["get_film"],
+    );
 }
 
 #[test]
@@ -71,11 +83,11 @@ fn every_file_counts_if_imports_cannot_be_followed() {
         // It has no tools, so it is not the server.
         "print('hello')\n",
     ] {
-        is(by_wheel(program), &["get_book", "get_film"], &[]);
+        assert_tools(by_wheel(program), &["get_book", "get_film"], &[]);
     }
-    let points = "[console_scripts]\nbooks-mcp = other_package:main\n";
-    let found = two_servers("from books import shelf\n", ("x.dist-info/entry_points.txt", points));
-    is(found, &["get_book", "get_film"], &[]);
+    let entry_points = "[console_scripts]\nbooks-mcp = other_package:main\n";
+    let found = two_servers("from books import shelf\n", ("x.dist-info/entry_points.txt", entry_points));
+    assert_tools(found, &["get_book", "get_film"], &[]);
 }
 
 #[test]
@@ -89,23 +101,23 @@ fn imports_are_recognized_in_every_form() {
         "def main(): from .shelf import mcp; mcp.run()\n",
         "import os, books.shelf as shelf\n",
     ] {
-        is(by_wheel(program), &["get_book"], &["get_film"]);
+        assert_tools(by_wheel(program), &["get_book"], &["get_film"]);
     }
 }
 
 #[test]
 fn only_the_packages_own_entry_points_count() {
-    let points = "[console_scripts]\nbooks-mcp = books.films:main\n";
+    let entry_points = "[console_scripts]\nbooks-mcp = books.films:main\n";
     for place in ["entry_points.txt", "tests/x.dist-info/entry_points.txt", "books/entry_points.txt"] {
         let (shelf, films) = (server("get_book"), server("get_film"));
         let manifest = "[project]\nname = 'books-mcp'\n[project.scripts]\nbooks-mcp = 'books.shelf:main'\n";
         let found = split(&[
-            (place, points),
+            (place, entry_points),
             ("x/pyproject.toml", manifest),
             ("books/shelf.py", &shelf),
             ("books/films.py", &films),
         ]);
-        is(found, &["get_book"], &["get_film"]);
+        assert_tools(found, &["get_book"], &["get_film"]);
     }
 }
 
@@ -119,25 +131,25 @@ fn external_modules_are_not_taken_for_files_of_the_package() {
         ("books/mcp/__init__.py", ""),
         ("books/mcp/server.py", &inner),
     ]);
-    is(found, &["get_book"], &["get_none"]);
+    assert_tools(found, &["get_book"], &["get_none"]);
 }
 
 #[test]
 fn likeliest_program_with_tools_counts() {
-    let points =
+    let entry_points =
         "[console_scripts]\nbooks = books.films:main\nbooks-mcp-setup = books.films:main\nbooks-mcp = books.cli:main\n";
-    let found = two_servers("from books import shelf\n", ("books_mcp-1.0.dist-info/entry_points.txt", points));
-    is(found, &["get_book"], &["get_film"]);
-    let found = two_servers("print('hello')\n", ("books_mcp-1.0.dist-info/entry_points.txt", points));
-    is(found, &["get_film"], &["get_book"]);
+    let found = two_servers("from books import shelf\n", ("books_mcp-1.0.dist-info/entry_points.txt", entry_points));
+    assert_tools(found, &["get_book"], &["get_film"]);
+    let found = two_servers("print('hello')\n", ("books_mcp-1.0.dist-info/entry_points.txt", entry_points));
+    assert_tools(found, &["get_film"], &["get_book"]);
     // Starting the package by its name runs the program of that name.
-    let points = "[console_scripts]\nbooks-mcp-lite = books.films:main\nbooks = books.shelf:main\n";
-    let found = two_servers("", ("books-1.0.dist-info/entry_points.txt", points));
-    is(found, &["get_book"], &["get_film"]);
+    let entry_points = "[console_scripts]\nbooks-mcp-lite = books.films:main\nbooks = books.shelf:main\n";
+    let found = two_servers("", ("books-1.0.dist-info/entry_points.txt", entry_points));
+    assert_tools(found, &["get_book"], &["get_film"]);
     // The files that a likelier program loads are unknown.
-    let points = "[console_scripts]\nbooks = other:main\nbooks-demo = books.films:main\n";
-    let found = two_servers("", ("books-1.0.dist-info/entry_points.txt", points));
-    is(found, &["get_book", "get_film"], &[]);
+    let entry_points = "[console_scripts]\nbooks = other:main\nbooks-demo = books.films:main\n";
+    let found = two_servers("", ("books-1.0.dist-info/entry_points.txt", entry_points));
+    assert_tools(found, &["get_book", "get_film"], &[]);
 }
 
 #[test]
@@ -153,28 +165,28 @@ fn enclosing_packages_are_loaded_with_a_module() {
         ("books/inner/more/songs.py", &server("get_song")),
         ("books/aside.py", &server("get_none")),
     ]);
-    is(found, &["get_book", "get_film", "get_song"], &["get_none"]);
+    assert_tools(found, &["get_book", "get_film", "get_song"], &["get_none"]);
 }
 
 #[test]
 fn module_name_in_a_variable_is_followed() {
     let named = "for name in MODULES:\n    import_module(name)\nMODULES = ['books.shelf']\n";
-    is(by_wheel(named), &["get_book"], &["get_film"]);
+    assert_tools(by_wheel(named), &["get_book"], &["get_film"]);
     let folder = "for name in os.listdir():\n    module = f'books.{name}'\n    import_module(module)\n";
-    is(by_wheel(folder), &["get_book", "get_film"], &[]);
+    assert_tools(by_wheel(folder), &["get_book", "get_film"], &[]);
     let composed = "from books import shelf\nmodule = f'{root}.{name}'\nimport_module(module)\n";
-    is(by_wheel(composed), &["get_book", "get_film"], &[]);
+    assert_tools(by_wheel(composed), &["get_book", "get_film"], &[]);
 }
 
 #[test]
 fn too_many_programs_are_not_followed() {
-    let points = |count: usize| {
+    let entry_points = |count: usize| {
         let lines: String = (0..count).map(|at| format!("a{at} = books.m{at}:main\n")).collect();
         format!("[console_scripts]\nbooks = books.shelf:main\n{lines}")
     };
     let place = "books-1.0.dist-info/entry_points.txt";
-    is(two_servers("", (place, &points(19))), &["get_book"], &["get_film"]);
-    is(two_servers("", (place, &points(20))), &["get_book", "get_film"], &[]);
+    assert_tools(two_servers("", (place, &entry_points(19))), &["get_book"], &["get_film"]);
+    assert_tools(two_servers("", (place, &entry_points(20))), &["get_book", "get_film"], &[]);
 }
 
 #[test]
@@ -187,7 +199,7 @@ fn unloaded_caller_does_not_disable_a_function_of_the_program() {
         ("books/shelf.py", shelf),
         ("books/dev.py", "# tooling\nfrom books.shelf import create, register\nmcp = create()\nregister(mcp)\n"),
     ]);
-    is(found, &["get_book", "get_more"], &[]);
+    assert_tools(found, &["get_book", "get_more"], &[]);
 }
 
 #[test]
@@ -201,5 +213,5 @@ fn object_created_by_two_programs_keeps_its_tools() {
         ("books/shelf.py", shelf),
         ("books/cli.py", "from books.shelf import Shelf\nasync def list_tools():\n    server = Shelf()\n"),
     ]);
-    is(found, &["get_book", "get_more"], &[]);
+    assert_tools(found, &["get_book", "get_more"], &[]);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{found_in, names, names_of, tools, tools_of};
+use crate::support::{extract, names, names_of, tools, tools_of};
 
 const HEAD: &str = "from mcp.server.fastmcp import FastMCP, Context\nmcp = FastMCP('books')\n";
 
@@ -289,7 +289,7 @@ fn recursive_code_terminates() {
     let nested: String = (0..12).map(|at| format!("{}for x{at} in L:\n", " ".repeat(at))).collect();
     let wide =
         format!("L = list(range(10)) + [{}]\n{nested}{}mcp.tool(name=x0)(f)\n", "1,".repeat(2_000), " ".repeat(12));
-    assert_eq!(found_in(&[("books/server.py", &with_head(&wide))]).unread_parts, 1);
+    assert_eq!(extract(&[("books/server.py", &with_head(&wide))]).unread_parts, 1);
 }
 
 #[test]

@@ -10,13 +10,13 @@ pub fn tools(text: &str) -> Vec<ExtractedTool> {
 
 /// Returns the tools of a package that is read completely.
 pub fn tools_of(files: &[(&str, &str)]) -> Vec<ExtractedTool> {
-    let found = found_in(files);
+    let found = extract(files);
     assert_eq!(found.unread_parts, 0);
     found.tools
 }
 
 /// Extracts from a package.
-pub fn found_in(files: &[(&str, &str)]) -> ToolExtraction {
+pub fn extract(files: &[(&str, &str)]) -> ToolExtraction {
     let files: Vec<SourceFile<'_>> = files.iter().map(|(path, text)| SourceFile { path, text }).collect();
     extract_python_tools(&files)
 }
@@ -39,7 +39,7 @@ pub fn split(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
 }
 
 /// Asserts the names of default tools and of optional ones.
-pub fn is(found: (Vec<String>, Vec<String>), default: &[&str], optional: &[&str]) {
+pub fn assert_tools(found: (Vec<String>, Vec<String>), default: &[&str], optional: &[&str]) {
     assert_eq!(found.0, default, "by default");
     assert_eq!(found.1, optional, "only under a setting");
 }

@@ -172,12 +172,12 @@ pub async fn read_package(index: &Arc<RegistryContext>, wanted: &PackageRequest)
         Err((outcome, why)) => (outcome, why, None, Vec::new()),
     };
     let tools = facts.as_ref().map_or(0, |facts| facts.tools.len());
-    let (source, package, asked) = (Some(index.source), wanted.name.clone(), wanted.version.clone());
+    let (source, package, requested_version) = (Some(index.source), wanted.name.clone(), wanted.version.clone());
     let line = CrawlLogLine {
         source,
         package,
         version,
-        requested_version: asked,
+        requested_version,
         outcome,
         tools,
         unusable_names: odd_names,
@@ -262,8 +262,8 @@ impl PackageArchive {
     fn unpack_sources(&self, index: &RegistryContext) -> Result<UnpackedArchive, PackageFailure> {
         let failed = |why: &str| (PackageOutcome::Failed, Some(why.to_owned()));
         // A large package is unpacked twice. The first time puts it into the cache.
-        if let Some(kept) = index.cache.as_ref().and_then(|cache| cache.get(&self.cache_key)) {
-            return Ok(kept);
+        if let Some(cached) = index.cache.as_ref().and_then(|cache| cache.get(&self.cache_key)) {
+            return Ok(cached);
         }
         let file = self.file.as_ref().ok_or_else(|| failed("its cache entry was corrupt and has been removed"))?;
         let (wanted, bounds): (fn(&str) -> ExtractDecision, _) = match index.source {
@@ -380,8 +380,8 @@ fn read_contents(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Re
     let facts = derive_facts(release, &tools);
     tools.truncate(count);
     let odd_names = count - facts.tools.len();
-    let kept: HashSet<&str> = facts.tools.iter().map(|tool| tool.name.as_str()).collect();
-    let definitions = tools.into_iter().filter(|tool| kept.contains(tool.name.as_str()));
+    let published: HashSet<&str> = facts.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let definitions = tools.into_iter().filter(|tool| published.contains(tool.name.as_str()));
     let definitions = definitions.map(|tool| crawl_log::TrainingDefinition::of(release, tool)).collect();
     Ok(PackageContents { facts, definitions, unusable_names: odd_names })
 }

@@ -45,7 +45,7 @@ pub async fn select_packages(
         let name = name.to_ascii_lowercase();
         only.iter().all(|part| name.contains(&part.to_ascii_lowercase()))
     };
-    let mut asked = match file {
+    let mut selection = match file {
         Some(path) => read_names_file(source, path)?,
         None => {
             let list = registry_url::package_list_url(index)
@@ -65,12 +65,12 @@ pub async fn select_packages(
             PackageSelection { packages, invalid_lines: Vec::new() }
         }
     };
-    asked.packages.retain(|wanted| is_wanted(&wanted.name));
-    asked.packages.sort();
-    asked.packages.dedup_by(|one, other| one.name == other.name);
-    asked.invalid_lines.sort();
-    asked.invalid_lines.dedup();
-    Ok(asked)
+    selection.packages.retain(|wanted| is_wanted(&wanted.name));
+    selection.packages.sort();
+    selection.packages.dedup_by(|one, other| one.name == other.name);
+    selection.invalid_lines.sort();
+    selection.invalid_lines.dedup();
+    Ok(selection)
 }
 
 fn contains_mcp(name: &str) -> bool {
@@ -85,15 +85,15 @@ fn read_names_file(source: PackageRegistry, path: &Path) -> Result<PackageSelect
 }
 
 fn parse_names(source: PackageRegistry, text: &str) -> PackageSelection {
-    let mut asked = PackageSelection::default();
+    let mut selection = PackageSelection::default();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     for line in lines {
         match parse_name_line(source, line) {
-            Some(wanted) => asked.packages.extend(wanted),
-            None => asked.invalid_lines.push(line.chars().take(MAX_PACKAGE_NAME_BYTES).collect()),
+            Some(wanted) => selection.packages.extend(wanted),
+            None => selection.invalid_lines.push(line.chars().take(MAX_PACKAGE_NAME_BYTES).collect()),
         }
     }
-    asked
+    selection
 }
 
 /// Parses a line: `name`, `name==1.0`, or for npm `name@1.0`, with an optional prefix as in `npm:name`. Returns
@@ -181,19 +181,19 @@ mod tests {
 
     #[test]
     fn spellings_of_a_python_name_are_one_package() {
-        let asked = parse_names(PackageRegistry::Pypi, "Book_MCP\nbook.mcp==1.0\nbook--mcp\n");
-        assert!(asked.packages.iter().all(|wanted| wanted.name == "book-mcp"), "{asked:?}");
+        let selection = parse_names(PackageRegistry::Pypi, "Book_MCP\nbook.mcp==1.0\nbook--mcp\n");
+        assert!(selection.packages.iter().all(|wanted| wanted.name == "book-mcp"), "{selection:?}");
         assert_eq!(parse_names(PackageRegistry::Npm, "Book_MCP").packages[0].name, "Book_MCP");
     }
 
     #[test]
     fn invalid_lines_are_collected_and_do_not_fail() {
-        let asked = parse_names(
+        let selection = parse_names(
             PackageRegistry::Npm,
             "# names\nbook-mcp\nactionkit-(slack)\n\npypi:other\n@scope\n@Books/Mcp\n",
         );
-        let names: Vec<&str> = asked.packages.iter().map(|wanted| wanted.name.as_str()).collect();
+        let names: Vec<&str> = selection.packages.iter().map(|wanted| wanted.name.as_str()).collect();
         assert_eq!(names, ["book-mcp", "@Books/Mcp"]);
-        assert_eq!(asked.invalid_lines, ["actionkit-(slack)", "@scope"]);
+        assert_eq!(selection.invalid_lines, ["actionkit-(slack)", "@scope"]);
     }
 }

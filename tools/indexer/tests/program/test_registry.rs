@@ -1,4 +1,4 @@
-//! A test package registry with a few packages.
+//! A package registry for tests, served over HTTP.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -14,38 +14,38 @@ use flate2::write::{DeflateEncoder, GzEncoder};
 use sha2::{Digest, Sha256};
 
 #[derive(Default)]
-struct State {
+struct RegistryState {
     wheels: HashMap<String, Vec<u8>>,
-    forgotten: Vec<String>,
+    removed: Vec<String>,
     changed: Vec<String>,
     pause: Duration,
     refusals: usize,
     request_count: usize,
     is_gone: bool,
     /// Redirects, as paths from the root.
-    moved: HashMap<String, String>,
+    redirects: HashMap<String, String>,
     /// Replaces the list of packages.
     list: Option<String>,
 }
 
 /// A registry that serves as long as the test runs.
-pub struct Index {
+pub struct TestRegistry {
     port: u16,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<RegistryState>>,
 }
 
-impl Index {
+impl TestRegistry {
     /// Serves packages: a wheel of version 1.0 for each, or no file if it is empty.
     pub fn serve<'p>(packages: impl IntoIterator<Item = (&'p str, Vec<u8>)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let wheels = packages.into_iter().map(|(name, wheel)| (name.to_owned(), wheel)).collect();
-        let state = Arc::new(Mutex::new(State { wheels, ..State::default() }));
+        let state = Arc::new(Mutex::new(RegistryState { wheels, ..RegistryState::default() }));
         let shared = state.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let shared = shared.clone();
-                std::thread::spawn(move || answer_all(&stream, &shared));
+                std::thread::spawn(move || serve_connection(&stream, &shared));
             }
         });
         Self { port, state }
@@ -60,7 +60,7 @@ impl Index {
         format!("http://127.0.0.1:{}/npm", self.port)
     }
 
-    fn set(&self, change: impl FnOnce(&mut State)) {
+    fn set(&self, change: impl FnOnce(&mut RegistryState)) {
         change(&mut self.state.lock().expect("a lock"));
     }
 
@@ -70,13 +70,13 @@ impl Index {
     }
 
     /// Removes the page of a package.
-    pub fn forget(&self, name: &str) {
-        self.set(|state| state.forgotten.push(name.to_owned()));
+    pub fn remove_page(&self, name: &str) {
+        self.set(|state| state.removed.push(name.to_owned()));
     }
 
     /// Redirects the page of a package.
     pub fn move_page(&self, name: &str, to: &str) {
-        self.set(|state| drop(state.moved.insert(format!("/simple/{name}/"), to.to_owned())));
+        self.set(|state| drop(state.redirects.insert(format!("/simple/{name}/"), to.to_owned())));
     }
 
     /// Replaces the list of packages.
@@ -85,7 +85,7 @@ impl Index {
     }
 
     /// Removes everything.
-    pub fn forget_all(&self) {
+    pub fn remove_all(&self) {
         self.set(|state| state.is_gone = true);
     }
 
@@ -94,7 +94,7 @@ impl Index {
         self.set(|state| state.pause = pause);
     }
 
-    /// Answers the next `count` requests with `503`.
+    /// Refuses the next `count` requests with status 503.
     pub fn refuse_next(&self, count: usize) {
         self.set(|state| state.refusals = count);
     }
@@ -105,7 +105,7 @@ impl Index {
     }
 }
 
-fn answer_all(stream: &TcpStream, state: &Mutex<State>) {
+fn serve_connection(stream: &TcpStream, state: &Mutex<RegistryState>) {
     let mut reader = BufReader::new(stream);
     loop {
         let mut first = String::new();
@@ -117,15 +117,15 @@ fn answer_all(stream: &TcpStream, state: &Mutex<State>) {
             line.clear();
         }
         let path = first.split(' ').nth(1).unwrap_or_default();
-        let (answer, pause) = {
+        let (response, pause) = {
             let mut state = state.lock().expect("a lock");
-            (answer(path, &mut state), state.pause)
+            (respond(path, &mut state), state.pause)
         };
         std::thread::sleep(pause);
-        let (status, body) = answer;
-        let moved = state.lock().expect("a lock").moved.get(path).map(|to| format!("Location: {to}\r\n"));
-        let (status, moved) = moved.map_or((status, String::new()), |to| ("301 Moved Permanently", to));
-        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nRetry-After: 0\r\n{moved}\r\n", body.len());
+        let (status, body) = response;
+        let location = state.lock().expect("a lock").redirects.get(path).map(|to| format!("Location: {to}\r\n"));
+        let (status, location) = location.map_or((status, String::new()), |to| ("301 Moved Permanently", to));
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nRetry-After: 0\r\n{location}\r\n", body.len());
         let mut out = stream;
         if out.write_all(head.as_bytes()).and_then(|()| out.write_all(&body)).is_err() {
             return;
@@ -133,7 +133,7 @@ fn answer_all(stream: &TcpStream, state: &Mutex<State>) {
     }
 }
 
-fn answer(path: &str, state: &mut State) -> (&'static str, Vec<u8>) {
+fn respond(path: &str, state: &mut RegistryState) -> (&'static str, Vec<u8>) {
     state.request_count += 1;
     if state.is_gone {
         return ("404 Not Found", Vec::new());
@@ -165,7 +165,7 @@ fn answer(path: &str, state: &mut State) -> (&'static str, Vec<u8>) {
     }
     let name = path.trim_start_matches("/simple/").trim_end_matches('/');
     match state.wheels.get(name) {
-        Some(_) if state.forgotten.iter().any(|forgotten| forgotten == name) => ("404 Not Found", Vec::new()),
+        Some(_) if state.removed.iter().any(|removed| removed == name) => ("404 Not Found", Vec::new()),
         Some(wheel) if wheel.is_empty() => ("200 OK", b"<html></html>".to_vec()),
         Some(wheel) => {
             let (hash, file) =

@@ -1,4 +1,4 @@
-"""An MCP server over standard streams that offers the tools of a file, whatever they are."""
+"""A stdio MCP server that lists the tools of a JSON file without checking them."""
 
 import json
 import sys
@@ -11,10 +11,10 @@ for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message or "method" not in message:
         continue
-    end = '"error":{"code":-32601,"message":"unknown method"}'
+    outcome = '"error":{"code":-32601,"message":"unknown method"}'
     if message["method"] == "initialize":
         revision = json.dumps(message["params"]["protocolVersion"])
-        end = f'"result":{{"protocolVersion":{revision},"capabilities":{{"tools":{{}}}},"serverInfo":{INFO}}}'
+        outcome = f'"result":{{"protocolVersion":{revision},"capabilities":{{"tools":{{}}}},"serverInfo":{INFO}}}'
     if message["method"] == "tools/list":
-        end = f'"result":{{"tools":{TOOLS}}}'
-    print(f'{{"jsonrpc":"2.0","id":{json.dumps(message["id"])},{end}}}', flush=True)
+        outcome = f'"result":{{"tools":{TOOLS}}}'
+    print(f'{{"jsonrpc":"2.0","id":{json.dumps(message["id"])},{outcome}}}', flush=True)

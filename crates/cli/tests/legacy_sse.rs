@@ -1,4 +1,4 @@
-//! A server that speaks only HTTP+SSE is reached like any other.
+//! `server test` with a server that speaks only the legacy HTTP+SSE transport.
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
@@ -10,10 +10,10 @@ use std::sync::mpsc;
 use std::thread;
 
 use serde_json::{Value, json};
-use support::{Run, house};
+use support::{Run, TestDir};
 
-/// Reads one request: its first line and its body.
-fn request(stream: &mut TcpStream) -> Option<(String, String)> {
+/// Reads one request; returns its request line and body.
+fn read_request(stream: &mut TcpStream) -> Option<(String, String)> {
     let (mut raw, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         let text = String::from_utf8_lossy(&raw).into_owned();
@@ -30,7 +30,7 @@ fn request(stream: &mut TcpStream) -> Option<(String, String)> {
     }
 }
 
-fn answer(body: &str) -> Option<Value> {
+fn response_to(body: &str) -> Option<Value> {
     let message: Value = serde_json::from_str(body).ok()?;
     let result = match message["method"].as_str()? {
         "initialize" => {
@@ -43,34 +43,34 @@ fn answer(body: &str) -> Option<Value> {
     Some(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
 }
 
-/// A server with one stream at a time.
-fn server(endpoint: &str) -> SocketAddr {
+/// Starts an HTTP+SSE server; responses go to the stream that was opened last.
+fn start_server(endpoint: &str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    let (said, queue) = mpsc::channel::<TcpStream>();
-    let queue = std::sync::Arc::new(std::sync::Mutex::new((queue, None::<TcpStream>)));
+    let (opened, streams) = mpsc::channel::<TcpStream>();
+    let streams = std::sync::Arc::new(std::sync::Mutex::new((streams, None::<TcpStream>)));
     let endpoint = endpoint.to_owned();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let (said, queue, endpoint) = (said.clone(), queue.clone(), endpoint.clone());
+            let (opened, streams, endpoint) = (opened.clone(), streams.clone(), endpoint.clone());
             thread::spawn(move || {
                 let mut stream = stream.expect("a connection");
-                while let Some((line, body)) = request(&mut stream) {
+                while let Some((line, body)) = read_request(&mut stream) {
                     if line.starts_with("GET /sse") {
                         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
                         let _ = write!(stream, "{head}event: endpoint\ndata: {endpoint}\n\n");
-                        let _ = said.send(stream);
+                        let _ = opened.send(stream);
                         return;
                     }
                     let is_message = line.starts_with("POST /message");
                     let status = if is_message { "202 Accepted" } else { "404 Not Found" };
                     let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
-                    if let Some(answer) = answer(&body).filter(|_| is_message) {
-                        let mut streams = queue.lock().expect("streams");
+                    if let Some(response) = response_to(&body).filter(|_| is_message) {
+                        let mut streams = streams.lock().expect("streams");
                         if let Some(latest) = streams.0.try_iter().last() {
                             streams.1 = Some(latest);
                         }
-                        let _ = write!(streams.1.as_mut().expect("a stream"), "data: {answer}\n\n");
+                        let _ = write!(streams.1.as_mut().expect("a stream"), "data: {response}\n\n");
                     }
                 }
             });
@@ -79,22 +79,22 @@ fn server(endpoint: &str) -> SocketAddr {
     address
 }
 
-fn tested(endpoint: &str) -> Run {
-    let house = house();
-    let servers = format!("[[servers]]\nname = \"old\"\nurl = \"http://{}/sse\"\n", server(endpoint));
-    house.write("gatelodge.toml", &servers);
-    house.run(&["server", "test", "old", "--config", "gatelodge.toml"])
+fn run_server_test(endpoint: &str) -> Run {
+    let dir = TestDir::new();
+    let servers = format!("[[servers]]\nname = \"old\"\nurl = \"http://{}/sse\"\n", start_server(endpoint));
+    dir.write("gatelodge.toml", &servers);
+    dir.run(&["server", "test", "old", "--config", "gatelodge.toml"])
 }
 
 #[test]
 fn server_test_reaches_a_server_that_speaks_only_http_sse() {
-    let run = tested("/message?sessionId=1");
+    let run = run_server_test("/message?sessionId=1");
     assert_eq!((run.code, run.stdout.as_str()), (0, "old 1, revision 2024-11-05, 1 tool\n  read\n"), "{}", run.stderr);
 }
 
 #[test]
 fn server_test_sends_nothing_to_another_origin() {
-    let run = tested("http://127.0.0.1:9/message");
+    let run = run_server_test("http://127.0.0.1:9/message");
     assert_eq!(run.code, 1, "{run:?}");
     assert!(run.stderr.contains("another origin"), "{}", run.stderr);
 }
