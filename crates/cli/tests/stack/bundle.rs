@@ -33,7 +33,7 @@ fn a_bundle_is_ask_first_and_its_manifest_tools_are_rated() {
     assert_eq!((run.code, &server["server"], &server["verdict"]), (1, &json!("box"), &json!("ask-first")));
     let reasons = server["reasons"].to_string();
     for message in ["`delete_note`: remove something permanently", "were not read", "2 settings, 1 of them secret"] {
-        assert!(reasons.contains(message), "{says}: {reasons}");
+        assert!(reasons.contains(message), "{message}: {reasons}");
     }
     assert!(server["rule"].as_str().unwrap().contains("\"hide\"") && server["grade"] == Value::Null, "{server}");
     assert!(!run.stdout.contains(SECRET) && !run.stdout.contains('\u{202e}'), "{}", run.stdout);
