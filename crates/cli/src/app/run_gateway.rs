@@ -40,7 +40,7 @@ pub async fn run_gateway(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<()> {
     let GatewayStartup { gateway: listen, store, entries, file } = plan;
-    open_file_limit::raise_limit(listen.settings.connections);
+    open_file_limit::raise_limit(listen.settings.max_connections);
     let callers = bind_listener(listen.listen, "[gateway]").await?;
     let admin = bind_listener(listen.admin_listen, "[admin]").await?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

@@ -52,16 +52,16 @@ pub fn read_gateway_section(gateway: RawGateway, admin: &RawAdmin, reader: &mut 
     let mut settings = GatewaySettings { hosts, origins, ..GatewaySettings::default() };
     set_limit(&mut settings.request_limits.max_bytes, gateway.max_request_bytes.as_ref(), reader);
     set_limit(&mut settings.reply_limits.max_bytes, gateway.max_reply_bytes.as_ref(), reader);
-    set_limit(&mut settings.connections, gateway.max_connections.as_ref(), reader);
+    set_limit(&mut settings.max_connections, gateway.max_connections.as_ref(), reader);
     set_limit(&mut settings.in_flight_per_grant, gateway.in_flight_per_grant.as_ref(), reader);
     set_limit(&mut settings.in_flight_per_server, gateway.in_flight_per_server.as_ref(), reader);
     set_limit(&mut settings.processes_per_server, gateway.processes_per_server.as_ref(), reader);
-    set_limit(&mut settings.sessions, gateway.max_sessions.as_ref(), reader);
-    set_limit(&mut settings.sessions_per_grant, gateway.max_sessions_per_grant.as_ref(), reader);
-    set_duration(&mut settings.session_idle, gateway.session_idle_timeout.as_ref(), reader);
-    set_duration(&mut settings.connect_time, gateway.connect_timeout.as_ref(), reader);
-    set_duration(&mut settings.call_time, gateway.call_timeout.as_ref(), reader);
-    set_duration(&mut settings.drain_time, gateway.drain_timeout.as_ref(), reader);
+    set_limit(&mut settings.max_sessions, gateway.max_sessions.as_ref(), reader);
+    set_limit(&mut settings.max_sessions_per_grant, gateway.max_sessions_per_grant.as_ref(), reader);
+    set_duration(&mut settings.session_idle_timeout, gateway.session_idle_timeout.as_ref(), reader);
+    set_duration(&mut settings.connect_timeout, gateway.connect_timeout.as_ref(), reader);
+    set_duration(&mut settings.call_timeout, gateway.call_timeout.as_ref(), reader);
+    set_duration(&mut settings.drain_timeout, gateway.drain_timeout.as_ref(), reader);
     GatewaySection { listen: callers, admin_listen: admin, settings, telemetry: TelemetrySection::default() }
 }
 
@@ -158,20 +158,20 @@ mod tests {
         for (name, number) in [
             ("max_request_bytes", settings.request_limits.max_bytes),
             ("max_reply_bytes", settings.reply_limits.max_bytes),
-            ("max_connections", settings.connections),
+            ("max_connections", settings.max_connections),
             ("in_flight_per_grant", settings.in_flight_per_grant),
             ("in_flight_per_server", settings.in_flight_per_server),
             ("processes_per_server", settings.processes_per_server),
-            ("max_sessions", settings.sessions),
-            ("max_sessions_per_grant", settings.sessions_per_grant),
+            ("max_sessions", settings.max_sessions),
+            ("max_sessions_per_grant", settings.max_sessions_per_grant),
         ] {
             assert_eq!(of(name), [number.to_string()], "{name}");
         }
         for (name, length) in [
-            ("session_idle_timeout", settings.session_idle),
-            ("connect_timeout", settings.connect_time),
-            ("call_timeout", settings.call_time),
-            ("drain_timeout", settings.drain_time),
+            ("session_idle_timeout", settings.session_idle_timeout),
+            ("connect_timeout", settings.connect_timeout),
+            ("call_timeout", settings.call_timeout),
+            ("drain_timeout", settings.drain_timeout),
         ] {
             assert_eq!(of(name).first().and_then(|text| parse_duration(text)), Some(length), "{name}");
         }

@@ -560,7 +560,7 @@ async fn a_server_that_leaves_unanswered_what_it_does_not_know_is_spoken_to_in_a
             _ => legacy_server(hit),
         })
         .await;
-    let settings = GatewaySettings { connect_time: Duration::from_millis(250), ..GatewaySettings::default() };
+    let settings = GatewaySettings { connect_timeout: Duration::from_millis(250), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     for _ in 0..2 {
         assert_eq!(stateless(&gw, "tools/list", json!({})).await.status, 200);

@@ -15,7 +15,7 @@ const NULL: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message
 const NONE: &str = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"what?","data":{"n":1.10}}}"#;
 
 fn patient() -> GatewaySettings {
-    GatewaySettings { call_time: Duration::from_secs(3), ..GatewaySettings::default() }
+    GatewaySettings { call_timeout: Duration::from_secs(3), ..GatewaySettings::default() }
 }
 
 fn fault(hit: &RecordedRequest) -> Option<&'static str> {

@@ -83,7 +83,8 @@ impl Side {
 
     async fn between(era: Era, far: Era, path: &'static str) -> Self {
         let echo = Echo::start(far).await;
-        let settings = GatewaySettings { sessions_per_grant: 100_000, sessions: 100_000, ..GatewaySettings::default() };
+        let settings =
+            GatewaySettings { max_sessions_per_grant: 100_000, max_sessions: 100_000, ..GatewaySettings::default() };
         let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&echo.url()).await;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let seed = number_of("GATELODGE_SEED", 1) as u64;

@@ -197,7 +197,7 @@ async fn a_list_of_all_servers_is_whole_though_one_has_forgotten() {
 async fn a_part_of_a_session_that_is_over_takes_no_place_of_the_grants() {
     for has_stream in [false, true] {
         let (memory, upstream) = server().await;
-        let settings = GatewaySettings { sessions_per_grant: 2, ..GatewaySettings::default() };
+        let settings = GatewaySettings { max_sessions_per_grant: 2, ..GatewaySettings::default() };
         let gw = TestGateway::builder().policy(OPEN).settings(settings).at_aggregate().start(&upstream).await;
         gw.initialize().await;
         let _stream = if has_stream { Some(stream(&gw).await) } else { None };

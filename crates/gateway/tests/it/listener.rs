@@ -44,7 +44,7 @@ async fn health_readiness_and_figures_are_on_the_admin_listener_alone() {
 async fn slow_heads_and_bodies_are_cut_off() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let brief = Duration::from_millis(300);
-    let settings = GatewaySettings { head_time: brief, body_time: brief, ..GatewaySettings::default() };
+    let settings = GatewaySettings { header_timeout: brief, body_timeout: brief, ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     let head = format!(
         "POST /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: 100\r\n\r\n{{",
@@ -65,7 +65,7 @@ async fn slow_heads_and_bodies_are_cut_off() {
 #[tokio::test]
 async fn a_slow_head_is_cut_off_behind_requests_that_came_in_time() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let settings = GatewaySettings { head_time: Duration::from_millis(400), ..GatewaySettings::default() };
+    let settings = GatewaySettings { header_timeout: Duration::from_millis(400), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
     let whole = format!("GET /nothing HTTP/1.1\r\nHost: {}\r\n\r\n", gw.address);
@@ -98,7 +98,7 @@ async fn more_headers_than_any_client_sends_are_refused() {
 #[tokio::test]
 async fn connections_beyond_the_bound_are_closed_and_room_comes_back() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let settings = GatewaySettings { connections: 2, ..GatewaySettings::default() };
+    let settings = GatewaySettings { max_connections: 2, ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     let held = [TcpStream::connect(gw.address).await.expect("one"), TcpStream::connect(gw.address).await.expect("two")];
     let mut third = TcpStream::connect(gw.address).await.expect("three");
@@ -204,7 +204,7 @@ async fn a_call_under_way_when_time_is_over_is_answered_and_recorded() {
         (hit.method() == "tools/call").then(|| vec![ScriptStep::Pause(Duration::from_secs(60))])
     };
     let upstream = FakeUpstream::start(json!([tool_definition("slow")]), never).await;
-    let settings = GatewaySettings { drain_time: Duration::from_millis(300), ..GatewaySettings::default() };
+    let settings = GatewaySettings { drain_timeout: Duration::from_millis(300), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     gw.initialize().await;
     let stopping = async {

@@ -113,7 +113,7 @@ async fn a_session_that_was_ended_stays_ended() {
 #[tokio::test]
 async fn a_session_that_nobody_used_for_too_long_is_forgotten_by_the_clock() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let settings = GatewaySettings { session_idle: Duration::from_secs(600), ..GatewaySettings::default() };
+    let settings = GatewaySettings { session_idle_timeout: Duration::from_secs(600), ..GatewaySettings::default() };
     let mut gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     gw.initialize().await;
     gw.clock.advance(Duration::from_secs(500));

@@ -48,7 +48,7 @@ async fn before(era: &str, directory: &Path) -> TestGateway {
 async fn before_fresh(era: &str, directory: &Path, accepting: PinningSettings) -> TestGateway {
     let (server, heard) = (directory.join("server.py"), directory.join("heard"));
     std::fs::write(&server, SERVER).expect("written");
-    let settings = GatewaySettings { connect_time: Duration::from_millis(500), ..GatewaySettings::default() };
+    let settings = GatewaySettings { connect_timeout: Duration::from_millis(500), ..GatewaySettings::default() };
     let script = format!("exec python3 {} {era} {}", server.display(), heard.display());
     TestGateway::builder().policy(ALL).settings(settings).pinning(accepting).start_process(&script).await
 }
@@ -70,7 +70,7 @@ async fn r10_a_process_that_is_silent_when_it_is_asked_how_it_speaks_gets_a_sess
     let answer = Caller::of(&gw).call("read", json!({"n": 1})).await;
     assert_eq!(answer.text(), r#"{"n": 1}"#, "{}", answer.body);
     assert!(began.elapsed() >= Duration::from_secs(1), "it was given its time");
-    assert!(GatewaySettings::default().connect_time * 2 <= Duration::from_secs(10), "well below what clients wait");
+    assert!(GatewaySettings::default().connect_timeout * 2 <= Duration::from_secs(10), "well below what clients wait");
     assert_eq!((count(directory.path(), "server/discover"), count(directory.path(), "initialize")), (1, 1));
     for n in 2..5 {
         assert_eq!(

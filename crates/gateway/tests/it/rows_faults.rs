@@ -85,8 +85,8 @@ async fn f6_an_error_that_names_no_request_is_that_of_the_call_where_nobody_else
         for way in ways.iter().copied() {
             let case = format!("{way:?} before {kind:?}");
             let server = Server::start(kind, json!([tool_definition("null"), tool_definition("none")]), words()).await;
-            let call_time = Duration::from_secs(if is_shared { 4 } else { 30 });
-            let settings = GatewaySettings { call_time, ..GatewaySettings::default() };
+            let call_timeout = Duration::from_secs(if is_shared { 4 } else { 30 });
+            let settings = GatewaySettings { call_timeout, ..GatewaySettings::default() };
             let gw = server.before(TestGateway::builder().policy(ALL).settings(settings)).await;
             let mut client = Client::open(&gw, way).await;
             for name in ["null", "none"] {
@@ -228,7 +228,7 @@ async fn t10_a_message_beyond_the_bound_ends_that_call_and_the_next_one_works() 
             let said = |result: &Value| format!("\"result\":{result}");
             let words = vec![("tools/call large", said(&large)), ("tools/call small", said(&small))];
             let server = Server::start(kind, json!([tool_definition("large"), tool_definition("small")]), words).await;
-            let mut settings = GatewaySettings { call_time: Duration::from_secs(5), ..GatewaySettings::default() };
+            let mut settings = GatewaySettings { call_timeout: Duration::from_secs(5), ..GatewaySettings::default() };
             settings.reply_limits.max_bytes = 64 << 10;
             let gw = server.before(TestGateway::builder().policy(ALL).settings(settings)).await;
             let mut client = Client::open(&gw, way).await;

@@ -224,9 +224,11 @@ async fn r4_what_one_grant_was_asked_another_cannot_answer() {
 
 #[tokio::test]
 async fn r4_what_a_client_was_asked_too_long_ago_it_cannot_answer_any_more() {
-    let (upstream, gw) =
-        before_legacy(GatewaySettings { client_answer_time: Duration::from_millis(300), ..GatewaySettings::default() })
-            .await;
+    let (upstream, gw) = before_legacy(GatewaySettings {
+        client_input_timeout: Duration::from_millis(300),
+        ..GatewaySettings::default()
+    })
+    .await;
     let caller = Caller::of(&gw);
     let asked = caller.call("ask", json!({"n": 1})).await.message()["result"].clone();
     tokio::time::sleep(Duration::from_millis(400)).await;

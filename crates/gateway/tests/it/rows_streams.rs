@@ -64,7 +64,7 @@ fn modern(hit: &RecordedRequest) -> Option<ResponseScript> {
 
 async fn desk(server: fn(&RecordedRequest) -> Option<ResponseScript>, is_at_all: bool) -> TestGateway {
     let upstream = FakeUpstream::start(json!([tool_definition("slow")]), server).await;
-    let settings = GatewaySettings { keep_alive: Duration::from_millis(50), ..GatewaySettings::default() };
+    let settings = GatewaySettings { keep_alive_interval: Duration::from_millis(50), ..GatewaySettings::default() };
     let builder = TestGateway::builder().policy(ALL).settings(settings);
     let gw = if is_at_all { builder.at_aggregate() } else { builder }.start(&upstream).await;
     gw.initialize().await;
@@ -94,7 +94,7 @@ fn call(tool: &str) -> String {
 
 #[tokio::test]
 async fn t9_a_call_under_way_shows_signs_of_life_in_both_eras_and_across_them() {
-    assert!(GatewaySettings::default().keep_alive <= Duration::from_secs(15));
+    assert!(GatewaySettings::default().keep_alive_interval <= Duration::from_secs(15));
     for (what, server) in [("legacy", legacy as fn(&RecordedRequest) -> Option<ResponseScript>), ("modern", modern)] {
         let gw = desk(server, false).await;
         lives_and_answers(what, begin_in_session(&gw, "POST", "/mcp/desk", "", &call("slow")).await).await;

@@ -280,10 +280,11 @@ async fn another_policy_counts_at_once_and_the_connection_stays() {
 #[tokio::test]
 async fn signs_of_life_come_while_nothing_else_does() {
     let (_, gw) =
-        desk_with(GatewaySettings { keep_alive: Duration::from_millis(50), ..GatewaySettings::default() }).await;
+        desk_with(GatewaySettings { keep_alive_interval: Duration::from_millis(50), ..GatewaySettings::default() })
+            .await;
     let mut caller = SseTestClient::open(&gw).await;
     while !caller.next_line().await.expect("a line").starts_with(':') {}
-    assert!(GatewaySettings::default().keep_alive <= Duration::from_secs(15));
+    assert!(GatewaySettings::default().keep_alive_interval <= Duration::from_secs(15));
 }
 
 #[tokio::test]

@@ -76,7 +76,7 @@ fn server(hit: &RecordedRequest) -> Option<SsePostReply> {
 const TOOLS: &[&str] = &["read", "progress", "asks", "slow", "breaks", "huge", "moved", "forgotten", "echoes", "makes"];
 
 fn quick() -> GatewaySettings {
-    let mut settings = GatewaySettings { connect_time: Duration::from_millis(500), ..GatewaySettings::default() };
+    let mut settings = GatewaySettings { connect_timeout: Duration::from_millis(500), ..GatewaySettings::default() };
     settings.reply_limits.max_bytes = 64 << 10;
     settings
 }
@@ -195,7 +195,7 @@ async fn a_server_may_ask_before_it_answers_the_post() {
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_cancelled_at_the_server() {
     let upstream = FakeSseUpstream::start(TOOLS, server).await;
-    let settings = GatewaySettings { call_time: Duration::from_millis(400), ..quick() };
+    let settings = GatewaySettings { call_timeout: Duration::from_millis(400), ..quick() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&upstream.url()).await;
     let text = gw.call("slow", json!({})).await.text();
     assert!(text.contains("did not answer in time"), "{text}");

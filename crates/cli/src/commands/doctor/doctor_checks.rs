@@ -287,7 +287,7 @@ pub fn check_port(
 /// Checks that the limit for open files is high enough for the configured connections.
 pub fn check_open_files(listen: &GatewaySection) -> CheckResult {
     let name = "open files";
-    let connections = listen.settings.connections;
+    let connections = listen.settings.max_connections;
     match open_file_limit::maximum_limit() {
         Some(limit) if open_file_limit::is_too_low(Some(limit), connections) => {
             let message = format!("the limit is {limit}, too low for `max_connections` = {connections}");
