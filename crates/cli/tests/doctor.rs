@@ -57,7 +57,7 @@ fn the_demonstration_is_fine_and_its_server_and_addresses_are_known() {
     let running = up(&house);
     let (run, checks) = doctor(&house, &["--data", "data"]);
     assert_eq!(run.code, 0, "{}", run.stdout);
-    assert!(!run.stdout.contains("which is not there"), "{}", run.stdout);
+    assert!(!run.stdout.contains("which does not exist"), "{}", run.stdout);
     assert_eq!(check(&checks, "server")["says"], "`demo` is only in the running gateway, which reports it as running");
     let address = running.url("demo").replace("http://", "").replace("/mcp/demo", "");
     assert_eq!(check(&checks, "port for agents")["says"], format!("the running gateway listens on {address}"));
@@ -202,5 +202,5 @@ fn too_few_files_are_told_and_as_many_as_may_be_are_asked_for() {
          --admin 127.0.0.1:0"
     );
     let run = house.paste(&script);
-    assert!(run.stderr.contains("only 300 files may be open, too few for 10000 connections"), "{}", run.stderr);
+    assert!(run.stderr.contains("the open file limit is 300, too low for 10000 connections"), "{}", run.stderr);
 }

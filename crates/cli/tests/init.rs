@@ -429,7 +429,7 @@ fn a_program_that_is_not_there_is_named_and_its_server_is_taken_over_as_it_is() 
     let run = init(&house, &["--all", "--rewrite", "--yes"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains("there is no program `/no/such/program`"), "{}", run.stderr);
-    assert!(run.stderr.contains("there is no program `no-such-program` in the folders of `PATH`"), "{}", run.stderr);
+    assert!(run.stderr.contains("there is no program `no-such-program` on `PATH`"), "{}", run.stderr);
     assert_eq!(run.stderr.matches("there is no program").count(), 2, "{}", run.stderr);
     assert!(house.read("gatelodge.toml").contains(r#"command = ["/no/such/program"]"#));
     assert_eq!(init(&house, &["--undo", "--yes"]).code, 0);

@@ -604,7 +604,7 @@ fn nobody_is_offered_a_policy_who_writes_something_else() {
 fn what_cannot_be_written_is_told_as_not_whole() {
     let run = house().run_to_full_disk(&["policy", "schema"]);
     assert_eq!(run.code, 5);
-    assert!(run.stderr.contains("what is there is not whole: make room"), "{}", run.stderr);
+    assert!(run.stderr.contains("the output is incomplete: free disk space"), "{}", run.stderr);
 }
 
 /// Whatever is wrong, there is a way out of it.

@@ -97,7 +97,7 @@ fn a_changed_policy_is_in_force_within_a_moment_and_a_broken_one_changes_nothing
     until("the new policy refuses", || site.call("list_notes").stdout == "[POLICY DENIED] Closed.\n");
 
     site.house.write("policy.json", r#"{"version": "1", "default": "dney"}"#);
-    until("the fault is logged", || site.outer.log().contains("what was in force stays in force"));
+    until("the fault is logged", || site.outer.log().contains("the previous one stays active"));
     assert!(site.outer.log().contains("`dney` is not a valid value for default"), "{}", site.outer.log());
     assert_eq!(site.call("list_notes").stdout, "[POLICY DENIED] Closed.\n");
     for status in [site.run(&["status", "--data", "data"]), site.run(&["status", "--config", "gatelodge.toml"])] {
@@ -115,12 +115,12 @@ fn a_changed_policy_is_in_force_within_a_moment_and_a_broken_one_changes_nothing
 fn hangup_reads_the_file_again_and_termination_drains() {
     let site = site();
     site.outer.signal("HUP");
-    until("it has read the file again", || site.outer.log().contains("the configuration was read again"));
+    until("it has read the file again", || site.outer.log().contains("the configuration was reloaded"));
     assert_eq!(site.call("list_notes").code, 0);
     let log = site.house.path("data.err");
     assert_eq!(site.outer.stop(), 0);
     let log = std::fs::read_to_string(log).expect("a log");
-    assert!(log.contains("told to stop") && log.contains("stopped"), "{log}");
+    assert!(log.contains("received SIGTERM: stopping") && log.contains("stopped"), "{log}");
     assert!(!site.house.path("data/gateway.json").exists());
 }
 
@@ -136,7 +136,7 @@ fn what_the_command_line_adds_is_in_force_within_a_moment_and_ends_so_too() {
     let attach = run(&["grant", "attach", "me", "--server", "notes", "--policy", "mine", "--observe"]);
     assert_eq!(attach.code, 0, "{attach:?}");
     until("the grant only observes", || site.call_with(&token, "notes", "list_notes").code == 0);
-    assert!(site.outer.log().contains("grant `me` only OBSERVES at `notes`"), "{}", site.outer.log());
+    assert!(site.outer.log().contains("grant `me` only OBSERVES calls to `notes`"), "{}", site.outer.log());
     let status = run(&["status"]);
     assert!(status.stdout.contains("OBSERVE ONLY: grant me at notes"), "{}", status.stdout);
     let calls = run(&["calls", "--grant", "me", "--refused"]);
@@ -163,14 +163,14 @@ fn what_stands_in_the_file_is_read_only_elsewhere() {
     ] {
         let refused = run(args);
         assert_eq!(refused.code, 2, "{args:?}: {refused:?}");
-        assert!(refused.stderr.contains("stands in the configuration, and is changed there"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("is defined in the configuration file; change it there"), "{}", refused.stderr);
     }
     let servers = run(&["server", "list"]);
     assert!(servers.stdout.starts_with("notes  http://") && servers.stdout.ends_with("  file\n"), "{}", servers.stdout);
     // Beside the file, without looking at it, somebody may add what it has: the file's counts.
     assert_eq!(site.run(&["server", "add", "notes", "http://127.0.0.1:9/mcp", "--data", "data"]).code, 0);
     until("it is said", || {
-        site.outer.log().contains("server `notes` is in the file and in the store; the file's counts")
+        site.outer.log().contains("server `notes` is in the file and in the store; the file takes precedence")
     });
     assert_eq!(site.call("list_notes").code, 0);
 }

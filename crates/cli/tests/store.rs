@@ -40,7 +40,7 @@ fn where_nothing_is_the_way_to_something_is_told() {
     for args in [&["server", "list"][..], &["grant", "list"], &["calls"], &["status"], &["audit", "verify"]] {
         let run = at(&house, args);
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}");
-        assert!(run.stderr.contains("there is nothing in `data` yet"), "{}", run.stderr);
+        assert!(run.stderr.contains("there is no data in `data` yet"), "{}", run.stderr);
     }
     assert!(house.names().is_empty(), "looking makes nothing");
 }
@@ -311,10 +311,10 @@ fn programs_are_told_errors_in_one_shape() {
         (&["grant", "attach", "nobody", "--server", "books"], 2, "there is no grant `nobody`"),
         (&["audit", "prune", "--older", "soon"], 2, "is not a duration"),
         (&["policy", "put", "books", "bad.json"], 1, "nothing was stored"),
-        (&["grant", "list", "--config", "bad.toml"], 1, "the configuration has faults"),
+        (&["grant", "list", "--config", "bad.toml"], 1, "the configuration is invalid"),
         (&["calls", "--last", "x"], 2, "invalid value 'x'"),
         (&["calls", "--config", "nowhere.toml"], 2, "cannot read `nowhere.toml`"),
-        (&["status", "--data", "nowhere"], 2, "there is nothing in `nowhere` yet"),
+        (&["status", "--data", "nowhere"], 2, "there is no data in `nowhere` yet"),
     ] {
         let data: &[&str] = if args.contains(&"--data") { &["--json"] } else { &["--json", "--data", "data"] };
         let run = house.run(&[args, data].concat());

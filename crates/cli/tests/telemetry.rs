@@ -74,7 +74,11 @@ fn a_variable_that_cannot_be_used_is_told_and_changes_nothing() {
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
     let running = house.start("data", &variables, UP);
     call(&house, &running);
-    assert!(running.log().contains("no spans are sent: only `http/protobuf` is spoken"), "{}", running.log());
+    assert!(
+        running.log().contains("spans are not exported: OTEL_EXPORTER_OTLP_PROTOCOL must be `http/protobuf`"),
+        "{}",
+        running.log()
+    );
     assert_eq!(running.stop(), 0);
     assert!(got.lock().unwrap().is_empty());
 }
