@@ -59,7 +59,7 @@ fn a_server_is_kept_without_its_secrets() {
     assert_eq!(told["variables"][0], "BOOKS_TOKEN");
     let run = at(&house, &["server", "test", "books"]);
     assert_eq!(run.code, 2);
-    assert!(run.stderr.contains("the environment has no variable `BOOKS_TOKEN`"), "{}", run.stderr);
+    assert!(run.stderr.contains("environment variable `BOOKS_TOKEN` is not set"), "{}", run.stderr);
 }
 
 #[test]
