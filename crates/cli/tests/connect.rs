@@ -184,7 +184,7 @@ fn a_file_that_cannot_be_used_is_told_plainly_and_left_as_it_is() {
     let huge = vec![b' '; 16 * 1024 * 1024 + 1];
     let cases: &[(&[u8], &str)] = &[
         (secret.as_bytes(), "line 1"),
-        (b"[1, 2]", "not a table of settings"),
+        (b"[1, 2]", "not an object"),
         (b"{\"mcpServers\": []}", "`mcpServers` is not a table"),
         (b"{\"mcpServers\": {\"books\": {}, \"books\": {}}}", "twice"),
         (b"{\"a\": \"\xff\"}", "not UTF-8"),
@@ -213,7 +213,7 @@ fn a_file_that_cannot_be_used_is_told_plainly_and_left_as_it_is() {
     fs::create_dir_all(house.path("home/.kiro/settings")).expect("a folder");
     std::os::unix::fs::symlink("nowhere", house.path("home/.kiro/settings/mcp.json")).expect("a link");
     let run = connect(&house, &["kiro", "--server", "books", "--write", "--yes"]);
-    assert!(run.code == 1 && run.stderr.contains("leads nowhere"), "{run:?}");
+    assert!(run.code == 1 && run.stderr.contains("broken symbolic link"), "{run:?}");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_person_is_asked_and_a_file_that_changes_meanwhile_is_left_as_it_is_then() {
     let file = house.path("home/.kiro/settings/mcp.json");
     let (code, told) = at_terminal(&house, &file.display().to_string(), &args);
     assert_eq!(code, 1, "{told}");
-    assert!(told.contains("changed meanwhile"), "{told}");
+    assert!(told.contains("changed in the meantime"), "{told}");
     assert_eq!(house.read("home/.kiro/settings/mcp.json"), "{\"mine\": 1}");
     let left: Vec<String> =
         tree(&house).into_keys().filter(|name| name.contains("gatelodge") || name.starts_with("data")).collect();

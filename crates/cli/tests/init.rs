@@ -355,7 +355,7 @@ fn a_file_that_changes_while_the_person_thinks_is_left_and_the_others_go_on() {
     let args = ["init", "--servers", "aws,github", "--rewrite", "--home", "home", "--project", "project"];
     let (code, told) = at_terminal(&house, &path, &args);
     assert_eq!(code, 1, "{told}");
-    assert!(told.contains("mcp.json: it was changed meanwhile"), "{told}");
+    assert!(told.contains("mcp.json: it was changed in the meantime"), "{told}");
     assert_eq!(house.read(file), "{\"mine\": 1}");
     assert!(!house.path(&format!("{file}.gatelodge-backup")).exists());
     assert!(house.read("home/.claude.json").contains("/mcp/github"), "the others went on");

@@ -67,7 +67,7 @@ fn a_server_that_cannot_be_is_refused_without_repeating_what_may_be_secret() {
     let house = house();
     for (args, words) in [
         (&["Books", "http://127.0.0.1:9/mcp"][..], "is not a server name"),
-        (&["books", "books.example.com"], "not an address of the form"),
+        (&["books", "books.example.com"], "not a URL of the form"),
         (&["books", "https://me:s3cret@books.example.com"], "has a user or password in it"),
         (
             &["books", "http://127.0.0.1:9", "--header", "X-Api-Key: s3cret"],

@@ -172,7 +172,7 @@ fn a_server_that_says_nothing_is_not_waited_for() {
         let run = ask();
         assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
         assert!(
-            run.code == 4 && run.stderr.contains("nothing came for 1 s; the old one stays in use"),
+            run.code == 4 && run.stderr.contains("no data received for 1 s; the old one stays in use"),
             "{}",
             run.stderr
         );
