@@ -175,7 +175,7 @@ pub struct DraftPolicyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge policy fmt policy.json            print the formatted policy
-  gatelodge policy fmt --write policy.json        format the file
+  gatelodge policy fmt --write policy.json    format the file
   gatelodge policy fmt --check policy.json    exit with 1 if the file is not formatted")]
 pub struct FormatPolicyArgs {
     /// Policy file; `-` is standard input.
@@ -183,7 +183,7 @@ pub struct FormatPolicyArgs {
     /// Write the result to the file; JSON only.
     #[arg(long, conflicts_with = "check")]
     pub write: bool,
-    /// Print nothing; exit with 1 if the file is not formatted.
+    /// Change nothing; exit with 1 if the file is not formatted.
     #[arg(long)]
     pub check: bool,
 }
