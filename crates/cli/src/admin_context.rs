@@ -1,4 +1,4 @@
-//! Where commands on the store are done: the stores, what the file says, and the admin log.
+//! Context of commands that use the store: the stores, the configuration file and the admin log.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,35 +15,33 @@ use crate::config::{self, ConfigEntries, GatewayConfig, StoreSection};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::{mcp_client, process_environment};
 
-/// How long a gateway may take to say that it is there.
+/// How long a gateway may take to answer the readiness check.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An opened store, with all around it.
+/// The opened store, with clock and configuration.
 pub struct AdminContext {
-    /// The stores.
     pub stores: StoreHandles,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Where they are.
+    /// Location and settings of the store.
     pub store_config: StoreSection,
-    /// The file, if there is one.
+    /// The configuration file, if `--config` names one.
     pub config: Option<GatewayConfig>,
 }
 
-/// Whether a store that is not there is to be made.
+/// Whether to create a store that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreMode {
-    /// It must be there.
+    /// The store must exist.
     Existing,
-    /// It is made if it is not.
+    /// Create the store if it does not exist.
     CreateIfMissing,
 }
 
-/// Why there is no desk: the configuration has faults, which have been told.
+/// The configuration is invalid, and its errors have been printed.
 #[derive(Debug)]
 pub struct InvalidConfigError;
 
-/// Reads the configuration if one is named; its faults are told.
+/// Reads the configuration if `--config` names one, and prints its errors.
 pub fn load_config(args: &StoreArgs) -> Result<Result<Option<GatewayConfig>, InvalidConfigError>> {
     let Some(path) = &args.config else { return Ok(Ok(None)) };
     let loaded = config::load_config_file(path, &process_environment::find_variable)?;
@@ -56,7 +54,7 @@ pub fn load_config(args: &StoreArgs) -> Result<Result<Option<GatewayConfig>, Inv
     }
 }
 
-/// Where the store is, by what was asked and what the configuration says.
+/// Returns the settings of the store from `--data`, the configuration, or the default directory, in this order.
 pub fn resolve_store_config(args: &StoreArgs, config: Option<&GatewayConfig>) -> Result<StoreSection, UsageError> {
     let mut store = match config {
         Some(config) => config.store.clone(),
@@ -66,7 +64,7 @@ pub fn resolve_store_config(args: &StoreArgs, config: Option<&GatewayConfig>) ->
         store.data.clone_from(data);
     } else if config.is_none() {
         store.data = config::default_data_directory().ok_or_else(|| {
-            UsageError("there is no home directory to keep data in; name one with `--data`".to_owned())
+            UsageError("no data directory: there is no home directory; name one with `--data`".to_owned())
         })?;
     }
     Ok(store)
@@ -74,15 +72,15 @@ pub fn resolve_store_config(args: &StoreArgs, config: Option<&GatewayConfig>) ->
 
 impl AdminContext {
     /// Opens the store.
-    pub fn open(args: &StoreArgs, need: StoreMode) -> Result<Result<Self, InvalidConfigError>> {
+    pub fn open(args: &StoreArgs, mode: StoreMode) -> Result<Result<Self, InvalidConfigError>> {
         let config = match load_config(args)? {
             Ok(config) => config,
-            Err(faulty) => return Ok(Err(faulty)),
+            Err(error) => return Ok(Err(error)),
         };
         let store = resolve_store_config(args, config.as_ref())?;
         refuse_missing_store(&store, config.as_ref())?;
         let clock = app::system_clock();
-        let opened = match need {
+        let opened = match mode {
             StoreMode::Existing => app::open_existing(&store, &clock),
             StoreMode::CreateIfMissing => app::open(&store, &clock),
         };
@@ -90,19 +88,19 @@ impl AdminContext {
             Ok(stores) => Ok(Ok(Self { stores, clock, store_config: store, config })),
             Err(OpenStoreError::Missing { .. }) => {
                 let help =
-                    "`gatelodge serve` and commands that add something make it; `--data` or `--config` names another";
-                Err(UsageError(format!("there is nothing in `{}` yet; {help}", store.data.display())).into())
+                    "`gatelodge serve` and commands that add something create it; `--data` or `--config` names another";
+                Err(UsageError(format!("there is no data in `{}` yet; {help}", store.data.display())).into())
             }
-            Err(fault) => Err(open_store_error(fault)),
+            Err(error) => Err(open_store_error(error)),
         }
     }
 
-    /// What the file says; nothing where there is none.
+    /// Returns the entries of the configuration file; empty without a file.
     pub fn config_entries(&self) -> ConfigEntries {
         self.config.as_ref().map(|config| config.entries.clone()).unwrap_or_default()
     }
 
-    /// What the admin log is to say of a change. Never a secret.
+    /// Builds an admin log entry for a change. `detail` must not contain secrets.
     pub fn admin_log_entry(&self, action: &str, subject: &str, detail: Value) -> AdminEntry {
         AdminEntry {
             at: self.clock.now(),
@@ -114,55 +112,56 @@ impl AdminContext {
     }
 }
 
-/// The error for a store that cannot be opened, with what to do.
-pub fn open_store_error(fault: OpenStoreError) -> anyhow::Error {
-    let help = fault.help_for().map(|help| format!(" ({help})")).unwrap_or_default();
-    anyhow::Error::new(fault).context(format!("cannot open the data directory{help}"))
+/// Builds the error for a store that cannot be opened, with help.
+pub fn open_store_error(error: OpenStoreError) -> anyhow::Error {
+    let help = error.help_for().map(|help| format!(" ({help})")).unwrap_or_default();
+    anyhow::Error::new(error).context(format!("cannot open the data directory{help}"))
 }
 
-/// Refuses where there is no store although the gateway of the configuration runs: whatever is made here, it would
-/// never see.
+/// Refuses if the store is missing although the gateway of the configuration runs: the gateway would never see a store
+/// that is created now.
 fn refuse_missing_store(store: &StoreSection, config: Option<&GatewayConfig>) -> Result<()> {
     let Some(config) = config else { return Ok(()) };
     if store.data.join("state.db").exists() || !block_on(is_gateway_up(config.gateway.admin_listen))? {
         return Ok(());
     }
     let (data, admin) = (store.data.display(), config.gateway.admin_listen);
-    let what = format!("there is no store in `{data}`, but a gateway answers at {admin}");
-    let help = "if it is this configuration's, its data is gone: stop it, restore the directory, and start it again";
-    Err(ExitError(CommandExitCode::InternalError, format!("{what}; {help}")).into())
+    let problem = format!("there is no store in `{data}`, but a gateway answers at {admin}");
+    let help =
+        "if it uses this configuration, its data was removed: stop it, restore the directory, and start it again";
+    Err(ExitError(CommandExitCode::InternalError, format!("{problem}; {help}")).into())
 }
 
-/// Whether a gateway answers at an admin address, ready or not.
+/// Whether a gateway responds at an admin address, ready or not.
 pub async fn is_gateway_up(admin: SocketAddr) -> Result<bool> {
     let url = format!("http://{admin}/readyz").parse()?;
     Ok(matches!(mcp_client::get_status(url, READY_TIMEOUT).await, Ok(200 | 503)))
 }
 
-/// Opens the store and does one thing at it.
+/// Opens the store and runs `work` with it.
 pub fn with_store(
     args: &StoreArgs,
-    need: StoreMode,
+    mode: StoreMode,
     work: impl AsyncFnOnce(AdminContext) -> Result<CommandExitCode>,
 ) -> Result<CommandExitCode> {
-    match AdminContext::open(args, need)? {
-        Ok(desk) => block_on(work(desk)),
+    match AdminContext::open(args, mode)? {
+        Ok(ctx) => block_on(work(ctx)),
         Err(InvalidConfigError) => Err(invalid_config_error()),
     }
 }
 
-/// The error for a configuration whose faults have been told.
+/// Builds the error for a configuration whose errors have been printed.
 pub fn invalid_config_error() -> anyhow::Error {
-    let help = "`gatelodge serve --check --json` tells them to programs";
-    ExitError(CommandExitCode::Findings, format!("the configuration has faults; nothing was done; {help}")).into()
+    let help = "`gatelodge serve --check --json` prints its errors as JSON";
+    ExitError(CommandExitCode::Findings, format!("the configuration is invalid, so nothing was done; {help}")).into()
 }
 
-/// Waits for something asynchronous.
+/// Runs a future to completion on a runtime of its own.
 pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// The error for what stands in the file and is to be changed there.
+/// Builds the error for an entry that is defined in the configuration file.
 pub fn defined_in_file_error(what: &str, name: &str) -> anyhow::Error {
-    UsageError(format!("{what} `{name}` stands in the configuration, and is changed there")).into()
+    UsageError(format!("{what} `{name}` is defined in the configuration file; change it there")).into()
 }

@@ -1,4 +1,4 @@
-//! Builds the parts and ties them together: the clock, the stores, the gateway, and what is in force.
+//! Builds and connects the parts of a running gateway: clock, stores, gateway and active configuration.
 
 mod config_reload;
 mod effective_config;
@@ -19,58 +19,60 @@ use gatelodge_store::{
 
 use crate::config::StoreSection;
 
-pub use effective_config::{EffectiveConfig, StoredConfig, expired_grants, load_stored_config, merge_config};
-pub use gateway_status_file::{GatewayStatusFile, find_running_gateway as running_note, find_status_file as find_note};
-pub use logging::{LogArgs, start_logging as start_log};
+pub use effective_config::{
+    EffectiveConfig, StoredConfig, expired_grants, load_stored_config, merge_config, missing_server_text,
+};
+pub use gateway_status_file::{GatewayStatusFile, find_running_gateway, find_status_file};
+pub use logging::{LogArgs, start_logging};
 pub use run_gateway::{GatewayStartup, run_gateway};
-pub use stdio_gateway::{StdioGateway, run_stdio_gateway as run_local, wait_for_stop_signal};
+pub use stdio_gateway::{StdioGateway, run_stdio_gateway, wait_for_stop_signal};
 pub use system_clock::system_clock;
 
-/// Everything that outlives a request, by what it is for.
+/// The stores, one handle per trait.
 #[derive(Clone)]
 pub struct StoreHandles {
-    /// Servers that were added.
+    /// Servers created by commands.
     pub servers: Arc<dyn Servers>,
-    /// Grants that were made.
+    /// Grants created by commands.
     pub grants: Arc<dyn Grants>,
-    /// Policies that were put.
+    /// Policies stored by commands, as versions.
     pub policies: Arc<dyn Policies>,
-    /// What people changed.
+    /// Log of changes by operators.
     pub admin_log: Arc<dyn AdminLog>,
-    /// That something changed.
-    pub notices: Arc<dyn ChangeFeed>,
-    /// What was accepted of servers' definitions.
+    /// Notifies of changes in the state database.
+    pub changes: Arc<dyn ChangeFeed>,
+    /// Pinned tool definitions.
     pub tool_pins: Arc<dyn ToolPins>,
     /// Sessions of clients.
     pub sessions: Arc<dyn Sessions>,
-    /// Whose tasks are.
-    pub tasks: Arc<dyn TaskOwners>,
+    /// Which grant owns which task.
+    pub task_owners: Arc<dyn TaskOwners>,
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
-    /// The same, for what only this backend tells.
+    /// The same ledger, for what only this backend reports: its error count.
     pub sqlite_ledger: Arc<SqliteLedger>,
 }
 
 impl StoreHandles {
-    /// Those that a gateway runs on.
+    /// Returns the stores that a gateway needs.
     pub fn gateway_stores(&self) -> gatelodge_gateway::GatewayStores {
         gatelodge_gateway::GatewayStores {
             ledger: Arc::clone(&self.ledger),
             tool_pins: Arc::clone(&self.tool_pins),
             sessions: Arc::clone(&self.sessions),
-            task_owners: Arc::clone(&self.tasks),
+            task_owners: Arc::clone(&self.task_owners),
         }
     }
 }
 
-/// Opens the stores; what is missing is made.
+/// Opens the stores, and creates what is missing.
 pub fn open(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
     let state = SqliteState::open(&config.data)?;
     let ledger = SqliteLedger::open(&config.data, config.durability, Arc::clone(clock))?;
     Ok(build_stores(state, ledger))
 }
 
-/// Opens the stores as they are; nothing is made.
+/// Opens existing stores. Creates nothing.
 pub fn open_existing(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
     let state = SqliteState::open_existing(&config.data)?;
     let ledger = SqliteLedger::open_existing(&config.data, config.durability, Arc::clone(clock))?;
@@ -86,8 +88,8 @@ fn build_stores(state: SqliteState, ledger: SqliteLedger) -> StoreHandles {
         admin_log: Arc::clone(&state) as Arc<dyn AdminLog>,
         tool_pins: Arc::clone(&state) as Arc<dyn ToolPins>,
         sessions: Arc::clone(&state) as Arc<dyn Sessions>,
-        tasks: Arc::clone(&state) as Arc<dyn TaskOwners>,
-        notices: state,
+        task_owners: Arc::clone(&state) as Arc<dyn TaskOwners>,
+        changes: state,
         ledger: Arc::clone(&ledger) as Arc<dyn Ledger>,
         sqlite_ledger: ledger,
     }

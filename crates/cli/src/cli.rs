@@ -1,4 +1,4 @@
-//! What can be asked on the command line. The comments here are the help texts.
+//! Command line arguments. The doc comments are the help texts.
 
 mod audit_args;
 mod call_args;
@@ -45,19 +45,19 @@ pub use server_args::{AcceptToolsArgs, AddServerArgs, ListArgs, NamedItemArgs, O
 pub use stack_args::{PrecheckArgs, StackArgs, StackFormat};
 pub use stdio_args::{BridgeArgs, WrapArgs};
 
-/// Gatelodge: what AI agents may ask of MCP servers.
+/// Gatelodge: a policy gateway between AI agents and MCP servers.
 ///
-/// Agents reach MCP servers through the gateway, and nothing reaches a server without passing the rules.
-/// A policy says which tools an agent may call, with which arguments, how often, and when a person must agree.
+/// Agents reach MCP servers only through the gateway, which checks every call against a policy.
+/// A policy says which tools an agent may call, with which arguments, how often, and when a person must approve.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: CliCommand,
 }
 
-/// The commands, by noun. Where a verb has arguments of its own, the comment on those is its help.
+/// Commands. Where a subcommand has an arguments type, the comment of that type is its help text.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     Up(UpArgs),
@@ -67,23 +67,23 @@ pub enum CliCommand {
     Init(InitArgs),
     Connect(ConnectArgs),
     Call(CallArgs),
-    /// Adds, lists, removes and tests the servers that agents reach.
+    /// Manages servers: add, list, remove, test, and review their tools.
     #[command(subcommand)]
     Server(ServerCommand),
-    /// Makes and ends grants: tokens, and what they reach.
+    /// Manages grants: tokens and the servers they can reach.
     #[command(subcommand)]
     Grant(GrantCommand),
-    /// Checks, tests and explains policies; keeps them as versions.
+    /// Checks, tests, explains and stores policies.
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Knows published servers and their tools: what each can do, how sure that is, why, and which rule fits.
+    /// Shows published MCP servers and their tools: what each can do, the evidence, and a suitable policy.
     #[command(subcommand)]
     Catalogue(CatalogueCommand),
     Scan(ScanArgs),
     Precheck(PrecheckArgs),
     Stack(StackArgs),
     Calls(CallsArgs),
-    /// Verifies, exports and prunes the logs.
+    /// Verifies, exports and prunes the call log and the admin log.
     #[command(subcommand)]
     Audit(AuditCommand),
     Pharo(PharoArgs),
@@ -93,47 +93,47 @@ pub enum CliCommand {
     Docs(DocsArgs),
 }
 
-/// Reads the command line, and whether it asks for JSON.
+/// Parses the command line. Returns also whether JSON output is requested.
 pub fn parse_arguments() -> Result<(Cli, bool), clap::Error> {
     let matches = Cli::command().try_get_matches()?;
-    let mut verb = &matches;
-    while let Some((_, below)) = verb.subcommand() {
-        verb = below;
+    let mut subcommand = &matches;
+    while let Some((_, nested)) = subcommand.subcommand() {
+        subcommand = nested;
     }
-    let is_asked = verb.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false);
-    let json = is_asked || matches!(verb.try_get_one("format"), Ok(Some(StackFormat::Json)));
+    let is_json = subcommand.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false);
+    let json = is_json || matches!(subcommand.try_get_one("format"), Ok(Some(StackFormat::Json)));
     Ok((Cli::from_arg_matches(&matches)?, json))
 }
 
-/// Whether JSON is asked for on a command line that cannot be read.
+/// Whether an invalid command line requests JSON output.
 pub fn is_json_requested() -> bool {
     let words: Vec<OsString> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
-    // Other commands have formats of what they write, not of what they tell.
+    // In other commands `--format` is the format of a document, not of the report.
     let is_stack = words.first().is_some_and(|word| word == "stack");
-    let is_format = |pair: &[OsString]| matches!(pair, [option, form] if option == "--format" && form == "json");
+    let is_format = |pair: &[OsString]| matches!(pair, [option, format] if option == "--format" && format == "json");
     words.iter().any(|word| word == "--json" || is_stack && word == "--format=json")
         || is_stack && words.windows(2).any(is_format)
 }
 
-/// Where things are kept: what the configuration says, a directory, or the usual one.
+/// Location of the store.
 #[derive(Debug, Clone, Args)]
 pub struct StoreArgs {
-    /// The configuration of the gateway.
+    /// Configuration file of the gateway.
     #[arg(long, value_name = "FILE", env = "GATELODGE_CONFIG", hide_env_values = true)]
     pub config: Option<PathBuf>,
-    /// The data directory, in place of what the configuration says.
+    /// Data directory. Overrides the one of the configuration.
     #[arg(long, value_name = "DIR", env = "GATELODGE_DATA", hide_env_values = true)]
     pub data: Option<PathBuf>,
 }
 
-/// Prints a page of the documentation, from what the program knows of itself.
+/// Prints a generated page of the documentation.
 #[derive(Debug, Args)]
 pub struct DocsArgs {
-    /// Which page.
+    /// Page to print.
     pub page: DocsPage,
 }
 
-/// The pages.
+/// Generated pages.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum DocsPage {
     /// `docs/config.md`.

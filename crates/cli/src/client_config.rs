@@ -1,5 +1,5 @@
-//! The MCP clients that people have: where their configurations are, how their entries look, and how they are changed
-//! without touching anything else. One table says it all; nothing else knows a client by name.
+//! Configurations of MCP clients: where the files are, how entries look, and how entries are changed without touching
+//! the rest of the file. All knowledge about particular clients is in one table.
 
 mod client_config_document;
 mod client_config_locations;
@@ -26,7 +26,7 @@ pub use client_server_entry::{NamedServerEntry, ServerEntry};
 pub use client_table::{ALL, ClientConfigFormat, ClientProfile, ConnectionMethod, find_client};
 pub use client_yaml_reader::read as read_yaml;
 pub use clients_page::clients_page;
-pub use entry_redaction::{entry_diff, is_likely_secret, redact_command as shown_command};
+pub use entry_redaction::{entry_diff, is_likely_secret, redact_command};
 pub use env_reference::EntryValue;
 pub use file_snapshot::{ClientFileError, FileSnapshot, create_private_directory};
 pub use gateway_entry::{DEFAULT_TOKEN_ENV, GatewayEntry};

@@ -1,4 +1,4 @@
-//! The configuration: one TOML file, read whole. All its faults come at once, and none of them tells a secret.
+//! The configuration file, in TOML. All errors are reported at once, and no message contains a secret.
 
 mod config_diagnostic;
 mod config_page;
@@ -38,31 +38,28 @@ pub use store_section::{StoreSection, default_data_directory};
 pub use telemetry_section::TelemetrySection;
 pub use time_syntax::{DURATION_SYNTAX, parse_duration, parse_timestamp};
 
-/// A configuration without faults.
+/// A valid configuration.
 #[derive(Debug)]
 pub struct GatewayConfig {
-    /// Where to listen, and the bounds.
+    /// Addresses and limits.
     pub gateway: GatewaySection,
-    /// Where things are kept.
+    /// Data directory, durability and retention.
     pub store: StoreSection,
-    /// What is in force.
+    /// Servers, policies and grants.
     pub entries: ConfigEntries,
-    /// Every file that was read for it.
+    /// All files that were read.
     pub files: Vec<FileStamp>,
 }
 
-/// Servers, policies and grants that a file names. They are read-only elsewhere.
+/// Servers, policies and grants of the configuration file. Commands cannot change them.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigEntries {
-    /// The servers.
     pub servers: Vec<UpstreamConfig>,
-    /// The policies.
     pub policies: Vec<Arc<ActivePolicy>>,
-    /// The grants.
     pub grants: Vec<GrantConfig>,
 }
 
-/// What was found in a configuration and in the policies it names.
+/// Diagnostics of a configuration file and its policies.
 #[derive(Debug)]
 pub struct ConfigDiagnostics {
     source: NamedSource,
@@ -71,84 +68,84 @@ pub struct ConfigDiagnostics {
     files: Vec<FileStamp>,
 }
 
-/// A configuration, if it has no errors, and what was found in it.
+/// A configuration, if it is valid, with its diagnostics.
 #[derive(Debug)]
 pub struct LoadedConfig {
-    /// The configuration; none if it has errors.
+    /// The configuration, or `None` if it has errors.
     pub config: Option<GatewayConfig>,
-    /// Where things are kept, so far as a file with errors says it; none if it is not TOML at all.
+    /// The `[store]` section, also of a file with errors in other sections; `None` if the file is not TOML.
     pub store: Option<StoreSection>,
-    /// What was found, warnings too.
+    /// Errors and warnings.
     pub diagnostics: ConfigDiagnostics,
 }
 
-/// Reads a configuration and everything it names.
+/// Reads a configuration file and all files it refers to.
 ///
 /// # Errors
 /// The file itself cannot be read.
 pub fn load_config_file(path: &Path, environment: EnvironmentLookup<'_>) -> Result<LoadedConfig> {
-    let own = FileStamp::of(path);
+    let stamp = FileStamp::of(path);
     let source = source_file::read_source(path)?;
-    let home = path.parent().unwrap_or(Path::new(""));
-    Ok(load_config_text(source, home, own, environment))
+    let base_directory = path.parent().unwrap_or(Path::new(""));
+    Ok(load_config_text(source, base_directory, stamp, environment))
 }
 
 fn load_config_text(
     source: NamedSource,
-    home: &Path,
-    own: FileStamp,
+    base_directory: &Path,
+    stamp: FileStamp,
     environment: EnvironmentLookup<'_>,
 ) -> LoadedConfig {
     let text = String::from_utf8_lossy(&source.text).into_owned();
     let mut reader = ConfigReader::default();
     if let Err(error) = str::from_utf8(&source.text) {
         let at = error.valid_up_to();
-        let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::Syntax, &(at..at + 1), "the file is not UTF-8 here");
-        reader.report(fault.with_help("save it as UTF-8"));
+        let diagnostic =
+            ConfigDiagnostic::new(ConfigDiagnosticCode::Syntax, &(at..at + 1), "the file is not UTF-8 here");
+        reader.report(diagnostic.with_help("save it as UTF-8"));
         let shown = NamedSource { name: source.name, text: config_redaction::redact_values(&text) };
-        let findings = ConfigDiagnostics {
+        let diagnostics = ConfigDiagnostics {
             source: shown,
             diagnostics: reader.diagnostics,
             policy_diagnostics: Vec::new(),
-            files: vec![own],
+            files: vec![stamp],
         };
-        return LoadedConfig { config: None, store: None, diagnostics: findings };
+        return LoadedConfig { config: None, store: None, diagnostics };
     }
     let (root, errors) = DeTable::parse_recoverable(&text);
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
         reader.report(
             ConfigDiagnostic::new(ConfigDiagnosticCode::Syntax, &span, error.message())
-                .with_help("mend the text here; it is not TOML"),
+                .with_help("correct the TOML syntax here"),
         );
     }
     if !errors.is_empty() {
-        reader.diagnostics.sort_by_key(|fault| fault.span.start);
-        // A guess at what a broken text means would only bury the fault that matters.
+        reader.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
+        // Further diagnostics, based on a guess at the meaning, would only hide the syntax error.
         let shown = NamedSource { name: source.name, text: config_redaction::redact_values(&text) };
-        let findings = ConfigDiagnostics {
+        let diagnostics = ConfigDiagnostics {
             source: shown,
             diagnostics: reader.diagnostics,
             policy_diagnostics: Vec::new(),
-            files: vec![own],
+            files: vec![stamp],
         };
-        return LoadedConfig { config: None, store: None, diagnostics: findings };
+        return LoadedConfig { config: None, store: None, diagnostics };
     }
     let raw = read_sections(root.get_ref(), &mut reader);
-    let servers = servers_section::read_servers(raw.servers, home, environment, &mut reader);
-    let policies = policies_section::read_policies(raw.policies, home, &mut reader);
-    let around =
-        grants_section::GrantContext { servers: &servers, policies: &policies, base_directory: home, environment };
-    let (grants, token_files) = grants_section::read_grants(raw.grants, around, &mut reader);
+    let servers = servers_section::read_servers(raw.servers, base_directory, environment, &mut reader);
+    let policies = policies_section::read_policies(raw.policies, base_directory, &mut reader);
+    let context = grants_section::GrantContext { servers: &servers, policies: &policies, base_directory, environment };
+    let (grants, token_files) = grants_section::read_grants(raw.grants, context, &mut reader);
     let mut listen = gateway_section::read_gateway_section(raw.gateway, &raw.admin, &mut reader);
     listen.telemetry = telemetry_section::read_telemetry_section(&raw.telemetry, environment, &mut reader);
-    let store = store_section::read_store_section(raw.store, home, &mut reader);
-    let mut files = vec![own];
+    let store = store_section::read_store_section(raw.store, base_directory, &mut reader);
+    let mut files = vec![stamp];
     files.extend(policies.files);
     files.extend(token_files);
-    reader.diagnostics.sort_by_key(|fault| fault.span.start);
+    reader.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
     let shown = NamedSource { name: source.name, text: config_redaction::redact_spans(&text, &reader.secret_spans) };
-    let findings = ConfigDiagnostics {
+    let diagnostics = ConfigDiagnostics {
         source: shown,
         diagnostics: reader.diagnostics,
         policy_diagnostics: policies.diagnostics,
@@ -156,10 +153,10 @@ fn load_config_text(
     };
     let entries = ConfigEntries { servers: servers.valid, policies: policies.valid.into_values().collect(), grants };
     let config = GatewayConfig { gateway: listen, store: store.clone(), entries, files };
-    LoadedConfig { config: (findings.error_count() == 0).then_some(config), store: Some(store), diagnostics: findings }
+    LoadedConfig { config: (diagnostics.error_count() == 0).then_some(config), store: Some(store), diagnostics }
 }
 
-/// The file, section by section, as it is written.
+/// The sections of the file, not validated yet.
 #[derive(Debug, Default)]
 struct RawConfig {
     gateway: RawGateway,
@@ -178,25 +175,27 @@ fn read_sections(root: &DeTable<'_>, reader: &mut ConfigReader) -> RawConfig {
         &["gateway", "admin", "store", "telemetry", "servers", "policies", "grants"],
         "the file",
     );
-    let one = |name: &str, reader: &mut ConfigReader| find_section(root.get(name), name, reader);
-    if let Some((table, span)) = one("gateway", reader) {
+    let single = |name: &str, reader: &mut ConfigReader| find_section(root.get(name), name, reader);
+    if let Some((table, span)) = single("gateway", reader) {
         raw.gateway = RawGateway::read(table, span, reader);
     }
-    if let Some((table, span)) = one("admin", reader) {
+    if let Some((table, span)) = single("admin", reader) {
         raw.admin = RawAdmin::read(table, span, reader);
     }
-    if let Some((table, span)) = one("store", reader) {
+    if let Some((table, span)) = single("store", reader) {
         raw.store = RawStore::read(table, span, reader);
     }
-    if let Some((table, span)) = one("telemetry", reader) {
+    if let Some((table, span)) = single("telemetry", reader) {
         raw.telemetry = RawTelemetry::read(table, span, reader);
     }
-    let many = |name: &str, reader: &mut ConfigReader| {
+    let repeated = |name: &str, reader: &mut ConfigReader| {
         root.get(name).map(|value| reader.read_tables(value, name)).unwrap_or_default()
     };
-    raw.servers = many("servers", reader).into_iter().map(|at| RawServer::read(at.value, at.span, reader)).collect();
-    raw.policies = many("policies", reader).into_iter().map(|at| RawPolicy::read(at.value, at.span, reader)).collect();
-    raw.grants = many("grants", reader).into_iter().map(|at| RawGrant::read(at.value, at.span, reader)).collect();
+    raw.servers =
+        repeated("servers", reader).into_iter().map(|at| RawServer::read(at.value, at.span, reader)).collect();
+    raw.policies =
+        repeated("policies", reader).into_iter().map(|at| RawPolicy::read(at.value, at.span, reader)).collect();
+    raw.grants = repeated("grants", reader).into_iter().map(|at| RawGrant::read(at.value, at.span, reader)).collect();
     raw
 }
 
@@ -209,50 +208,50 @@ fn find_section<'t, 'i>(
     let table = value.get_ref().as_table();
     if table.is_none() {
         reader.hide_value(value);
-        let fault = ConfigDiagnostic::new(
+        let diagnostic = ConfigDiagnostic::new(
             ConfigDiagnosticCode::WrongType,
             &value.span(),
-            format!("`{name}` is written as one `[{name}]`"),
+            format!("`{name}` must be one section `[{name}]`"),
         );
-        reader.report(fault.with_help(format!("begin it with a line `[{name}]`")));
+        reader.report(diagnostic.with_help(format!("start it with a line `[{name}]`")));
     }
     table.map(|table| (table, value.span()))
 }
 
 impl ConfigDiagnostics {
-    /// How many errors there are, in the file and in its policies.
+    /// Returns the number of errors in the file and its policies.
     pub fn error_count(&self) -> usize {
-        let own = self.diagnostics.iter().filter(|fault| fault.code.severity() == Severity::Error).count();
-        let of_policy = |(_, faults): &(_, Vec<gatelodge_policy::Diagnostic>)| {
-            faults.iter().filter(|fault| fault.severity == Severity::Error).count()
+        let own = self.diagnostics.iter().filter(|diagnostic| diagnostic.code.severity() == Severity::Error).count();
+        let in_policy = |(_, diagnostics): &(_, Vec<gatelodge_policy::Diagnostic>)| {
+            diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count()
         };
-        own + self.policy_diagnostics.iter().map(of_policy).sum::<usize>()
+        own + self.policy_diagnostics.iter().map(in_policy).sum::<usize>()
     }
 
-    /// Prints all with the text they are about.
+    /// Prints all diagnostics with the lines they refer to.
     pub fn print(&self) {
         diagnostic_report::print_diagnostics(&self.source, &self.diagnostics);
-        for (source, faults) in &self.policy_diagnostics {
-            diagnostic_report::print_diagnostics(source, faults);
+        for (source, diagnostics) in &self.policy_diagnostics {
+            diagnostic_report::print_diagnostics(source, diagnostics);
         }
     }
 
-    /// All, for programs.
+    /// Returns all diagnostics for JSON output.
     pub fn to_json_diagnostics(&self) -> Vec<DiagnosticJson<'_>> {
-        let own = self.diagnostics.iter().map(|fault| DiagnosticJson::new(&self.source, fault));
-        let of_policies = self.policy_diagnostics.iter();
-        let of_policies = of_policies.flat_map(|(source, faults)| {
-            faults.iter().map(|fault| DiagnosticJson::new(source, DiagnosticRef::from(fault)))
+        let own = self.diagnostics.iter().map(|diagnostic| DiagnosticJson::new(&self.source, diagnostic));
+        let in_policies = self.policy_diagnostics.iter();
+        let in_policies = in_policies.flat_map(|(source, diagnostics)| {
+            diagnostics.iter().map(|diagnostic| DiagnosticJson::new(source, DiagnosticRef::from(diagnostic)))
         });
-        own.chain(of_policies).collect()
+        own.chain(in_policies).collect()
     }
 
-    /// Each in one line, with its place, for logs.
+    /// Returns each diagnostic on one line with its location, for logs.
     pub fn log_lines(&self) -> Vec<String> {
         self.to_json_diagnostics().iter().map(DiagnosticJson::log_line).collect()
     }
 
-    /// Every file that was looked at.
+    /// Returns all files that were read.
     pub fn files(&self) -> &[FileStamp] {
         &self.files
     }

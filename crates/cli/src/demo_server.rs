@@ -1,6 +1,6 @@
-//! A small MCP server for trying things out: notes, queries and payments that only it knows of.
+//! A small MCP server for demonstrations, with fictitious notes, queries and payments.
 //!
-//! It listens on this machine, on a port of its own, and answers only who knows the key that the gateway sends.
+//! It listens on a free port of this machine, and accepts only requests with the key that the gateway sends.
 
 mod demo_methods;
 mod demo_tools;
@@ -27,12 +27,12 @@ use tokio::net::TcpListener;
 
 use note_store::NoteStore;
 
-/// The policy of the demonstration.
+/// Policy of the demo.
 pub const DEMO_POLICY: &str = include_str!("../../../examples/demo/policy.json");
-/// The name of everything in the demonstration: server, policy and grant.
+/// Name of the server, the policy and the grant of the demo.
 pub const DEMO_NAME: &str = "demo";
 
-/// The server, not yet serving.
+/// The server, bound but not serving yet.
 pub struct DemoServer {
     listener: TcpListener,
     authorization: HeaderValue,
@@ -40,22 +40,22 @@ pub struct DemoServer {
 }
 
 impl DemoServer {
-    /// Takes a free port and makes a key.
+    /// Binds a free port and generates a key.
     pub async fn bind() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot start the demo server")?;
         let key = HeaderValue::try_from(format!("Bearer {}", GrantToken::random()?.reveal()))?;
         Ok(Self { listener, authorization: key, notes: Arc::default() })
     }
 
-    /// What the gateway needs to know to reach it.
+    /// Returns the configuration with which the gateway reaches the server.
     pub fn upstream_config(&self) -> Result<UpstreamConfig> {
         let url: Uri = format!("http://{}/mcp", self.listener.local_addr()?).parse()?;
         let secret = self.authorization.to_str()?.trim_start_matches("Bearer ").to_owned();
         let header = InjectedHeader { name: AUTHORIZATION, value: self.authorization.clone(), secrets: vec![secret] };
-        let way = UpstreamTransport::Http(UpstreamHttpConfig { url, headers: vec![header] });
+        let transport = UpstreamTransport::Http(UpstreamHttpConfig { url, headers: vec![header] });
         Ok(UpstreamConfig {
             name: DEMO_NAME.parse()?,
-            transport: way,
+            transport,
             log_arguments: true,
             pinning: PinningSettings::default(),
         })
@@ -64,7 +64,7 @@ impl DemoServer {
     /// Serves until it is dropped.
     pub async fn serve(self) {
         loop {
-            // An error means that the caller has gone already.
+            // An error means that the client has disconnected already.
             let Ok((stream, _)) = self.listener.accept().await else { continue };
             let (notes, key) = (Arc::clone(&self.notes), self.authorization.clone());
             tokio::spawn(async move {
@@ -72,7 +72,7 @@ impl DemoServer {
                     let (notes, key) = (Arc::clone(&notes), key.clone());
                     async move { Ok::<_, Infallible>(handle_http(&notes, &key, request).await) }
                 });
-                // The gateway closes when it likes; that is no fault.
+                // The gateway may close the connection at any time.
                 let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
             });
         }
@@ -96,9 +96,9 @@ async fn handle_http(notes: &NoteStore, key: &HeaderValue, request: Request<Inco
             json_response(status, text)
         }
         Ok(ClientMessage::Notification(_) | ClientMessage::Response(_)) => empty_response(StatusCode::ACCEPTED),
-        Err(fault) => json_response(
+        Err(error) => json_response(
             StatusCode::BAD_REQUEST,
-            gatelodge_mcp::error_response(fault.id.as_ref(), fault.code, &fault.message, None),
+            gatelodge_mcp::error_response(error.id.as_ref(), error.code, &error.message, None),
         ),
     }
 }

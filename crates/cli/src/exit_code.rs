@@ -1,4 +1,4 @@
-//! How a command ended, for whoever called it.
+//! Exit codes of commands, and the errors that determine them.
 
 use std::process::{ExitCode, Termination};
 
@@ -6,25 +6,25 @@ use gatelodge_store::StoreError;
 
 use crate::client_config::ClientFileError;
 
-/// The exit codes of all commands.
+/// Exit codes of all commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandExitCode {
-    /// All is fine.
+    /// Success.
     Success = 0,
-    /// There are findings: an invalid policy, a failed case.
+    /// Findings, such as an invalid policy or a failed case.
     Findings = 1,
-    /// The command was not called in a way it can be; a file that is not there counts as that.
+    /// Wrong usage, including a file that does not exist.
     Usage = 2,
-    /// The gateway refused: the policy, a limit or the token.
+    /// The gateway refused a call because of the policy, a limit or the token.
     Denied = 3,
     /// A server or gateway cannot be reached.
     Unreachable = 4,
-    /// Something broke on our side, or the output could not be written.
+    /// An internal error, or the output could not be written.
     InternalError = 5,
 }
 
 impl CommandExitCode {
-    /// The code for an error that ended a command.
+    /// Returns the exit code for an error that ended a command.
     pub fn of_error(error: &anyhow::Error) -> Self {
         if let Some(ExitError(exit, _)) = error.downcast_ref() {
             return *exit;
@@ -39,7 +39,7 @@ impl CommandExitCode {
             return Self::Unreachable;
         }
         match error.downcast_ref::<StoreError>() {
-            // What was named is not there, or is there already.
+            // The argument names something that does not exist, or that exists already.
             Some(StoreError::NotFound(_) | StoreError::Conflict(_)) => Self::Usage,
             Some(StoreError::Unavailable(_) | StoreError::Corrupt(_)) | None => Self::InternalError,
         }
@@ -52,7 +52,7 @@ impl Termination for CommandExitCode {
     }
 }
 
-/// An error that ends a command with a code of its own.
+/// An error with an exit code of its own.
 #[derive(Debug)]
 pub struct ExitError(pub CommandExitCode, pub String);
 
@@ -64,7 +64,7 @@ impl std::fmt::Display for ExitError {
 
 impl std::error::Error for ExitError {}
 
-/// Marks an error as the caller's: the message says what to do.
+/// An error in how the command was used. The message says what to do.
 #[derive(Debug)]
 pub struct UsageError(pub String);
 
@@ -76,7 +76,7 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Marks an error as a matter of the network: nothing answered.
+/// A network error: nothing answered.
 #[derive(Debug)]
 pub struct UnreachableError(pub String);
 

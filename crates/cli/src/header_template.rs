@@ -1,12 +1,12 @@
-//! Headers for servers, as people write them: `${NAME}` stands for a variable of the environment.
+//! Headers for servers in the configuration. `${NAME}` is replaced by that environment variable.
 
 use gatelodge_gateway::InjectedHeader;
 use http::{HeaderName, HeaderValue};
 
-/// Looks a variable up.
+/// Looks up an environment variable.
 pub type EnvironmentLookup<'e> = &'e dyn Fn(&str) -> Option<String>;
 
-/// Headers that are ours to set: they say what the message is and where it ends.
+/// Headers that only the gateway sets, because they describe the message and its end.
 const RESERVED_HEADERS: &[&str] = &[
     "accept",
     "connection",
@@ -20,75 +20,75 @@ const RESERVED_HEADERS: &[&str] = &[
     "upgrade",
 ];
 const RESERVED_HEADER_PREFIX: &str = "mcp-";
-/// Variables that hold no secret, and that programs need to start at all.
+/// Variables without secrets that programs need to start.
 pub const INHERITED_VARIABLES: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
-/// Names that hold a credential where they are part of a header's name.
+/// Parts of header names that indicate a credential.
 const CREDENTIAL_PARTS: &[&str] = &["token", "key", "secret", "password"];
 const CREDENTIAL_NAMES: &[&str] = &["authorization", "cookie", "proxy-authorization"];
 
-/// Why a header cannot be sent. Says nothing of its value.
+/// A header that cannot be sent. Does not contain its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderError {
-    /// The name is none.
+    /// The name is not a header name.
     InvalidName,
-    /// The gateway sets this one itself.
+    /// The gateway sets this header itself.
     Reserved,
-    /// The value cannot be sent.
+    /// The value is not a header value.
     InvalidValue,
-    /// A `${` without its `}`, or with something between that is no variable's name.
+    /// A `${` without `}`, or without a variable name in between.
     InvalidReference,
-    /// The environment has no such variable.
+    /// The environment variable is not set.
     MissingVariable(String),
 }
 
 impl HeaderError {
-    /// What is wrong.
+    /// Returns the error message.
     pub fn message(&self, name: &str) -> String {
         let name = crate::diagnostic_report::escape_for_terminal(name);
         match self {
-            Self::InvalidName => format!("`{name}` is not a header's name"),
+            Self::InvalidName => format!("`{name}` is not a valid header name"),
             Self::Reserved => format!("the gateway sets the header `{name}` itself"),
             Self::InvalidValue => format!("the value of `{name}` cannot be sent in a header"),
-            Self::InvalidReference => format!("the value of `{name}` has a `${{` that names no variable"),
-            Self::MissingVariable(variable) => format!("the environment has no variable `{variable}`"),
+            Self::InvalidReference => format!("the value of `{name}` has a `${{` without a variable name"),
+            Self::MissingVariable(variable) => format!("environment variable `{variable}` is not set"),
         }
     }
 
-    /// What to do about it.
+    /// Returns how to fix it.
     pub fn help(&self) -> String {
         match self {
-            Self::InvalidName => "a name has letters, digits and `-`".to_owned(),
-            Self::Reserved => "leave it out".to_owned(),
-            Self::InvalidValue => "a value is one line of plain text".to_owned(),
+            Self::InvalidName => "a name consists of letters, digits and `-`".to_owned(),
+            Self::Reserved => "remove it".to_owned(),
+            Self::InvalidValue => "a value is one line of printable text".to_owned(),
             Self::InvalidReference => {
-                "write `${NAME}`, with letters, digits and `_`; `$${` stands for `${` itself".to_owned()
+                "write `${NAME}`, with letters, digits and `_`; write `$${` for a literal `${`".to_owned()
             }
             Self::MissingVariable(variable) => {
-                format!("set `{variable}` where the gateway starts; one that is not UTF-8 counts as missing")
+                format!("set `{variable}` where the gateway starts; a value that is not UTF-8 counts as missing")
             }
         }
     }
 }
 
-/// Whether a header of this name usually holds a credential.
+/// Whether a header with this name usually contains a credential.
 pub fn is_credential_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     CREDENTIAL_NAMES.contains(&name.as_str()) || CREDENTIAL_PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Whether a variable of this name usually holds a secret: `API_KEY` does, `XDG_KEYRING_DIR` does not.
+/// Whether a variable with this name usually contains a secret: `API_KEY` does, `XDG_KEYRING_DIR` does not.
 pub fn is_secret_variable(name: &str) -> bool {
     let parts =
         ["key", "apikey", "token", "secret", "password", "passwd", "pass", "credential", "credentials", "auth", "pat"];
     name.to_ascii_lowercase().split('_').any(|part| parts.contains(&part))
 }
 
-/// Whether a value takes something from the environment.
+/// Whether a value refers to an environment variable.
 pub fn has_variable(value: &str) -> bool {
     parse_template(value).is_ok_and(|parts| parts.iter().any(|part| matches!(part, TemplatePart::Variable(_))))
 }
 
-/// The variables that a value names; none if it cannot be read.
+/// Returns the variables that a value refers to; empty if the value is invalid.
 pub fn referenced_variables(value: &str) -> Vec<String> {
     let parts = parse_template(value).unwrap_or_default();
     parts
@@ -97,12 +97,12 @@ pub fn referenced_variables(value: &str) -> Vec<String> {
         .collect()
 }
 
-/// Checks a header without looking at the environment.
+/// Checks a header without reading the environment.
 pub fn check_header(name: &str, written: &str) -> Result<(), HeaderError> {
     expand_header(name, written, &|_| Some("x".to_owned())).map(drop)
 }
 
-/// Puts everything from the environment in its place. Those values, and plain credentials, count as secrets.
+/// Expands the variables in a header. Their values, and literal credentials, count as secrets.
 pub fn expand_header(
     name: &str,
     written: &str,
@@ -114,16 +114,16 @@ pub fn expand_header(
     }
     let (value, mut secrets) = expand_template(written, environment)?;
     if secrets.is_empty() && is_credential_header(name) {
-        // `Bearer x`: what comes back may be the whole or the part behind the scheme.
+        // `Bearer x`: a server may return the whole value or only the part after the scheme.
         secrets.extend(value.split_once(' ').map(|(_, credential)| credential.to_owned()));
         secrets.push(value.clone());
     }
-    let mut sent = HeaderValue::try_from(value).map_err(|_| HeaderError::InvalidValue)?;
-    sent.set_sensitive(true);
-    Ok(InjectedHeader { name: header, value: sent, secrets })
+    let mut header_value = HeaderValue::try_from(value).map_err(|_| HeaderError::InvalidValue)?;
+    header_value.set_sensitive(true);
+    Ok(InjectedHeader { name: header, value: header_value, secrets })
 }
 
-/// Puts everything from the environment in its place; gives those values apart as well.
+/// Expands the variables in a text. Returns also their values, which count as secrets.
 pub fn expand_template(
     written: &str,
     environment: EnvironmentLookup<'_>,
@@ -136,7 +136,7 @@ pub fn expand_template(
             TemplatePart::Variable(variable) => {
                 let found = environment(variable).ok_or_else(|| HeaderError::MissingVariable(variable.to_owned()))?;
                 value.push_str(&found);
-                // `${HOME}/notes` is a place, and places stand in answers.
+                // `${HOME}/notes` is a path, and paths may occur in responses.
                 if !INHERITED_VARIABLES.contains(&variable) {
                     secrets.push(found);
                 }
@@ -153,19 +153,19 @@ enum TemplatePart<'v> {
 
 fn parse_template(mut rest: &str) -> Result<Vec<TemplatePart<'_>>, HeaderError> {
     let mut parts = Vec::new();
-    while let Some((before, behind)) = rest.split_once("${") {
+    while let Some((before, after)) = rest.split_once("${") {
         if let Some(before) = before.strip_suffix('$') {
             parts.extend([TemplatePart::Text(before), TemplatePart::Text("${")]);
-            rest = behind;
+            rest = after;
             continue;
         }
-        let (variable, behind) = behind.split_once('}').ok_or(HeaderError::InvalidReference)?;
+        let (variable, after) = after.split_once('}').ok_or(HeaderError::InvalidReference)?;
         let is_name = !variable.is_empty() && variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if !is_name {
             return Err(HeaderError::InvalidReference);
         }
         parts.extend([TemplatePart::Text(before), TemplatePart::Variable(variable)]);
-        rest = behind;
+        rest = after;
     }
     parts.push(TemplatePart::Text(rest));
     Ok(parts)
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_put_in_their_place_and_count_as_secrets() {
+    fn variables_are_expanded_and_count_as_secrets() {
         let header = expand_header("Authorization", "Bearer ${KEY}!", &environment).expect("a header");
         assert_eq!(header.value.to_str().ok(), Some("Bearer s3cret-value!"));
         assert_eq!(header.secrets, ["s3cret-value"]);
@@ -191,15 +191,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused_without_its_value() {
-        let fault = |name: &str, value: &str| expand_header(name, value, &environment).expect_err("a fault");
-        assert_eq!(fault("X-A", "${NONE}"), HeaderError::MissingVariable("NONE".to_owned()));
-        assert_eq!(fault("X-A", "${KEY"), HeaderError::InvalidReference);
-        assert_eq!(fault("X-A", "${}"), HeaderError::InvalidReference);
-        assert_eq!(fault("X A", "a"), HeaderError::InvalidName);
-        assert_eq!(fault("X-A", "a\nb"), HeaderError::InvalidValue);
+    fn invalid_headers_are_refused() {
+        let error = |name: &str, value: &str| expand_header(name, value, &environment).expect_err("an error");
+        assert_eq!(error("X-A", "${NONE}"), HeaderError::MissingVariable("NONE".to_owned()));
+        assert_eq!(error("X-A", "${KEY"), HeaderError::InvalidReference);
+        assert_eq!(error("X-A", "${}"), HeaderError::InvalidReference);
+        assert_eq!(error("X A", "a"), HeaderError::InvalidName);
+        assert_eq!(error("X-A", "a\nb"), HeaderError::InvalidValue);
         for name in ["Host", "content-type", "Mcp-Session-Id"] {
-            assert_eq!(fault(name, "a"), HeaderError::Reserved, "{name}");
+            assert_eq!(error(name, "a"), HeaderError::Reserved, "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The one executable: parses what was asked, hands it to a command, and tells how it ended.
+//! Entry point: parses the arguments, runs the command and reports its exit code.
 
 mod admin_context;
 mod app;
@@ -24,12 +24,13 @@ use std::process::{ExitCode, Termination};
 use cli::{Cli, CliCommand};
 use exit_code::CommandExitCode;
 
-/// A call takes many small pieces of memory and gives them back on the same thread; the system's allocator is slower at that.
+/// A call makes many small allocations and frees them on the same thread; mimalloc is faster at that than the system's
+/// allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before anything else: a keeper is one of many, and has little to do.
+    // Checked before anything else: a supervisor runs for each stdio server, and must start fast and stay small.
     match process_supervisor::run_if_requested() {
         Some(code) => code.into(),
         None => run_command().report(),
@@ -38,14 +39,14 @@ fn main() -> ExitCode {
 
 fn run_command() -> CommandExitCode {
     let (Cli { command }, json) = match cli::parse_arguments() {
-        Ok(read) => read,
+        Ok(parsed) => parsed,
         Err(error) => {
             if error.use_stderr() && cli::is_json_requested() {
                 let text = error.to_string();
                 let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
                 let _ = stdout_output::print_error_json(first, CommandExitCode::Usage);
             }
-            // With code 2 and a usage message, or what was asked for by `--help`.
+            // Exits with code 2 and a usage message, or prints the help and exits with 0.
             error.exit()
         }
     };
@@ -75,7 +76,7 @@ fn run_command() -> CommandExitCode {
         let exit = CommandExitCode::of_error(&error);
         diagnostic_report::print_error(&error);
         if json {
-            // If this cannot be written either, the exit code still tells.
+            // If this cannot be written either, the exit code still reports the failure.
             let _ = stdout_output::print_error_json(&format!("{error:#}"), exit);
         }
         exit

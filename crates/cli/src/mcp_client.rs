@@ -1,4 +1,4 @@
-//! A small MCP client over HTTP: one server, one call at a time, either era of the protocol.
+//! A small MCP client over HTTP: one server, one request at a time, stateful or stateless protocol.
 
 mod http_transport;
 mod rpc_message;
@@ -19,79 +19,79 @@ use rpc_message::TransportResponse;
 use sse_transport::SseTransport;
 pub use stdio_probe::{ServerProbe, probe_command};
 
-/// More pages of a list are not asked for.
+/// Maximum number of pages of a list that are requested.
 const MAX_LIST_PAGES: usize = 100;
 
-/// How the server is spoken to.
+/// Protocol generation to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ProtocolChoice {
-    /// Without a handshake if the server knows that, else with one.
+    /// Stateless if the server supports it, otherwise stateful
     Auto,
-    /// Without a handshake, as since 2026-07-28.
+    /// Without a handshake, as since 2026-07-28
     Stateless,
-    /// With a handshake and a session, as until 2025-11-25.
+    /// With a handshake and a session, as until 2025-11-25
     Stateful,
 }
 
-/// Why there is no answer.
+/// A request that failed.
 #[derive(Debug)]
 pub enum McpClientError {
-    /// Nothing answers there, or not in time.
+    /// The server cannot be reached, or does not respond in time.
     Unreachable(String),
-    /// It answers with a status that says no.
+    /// The server responds with an HTTP error status.
     Status(u16, String),
-    /// It does not speak the protocol.
+    /// The server violates the protocol.
     Protocol(String),
-    /// It answers with an error of the protocol.
+    /// The server responds with a JSON-RPC error.
     Rpc(RpcError),
 }
 
 impl std::fmt::Display for McpClientError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Unreachable(why) | Self::Protocol(why) => f.write_str(why),
-            Self::Status(status, why) if why.is_empty() => write!(f, "HTTP status {status}"),
-            Self::Status(status, why) => write!(f, "HTTP status {status}: {why}"),
-            Self::Rpc(refused) => write!(f, "error {}: {}", refused.code, refused.message),
+            Self::Unreachable(reason) | Self::Protocol(reason) => f.write_str(reason),
+            Self::Status(status, reason) if reason.is_empty() => write!(f, "HTTP status {status}"),
+            Self::Status(status, reason) => write!(f, "HTTP status {status}: {reason}"),
+            Self::Rpc(error) => write!(f, "error {}: {}", error.code, error.message),
         }
     }
 }
 
 impl std::error::Error for McpClientError {}
 
-/// A server that has been greeted.
+/// A client that has connected to a server.
 pub struct McpClient {
     http: HttpTransport,
-    /// The connection to a server that speaks only HTTP+SSE.
+    /// Connection to a server that supports only HTTP+SSE.
     sse: Option<SseTransport>,
-    /// What is sent beside the token: the revision, and the session if there is one.
+    /// Headers of each request in addition to the configured ones: revision, and session if there is one.
     protocol_headers: HeaderMap,
     is_stateless: bool,
     next_id: u64,
-    /// The server's own name and version, as it claims.
+    /// Name and version that the server reports.
     pub server_label: String,
-    /// The revision that is spoken.
+    /// Protocol revision in use.
     pub revision: String,
 }
 
 impl McpClient {
-    /// Greets a server.
+    /// Connects to a server and performs the handshake or discovery.
     pub async fn open(
         url: Uri,
         headers: HeaderMap,
-        era: ProtocolChoice,
-        time: Duration,
+        protocol: ProtocolChoice,
+        timeout: Duration,
     ) -> Result<Self, McpClientError> {
-        let wire = HttpTransport::new(url, headers, time)?;
-        if era != ProtocolChoice::Stateful {
-            let mut client = Self::new(wire.clone(), true, Revision::R2026_07_28.as_str());
+        let transport = HttpTransport::new(url, headers, timeout)?;
+        if protocol != ProtocolChoice::Stateful {
+            let mut client = Self::new(transport.clone(), true, Revision::R2026_07_28.as_str());
             match client.discover().await {
                 Ok(()) => return Ok(client),
-                Err(error) if era == ProtocolChoice::Stateless || is_final_error(&error) => return Err(error),
+                Err(error) if protocol == ProtocolChoice::Stateless || is_final_error(&error) => return Err(error),
                 Err(_) => {}
             }
         }
-        let mut client = Self::new(wire, false, Revision::R2025_11_25.as_str());
+        let mut client = Self::new(transport, false, Revision::R2025_11_25.as_str());
         client.initialize().await?;
         Ok(client)
     }
@@ -113,10 +113,10 @@ impl McpClient {
         let result = self.request("server/discover", json!({}), None).await?;
         let versions = result.get("supportedVersions").and_then(Value::as_array).cloned().unwrap_or_default();
         if !versions.iter().any(|version| version == Revision::R2026_07_28.as_str()) {
-            return Err(McpClientError::Protocol("the server does not speak without a handshake".to_owned()));
+            return Err(McpClientError::Protocol("the server does not support the stateless protocol".to_owned()));
         }
-        let own = result.pointer("/_meta/io.modelcontextprotocol~1serverInfo").or(result.get("serverInfo"));
-        self.server_label = server_label(own);
+        let info = result.pointer("/_meta/io.modelcontextprotocol~1serverInfo").or(result.get("serverInfo"));
+        self.server_label = server_label(info);
         Ok(())
     }
 
@@ -124,18 +124,18 @@ impl McpClient {
         let params = rpc_message::initialize_params(&self.revision);
         let body = rpc_message::request(self.next_id, "initialize", &params);
         self.next_id += 1;
-        let answer = match self.exchange(body.clone(), &self.protocol_headers.clone()).await {
-            // What servers of the first revision say to a message at this address.
-            Err(refused @ McpClientError::Status(400 | 404 | 405, _)) => {
-                self.sse = Some(SseTransport::open(&self.http, &self.protocol_headers).await?.ok_or(refused)?);
+        let response = match self.exchange(body.clone(), &self.protocol_headers.clone()).await {
+            // Servers of the first revision respond like this to a POST to the URL of their event stream.
+            Err(error @ McpClientError::Status(400 | 404 | 405, _)) => {
+                self.sse = Some(SseTransport::open(&self.http, &self.protocol_headers).await?.ok_or(error)?);
                 self.exchange(body, &self.protocol_headers.clone()).await?
             }
-            answer => answer?,
+            response => response?,
         };
-        if let Some(session) = answer.session_id.clone() {
+        if let Some(session) = response.session_id.clone() {
             self.protocol_headers.insert("mcp-session-id", session);
         }
-        let result = answer.result(self.next_id - 1)?;
+        let result = response.result(self.next_id - 1)?;
         self.server_label = server_label(result.get("serverInfo"));
         if let Some(revision) = result.get("protocolVersion").and_then(Value::as_str) {
             self.revision = revision.to_owned();
@@ -143,10 +143,10 @@ impl McpClient {
         if let Ok(value) = HeaderValue::from_str(&self.revision) {
             self.protocol_headers.insert("mcp-protocol-version", value);
         }
-        let told = rpc_message::notification("notifications/initialized");
+        let initialized = rpc_message::notification("notifications/initialized");
         match &self.sse {
-            Some(sse) => sse.notify(&self.http, told, &self.protocol_headers).await,
-            None => self.http.notify(told, &self.protocol_headers).await,
+            Some(sse) => sse.notify(&self.http, initialized, &self.protocol_headers).await,
+            None => self.http.notify(initialized, &self.protocol_headers).await,
         }
     }
 
@@ -157,16 +157,16 @@ impl McpClient {
         }
     }
 
-    /// Asks, and gives the result.
+    /// Sends a request and returns its result. `subject` is the tool, resource or prompt.
     pub async fn request(
         &mut self,
         method: &str,
         mut params: Value,
-        about: Option<&str>,
+        subject: Option<&str>,
     ) -> Result<Value, McpClientError> {
         let mut headers = self.protocol_headers.clone();
         if self.is_stateless {
-            rpc_message::add_stateless_metadata(&mut params, &mut headers, method, about);
+            rpc_message::add_stateless_metadata(&mut params, &mut headers, method, subject);
         }
         let id = self.next_id;
         self.next_id += 1;
@@ -178,7 +178,7 @@ impl McpClient {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}), Some(tool)).await
     }
 
-    /// All tools, over all pages.
+    /// Lists all tools, over all pages.
     pub async fn list_tools(&mut self) -> Result<Vec<Value>, McpClientError> {
         let mut tools = Vec::new();
         let mut params = json!({});
@@ -203,7 +203,7 @@ impl McpClient {
     }
 }
 
-/// Whether trying the other era would not help either.
+/// Whether the other protocol generation would fail as well.
 fn is_final_error(error: &McpClientError) -> bool {
     matches!(error, McpClientError::Unreachable(_) | McpClientError::Status(401 | 403 | 421 | 429, _))
         || matches!(error, McpClientError::Status(status, _) if *status >= 500)

@@ -1,65 +1,66 @@
-//! What the process was given: its environment, and who runs it.
+//! Environment variables, programs on `PATH`, and the current user.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Looks a variable up. One that is no text counts as missing.
-#[expect(clippy::disallowed_methods, reason = "this is the door through which the environment comes in")]
+/// Looks up an environment variable. A value that is not valid UTF-8 counts as missing.
+#[expect(clippy::disallowed_methods, reason = "the only place where the environment is read")]
 pub fn find_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// All variables that are text, but those whose names begin with `but`.
-pub fn variables_without_prefix(but: &str) -> Vec<(String, String)> {
+/// Returns all environment variables that are valid UTF-8, except those whose names start with `prefix`.
+pub fn variables_without_prefix(prefix: &str) -> Vec<(String, String)> {
     let text =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    text.filter(|(name, _)| !name.starts_with(but)).collect()
+    text.filter(|(name, _)| !name.starts_with(prefix)).collect()
 }
 
 fn can_run(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
 }
 
-/// Why a program cannot be run from a folder; none if it can.
-pub fn find_program_problem(program: &str, folder: &Path) -> Option<String> {
+/// Returns why a program cannot be run from `directory`, or `None` if it can.
+pub fn find_program_problem(program: &str, directory: &Path) -> Option<String> {
     let shown = crate::diagnostic_report::escape_for_terminal(program);
     if program.contains('/') {
-        return match folder.join(program) {
+        return match directory.join(program) {
             path if can_run(&path) => None,
-            path if path.exists() => Some(format!("`{shown}` is not a program that can be run")),
+            path if path.exists() => Some(format!("`{shown}` is not an executable program")),
             _ => Some(format!("there is no program `{shown}`")),
         };
     }
-    let folders = find_variable("PATH").unwrap_or_default();
-    if folders.split(':').any(|folder| can_run(&Path::new(folder).join(program))) {
+    let path = find_variable("PATH").unwrap_or_default();
+    if path.split(':').any(|directory| can_run(&Path::new(directory).join(program))) {
         return None;
     }
-    let help = "install it, or name it by its whole path: clients of the desktop have another `PATH` than a shell";
-    Some(format!("there is no program `{shown}` in the folders of `PATH`; {help}"))
+    let help = "install it, or use its full path: desktop applications have another `PATH` than a shell";
+    Some(format!("there is no program `{shown}` on `PATH`; {help}"))
 }
 
-/// The user as the operating system knows it, for the admin log.
+/// Returns the name of the current user according to the operating system, for the admin log.
 pub fn current_user() -> String {
-    // The variables `USER` and `LOGNAME` say what the user likes; `id` asks the system.
-    let asked = Command::new("id").arg("-un").stdin(Stdio::null()).stderr(Stdio::null()).output();
-    let told = asked.ok().filter(|output| output.status.success());
-    let name = told.and_then(|output| String::from_utf8(output.stdout).ok()).map(|name| name.trim().to_owned());
+    // The user can set the variables `USER` and `LOGNAME` to anything; `id` asks the system.
+    let output = Command::new("id").arg("-un").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let output = output.ok().filter(|output| output.status.success());
+    let name = output.and_then(|output| String::from_utf8(output.stdout).ok()).map(|name| name.trim().to_owned());
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// How this program is started, so that a line that is printed can be pasted anywhere: its name if a shell finds it by
-/// that, else its full path.
+/// Returns the command that starts this program, for printed command lines: its name if that is found on `PATH`,
+/// otherwise its full path.
 pub fn own_program_command() -> String {
     let Ok(full) = std::env::current_exe() else { return "gatelodge".to_owned() };
     let path = find_variable("PATH").unwrap_or_default();
     let name = full.file_name().unwrap_or_default();
-    let first = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|there| there.is_file());
+    let first =
+        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|candidate| candidate.is_file());
     let is_same = first.is_some_and(|first| first.canonicalize().ok() == full.canonicalize().ok());
     quote_for_shell(&if is_same { name.to_string_lossy().into_owned() } else { full.display().to_string() })
 }
 
-/// A text as a shell takes it for one word.
+/// Quotes a text so that a shell takes it as one word.
 pub fn quote_for_shell(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_' | b':' | b'=');
     if !text.is_empty() && text.bytes().all(is_plain) {

@@ -1,8 +1,8 @@
-//! The keeper of one server that the gateway runs: `gatelodge keep GRACE_MS PROGRAM ARGUMENTS…`.
+//! The supervisor process of one stdio server: `gatelodge keep GRACE_MS PROGRAM ARGUMENTS…`.
 //!
-//! Its input is the server's input, passed on; output and complaints go past it. When its input ends, because the
-//! gateway closed it or is no more, the server's input is closed; what has not ended after the grace is told to, and
-//! after another grace is killed, with everything it started.
+//! It copies its standard input to the server; the server inherits standard output and standard error. When the input
+//! ends, because the gateway closed it or exited, the supervisor closes the server's input. A server that has not
+//! exited after the grace period gets SIGTERM, and after another grace period it is killed with all its descendants.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,13 +18,13 @@ use signal_hook::iterator::Signals;
 
 mod descendants;
 
-/// The word on the command line. It is for the gateway alone, so the help does not show it.
+/// Name of the subcommand. Only the gateway uses it, so the help does not show it.
 const SUPERVISOR_COMMAND: &str = "keep";
-/// The code of a server that could not be started.
+/// Exit code if the server could not be started.
 const EXIT_NOT_STARTED: u8 = 127;
 const EXIT_FAILED: u8 = 1;
 
-/// Runs as a keeper if that is what was asked, and gives the code to end with.
+/// Runs as a supervisor if the arguments ask for it, and returns the exit code.
 pub fn run_if_requested() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != SUPERVISOR_COMMAND {
@@ -36,7 +36,7 @@ pub fn run_if_requested() -> Option<u8> {
     Some(supervise(command, grace))
 }
 
-/// How this program is started as a keeper.
+/// Returns the command line that starts this program as a supervisor.
 pub fn supervisor_command() -> io::Result<Vec<OsString>> {
     Ok(vec![std::env::current_exe()?.into_os_string(), SUPERVISOR_COMMAND.into()])
 }
@@ -47,7 +47,7 @@ enum SupervisorEvent {
 }
 
 fn supervise(mut command: Command, grace: Duration) -> u8 {
-    // What the server leaves behind becomes our child, so that it can be ended.
+    // Orphaned descendants of the server become our children, so that they can be killed.
     descendants::become_subreaper();
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut server = match command.spawn() {
@@ -62,51 +62,51 @@ fn supervise(mut command: Command, grace: Duration) -> u8 {
         return EXIT_NOT_STARTED;
     };
     close_output();
-    let (events, happened) = mpsc::channel();
-    let (ended, told) = (events.clone(), events.clone());
-    // Whoever tells us to end means the server, which is ended in order.
+    let (events, received) = mpsc::channel();
+    let (exit_events, signal_events) = (events.clone(), events.clone());
+    // A stop signal means that the server must stop, which takes the same steps as the end of input.
     if let Ok(mut signals) = Signals::new([SIGTERM, SIGINT, SIGHUP]) {
-        thread::spawn(move || signals.forever().try_for_each(|_| told.send(SupervisorEvent::InputEnded)));
+        thread::spawn(move || signals.forever().try_for_each(|_| signal_events.send(SupervisorEvent::InputEnded)));
     }
     thread::spawn(move || forward_stdin(input, &events));
     thread::spawn(move || {
-        // It stays unreaped, so that nobody else gets its number before its group is ended.
+        // `NOWAIT` leaves it a zombie, so that its process id is not reused before its group is killed.
         let _ = waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-        let _ = ended.send(SupervisorEvent::Exited);
+        let _ = exit_events.send(SupervisorEvent::Exited);
     });
-    if let Ok(SupervisorEvent::InputEnded) = happened.recv() {
-        let _ = wait_for_exit(&happened, grace) || {
+    if let Ok(SupervisorEvent::InputEnded) = received.recv() {
+        let _ = wait_for_exit(&received, grace) || {
             let _ = kill_process_group(group, Signal::TERM);
-            wait_for_exit(&happened, grace)
+            wait_for_exit(&received, grace)
         };
     }
     descendants::terminate_descendants(group, grace);
     match server.wait().ok().and_then(|status| status.code()) {
-        // One that was killed has run, and so has one that ends with a code of ours.
+        // A server that was killed did start, and so did one that exits with 127 itself.
         None => EXIT_FAILED,
         Some(code) => Some(code.to_le_bytes()[0]).filter(|code| *code != EXIT_NOT_STARTED).unwrap_or(EXIT_FAILED),
     }
 }
 
-/// Lets go of the output, which is the server's alone: the gateway has to see when the server closes it.
+/// Closes our copy of standard output, so that the gateway sees when the server closes its own.
 fn close_output() {
-    if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
-        let _ = rustix::stdio::dup2_stdout(nowhere);
+    if let Ok(null) = File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(null);
     }
 }
 
 fn forward_stdin(mut input: ChildStdin, events: &mpsc::Sender<SupervisorEvent>) {
-    // An error means that the server takes nothing more, which ends it as well.
+    // An error means that the server closed its input; it is stopped as at the end of our input.
     let _ = io::copy(&mut io::stdin().lock(), &mut input);
     drop(input);
     let _ = events.send(SupervisorEvent::InputEnded);
 }
 
-/// Waits for the server to end. False if it does not in time.
-fn wait_for_exit(happened: &mpsc::Receiver<SupervisorEvent>, time: Duration) -> bool {
-    let end = Instant::now() + time;
+/// Waits for the server to exit. Returns false on timeout.
+fn wait_for_exit(received: &mpsc::Receiver<SupervisorEvent>, timeout: Duration) -> bool {
+    let deadline = Instant::now() + timeout;
     loop {
-        match happened.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        match received.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(SupervisorEvent::Exited) | Err(RecvTimeoutError::Disconnected) => return true,
             Ok(SupervisorEvent::InputEnded) => {}
             Err(RecvTimeoutError::Timeout) => return false,

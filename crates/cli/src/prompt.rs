@@ -1,32 +1,31 @@
-//! Questions to the person at the terminal. Every question has a flag that answers it, and without a terminal none is
-//! asked.
+//! Prompts on the terminal. Every prompt has a flag that answers it; without a terminal nothing is asked.
 
 use std::io::{BufRead, IsTerminal, Write};
 
 use crate::exit_code::UsageError;
 
-/// Whether somebody is there to be asked.
+/// Whether a person can be asked.
 pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks for leave; anything but a yes is a no.
+/// Asks for confirmation. Anything but `y` or `yes` means no.
 ///
 /// # Errors
-/// Nobody is there to be asked, and no flag answers.
+/// There is no terminal, and `--yes` was not given.
 pub fn confirm(yes: bool, question: &str) -> Result<bool, UsageError> {
     if yes {
         return Ok(true);
     }
     if !is_interactive() {
         return Err(UsageError(
-            "nothing was written: there is no terminal to ask at; look at the above and add `--yes`".into(),
+            "nothing was written: there is no terminal to ask on; check the changes above and add `--yes`".into(),
         ));
     }
     Ok(matches!(read_answer(&format!("{question} [y/N] ")).to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Asks for a line of text; empty if nobody answers.
+/// Asks for a line of text. Returns an empty string at the end of input.
 pub fn read_answer(question: &str) -> String {
     let mut err = anstream::stderr().lock();
     let _ = write!(err, "{question}").and_then(|()| err.flush());

@@ -1,72 +1,72 @@
-//! Addresses of servers, as people write them.
+//! URLs of servers.
 
 use std::net::IpAddr;
 
 use http::Uri;
 
-/// Why a text is not the address of a server.
+/// A text that is not a valid server URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerUrlError {
     /// Not `http://…` or `https://…` with a host.
     InvalidForm,
-    /// With a user or password in it.
+    /// It contains a user or password.
     HasCredentials,
-    /// Neither the form nor without a user.
+    /// Both of the above.
     InvalidFormWithCredentials,
-    /// With a `#`.
+    /// It contains a `#`.
     HasFragment,
-    /// With something behind the host that is no port.
+    /// The part after the host is not a valid port.
     InvalidPort,
 }
 
 impl ServerUrlError {
-    /// What is wrong; never the address itself, which may hold a secret.
+    /// Returns the error message, without the URL, which may contain a secret.
     pub fn message(&self) -> String {
         match self {
-            Self::InvalidForm => "this is not an address of the form `http://host/path` or `https://host/path`",
-            Self::HasCredentials => "the address has a user or password in it",
+            Self::InvalidForm => "this is not a URL of the form `http://host/path` or `https://host/path`",
+            Self::HasCredentials => "the URL has a user or password in it",
             Self::InvalidFormWithCredentials => {
-                "this is not an address of the form `http://host/path` or `https://host/path`, and has a user or \
-                 password in it"
+                "this is not a URL of the form `http://host/path` or `https://host/path`, and has a user or \
+                password in it"
             }
-            Self::HasFragment => "the address has a `#`, which is never sent",
-            Self::InvalidPort => "the address has no port where one should be",
+            Self::HasFragment => "the URL has a `#`, which is never sent",
+            Self::InvalidPort => "the URL has an invalid port",
         }
         .to_owned()
     }
 
-    /// What to do about it.
+    /// Returns how to fix it.
     pub fn help(&self) -> &'static str {
         match self {
             Self::InvalidForm => "write it like `https://mcp.example.com/mcp`",
-            Self::HasCredentials => "leave it out, and send a header: `Authorization = \"Basic ${NAME}\"`",
+            Self::HasCredentials => "remove it, and send a header: `Authorization = \"Basic ${NAME}\"`",
             Self::InvalidFormWithCredentials => {
                 "write it like `https://mcp.example.com/mcp`, and send a header: `Authorization = \"Basic ${NAME}\"`"
             }
-            Self::HasFragment => "leave it out",
+            Self::HasFragment => "remove it",
             Self::InvalidPort => "a port is a number from 1 to 65535",
         }
     }
 }
 
-/// Reads the address of a server.
+/// Parses the URL of a server.
 pub fn parse_server_url(text: &str) -> Result<Uri, ServerUrlError> {
     if text.contains('#') {
         return Err(ServerUrlError::HasFragment);
     }
     let uri: Uri = text.parse().map_err(|_| ServerUrlError::InvalidForm)?;
     let authority = uri.authority().ok_or(ServerUrlError::InvalidForm)?;
-    let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
+    let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
     if authority.as_str().contains('@') {
-        return Err(if is_web { ServerUrlError::HasCredentials } else { ServerUrlError::InvalidFormWithCredentials });
+        return Err(if is_http { ServerUrlError::HasCredentials } else { ServerUrlError::InvalidFormWithCredentials });
     }
-    if !is_web || !is_host_name(authority.host()) {
+    if !is_http || !is_host_name(authority.host()) {
         return Err(ServerUrlError::InvalidForm);
     }
-    // A port that is none would be left out, and the request go to another server.
-    let behind = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
-    match behind.strip_prefix(':').map(str::parse::<u16>) {
-        None if behind.is_empty() => Ok(uri),
+    // The HTTP client would ignore an invalid port and send the request to another server.
+    let after = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    match after.strip_prefix(':').map(str::parse::<u16>) {
+        None if after.is_empty() => Ok(uri),
         Some(Ok(1..)) => Ok(uri),
         _ => Err(ServerUrlError::InvalidPort),
     }
@@ -82,21 +82,21 @@ fn is_host_name(host: &str) -> bool {
     host.strip_suffix('.').unwrap_or(host).split('.').all(is_label)
 }
 
-/// Whether an address is on this machine.
+/// Whether a URL points to this machine.
 pub fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// An address as it may be shown: what stands behind the `?` or `#`, or before an `@`, may be a secret.
+/// Redacts a URL for output: the query, the fragment and the user information may contain secrets.
 pub fn redact_url(url: &str) -> String {
     let url = crate::diagnostic_report::escape_for_terminal(url);
-    let (before, behind) = url.split_at_checked(url.find(['?', '#']).unwrap_or(url.len())).unwrap_or((&url, ""));
-    let behind = behind.chars().next().map(|sign| format!("{sign}***")).unwrap_or_default();
+    let (before, after) = url.split_at_checked(url.find(['?', '#']).unwrap_or(url.len())).unwrap_or((&url, ""));
+    let after = after.chars().next().map(|sign| format!("{sign}***")).unwrap_or_default();
     let host = before.split_once("://").map(|(scheme, rest)| (scheme, rest.split_once('/').unwrap_or((rest, ""))));
     match host.and_then(|(scheme, (host, path))| Some((scheme, host.rsplit_once('@')?.1, path))) {
-        Some((scheme, host, path)) => format!("{scheme}://***@{host}/{path}{behind}"),
-        None => format!("{before}{behind}"),
+        Some((scheme, host, path)) => format!("{scheme}://***@{host}/{path}{after}"),
+        None => format!("{before}{after}"),
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_web_addresses_are_taken() {
+    fn only_http_urls_without_credentials_are_accepted() {
         for url in ["http://localhost:1/mcp", "https://a.example.com", "http://[::1]:8/x?y=z"] {
             assert!(parse_server_url(url).is_ok(), "{url}");
         }
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_known_by_its_names() {
-        for (url, is) in [
+    fn loopback_urls_are_recognized() {
+        for (url, expected) in [
             ("http://localhost:1", true),
             ("http://127.9.0.1", true),
             ("http://[::1]:2/", true),
             ("http://10.0.0.1", false),
         ] {
-            assert_eq!(is_loopback(&parse_server_url(url).expect("a url")), is, "{url}");
+            assert_eq!(is_loopback(&parse_server_url(url).expect("a url")), expected, "{url}");
         }
     }
 }

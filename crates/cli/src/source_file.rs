@@ -1,4 +1,4 @@
-//! Reading what people name: files and standard input, never more than a document may have.
+//! Reads files and standard input that the arguments name, up to a size limit, and writes files.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -13,57 +13,57 @@ use gatelodge_policy::DocumentFormat;
 use crate::cli::PolicyFormatArg;
 use crate::exit_code::UsageError;
 
-/// A text and where it came from.
+/// A text and its source.
 #[derive(Debug, Clone)]
 pub struct NamedSource {
-    /// For messages.
+    /// Name of the source, for messages.
     pub name: String,
-    /// At most one byte more than a document may have, so that the reader can say that it is too large.
+    /// At most one byte more than the limit, so that the parser reports a document that is too large.
     pub text: Vec<u8>,
 }
 
-/// Why a text could not be read.
+/// A source that could not be read.
 #[derive(Debug)]
 pub struct ReadSourceError {
-    /// What was to be read.
+    /// Name of the source.
     pub name: String,
-    /// What went wrong.
+    /// The error.
     pub message: String,
     /// What to do about it.
     pub help: &'static str,
 }
 
-/// A file that was read, and what it looked like just before: what changed while it was read shows up as a change.
+/// A file and its metadata from just before it was read, so that a change during reading is noticed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileStamp {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// When it was changed, its length, and which file it is; none if it cannot be looked at.
+    /// Modification time, length and inode, or `None` if the file is not accessible.
     stamp: Option<(SystemTime, u64, u64)>,
 }
 
 impl FileStamp {
-    /// Looks at a file. To be done before it is read.
+    /// Reads the metadata of a file. Call it before reading the file.
     pub fn of(path: &Path) -> Self {
-        let look = || {
+        let read_metadata = || {
             let metadata = std::fs::metadata(path).ok()?;
             Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
         };
-        Self { path: path.to_owned(), stamp: look() }
+        Self { path: path.to_owned(), stamp: read_metadata() }
     }
 }
 
 /// Reads a file, or standard input for `-`.
 pub fn read_source(path: &Path) -> Result<NamedSource> {
-    Ok(try_read_source(path).map_err(|unreadable| UsageError(unreadable.message))?)
+    Ok(try_read_source(path).map_err(|error| UsageError(error.message))?)
 }
 
-/// Reads a file, or standard input for `-`, for whoever has something to do without it.
+/// Like [`read_source`], with an error for callers that can continue without the file.
 pub fn try_read_source(path: &Path) -> Result<NamedSource, ReadSourceError> {
     read_up_to(path, JsonLimits::DOCUMENT.max_bytes)
 }
 
-/// Reads what a server offered, which may be larger than what people write.
+/// Reads a response of a server, which may be larger than a document written by hand.
 pub fn try_read_reply(path: &Path) -> Result<NamedSource, ReadSourceError> {
     read_up_to(path, JsonLimits::REPLY.max_bytes)
 }
@@ -83,19 +83,19 @@ fn read_up_to(path: &Path, limit: usize) -> Result<NamedSource, ReadSourceError>
 fn read_source_error(path: &Path, error: &std::io::Error) -> ReadSourceError {
     let name = path.display().to_string();
     let help = match error.kind() {
-        ErrorKind::NotFound => "check the name; it is taken from the folder that the command runs in",
-        ErrorKind::PermissionDenied => "give yourself leave to read it",
+        ErrorKind::NotFound => "check the name; a relative path starts at the current directory",
+        ErrorKind::PermissionDenied => "change its permissions so that you can read it",
         ErrorKind::IsADirectory => "name a file in it",
-        _ => "see whether it can be read at all",
+        _ => "check whether other programs can read it",
     };
     ReadSourceError { message: format!("cannot read `{name}`: {error}"), name, help }
 }
 
 impl NamedSource {
-    /// The language: as asked, else by the file's name, else by the first character.
-    pub fn policy_format(&self, asked: Option<PolicyFormatArg>) -> DocumentFormat {
+    /// Returns the format: as requested, otherwise by file extension, otherwise by the first character.
+    pub fn policy_format(&self, requested: Option<PolicyFormatArg>) -> DocumentFormat {
         let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
-        match (asked, extension) {
+        match (requested, extension) {
             (Some(PolicyFormatArg::Json), _) | (None, Some("json" | "jsonc")) => DocumentFormat::Json,
             (Some(PolicyFormatArg::Yaml), _) | (None, Some("yaml" | "yml")) => DocumentFormat::Yaml,
             (None, _) => {
@@ -110,35 +110,35 @@ impl NamedSource {
     }
 }
 
-/// Puts a file in the place of another, in one step: whoever looks finds the old one or the new one, whole.
+/// Replaces a file atomically: readers find either the old or the new content.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let shown = path.display();
-    let mut name = path.file_name().ok_or_else(|| UsageError(format!("`{shown}` is no file")))?.to_owned();
+    let mut name = path.file_name().ok_or_else(|| UsageError(format!("`{shown}` is not a file")))?.to_owned();
     name.push(format!(".new-{}", std::process::id()));
-    let draft = path.with_file_name(name);
-    let put = || {
-        let mut file = File::create(&draft)?;
+    let temporary = path.with_file_name(name);
+    let write = || {
+        let mut file = File::create(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        std::fs::rename(&draft, path)
+        std::fs::rename(&temporary, path)
     };
-    put().map_err(|error| {
-        let _ = std::fs::remove_file(&draft);
-        anyhow!("cannot write `{shown}`: {error}; what was there stays")
+    write().map_err(|error| {
+        let _ = std::fs::remove_file(&temporary);
+        anyhow!("cannot write `{shown}`: {error}; the file is unchanged")
     })
 }
 
-/// Writes a new file; one that is there already may be somebody's work.
+/// Writes a new file. Refuses to overwrite an existing file.
 pub fn write_new_file(path: &Path, text: &str) -> Result<()> {
     let shown = path.display();
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => UsageError(format!("`{shown}` is there already; name another file, or remove it")),
+        ErrorKind::AlreadyExists => UsageError(format!("`{shown}` exists already; name another file, or remove it")),
         _ => UsageError(format!("cannot write `{shown}`: {error}")),
     })?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     written.map_err(|error| {
-        // Half a policy is worse than none.
+        // An incomplete policy is worse than none.
         let _ = std::fs::remove_file(path);
-        anyhow!("cannot write `{shown}`: {error}; nothing stays of it")
+        anyhow!("cannot write `{shown}`: {error}; the incomplete file was removed")
     })
 }

@@ -1,4 +1,4 @@
-//! Results, on standard output.
+//! Prints results to standard output.
 
 use std::io::Write;
 
@@ -13,79 +13,80 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(&json_text(value)?)
 }
 
-/// A value as JSON, laid out. What a terminal would act on or not show is escaped.
+/// Returns a value as indented JSON. Control and invisible characters are escaped.
 pub fn json_text(value: &impl serde::Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value)?;
-    // Line ends of the layout alone are not in a string.
+    // Line breaks outside of strings are not escaped.
     Ok(text.split('\n').flat_map(|line| [escape_unprintable(line), "\n".to_owned()]).collect())
 }
 
-/// A value as JSON on one line. What a terminal would act on or not show is escaped, which stands for the same.
+/// Returns a value as JSON on one line. Control and invisible characters are written as equivalent JSON escapes.
 pub fn json_line(value: &impl serde::Serialize) -> Result<String> {
     Ok(format!("{}\n", escape_unprintable(&serde_json::to_string(value)?)))
 }
 
-/// Prints an error that ended a command, for programs.
+/// Prints an error that ended a command as JSON.
 pub fn print_error_json(message: &str, exit: CommandExitCode) -> Result<()> {
     print_json(&serde_json::json!({"error": {"message": message, "exit_code": exit as u8}}))
 }
 
-/// Prints to standard output; whoever closed it early wanted no more.
+/// Prints to standard output. A closed pipe is not an error: the reader wanted no more.
 ///
 /// # Errors
-/// Not all of the text could be written.
+/// The text could not be written completely.
 pub fn print(text: &str) -> Result<()> {
     write_to(anstream::stdout().lock(), text)
 }
 
-/// Prints every byte as it is, for texts that hashes cover: nothing is taken out where no terminal listens.
+/// Prints every byte unchanged, for texts that are covered by hashes: [`print`] removes colour codes where standard
+/// output is not a terminal.
 ///
 /// # Errors
-/// Not all of the text could be written.
+/// The text could not be written completely.
 pub fn print_raw(text: &str) -> Result<()> {
     write_to(std::io::stdout().lock(), text)
 }
 
-/// Whether nobody can read standard output any more, which writing alone would tell later.
+/// Whether the reader of standard output is gone. A write would report that only later.
 pub fn is_stdout_closed() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let out = std::io::stdout();
     let mut polled = [PollFd::new(&out, PollFlags::empty())];
-    let is_told = poll(&mut polled, Some(&Timespec::default())).is_ok();
-    is_told && polled.iter().any(|out| out.revents().intersects(PollFlags::ERR | PollFlags::HUP))
+    let is_polled = poll(&mut polled, Some(&Timespec::default())).is_ok();
+    is_polled && polled.iter().any(|out| out.revents().intersects(PollFlags::ERR | PollFlags::HUP))
 }
 
 fn write_to(mut out: impl Write, text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(anyhow!(
-            "cannot write to standard output: {error}; what is there is not whole: make room and run it again"
+            "cannot write to standard output: {error}; the output is incomplete: free disk space and run the command again"
         )),
         _ => Ok(()),
     }
 }
 
-/// Prints a list: as JSON for programs, as a table for people; where there is nothing, `none` says how to come by
-/// something.
+/// Prints a list as JSON or as a table. For an empty list, prints `empty_hint` to standard error, which says how to add
+/// an entry.
 pub fn print_list<T: serde::Serialize>(
     all: &[T],
     json: bool,
-    none: &str,
+    empty_hint: &str,
     rows: impl Fn(&T) -> Vec<Vec<String>>,
 ) -> Result<()> {
     match all {
         all if json => print_json(&all),
         [] => {
-            diagnostic_report::print_stderr(none);
+            diagnostic_report::print_stderr(empty_hint);
             Ok(())
         }
         all => print(&format_table(&all.iter().flat_map(rows).collect::<Vec<_>>())),
     }
 }
 
-/// A cell that is wider than this is not waited for by those above and below it.
+/// Columns are padded to at most this width; a wider cell moves only the rest of its own row.
 const MAX_COLUMN_WIDTH: usize = 200;
 
-/// Lines up columns, two spaces between them.
+/// Aligns columns, with two spaces between them.
 pub fn format_table(rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {
@@ -111,9 +112,9 @@ mod tests {
     use super::format_table;
 
     #[test]
-    fn a_cell_without_end_is_told_whole_and_keeps_no_other_apart() {
+    fn a_very_long_cell_is_printed_whole_and_does_not_widen_other_rows() {
         let long = "x".repeat(70_000);
-        let told = format_table(&[vec![long.clone(), "a".to_owned()], vec!["y".to_owned(), "b".to_owned()]]);
-        assert_eq!(told, format!("{long}  a\n{:200}  b\n", "y"));
+        let table = format_table(&[vec![long.clone(), "a".to_owned()], vec!["y".to_owned(), "b".to_owned()]]);
+        assert_eq!(table, format!("{long}  a\n{:200}  b\n", "y"));
     }
 }

@@ -165,9 +165,9 @@ fn a_grant_can_have_several_servers_with_a_policy_each() {
     for (rest, words) in [
         ("servers = { desk = \"p\" }\nserver = \"zoo\"", "a grant has `server` or `servers`, not both"),
         ("servers = { desk = \"p\" }\npolicy = \"p\"", "in `servers`, each server has its own policy"),
-        ("servers = { desk = \"p\", zo = \"p\" }", "there is no server `zo` among the `[[servers]]`"),
-        ("servers = { desk = \"q\" }", "there is no policy `q` among the `[[policies]]`"),
-        ("servers = [\"desk\"]", "`servers` is a table of texts"),
+        ("servers = { desk = \"p\", zo = \"p\" }", "there is no server `zo` in `[[servers]]`"),
+        ("servers = { desk = \"q\" }", "there is no policy `q` in `[[policies]]`"),
+        ("servers = [\"desk\"]", "`servers` must be a table of strings"),
         ("policy = \"p\"", "a grant needs a `server`"),
     ] {
         let run = check(rest);
@@ -185,11 +185,17 @@ fn a_value_of_the_right_type_but_out_of_range_is_explained() {
     let grant = format!("[[grants]]\nlabel = \"a\"\ntoken_hash = \"{}\"\nserver = \"s\"\n", "ab".repeat(32));
     let server = "[[servers]]\nname = \"s\"\nurl = \"http://127.0.0.1:9\"\n";
     for (text, words) in [
-        ("[gateway]\nmax_connections = -1\n".to_owned(), "`max_connections` is a whole number, from 0 to"),
-        ("[gateway]\nhosts = [1]\n".to_owned(), "`hosts` is a list of texts, and not all in it are texts"),
-        (format!("{server}{grant}labels = {{ a = 1 }}\n"), "`labels` is a table of texts, and not all in it are texts"),
-        (format!("{server}{grant}expires = 9999-12-31\n"), "this date is later than times can be counted"),
-        (format!("{server}{grant}minimum_revision = 2025-11-26\n"), "this is not a revision of the protocol"),
+        ("[gateway]\nmax_connections = -1\n".to_owned(), "`max_connections` must be a whole number, from 0 to"),
+        (
+            "[gateway]\nhosts = [1]\n".to_owned(),
+            "`hosts` must be a list of strings, but not all of its values are strings",
+        ),
+        (
+            format!("{server}{grant}labels = {{ a = 1 }}\n"),
+            "`labels` must be a table of strings, but not all of its values are strings",
+        ),
+        (format!("{server}{grant}expires = 9999-12-31\n"), "this date is out of range"),
+        (format!("{server}{grant}minimum_revision = 2025-11-26\n"), "this is not a protocol revision"),
         (format!("{server}{grant}expires = 2020-01-31\n"), "warning: grant `a` expired at 2020-01-31 00:00:00 UTC"),
         (server.replace("http://", "ftp://me:pw@"), "and has a user or password in it"),
     ] {

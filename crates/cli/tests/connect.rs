@@ -184,7 +184,7 @@ fn an_unusable_file_is_reported_and_left_unchanged() {
     let huge = vec![b' '; 16 * 1024 * 1024 + 1];
     let cases: &[(&[u8], &str)] = &[
         (secret.as_bytes(), "line 1"),
-        (b"[1, 2]", "not a table of settings"),
+        (b"[1, 2]", "not an object"),
         (b"{\"mcpServers\": []}", "`mcpServers` is not a table"),
         (b"{\"mcpServers\": {\"books\": {}, \"books\": {}}}", "twice"),
         (b"{\"a\": \"\xff\"}", "not UTF-8"),
@@ -213,7 +213,7 @@ fn an_unusable_file_is_reported_and_left_unchanged() {
     fs::create_dir_all(dir.path("home/.kiro/settings")).expect("a directory");
     std::os::unix::fs::symlink("nowhere", dir.path("home/.kiro/settings/mcp.json")).expect("a link");
     let run = connect(&dir, &["kiro", "--server", "books", "--write", "--yes"]);
-    assert!(run.code == 1 && run.stderr.contains("leads nowhere"), "{run:?}");
+    assert!(run.code == 1 && run.stderr.contains("broken symbolic link"), "{run:?}");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_file_that_changes_during_the_prompt_is_left_unchanged() {
     let file = dir.path("home/.kiro/settings/mcp.json");
     let (code, output) = run_at_terminal(&dir, &file.display().to_string(), &args);
     assert_eq!(code, 1, "{output}");
-    assert!(output.contains("changed meanwhile"), "{output}");
+    assert!(output.contains("changed in the meantime"), "{output}");
     assert_eq!(dir.read("home/.kiro/settings/mcp.json"), "{\"mine\": 1}");
     let leftovers: Vec<String> =
         read_tree(&dir).into_keys().filter(|name| name.contains("gatelodge") || name.starts_with("data")).collect();

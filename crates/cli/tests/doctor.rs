@@ -57,7 +57,7 @@ fn doctor_reports_the_server_and_addresses_of_a_running_demo() {
     let running = up(&dir);
     let (run, checks) = doctor(&dir, &["--data", "data"]);
     assert_eq!(run.code, 0, "{}", run.stdout);
-    assert!(!run.stdout.contains("which is not there"), "{}", run.stdout);
+    assert!(!run.stdout.contains("which does not exist"), "{}", run.stdout);
     assert_eq!(check(&checks, "server")["says"], "`demo` is only in the running gateway, which reports it as running");
     let address = running.url("demo").replace("http://", "").replace("/mcp/demo", "");
     assert_eq!(check(&checks, "port for agents")["says"], format!("the running gateway listens on {address}"));
@@ -202,5 +202,5 @@ fn a_low_open_files_limit_is_reported_and_raised_to_the_hard_limit() {
          --admin 127.0.0.1:0"
     );
     let run = dir.run_shell(&script);
-    assert!(run.stderr.contains("only 300 files may be open, too few for 10000 connections"), "{}", run.stderr);
+    assert!(run.stderr.contains("the open file limit is 300, too low for 10000 connections"), "{}", run.stderr);
 }

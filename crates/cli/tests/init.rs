@@ -357,7 +357,7 @@ fn a_file_that_changes_during_the_prompt_is_skipped() {
     let args = ["init", "--servers", "aws,github", "--rewrite", "--home", "home", "--project", "project"];
     let (code, output) = run_at_terminal(&dir, &path, &args);
     assert_eq!(code, 1, "{output}");
-    assert!(output.contains("mcp.json: it was changed meanwhile"), "{output}");
+    assert!(output.contains("mcp.json: it was changed in the meantime"), "{output}");
     assert_eq!(dir.read(file), "{\"mine\": 1}");
     assert!(!dir.path(&format!("{file}.gatelodge-backup")).exists());
     assert!(dir.read("home/.claude.json").contains("/mcp/github"), "the other clients are rewritten");
@@ -431,7 +431,7 @@ fn a_missing_program_is_reported_and_its_server_imported_unchanged() {
     let run = init(&dir, &["--all", "--rewrite", "--yes"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.contains("there is no program `/no/such/program`"), "{}", run.stderr);
-    assert!(run.stderr.contains("there is no program `no-such-program` in the folders of `PATH`"), "{}", run.stderr);
+    assert!(run.stderr.contains("there is no program `no-such-program` on `PATH`"), "{}", run.stderr);
     assert_eq!(run.stderr.matches("there is no program").count(), 2, "{}", run.stderr);
     assert!(dir.read("gatelodge.toml").contains(r#"command = ["/no/such/program"]"#));
     assert_eq!(init(&dir, &["--undo", "--yes"]).code, 0);

@@ -52,8 +52,8 @@ fn an_invalid_timeout_is_refused() {
     for time in ["soon", "0s", "5", "-1s", "1.5s", ""] {
         assert_usage(&gatelodge(&["pharo", &format!("--timeout={time}")]), "--timeout");
     }
-    assert_usage(&gatelodge(&["pharo", "--timeout", "25h"]), "the longest is `24h`");
-    assert_usage(&gatelodge(&["pharo", "--long-timeout", "2d"]), "the longest is `24h`");
+    assert_usage(&gatelodge(&["pharo", "--timeout", "25h"]), "the maximum is `24h`");
+    assert_usage(&gatelodge(&["pharo", "--long-timeout", "2d"]), "the maximum is `24h`");
     assert_usage(&gatelodge(&["pharo", "--compat", "--long-timeout", "5m"]), "cannot be used with");
 }
 

@@ -618,7 +618,7 @@ fn the_smallest_policy_is_suggested_only_for_policies() {
 fn incomplete_output_is_reported() {
     let run = TestDir::new().run_to_full_disk(&["policy", "schema"]);
     assert_eq!(run.code, 5);
-    assert!(run.stderr.contains("what is there is not whole: make room"), "{}", run.stderr);
+    assert!(run.stderr.contains("the output is incomplete: free disk space"), "{}", run.stderr);
 }
 
 #[test]

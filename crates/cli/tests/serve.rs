@@ -97,7 +97,7 @@ fn a_changed_policy_is_reloaded_and_a_broken_one_changes_nothing() {
     wait_until("the new policy refuses", || site.call("list_notes").stdout == "[POLICY DENIED] Closed.\n");
 
     site.dir.write("policy.json", r#"{"version": "1", "default": "dney"}"#);
-    wait_until("the error is logged", || site.outer.log().contains("what was in force stays in force"));
+    wait_until("the error is logged", || site.outer.log().contains("the previous one stays active"));
     assert!(site.outer.log().contains("`dney` is not a valid value for default"), "{}", site.outer.log());
     assert_eq!(site.call("list_notes").stdout, "[POLICY DENIED] Closed.\n");
     for status in [site.run(&["status", "--data", "data"]), site.run(&["status", "--config", "gatelodge.toml"])] {
@@ -115,12 +115,12 @@ fn a_changed_policy_is_reloaded_and_a_broken_one_changes_nothing() {
 fn sighup_reloads_the_file_and_sigterm_drains() {
     let site = site();
     site.outer.signal("HUP");
-    wait_until("the file is reloaded", || site.outer.log().contains("the configuration was read again"));
+    wait_until("the file is reloaded", || site.outer.log().contains("the configuration was reloaded"));
     assert_eq!(site.call("list_notes").code, 0);
     let log = site.dir.path("data.err");
     assert_eq!(site.outer.stop(), 0);
     let log = std::fs::read_to_string(log).expect("a log");
-    assert!(log.contains("told to stop") && log.contains("stopped"), "{log}");
+    assert!(log.contains("received SIGTERM: stopping") && log.contains("stopped"), "{log}");
     assert!(!site.dir.path("data/gateway.json").exists());
 }
 
@@ -138,7 +138,7 @@ fn changes_by_the_command_line_are_reloaded() {
     let attach = run(&["grant", "attach", "me", "--server", "notes", "--policy", "mine", "--observe"]);
     assert_eq!(attach.code, 0, "{attach:?}");
     wait_until("the grant only observes", || site.call_with(&token, "notes", "list_notes").code == 0);
-    assert!(site.outer.log().contains("grant `me` only OBSERVES at `notes`"), "{}", site.outer.log());
+    assert!(site.outer.log().contains("grant `me` only OBSERVES calls to `notes`"), "{}", site.outer.log());
     let status = run(&["status"]);
     assert!(status.stdout.contains("OBSERVE ONLY: grant me at notes"), "{}", status.stdout);
     let calls = run(&["calls", "--grant", "me", "--refused"]);
@@ -165,7 +165,7 @@ fn entries_of_the_file_cannot_be_changed_by_commands() {
     ] {
         let refused = run(args);
         assert_eq!(refused.code, 2, "{args:?}: {refused:?}");
-        assert!(refused.stderr.contains("stands in the configuration, and is changed there"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("is defined in the configuration file; change it there"), "{}", refused.stderr);
     }
     let servers = run(&["server", "list"]);
     assert!(servers.stdout.starts_with("notes  http://") && servers.stdout.ends_with("  file\n"), "{}", servers.stdout);
@@ -173,7 +173,7 @@ fn entries_of_the_file_cannot_be_changed_by_commands() {
     // precedence.
     assert_eq!(site.run(&["server", "add", "notes", "http://127.0.0.1:9/mcp", "--data", "data"]).code, 0);
     wait_until("the clash is logged", || {
-        site.outer.log().contains("server `notes` is in the file and in the store; the file's counts")
+        site.outer.log().contains("server `notes` is in the file and in the store; the file takes precedence")
     });
     assert_eq!(site.call("list_notes").code, 0);
 }

@@ -40,7 +40,7 @@ fn commands_without_a_store_say_how_to_start() {
     for args in [&["server", "list"][..], &["grant", "list"], &["calls"], &["status"], &["audit", "verify"]] {
         let run = run_with_data(&dir, args);
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}");
-        assert!(run.stderr.contains("there is nothing in `data` yet"), "{}", run.stderr);
+        assert!(run.stderr.contains("there is no data in `data` yet"), "{}", run.stderr);
     }
     assert!(dir.file_names().is_empty(), "reading creates nothing");
 }
@@ -62,7 +62,7 @@ fn a_server_is_stored_and_shown_without_its_secrets() {
     assert_eq!(output["variables"][0], "BOOKS_TOKEN");
     let run = run_with_data(&dir, &["server", "test", "books"]);
     assert_eq!(run.code, 2);
-    assert!(run.stderr.contains("the environment has no variable `BOOKS_TOKEN`"), "{}", run.stderr);
+    assert!(run.stderr.contains("environment variable `BOOKS_TOKEN` is not set"), "{}", run.stderr);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn an_invalid_server_is_refused_without_printing_secrets() {
     let dir = TestDir::new();
     for (args, words) in [
         (&["Books", "http://127.0.0.1:9/mcp"][..], "is not a server name"),
-        (&["books", "books.example.com"], "not an address of the form"),
+        (&["books", "books.example.com"], "not a URL of the form"),
         (&["books", "https://me:s3cret@books.example.com"], "has a user or password in it"),
         (
             &["books", "http://127.0.0.1:9", "--header", "X-Api-Key: s3cret"],
@@ -318,10 +318,10 @@ fn json_errors_have_one_shape() {
         (&["grant", "attach", "absent", "--server", "books"], 2, "there is no grant `absent`"),
         (&["audit", "prune", "--older", "soon"], 2, "is not a duration"),
         (&["policy", "put", "books", "bad.json"], 1, "nothing was stored"),
-        (&["grant", "list", "--config", "bad.toml"], 1, "the configuration has faults"),
+        (&["grant", "list", "--config", "bad.toml"], 1, "the configuration is invalid"),
         (&["calls", "--last", "x"], 2, "invalid value 'x'"),
         (&["calls", "--config", "nowhere.toml"], 2, "cannot read `nowhere.toml`"),
-        (&["status", "--data", "nowhere"], 2, "there is nothing in `nowhere` yet"),
+        (&["status", "--data", "nowhere"], 2, "there is no data in `nowhere` yet"),
     ] {
         let data: &[&str] = if args.contains(&"--data") { &["--json"] } else { &["--json", "--data", "data"] };
         let run = dir.run(&[args, data].concat());

@@ -73,7 +73,11 @@ fn an_unsupported_variable_is_logged_and_nothing_is_sent() {
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
     let running = dir.start("data", &variables, UP);
     call(&dir, &running);
-    assert!(running.log().contains("no spans are sent: only `http/protobuf` is spoken"), "{}", running.log());
+    assert!(
+        running.log().contains("spans are not exported: OTEL_EXPORTER_OTLP_PROTOCOL must be `http/protobuf`"),
+        "{}",
+        running.log()
+    );
     assert_eq!(running.stop(), 0);
     assert!(received.lock().unwrap().is_empty());
 }

@@ -31,14 +31,9 @@ fn wrap_reports_errors_before_it_creates_files() {
     let names = dir.file_names();
     for (policy, command, code, words) in [
         ("open.json", &["--", "./none"][..], 2, "error: there is no program `./none`\n"),
-        (
-            "open.json",
-            &["--", "no-such-program"],
-            2,
-            "no program `no-such-program` in the folders of `PATH`; install it",
-        ),
-        ("open.json", &["--", "./script.sh"], 2, "`./script.sh` is not a program that can be run"),
-        ("open.json", &["--", "/tmp"], 2, "`/tmp` is not a program that can be run"),
+        ("open.json", &["--", "no-such-program"], 2, "no program `no-such-program` on `PATH`; install it"),
+        ("open.json", &["--", "./script.sh"], 2, "`./script.sh` is not an executable program"),
+        ("open.json", &["--", "/tmp"], 2, "`/tmp` is not an executable program"),
         ("open.json", &["--", "./odd\u{1b}[2J"], 2, "there is no program `./odd\\u{1b}[2J`"),
         ("open.json", &["cat"], 2, "wrap [OPTIONS] --policy <FILE> -- <COMMAND>..."),
         ("open.json", &["--"], 2, "required arguments were not provided:\n  <COMMAND>..."),

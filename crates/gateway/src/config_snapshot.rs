@@ -129,7 +129,7 @@ impl ConfigSnapshot {
                     config,
                     in_flight: InFlightLimit::new(limits.in_flight_per_grant),
                     streams: InFlightLimit::new(limits.in_flight_per_grant),
-                    sessions: Arc::new(Semaphore::new(limits.sessions_per_grant)),
+                    sessions: Arc::new(Semaphore::new(limits.max_sessions_per_grant)),
                     server_info_cache: Arc::default(),
                 },
             })
@@ -166,6 +166,6 @@ impl ConfigSnapshot {
 pub(crate) struct ConcurrencyLimits {
     pub in_flight_per_grant: usize,
     pub in_flight_per_server: usize,
-    pub sessions_per_grant: usize,
+    pub max_sessions_per_grant: usize,
     pub processes_per_server: usize,
 }

@@ -142,7 +142,7 @@ impl Gateway {
             session_persistence: SessionPersistence::new(stores.sessions),
             task_owners: stores.task_owners,
             clock,
-            sessions: SessionRegistry::new(settings.sessions, settings.session_idle),
+            sessions: SessionRegistry::new(settings.max_sessions, settings.session_idle_timeout),
             sse_connections: SseClientConnections::default(),
             session_pool: SessionPool::default(),
             late_lists: LateListCache::default(),
@@ -168,7 +168,7 @@ impl Gateway {
         let limits = ConcurrencyLimits {
             in_flight_per_grant: self.settings.in_flight_per_grant,
             in_flight_per_server: self.settings.in_flight_per_server,
-            sessions_per_grant: self.settings.sessions_per_grant,
+            max_sessions_per_grant: self.settings.max_sessions_per_grant,
             processes_per_server: self.settings.processes_per_server,
         };
         self.upstream_client.prepare_tls_for(&servers);
@@ -243,7 +243,7 @@ impl Gateway {
     }
 
     async fn drain(&self) {
-        if tokio::time::timeout(self.settings.drain_time, self.wait_for_tasks()).await.is_err() {
+        if tokio::time::timeout(self.settings.drain_timeout, self.wait_for_tasks()).await.is_err() {
             // Unfinished calls are replied to and recorded now.
             self.forced_shutdown.cancel();
             if tokio::time::timeout(FORCED_SHUTDOWN_TIMEOUT, self.wait_for_tasks()).await.is_err() {

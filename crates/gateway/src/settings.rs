@@ -19,7 +19,7 @@ pub struct GatewaySettings {
     /// Limits of an upstream's message.
     pub reply_limits: JsonLimits,
     /// Open client connections.
-    pub connections: usize,
+    pub max_connections: usize,
     /// Concurrent requests of one grant, and its open streams: a runaway agent must not starve others.
     pub in_flight_per_grant: usize,
     /// Concurrent requests to one server: one that hangs must not block all others.
@@ -28,25 +28,25 @@ pub struct GatewaySettings {
     /// started again when its session is used.
     pub processes_per_server: usize,
     /// Sessions in memory.
-    pub sessions: usize,
+    pub max_sessions: usize,
     /// Sessions of one grant.
-    pub sessions_per_grant: usize,
+    pub max_sessions_per_grant: usize,
     /// A session is ended after this idle time.
-    pub session_idle: Duration,
+    pub session_idle_timeout: Duration,
     /// Time to receive request headers. A slower client is broken or hostile.
-    pub head_time: Duration,
+    pub header_timeout: Duration,
     /// Time to receive a request body, and for a client to read the next part of a response.
-    pub body_time: Duration,
+    pub body_timeout: Duration,
     /// Time to connect to an upstream.
-    pub connect_time: Duration,
+    pub connect_timeout: Duration,
     /// Time for a whole call. Claude Code waits 300 s without progress.
-    pub call_time: Duration,
+    pub call_timeout: Duration,
     /// Time for a client to answer a server's request during a call. A person may have to think.
-    pub client_answer_time: Duration,
+    pub client_input_timeout: Duration,
     /// Interval of keep-alive comments on an event stream. Some proxies close idle connections after 30 s.
-    pub keep_alive: Duration,
+    pub keep_alive_interval: Duration,
     /// Time for calls to finish when the gateway stops.
-    pub drain_time: Duration,
+    pub drain_timeout: Duration,
     /// Command line of the supervisor of stdio servers. The grace period in milliseconds and the server's command line
     /// are appended. Empty disables stdio servers.
     pub supervisor: Vec<OsString>,
@@ -61,20 +61,20 @@ impl Default for GatewaySettings {
             origins: Vec::new(),
             request_limits: JsonLimits::REQUEST,
             reply_limits: JsonLimits::REPLY,
-            connections: 10_000,
+            max_connections: 10_000,
             in_flight_per_grant: 256,
             in_flight_per_server: 512,
             processes_per_server: 64,
-            sessions: 10_000,
-            sessions_per_grant: 2_500,
-            session_idle: Duration::from_secs(3_600),
-            head_time: Duration::from_secs(10),
-            body_time: Duration::from_secs(30),
-            connect_time: Duration::from_secs(5),
-            call_time: Duration::from_secs(290),
-            client_answer_time: Duration::from_secs(600),
-            keep_alive: Duration::from_secs(15),
-            drain_time: Duration::from_secs(10),
+            max_sessions: 10_000,
+            max_sessions_per_grant: 2_500,
+            session_idle_timeout: Duration::from_secs(3_600),
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(5),
+            call_timeout: Duration::from_secs(290),
+            client_input_timeout: Duration::from_secs(600),
+            keep_alive_interval: Duration::from_secs(15),
+            drain_timeout: Duration::from_secs(10),
             supervisor: Vec::new(),
             telemetry: None,
         }

@@ -365,7 +365,7 @@ impl UpstreamClient {
     pub fn new(settings: &GatewaySettings, workers: usize, dropped_messages: Counter) -> Self {
         let max_bytes = settings.reply_limits.max_bytes;
         let process_spawner = ProcessSpawner { supervisor: settings.supervisor.clone(), max_bytes, dropped_messages };
-        Self { http: UpstreamHttpClient::new(settings.connect_time, workers, max_bytes), process_spawner }
+        Self { http: UpstreamHttpClient::new(settings.connect_timeout, workers, max_bytes), process_spawner }
     }
 
     /// Sets up TLS before the first call. On failure the error is logged now, and each call to a server with TLS

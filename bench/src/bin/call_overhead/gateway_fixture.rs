@@ -42,7 +42,7 @@ impl GatewayFixture {
         // More than the defaults, plus the sessions that clients open.
         let sessions = (self.sessions + 500).max(2_500);
         let mut text = format!(
-            "[gateway]\nlisten = \"127.0.0.1:{}\"\nsessions = {sessions}\nsessions_per_grant = {sessions}\n[admin]\nlisten = \"127.0.0.1:{}\"\n\
+            "[gateway]\nlisten = \"127.0.0.1:{}\"\nmax_sessions = {sessions}\nmax_sessions_per_grant = {sessions}\n[admin]\nlisten = \"127.0.0.1:{}\"\n\
              [store]\ndata = \"data\"\ndurability = \"{durability}\"\n[[policies]]\nname = \"p\"\nfile = \"policy.json\"\n",
             ports.0, ports.1
         );

@@ -1,6 +1,7 @@
-//! Keeps what is in force up to date: with the store, with the file and what it names, and on SIGHUP.
+//! Reloads the active configuration when the store, the configuration file or a file it refers to changes, and on
+//! SIGHUP.
 //!
-//! A broken file changes nothing: it is said in the log and in the note that `status` reads.
+//! An invalid file changes nothing: its errors are logged and written to the status file that `status` reads.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,54 +22,52 @@ use crate::diagnostic_report::count_noun;
 use crate::process_environment;
 use crate::source_file::FileStamp;
 
-/// How often files are looked at.
+/// How often files are checked for changes.
 const FILE_POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Files that look the same after so long are whole.
+/// Files that do not change for this long are taken to be completely written.
 const FILE_SETTLE_TIME: Duration = Duration::from_millis(150);
-/// A file that is written for ever is read as it is after so many looks.
+/// A file that never stops changing is read after this many polls.
 const MAX_SETTLE_POLLS: usize = 20;
-/// How long to wait after the store could not be asked.
+/// Delay before waiting for changes again, after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Keeps a gateway up to date.
+/// Applies configuration changes to a running gateway.
 pub struct ConfigReloader {
-    /// The gateway.
     pub gateway: Arc<Gateway>,
-    /// The store.
     pub stores: StoreHandles,
-    /// The time, for the note.
+    /// Clock for the times in the status file.
     pub clock: Arc<dyn Clock>,
-    /// The file, if there is one.
+    /// The configuration file, if there is one.
     pub file: Option<WatchedConfig>,
-    /// What the file says now, or what is built in.
+    /// Entries of the configuration file, or built-in ones.
     pub entries: ConfigEntries,
-    /// The data directory, where the note is.
+    /// Data directory, which contains the status file.
     pub data: PathBuf,
-    /// What is told of this process.
+    /// Content of the status file.
     pub status: GatewayStatusFile,
 }
 
-/// A configuration that is followed.
+/// A configuration file that is watched for changes.
 pub struct WatchedConfig {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// It and all it names, as they were just before they were read.
+    /// Stamps of the file and of all files it refers to, taken just before they were read.
     pub files: Vec<FileStamp>,
-    /// What only a restart changes.
+    /// Sections whose changes need a restart.
     pub restart_only: (GatewaySection, StoreSection),
 }
 
 impl WatchedConfig {
-    /// Whether any of the files is another one than was read. Each change is told once.
+    /// Whether a file changed since the last check. Reports each change once.
     fn has_changed(&mut self) -> bool {
         let now: Vec<FileStamp> = self.files.iter().map(|file| FileStamp::of(&file.path)).collect();
         let is_new = now != self.files;
-        // Kept also if reading fails: a broken file is not told of at each look.
+        // Also stored if reading the file fails later, so that an invalid file is not reported at each poll.
         self.files = now;
         is_new
     }
 
-    /// Waits until nobody writes the files any more. What is read half-written may be without faults, and say less.
+    /// Waits until the files stop changing. A file that is read while it is being written may be valid but incomplete.
     async fn wait_until_stable(&mut self) {
         self.has_changed();
         for _ in 0..MAX_SETTLE_POLLS {
@@ -81,49 +80,49 @@ impl WatchedConfig {
 }
 
 impl ConfigReloader {
-    /// Puts what is there now in force.
+    /// Merges file and store and applies the result to the gateway.
     pub async fn apply(&mut self) -> Result<(), StoreError> {
         let stored = load_stored_config(&self.stores).await?;
-        let picture = merge_config(&self.entries, &stored, &process_environment::find_variable);
-        log_effective_config(&picture, self.clock.now());
-        self.status.servers = picture.servers.iter().map(|server| server.name.to_string()).collect();
-        self.status.warnings.clone_from(&picture.warnings);
-        self.status.grants = picture.grants.len();
-        self.gateway.apply_config(picture.servers, picture.grants);
+        let active_config = merge_config(&self.entries, &stored, &process_environment::find_variable);
+        log_effective_config(&active_config, self.clock.now());
+        self.status.servers = active_config.servers.iter().map(|server| server.name.to_string()).collect();
+        self.status.warnings.clone_from(&active_config.warnings);
+        self.status.grants = active_config.grants.len();
+        self.gateway.apply_config(active_config.servers, active_config.grants);
         self.status.loaded_at = self.clock.now();
         self.write_status();
         Ok(())
     }
 
-    /// Follows until it is dropped. `seen` is the state of the store that is in force.
+    /// Applies changes until it is dropped. `seen` is the version of the store that is active.
     pub async fn run(mut self, mut hangup: Signal, seen: StateVersion) {
-        // One place is enough: a change that waits tells of all that follow.
+        // One slot is enough: a pending notification also covers the changes that follow it.
         let (sender, mut changes) = mpsc::channel(1);
-        let listening = forward_store_changes(Arc::clone(&self.stores.notices), seen, sender);
-        let following = async {
-            let mut look = tokio::time::interval(FILE_POLL_INTERVAL);
-            let mut is_behind = false;
+        let watching_store = forward_store_changes(Arc::clone(&self.stores.changes), seen, sender);
+        let reloading = async {
+            let mut file_poll = tokio::time::interval(FILE_POLL_INTERVAL);
+            let mut is_retry_needed = false;
             loop {
                 let is_changed = tokio::select! {
                     Some(()) = changes.recv() => true,
-                    _ = look.tick() => self.poll_files().await,
+                    _ = file_poll.tick() => self.poll_files().await,
                     Some(()) = hangup.recv() => {
-                        info!("hangup: reading the configuration again");
+                        info!("received SIGHUP: reloading the configuration");
                         if let Some(file) = &mut self.file {
                             file.wait_until_stable().await;
                         }
                         self.reload_file()
                     }
                 };
-                if is_changed || is_behind {
-                    is_behind = self.apply_change(is_behind).await;
+                if is_changed || is_retry_needed {
+                    is_retry_needed = self.apply_change(is_retry_needed).await;
                 }
             }
         };
-        tokio::join!(listening, following);
+        tokio::join!(watching_store, reloading);
     }
 
-    /// Looks at the files; true if they have changed and are good.
+    /// Checks the files for changes. Returns whether they changed and are valid.
     async fn poll_files(&mut self) -> bool {
         self.status.restore_if_missing(&self.data);
         let Some(file) = &mut self.file else { return false };
@@ -134,24 +133,24 @@ impl ConfigReloader {
         self.reload_file()
     }
 
-    /// Puts a change in force; true if the store could not be read, and it has to be tried again.
-    async fn apply_change(&mut self, is_again: bool) -> bool {
+    /// Applies a change. Returns true if the store could not be read and the caller must try again.
+    async fn apply_change(&mut self, is_retry: bool) -> bool {
         match self.apply().await {
             Ok(()) => false,
-            Err(fault) => {
-                // Said once, not at each try.
-                if !is_again {
-                    error!(error = %fault, "a change is not in force yet, the store cannot be read: {fault}");
+            Err(error) => {
+                // Logged once, not at each retry.
+                if !is_retry {
+                    error!(error = %error, "cannot apply a configuration change yet: cannot read the store: {error}");
                 }
                 true
             }
         }
     }
 
-    /// Reads the file again; false if it is broken, and nothing is to be changed.
+    /// Reads the file again. Returns false if it is invalid, in which case nothing changes.
     fn reload_file(&mut self) -> bool {
         let Some(file) = &mut self.file else { return true };
-        let refused = match config::load_config_file(&file.path, &process_environment::find_variable) {
+        let errors = match config::load_config_file(&file.path, &process_environment::find_variable) {
             Ok(loaded) => {
                 file.files = loaded.diagnostics.files().to_vec();
                 let lines = loaded.diagnostics.log_lines();
@@ -160,7 +159,7 @@ impl ConfigReloader {
                         lines.iter().for_each(|line| warn!("{line}"));
                         warn_restart_needed(file, &config);
                         self.entries = config.entries;
-                        info!("the configuration was read again");
+                        info!("the configuration was reloaded");
                         Vec::new()
                     }
                     None => lines,
@@ -168,37 +167,37 @@ impl ConfigReloader {
             }
             Err(error) => vec![error.to_string()],
         };
-        let is_good = refused.is_empty();
-        if !is_good {
-            error!("the configuration has faults; what was in force stays in force");
-            // The same again is not told again.
+        let is_valid = errors.is_empty();
+        if !is_valid {
+            error!("the configuration is invalid; the previous one stays active");
+            // Errors that were logged before are not logged again.
             let known = std::mem::take(&mut self.status.config_errors);
-            refused.iter().filter(|line| !known.contains(line)).for_each(|line| error!("{line}"));
+            errors.iter().filter(|line| !known.contains(line)).for_each(|line| error!("{line}"));
         }
-        self.status.config_errors = refused;
+        self.status.config_errors = errors;
         self.write_status();
-        is_good
+        is_valid
     }
 
     fn write_status(&self) {
         if let Err(error) = self.status.write(&self.data) {
-            warn!(%error, "cannot write the note for `gatelodge status`: {error}");
+            warn!(%error, "cannot write the status file for `gatelodge status`: {error}");
         }
     }
 }
 
-/// Tells of each change in the store. It ends when nobody listens.
-async fn forward_store_changes(notices: Arc<dyn ChangeFeed>, mut seen: StateVersion, sender: mpsc::Sender<()>) {
+/// Sends a message for each change in the store, until the receiver is dropped.
+async fn forward_store_changes(changes: Arc<dyn ChangeFeed>, mut seen: StateVersion, sender: mpsc::Sender<()>) {
     loop {
-        match notices.wait_for_change(seen).await {
+        match changes.wait_for_change(seen).await {
             Ok(version) => {
                 seen = version;
                 if sender.send(()).await.is_err() {
                     return;
                 }
             }
-            Err(fault) => {
-                warn!(error = %fault, "cannot hear of changes: {fault}");
+            Err(error) => {
+                warn!(error = %error, "cannot watch the store for changes: {error}");
                 tokio::time::sleep(STORE_RETRY_DELAY).await;
             }
         }
@@ -207,33 +206,33 @@ async fn forward_store_changes(notices: Arc<dyn ChangeFeed>, mut seen: StateVers
 
 fn warn_restart_needed(file: &WatchedConfig, config: &GatewayConfig) {
     let (listen, store) = &file.restart_only;
-    let is_same_place = (listen.listen, listen.admin_listen) == (config.gateway.listen, config.gateway.admin_listen);
-    // Settings have no equality of their own; their text has all of them.
-    let is_same_bounds = format!("{:?}", (&listen.settings, &listen.telemetry))
+    let is_same_address = (listen.listen, listen.admin_listen) == (config.gateway.listen, config.gateway.admin_listen);
+    // `GatewaySettings` does not implement `PartialEq`; its debug text contains all fields.
+    let is_same_settings = format!("{:?}", (&listen.settings, &listen.telemetry))
         == format!("{:?}", (&config.gateway.settings, &config.gateway.telemetry));
-    if !is_same_place || !is_same_bounds || *store != config.store {
-        warn!("[gateway], [admin], [store] or [telemetry] has changed, and only a restart takes that up");
+    if !is_same_address || !is_same_settings || *store != config.store {
+        warn!("[gateway], [admin], [store] or [telemetry] has changed: restart the gateway to apply that");
     }
 }
 
-/// Says what people should know, each time something is put in force.
-fn log_effective_config(picture: &EffectiveConfig, now: Timestamp) {
-    for (label, end) in picture.expired_grants(now) {
-        warn!(grant.label = label, "grant `{label}` ended on {end}: its token is refused");
+/// Logs what operators should know about a configuration that becomes active.
+fn log_effective_config(active_config: &EffectiveConfig, now: Timestamp) {
+    for (label, expires) in active_config.expired_grants(now) {
+        warn!(grant.label = label, "grant `{label}` expired on {expires}: its token is refused");
     }
-    for remark in &picture.warnings {
-        warn!("{remark}");
+    for warning in &active_config.warnings {
+        warn!("{warning}");
     }
-    for (grant, server) in picture.observing_grants() {
+    for (grant, server) in active_config.observing_grants() {
         let (label, name) = (&grant, &server);
         warn!(
             grant.label = label,
             server.name = name,
-            "grant `{grant}` only OBSERVES at `{server}`: nothing is refused"
+            "grant `{grant}` only OBSERVES calls to `{server}`: nothing is refused"
         );
     }
-    let (servers, grants) = (picture.servers.len(), picture.grants.len());
-    info!(servers, grants, "in force: {}, {}", count_noun(servers, "server"), count_noun(grants, "grant"));
+    let (servers, grants) = (active_config.servers.len(), active_config.grants.len());
+    info!(servers, grants, "active: {}, {}", count_noun(servers, "server"), count_noun(grants, "grant"));
 }
 
 #[cfg(test)]
@@ -241,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_between_reading_and_the_first_look_is_seen_once() {
+    fn a_change_between_reading_and_the_first_poll_is_reported_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let (path, policy) = (dir.path().join("gatelodge.toml"), dir.path().join("policy.json"));
         std::fs::write(&policy, r#"{"version": "1", "default": "deny"}"#).expect("written");
@@ -255,22 +254,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_that_are_being_written_are_waited_for() {
+    async fn files_are_read_only_after_writing_has_finished() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("gatelodge.toml");
-        let whole = "[store]\ndata = \"data\"\n";
-        std::fs::write(&path, whole).expect("written");
+        let original = "[store]\ndata = \"data\"\n";
+        std::fs::write(&path, original).expect("written");
         let config = config::load_config_file(&path, &|_| None).expect("a file").config.expect("a configuration");
         let mut file =
             WatchedConfig { path: path.clone(), files: config.files, restart_only: (config.gateway, config.store) };
-        // An editor that writes in place; what is there between is without faults, and names nothing.
+        // An editor that writes in place: the file is empty in between, which is a valid configuration.
         std::fs::write(&path, "").expect("emptied");
         assert!(file.has_changed());
-        let (there, later) = (path.clone(), format!("{whole}# more\n"));
+        let (target, later) = (path.clone(), format!("{original}# more\n"));
         let text = later.clone();
         let writing = tokio::spawn(async move {
             tokio::time::sleep(FILE_SETTLE_TIME / 2).await;
-            std::fs::write(&there, text).expect("written");
+            std::fs::write(&target, text).expect("written");
         });
         file.wait_until_stable().await;
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), later);

@@ -1,4 +1,5 @@
-//! What is in force: what the file says together with what the store has. Where both have a name, the file's counts.
+//! The active configuration: the entries of the file merged with those of the store. Where both have an entry of the
+//! same name, the file takes precedence.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,29 +16,27 @@ use crate::config::ConfigEntries;
 use crate::header_template::{self, EnvironmentLookup};
 use crate::server_url;
 
-/// What the store has.
+/// Entries of the store.
 #[derive(Debug, Default)]
 pub struct StoredConfig {
-    /// Its servers.
+    /// Stored servers.
     pub servers: Vec<StoredServer>,
-    /// Its policies, at the versions in force.
+    /// Stored policies, in their active versions.
     pub policies: Vec<StoredPolicy>,
-    /// Its grants, ended ones too.
+    /// Stored grants, including revoked ones.
     pub grants: Vec<Grant>,
 }
 
-/// What the gateway is to put in force, and what people should know about it.
+/// Active configuration, with warnings for operators.
 #[derive(Debug, Default)]
 pub struct EffectiveConfig {
-    /// The servers.
     pub servers: Vec<UpstreamConfig>,
-    /// The grants.
     pub grants: Vec<GrantConfig>,
-    /// What was left out or overruled, and why.
+    /// Entries that were left out or overridden, with reasons.
     pub warnings: Vec<String>,
 }
 
-/// Reads what the store has.
+/// Reads the entries of the store.
 pub async fn load_stored_config(stores: &StoreHandles) -> Result<StoredConfig, StoreError> {
     let mut policies = Vec::new();
     for summary in stores.policies.list().await? {
@@ -46,81 +45,82 @@ pub async fn load_stored_config(stores: &StoreHandles) -> Result<StoredConfig, S
     Ok(StoredConfig { servers: stores.servers.list().await?, policies, grants: stores.grants.list().await? })
 }
 
-/// Puts the two together.
+/// Merges the entries of the file with those of the store.
 pub fn merge_config(
     entries: &ConfigEntries,
     stored: &StoredConfig,
     environment: EnvironmentLookup<'_>,
 ) -> EffectiveConfig {
-    let mut picture =
+    let mut config =
         EffectiveConfig { servers: entries.servers.clone(), grants: entries.grants.clone(), warnings: Vec::new() };
     let mut taken: HashSet<String> = entries.servers.iter().map(|server| server.name.to_string()).collect();
     for server in &stored.servers {
         if taken.insert(server.name.to_string()) {
-            picture.add_server(server, environment);
+            config.add_server(server, environment);
         } else {
-            picture.warnings.push(duplicate_warning("server", server.name.as_str()));
+            config.warnings.push(duplicate_warning("server", server.name.as_str()));
         }
     }
-    let policies = picture.merge_policies(entries, stored);
+    let policies = config.merge_policies(entries, stored);
     let labels: HashSet<&str> = entries.grants.iter().map(|grant| grant.label.as_ref()).collect();
     let tokens: HashSet<_> = entries.grants.iter().map(|grant| grant.token).collect();
     for grant in stored.grants.iter().filter(|grant| grant.revoked_at.is_none()) {
         if labels.contains(grant.label.as_str()) {
-            picture.warnings.push(duplicate_warning("grant", &grant.label));
+            config.warnings.push(duplicate_warning("grant", &grant.label));
         } else if tokens.contains(&grant.token) {
-            picture
+            config
                 .warnings
-                .push(format!("grant `{}` has the token of a grant in the file, which counts", grant.label));
+                .push(format!("grant `{}` has the token of a grant in the file, which takes precedence", grant.label));
         } else {
-            picture.add_grant(grant, &policies, &taken);
+            config.add_grant(grant, &policies, &taken);
         }
     }
-    picture
+    config
+}
+
+/// Returns the end of the warning about a grant whose server does not exist. `doctor` drops the warning by this text when
+/// the running gateway has that server.
+pub fn missing_server_text(server: &str) -> String {
+    format!(" refers to a server `{server}`, which does not exist")
 }
 
 fn duplicate_warning(what: &str, name: &str) -> String {
-    format!("{what} `{name}` is in the file and in the store; the file's counts")
+    format!("{what} `{name}` is in the file and in the store; the file takes precedence")
 }
 
 impl EffectiveConfig {
     fn add_server(&mut self, server: &StoredServer, environment: EnvironmentLookup<'_>) {
         let name = &server.name;
         let Ok(url) = server_url::parse_server_url(&server.url) else {
-            self.warnings.push(format!("server `{name}` is left out: its address cannot be used"));
+            self.warnings.push(format!("server `{name}` is left out: its URL is invalid"));
             return;
         };
         let injected: Result<Vec<_>, _> = server
             .headers
             .iter()
             .map(|(header, value)| {
-                header_template::expand_header(header, value, environment).map_err(|fault| fault.message(header))
+                header_template::expand_header(header, value, environment).map_err(|error| error.message(header))
             })
             .collect();
         match injected {
             Ok(headers) => {
-                let (way, log_arguments) =
+                let (transport, log_arguments) =
                     (UpstreamTransport::Http(UpstreamHttpConfig { url, headers }), server.log_arguments);
-                let accepting = PinningSettings {
+                let pinning = PinningSettings {
                     review: server.review,
                     accept_new: server.accept_new,
                     ..PinningSettings::default()
                 };
-                self.servers.push(UpstreamConfig {
-                    name: name.clone(),
-                    transport: way,
-                    log_arguments,
-                    pinning: accepting,
-                });
+                self.servers.push(UpstreamConfig { name: name.clone(), transport, log_arguments, pinning });
             }
-            // Without its credential the server would only refuse, or worse, serve as somebody else.
-            Err(why) => self.warnings.push(format!("server `{name}` is left out: {why}")),
+            // Without its credential the server would refuse every call or, worse, serve it with other permissions.
+            Err(reason) => self.warnings.push(format!("server `{name}` is left out: {reason}")),
         }
     }
 
     fn merge_policies(&mut self, entries: &ConfigEntries, stored: &StoredConfig) -> HashMap<String, Arc<ActivePolicy>> {
-        let of_file = entries.policies.iter().map(|policy| (policy.name.to_string(), Arc::clone(policy)));
-        let mut policies: HashMap<_, _> = of_file.collect();
+        let from_file = entries.policies.iter().map(|policy| (policy.name.to_string(), Arc::clone(policy)));
+        let mut policies: HashMap<_, _> = from_file.collect();
         for stored in &stored.policies {
             if policies.contains_key(stored.name.as_str()) {
                 self.warnings.push(duplicate_warning("policy", stored.name.as_str()));
@@ -129,11 +129,11 @@ impl EffectiveConfig {
             let format = if stored.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
             match parse(stored.text.as_bytes(), format) {
                 Ok(policy) => {
-                    let live = ActivePolicy { name: stored.name.clone(), version: stored.version, policy };
-                    policies.insert(stored.name.to_string(), Arc::new(live));
+                    let active = ActivePolicy { name: stored.name.clone(), version: stored.version, policy };
+                    policies.insert(stored.name.to_string(), Arc::new(active));
                 }
                 Err(_) => self.warnings.push(format!(
-                    "policy `{}` version {} does not load: grants with it are refused every call",
+                    "policy `{}` version {} is invalid: calls under grants that use it are refused",
                     stored.name, stored.version
                 )),
             }
@@ -144,21 +144,21 @@ impl EffectiveConfig {
     fn add_grant(&mut self, grant: &Grant, policies: &HashMap<String, Arc<ActivePolicy>>, servers: &HashSet<String>) {
         let label = &grant.label;
         let Ok(minimum_revision) = grant.minimum_revision.as_deref().map(str::parse).transpose() else {
-            self.warnings.push(format!("grant `{label}` is left out: it wants a revision that is not known here"));
+            self.warnings.push(format!("grant `{label}` is left out: its minimum protocol revision is unknown"));
             return;
         };
-        let mut doors = HashMap::new();
+        let mut accesses = HashMap::new();
         for GrantAttachment { server, policy, mode } in &grant.attachments {
             if !servers.contains(server.as_str()) {
-                self.warnings.push(format!("grant `{label}` is for a server `{server}`, which is not there"));
+                self.warnings.push(format!("grant `{label}`{}", missing_server_text(server.as_str())));
             }
             let found = policy.as_ref().and_then(|name| policies.get(name.as_str())).cloned();
             if found.is_none() {
-                let missing = |name| format!("policy `{name}` is not there");
-                let why = policy.as_ref().map_or_else(|| "it has no policy".to_owned(), missing);
-                self.warnings.push(format!("grant `{label}` is refused every call to `{server}`: {why}"));
+                let missing = |name| format!("policy `{name}` does not exist");
+                let reason = policy.as_ref().map_or_else(|| "it has no policy".to_owned(), missing);
+                self.warnings.push(format!("every call of grant `{label}` to `{server}` is refused: {reason}"));
             }
-            doors.insert(server.clone(), ServerAccess { policy: found, mode: *mode });
+            accesses.insert(server.clone(), ServerAccess { policy: found, mode: *mode });
         }
         self.grants.push(GrantConfig {
             id: grant.id.clone(),
@@ -167,20 +167,20 @@ impl EffectiveConfig {
             token: grant.token,
             expires: grant.expires_at,
             minimum_revision,
-            servers: doors,
+            servers: accesses,
         });
     }
 
-    /// Grants that have ended, and when.
+    /// Returns expired grants and when they expired.
     pub fn expired_grants(&self, now: Timestamp) -> Vec<(&str, Timestamp)> {
         expired_grants(&self.grants, now)
     }
 
-    /// Grants whose policy refuses nothing, with their servers.
+    /// Returns grants in observe mode, with their servers.
     pub fn observing_grants(&self) -> Vec<(String, String)> {
         let mut names = Vec::new();
         for grant in &self.grants {
-            let observing = grant.servers.iter().filter(|(_, door)| door.mode == EnforcementMode::Observe);
+            let observing = grant.servers.iter().filter(|(_, access)| access.mode == EnforcementMode::Observe);
             names.extend(observing.map(|(server, _)| (grant.label.to_string(), server.to_string())));
         }
         names.sort();
@@ -188,8 +188,8 @@ impl EffectiveConfig {
     }
 }
 
-/// Those of the grants that have ended, and when.
+/// Returns the labels of expired grants and when they expired.
 pub fn expired_grants(grants: &[GrantConfig], now: Timestamp) -> Vec<(&str, Timestamp)> {
-    let ended = |grant: &'_ GrantConfig| grant.expires.filter(|end| *end <= now);
-    grants.iter().filter_map(|grant| Some((grant.label.as_ref(), ended(grant)?))).collect()
+    let expiry = |grant: &'_ GrantConfig| grant.expires.filter(|expires| *expires <= now);
+    grants.iter().filter_map(|grant| Some((grant.label.as_ref(), expiry(grant)?))).collect()
 }

@@ -1,4 +1,4 @@
-//! A note in the data directory on the gateway that runs on it, for `status` and for whoever wants its address.
+//! The status file of a running gateway, in its data directory. `status`, `doctor` and `connect` read it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,59 +10,59 @@ use serde::{Deserialize, Serialize};
 
 const STATUS_FILE_NAME: &str = "gateway.json";
 
-/// What a running gateway says of itself.
+/// Status of a running gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayStatusFile {
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// Where agents connect.
+    /// Address for clients.
     pub listen: SocketAddr,
-    /// Where people and their monitoring connect.
+    /// Address of health, readiness and metrics.
     pub admin: SocketAddr,
-    /// Its configuration, if it has a file.
+    /// Configuration file, if it has one.
     pub config: Option<PathBuf>,
-    /// When what is in force was put in force.
+    /// When the active configuration was loaded.
     pub loaded_at: Timestamp,
-    /// The servers in force.
+    /// Active servers.
     pub servers: Vec<String>,
-    /// How many grants are in force.
+    /// Number of active grants.
     #[serde(default)]
     pub grants: usize,
-    /// What was left out or overruled, and why.
+    /// Entries that were left out or overridden, with reasons.
     #[serde(rename = "remarks")]
     pub warnings: Vec<String>,
-    /// Why a later change was not taken up; one line for each fault.
+    /// Errors of a later configuration that was not applied, one per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "refused")]
     pub config_errors: Vec<String>,
 }
 
-/// Finds the note on a data directory. It may be of a process that is gone.
+/// Reads the status file of a data directory. Its process may have exited.
 pub fn find_status_file(data: &Path) -> Option<GatewayStatusFile> {
     serde_json::from_slice(&std::fs::read(data.join(STATUS_FILE_NAME)).ok()?).ok()
 }
 
-/// Finds the note on a data directory, if the process it is of is there.
+/// Reads the status file of a data directory, if its process is running.
 pub fn find_running_gateway(data: &Path) -> Option<GatewayStatusFile> {
-    let is_there = |pid: u32| {
+    let is_running = |pid: u32| {
         let pid = Pid::from_raw(pid.try_into().ok()?)?;
-        // A process of somebody else's is there, too.
+        // EPERM means that the process runs as another user.
         Some(!matches!(test_kill_process(pid), Err(Errno::SRCH)))
     };
-    find_status_file(data).filter(|note| is_there(note.pid) == Some(true))
+    find_status_file(data).filter(|status| is_running(status.pid) == Some(true))
 }
 
 impl GatewayStatusFile {
-    /// Puts the note back if there is none: another gateway on the same directory has taken its own away. A directory
-    /// that is gone stays so.
+    /// Writes the file again if it is missing: another gateway on the same directory removed its own. A directory that
+    /// was removed is not created.
     pub fn restore_if_missing(&self, data: &Path) {
         if data.is_dir() && !data.join(STATUS_FILE_NAME).exists() {
-            // It is tried again at the next look.
+            // Retried at the next poll.
             let _ = self.write(data);
         }
     }
 
-    /// Puts the note where readers find the old one or the new one, never half of it.
+    /// Replaces the file atomically.
     pub fn write(&self, data: &Path) -> std::io::Result<()> {
         let text = serde_json::to_vec_pretty(self)?;
         let draft = data.join(format!("{STATUS_FILE_NAME}.{}", self.pid));
@@ -70,10 +70,10 @@ impl GatewayStatusFile {
         std::fs::rename(&draft, data.join(STATUS_FILE_NAME))
     }
 
-    /// Takes the note away, if it is still this process's.
+    /// Removes the file if it still belongs to this process.
     pub fn remove(&self, data: &Path) {
-        if find_status_file(data).is_some_and(|note| note.pid == self.pid) {
-            // A note that stays names an address where nobody answers, which readers find out.
+        if find_status_file(data).is_some_and(|status| status.pid == self.pid) {
+            // A file that cannot be removed is harmless: readers check whether its process runs.
             let _ = std::fs::remove_file(data.join(STATUS_FILE_NAME));
         }
     }

@@ -1,4 +1,4 @@
-//! Where log lines go: standard error, as text for people or as JSON for programs.
+//! Logging to standard error, as text or JSON.
 
 use std::io::IsTerminal;
 
@@ -10,30 +10,31 @@ use tracing_subscriber::{Layer, fmt};
 
 use crate::exit_code::UsageError;
 
-/// How a running gateway logs.
+/// Logging of a running gateway.
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
-    /// How log lines are written to standard error.
-    #[arg(long, value_name = "FORM", default_value = "text")]
+    /// Format of the log on standard error.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     log: LogFormat,
-    /// Which lines: a level (error, warn, info, debug, trace), or levels by module: `info,gatelodge_gateway=debug`.
+    /// Which messages to log: a level (error, warn, info, debug, trace), or levels per module, as in
+    /// `info,gatelodge_gateway=debug`.
     #[arg(long, value_name = "FILTER", default_value = "info")]
     log_level: String,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum LogFormat {
-    /// For people.
+    /// Text for people
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line
     Json,
 }
 
-/// Starts logging.
+/// Installs the log subscriber.
 pub fn start_logging(args: &LogArgs) -> Result<(), UsageError> {
     let filter = parse_filter(&args.log_level).ok_or_else(|| {
         let help = "write `info`, or `info,gatelodge_gateway=debug`";
-        UsageError(format!("`{}` is not a level or a list of them; {help}", args.log_level))
+        UsageError(format!("`{}` is not a log level or a list of levels; {help}", args.log_level))
     })?;
     let layer = match args.log {
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed(),
@@ -42,14 +43,15 @@ pub fn start_logging(args: &LogArgs) -> Result<(), UsageError> {
             fmt::layer().with_target(false).with_ansi(is_terminal).with_writer(std::io::stderr).boxed()
         }
     };
-    // An error means that somebody has set one up already, which only tests do.
+    // An error means that a subscriber is installed already, which happens only in tests.
     let _ = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
     Ok(())
 }
 
-/// A word alone must be a level: else it would name a module, and a misspelt level would log everything.
+/// A part without `=` must be a level. `Targets` would take any other word as a module and log everything of it, so
+/// that a misspelt level would log too much.
 fn parse_filter(text: &str) -> Option<Targets> {
     let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
-    let is_good = text.split(',').all(|part| part.contains('=') || is_level(part));
-    text.parse().ok().filter(|_| is_good)
+    let is_valid = text.split(',').all(|part| part.contains('=') || is_level(part));
+    text.parse().ok().filter(|_| is_valid)
 }

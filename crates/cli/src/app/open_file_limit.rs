@@ -1,30 +1,30 @@
-//! How many files may be open. Each connection is one.
+//! Limit of open files. Each connection uses one file descriptor.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
-/// What a gateway needs beside the connections of agents: databases, logs, a few connections to servers.
+/// File descriptors for other uses than client connections: databases, logs, connections to servers.
 pub const RESERVED_FILE_DESCRIPTORS: usize = 256;
 
-/// How many files this process may open now; none if there is no bound.
+/// Returns the current (soft) limit, or `None` if there is no limit.
 pub fn current_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// How many it may open once it asks for more; none if there is no bound.
+/// Returns the hard limit, up to which this process can raise its own, or `None` if there is no limit.
 pub fn maximum_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum
 }
 
-/// Whether a bound is too low for so many connections.
-pub fn is_too_low(bound: Option<u64>, connections: usize) -> bool {
-    bound.is_some_and(|bound| bound < connections.saturating_add(RESERVED_FILE_DESCRIPTORS) as u64)
+/// Whether `limit` is too low for `connections` client connections.
+pub fn is_too_low(limit: Option<u64>, connections: usize) -> bool {
+    limit.is_some_and(|limit| limit < connections.saturating_add(RESERVED_FILE_DESCRIPTORS) as u64)
 }
 
-/// Asks for as many as there may be, and warns if they are too few.
+/// Raises the limit to the maximum, and warns if that is too low.
 pub fn raise_limit(connections: usize) {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where it is refused, the bound stays as it is, and that is told below.
+    // If this fails the limit stays as it is, which is checked below.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let files = current_limit();
     if is_too_low(files, connections) {
@@ -32,8 +32,8 @@ pub fn raise_limit(connections: usize) {
         warn!(
             files,
             connections,
-            "only {files} files may be open, too few for {connections} connections: raise the limit (`LimitNOFILE=` \
-             in a unit, `ulimit -Hn` in a shell), or lower `max_connections` in `[gateway]`"
+            "the open file limit is {files}, too low for {connections} connections: raise it (`LimitNOFILE=` \
+             in a systemd unit, `ulimit -Hn` in a shell), or lower `max_connections` in `[gateway]`"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A gateway from start to stop: bind, put in force, serve, follow changes, drain.
+//! Runs a gateway from start to stop: bind, load the configuration, serve, reload on changes, drain.
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -20,29 +20,29 @@ use crate::config::{ConfigEntries, GatewaySection, StoreSection};
 use crate::source_file::FileStamp;
 use crate::{otel_settings, process_environment};
 
-/// What to run.
+/// Parameters of a gateway.
 pub struct GatewayStartup {
-    /// Where, and the bounds.
+    /// Addresses and limits.
     pub gateway: GatewaySection,
-    /// Where things are kept.
+    /// Data directory, durability and retention.
     pub store: StoreSection,
-    /// What is in force beside what the store has.
+    /// Entries in addition to those of the store.
     pub entries: ConfigEntries,
-    /// The file that the entries come from, with all it names.
+    /// The configuration file that the entries come from, and all files it refers to.
     pub file: Option<(PathBuf, Vec<FileStamp>)>,
 }
 
-/// Serves until SIGTERM or SIGINT. `ready` hears the address when callers can come.
+/// Serves until SIGTERM or SIGINT. Calls `ready` with the address once clients can connect.
 pub async fn run_gateway(
-    plan: GatewayStartup,
+    startup: GatewayStartup,
     stores: StoreHandles,
     clock: Arc<dyn Clock>,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<()> {
-    let GatewayStartup { gateway: listen, store, entries, file } = plan;
-    open_file_limit::raise_limit(listen.settings.connections);
-    let callers = bind_listener(listen.listen, "[gateway]").await?;
-    let admin = bind_listener(listen.admin_listen, "[admin]").await?;
+    let GatewayStartup { gateway: listen, store, entries, file } = startup;
+    open_file_limit::raise_limit(listen.settings.max_connections);
+    let client_listener = bind_listener(listen.listen, "[gateway]").await?;
+    let admin_listener = bind_listener(listen.admin_listen, "[admin]").await?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
     let telemetry = otel_settings::resolve_telemetry(&listen.telemetry, &process_environment::find_variable);
@@ -51,11 +51,12 @@ pub async fn run_gateway(
         telemetry,
         ..listen.settings.clone()
     };
-    // Dropped last: what is still under way then, ends.
-    let lanes = WorkerThreads::start(available_parallelism().map_or(1, NonZero::get)).context("cannot start")?;
-    let gateway = Gateway::with_workers(lanes.round_robin(), stores.gateway_stores(), Arc::clone(&clock), settings);
-    let (address, admin_address) = (callers.local_addr()?, admin.local_addr()?);
-    let note = GatewayStatusFile {
+    // Dropped last: that ends the requests that are still in flight.
+    let workers = WorkerThreads::start(available_parallelism().map_or(1, NonZero::get))
+        .context("cannot start the worker threads")?;
+    let gateway = Gateway::with_workers(workers.round_robin(), stores.gateway_stores(), Arc::clone(&clock), settings);
+    let (address, admin_address) = (client_listener.local_addr()?, admin_listener.local_addr()?);
+    let status = GatewayStatusFile {
         pid: std::process::id(),
         listen: address,
         admin: admin_address,
@@ -66,43 +67,36 @@ pub async fn run_gateway(
         warnings: Vec::new(),
         config_errors: Vec::new(),
     };
-    let (own_note, data) = (note.clone(), store.data.clone());
+    let (own_status, data) = (status.clone(), store.data.clone());
     let pruning = housekeeping::prune_periodically(Arc::clone(&stores.ledger), Arc::clone(&clock), store.retention);
     let watching = housekeeping::watch_ledger(Arc::clone(&stores.sqlite_ledger));
     let file = file.map(|(path, files)| WatchedConfig { path, files, restart_only: (listen, store) });
-    let mut follower = ConfigReloader {
-        gateway: Arc::clone(&gateway),
-        stores,
-        clock,
-        file,
-        entries,
-        data: data.clone(),
-        status: note,
-    };
-    // Asked before anything is read, so that no change falls between.
-    let seen = follower.stores.notices.version().await.context("cannot read the store")?;
-    follower.apply().await.context("cannot read the store")?;
-    info!(%address, "agents connect to http://{address}/mcp/<server>");
-    info!(address = %admin_address, "health, readiness and figures are at http://{admin_address}");
+    let mut reloader =
+        ConfigReloader { gateway: Arc::clone(&gateway), stores, clock, file, entries, data: data.clone(), status };
+    // Read before the entries, so that no change in between is missed.
+    let seen = reloader.stores.changes.version().await.context("cannot read the store")?;
+    reloader.apply().await.context("cannot read the store")?;
+    info!(%address, "clients connect to http://{address}/mcp/<server>");
+    info!(address = %admin_address, "health, readiness and metrics are at http://{admin_address}");
     ready(address);
     let stopping = async {
         tokio::select! {
-            _ = terminate.recv() => info!("told to stop"),
-            _ = interrupt.recv() => info!("interrupted"),
+            _ = terminate.recv() => info!("received SIGTERM: stopping"),
+            _ = interrupt.recv() => info!("received SIGINT: stopping"),
         }
         gateway.stop();
     };
-    // None of the others ends by itself; what they do is dropped when the gateway has drained.
-    let others = async { tokio::join!(follower.run(hangup, seen), pruning, watching, stopping) };
+    // None of these tasks returns; they are dropped when the gateway has drained.
+    let background = async { tokio::join!(reloader.run(hangup, seen), pruning, watching, stopping) };
     let ended = tokio::select! {
-        ended = gateway.run(callers, Some(admin)) => ended,
-        _ = others => Ok(()),
+        ended = gateway.run(client_listener, Some(admin_listener)) => ended,
+        _ = background => Ok(()),
     };
-    own_note.remove(&data);
+    own_status.remove(&data);
     ended.context("cannot listen")
 }
 
 async fn bind_listener(address: SocketAddr, section: &str) -> Result<TcpListener> {
-    let help = format!("`listen` of {section} names another address; port 0 takes any free one");
+    let help = format!("set `listen` in {section} to another address; port 0 takes any free port");
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({help})"))
 }

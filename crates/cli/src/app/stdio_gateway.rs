@@ -1,4 +1,4 @@
-//! A gateway for one client at our standard streams, and one server.
+//! A gateway for one client on standard input and output, in front of one server.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,36 +8,37 @@ use gatelodge_gateway::{Gateway, GatewaySettings, GatewayStores, GrantConfig, Se
 use gatelodge_store::{Clock, GrantId, GrantToken};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What is put together.
+/// Parameters of a stdio gateway.
 pub struct StdioGateway {
     pub stores: GatewayStores,
     pub clock: Arc<dyn Clock>,
     pub server: UpstreamConfig,
     pub server_access: ServerAccess,
-    /// What the caller is called.
+    /// Label of the client's grant.
     pub client_label: String,
 }
 
-/// Serves until the client's end of the streams is closed, or we are told to stop. `beside` is done meanwhile.
-pub fn run_stdio_gateway(local: StdioGateway, beside: impl Future<Output = ()>) -> Result<()> {
+/// Serves until the client closes standard input, a stop signal arrives, or `background`, which runs concurrently,
+/// returns.
+pub fn run_stdio_gateway(params: StdioGateway, background: impl Future<Output = ()>) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let ended = runtime.block_on(async {
         tokio::select! {
-            ended = serve_client(local) => ended,
-            () = beside => Ok(()),
+            ended = serve_client(params) => ended,
+            () = background => Ok(()),
         }
     });
-    // Our input may still be waited for, and nobody closes it.
+    // A thread may still block on reading standard input, so the runtime cannot wait for its threads.
     runtime.shutdown_background();
     ended
 }
 
-async fn serve_client(local: StdioGateway) -> Result<()> {
-    let StdioGateway { stores, clock, server, server_access: door, client_label: label } = local;
+async fn serve_client(params: StdioGateway) -> Result<()> {
+    let StdioGateway { stores, clock, server, server_access, client_label: label } = params;
     let settings =
         GatewaySettings { supervisor: crate::process_supervisor::supervisor_command()?, ..GatewaySettings::default() };
     let gateway = Gateway::new(stores, clock, settings);
-    // Nobody shows it: whoever is at the other end of our streams has been let in by starting us.
+    // The client never presents this token: it started this process, which is its authorization.
     let token = GrantToken::random()?.hash();
     let name = server.name.clone();
     let grant = GrantConfig {
@@ -47,17 +48,17 @@ async fn serve_client(local: StdioGateway) -> Result<()> {
         token,
         expires: None,
         minimum_revision: None,
-        servers: HashMap::from([(name.clone(), door)]),
+        servers: HashMap::from([(name.clone(), server_access)]),
     };
     gateway.apply_config(vec![server], vec![grant]);
-    let told = async {
+    let stopping = async {
         wait_for_stop_signal().await?;
         gateway.stop();
         std::future::pending().await
     };
     tokio::select! {
         ended = gateway.serve_stdio(&token, &name, tokio::io::stdin(), tokio::io::stdout()) => Ok(ended?),
-        told = told => told,
+        stopped = stopping => stopped,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The one place where the system's clock is read.
+//! The only place where the system clock is read.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use jiff::Timestamp;
 struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the door through which time comes in")]
+    #[expect(clippy::disallowed_methods, reason = "the only place where the system clock is read")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
 }
 
-/// The system's clock.
+/// Returns the system clock.
 pub fn system_clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
 }

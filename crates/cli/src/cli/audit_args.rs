@@ -1,4 +1,4 @@
-//! `gatelodge calls`, `audit`, `status` and `doctor`: what can be asked.
+//! Arguments of `gatelodge calls`, `audit`, `status` and `doctor`.
 
 use std::path::PathBuf;
 
@@ -7,48 +7,48 @@ use gatelodge_store::ChainHead;
 
 use super::StoreArgs;
 
-/// Shows what agents did, and why it was refused.
+/// Shows the calls of agents, and why calls were refused.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge calls --refused
   gatelodge calls --grant ci --tool create_charge --last 100
   gatelodge calls --follow --json | jq .code
 
-Handshakes, lists and notifications are left out unless you ask for `--all`.
-With `--follow`, a call that lasts longer than two seconds is shown twice: once without its outcome.")]
+Handshakes, lists and notifications are shown only with `--all`.
+With `--follow`, a call that takes longer than two seconds is shown twice, first without its outcome.")]
 pub struct CallsArgs {
-    /// Go on with calls as they come.
+    /// Continue with new calls as they arrive.
     #[arg(long)]
     pub follow: bool,
-    /// Only of the grant with this label or id.
+    /// Only calls of the grant with this label or id.
     #[arg(long, value_name = "LABEL")]
     pub grant: Option<String>,
-    /// Only to this server.
+    /// Only calls to this server.
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
-    /// Only of this tool, resource or prompt.
+    /// Only calls of this tool, resource or prompt.
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
-    /// Only what was refused, or would have been.
+    /// Only calls that were refused, or would have been in enforce mode.
     #[arg(long)]
     pub refused: bool,
-    /// Only this call, by the id that a refusal quotes.
+    /// Only the call with this id, which refusals contain.
     #[arg(long, value_name = "ID")]
     pub call: Option<String>,
-    /// How many at most: the newest.
+    /// Number of newest calls to show.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub last: usize,
-    /// Everything, also what no rule speaks of.
+    /// Also show requests that no policy rule applies to.
     #[arg(long)]
     pub all: bool,
-    /// Print each call as one JSON object a line: its row of the log, with how it ended. `audit export` has all rows.
+    /// Print one JSON object per line: the call's log row and outcome. `audit export` prints all rows.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub store: StoreArgs,
 }
 
-/// The verbs of `audit`.
+/// Subcommands of `audit`.
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
     Verify(VerifyLogArgs),
@@ -57,27 +57,27 @@ pub enum AuditCommand {
     Prune(PruneLogArgs),
 }
 
-/// Which of the two logs.
+/// The two logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AuditLogArg {
-    /// What agents did.
+    /// Calls of clients
     Calls,
-    /// What people changed.
+    /// Changes by operators
     Admin,
 }
 
-/// Walks both logs from end to end. Each row's hash covers the row and the hash before it.
+/// Verifies the hash chains of both logs. Each row's hash covers the row and the previous hash.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  gatelodge audit head > head.txt                       keep it on another machine
-  gatelodge audit verify --head \"$(cat head.txt)\"       later: was anything before it changed?
+  gatelodge audit head > head.txt                       store it on another machine
+  gatelodge audit verify --head \"$(cat head.txt)\"       later: was any earlier row changed?
 
-Exit code: 0 both hold, 1 one does not, or its head was missing; the row where it breaks is named.")]
+Exit code: 0 both are intact, 1 one is broken or its chain head is missing; the first broken row is reported.")]
 pub struct VerifyLogArgs {
-    /// A head of the call log that was kept elsewhere; may be given many times.
+    /// Chain head of the call log that was stored elsewhere. Can be repeated.
     #[arg(long = "head", value_name = "SEQ:HASH")]
     pub heads: Vec<ChainHead>,
-    /// A head of the admin log that was kept elsewhere.
+    /// Chain head of the admin log that was stored elsewhere.
     #[arg(long, value_name = "SEQ:HASH")]
     pub admin_head: Option<ChainHead>,
     /// Print JSON.
@@ -87,38 +87,41 @@ pub struct VerifyLogArgs {
     pub store: StoreArgs,
 }
 
-/// Prints a log, oldest row first, one JSON object a line.
+/// Prints a log as one JSON object per line, oldest row first.
 ///
-/// Each has its number, its hash and the hash before, so that a copy can be verified elsewhere; docs/operations.md says how.
+/// Each row has its number, its hash and the previous hash, so that a copy can be verified elsewhere; see
+/// docs/operations.md.
 #[derive(Debug, Args)]
 pub struct ExportLogArgs {
-    /// Which log.
+    /// Log to print.
     #[arg(long, value_name = "LOG", default_value = "calls")]
     pub log: AuditLogArg,
-    /// Only rows behind this number.
+    /// Only rows after this number.
     #[arg(long, value_name = "SEQ")]
     pub after: Option<u64>,
     #[command(flatten)]
     pub store: StoreArgs,
 }
 
-/// Prints the number and the hash of the last row. Whoever keeps it elsewhere can tell later that nothing was changed.
+/// Prints the chain head: number and hash of the newest row. With a copy stored elsewhere, `audit verify` detects later
+/// changes.
 #[derive(Debug, Args)]
 pub struct LogHeadArgs {
-    /// Which log.
+    /// Log to print.
     #[arg(long, value_name = "LOG", default_value = "calls")]
     pub log: AuditLogArg,
-    /// Print both heads as JSON.
+    /// Print the chain heads of both logs as JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub store: StoreArgs,
 }
 
-/// Removes rows of the call log that are older than a time. The last one's hash stays as the anchor of the chain.
+/// Removes old rows of the call log. The hash of the last removed row is kept as an anchor, so that the rest can be
+/// verified.
 #[derive(Debug, Args)]
 pub struct PruneLogArgs {
-    /// Older than this: `90d`.
+    /// Minimum age of the rows to remove, for example `90d`.
     #[arg(long, value_name = "TIME")]
     pub older: String,
     /// Print JSON.
@@ -128,9 +131,9 @@ pub struct PruneLogArgs {
     pub store: StoreArgs,
 }
 
-/// Shows what there is and whether a gateway runs.
+/// Shows servers, policies and grants, and whether a gateway runs.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit code: 0 fine, 1 the configuration has faults or a change was not taken up.")]
+#[command(after_help = "Exit code: 0 fine, 1 the configuration is invalid or a change was not applied.")]
 pub struct StatusArgs {
     /// Print JSON.
     #[arg(long)]
@@ -139,11 +142,11 @@ pub struct StatusArgs {
     pub store: StoreArgs,
 }
 
-/// Looks for what could be wrong, and says what to do about it.
+/// Checks for problems, and says how to fix them.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit code: 0 nothing is wrong, 1 something is.")]
+#[command(after_help = "Exit code: 0 no problems, 1 problems.")]
 pub struct DoctorArgs {
-    /// The home directory where clients' files are, in place of yours.
+    /// Home directory with the clients' files, instead of yours.
     #[arg(long, value_name = "DIR")]
     pub home: Option<PathBuf>,
     /// Print JSON.

@@ -1,39 +1,39 @@
-//! `gatelodge call`: what can be asked.
+//! Arguments of `gatelodge call`.
 
 use clap::Args;
 
 use crate::mcp_client::ProtocolChoice;
 
-/// Calls a tool of an MCP server over HTTP, as an agent would, and prints what it answers.
+/// Calls a tool of an MCP server over HTTP, like an agent, and prints the result.
 #[derive(Debug, Args)]
 #[command(after_help = r#"Examples:
   export GATELODGE_TOKEN=…    the token of a grant
   gatelodge call http://127.0.0.1:7420/mcp/demo list_notes
   gatelodge call http://127.0.0.1:7420/mcp/demo read_note '{"name": "plans"}'
-  gatelodge call http://127.0.0.1:7420/mcp/demo    without a tool: lists those there are
+  gatelodge call http://127.0.0.1:7420/mcp/demo    without a tool: lists the tools
 
-Exit code: 0 answered, 1 the tool says it failed, 2 usage, 3 refused by the gateway, 4 unreachable, 5 a fault."#)]
+Exit code: 0 success, 1 the tool reported an error, 2 usage, 3 refused by the gateway, 4 unreachable, 5 internal error."#)]
 pub struct CallArgs {
-    /// Where the server is: `http://127.0.0.1:7420/mcp/<server>` through the gateway.
+    /// URL of the server; through the gateway, `http://127.0.0.1:7420/mcp/<server>`.
     pub url: String,
-    /// The tool; without one, the tools are listed.
+    /// Tool to call. Without one, the tools are listed.
     pub tool: Option<String>,
-    /// Its arguments, a JSON object.
+    /// Arguments of the tool, a JSON object.
     #[arg(default_value = "{}")]
     pub arguments: String,
-    /// The variable of the environment that holds the token.
+    /// Environment variable that holds the token.
     #[arg(long, value_name = "NAME", default_value = "GATELODGE_TOKEN")]
     pub token_env: String,
-    /// The protocol generation to speak.
+    /// Protocol generation to use.
     #[arg(long, value_name = "GENERATION", default_value = "auto")]
     pub protocol: ProtocolChoice,
     /// Former name of `--protocol`.
     #[arg(long, hide = true, value_parser = refuse_former_name)]
     pub era: Option<String>,
-    /// Call it so many times, one after the other, until one is refused.
+    /// Repeat the call this many times, one after the other, until one is refused.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub times: u32,
-    /// Seconds to wait for an answer.
+    /// Seconds to wait for a response.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
     /// Print each result as JSON.

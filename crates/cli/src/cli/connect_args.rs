@@ -1,4 +1,4 @@
-//! `gatelodge connect`: what can be asked.
+//! Arguments of `gatelodge connect`.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use clap::builder::PossibleValuesParser;
 use super::StoreArgs;
 use crate::client_config;
 
-/// Prints or writes the configuration with which a client reaches the gateway.
+/// Prints or writes the client configuration for using the gateway.
 ///
-/// The token itself is never written: the client takes it from a variable of the environment.
-/// Where a client cannot do that, or only starts programs, it gets `gatelodge bridge`, which can.
+/// The token itself is never written: the client reads it from an environment variable.
+/// A client that cannot do that, or that supports only stdio servers, gets `gatelodge bridge`, which can.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge connect cursor --server books
@@ -19,62 +19,63 @@ use crate::client_config;
   gatelodge connect claude-code --url https://gate.example.com/mcp/books --write --wait
   gatelodge connect codex --undo
 
-What each client takes is in docs/clients.md.
+docs/clients.md describes the configuration of each client.
 
-Exit code: 0 done, 1 the client's file cannot be used, 2 not agreed to or not asked rightly, 4 nothing came in time.")]
+Exit code: 0 done, 1 the client's file cannot be used, 2 not confirmed or usage error, 4 no request within `--timeout`.")]
 pub struct ConnectArgs {
-    /// Which client.
+    /// Client to configure.
     #[arg(value_parser = PossibleValuesParser::new(client_config::ALL.iter().map(|client| client.id)), hide_possible_values = false)]
     pub client: String,
-    /// The server it shall reach; may be left out where there is only one.
+    /// Server to connect to. Optional if there is only one.
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
-    /// Where the gateway has it, in place of what the configuration or the running gateway says.
+    /// URL of the server at the gateway. Overrides the one from the configuration or the running gateway.
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// What the entry is called [default: the server's name]
+    /// Name of the entry [default: the server's name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// The variable that holds the token where the client starts.
+    /// Environment variable of the client that holds the token.
     #[arg(long, value_name = "NAME", default_value = client_config::DEFAULT_TOKEN_ENV)]
     pub token_env: String,
-    /// For a client that starts the bridge: the file that holds the token [default: the one that `init` made]
+    /// For a client that starts the bridge: file that holds the token [default: the one that `init` created]
     #[arg(long, value_name = "FILE", conflicts_with = "token_env")]
     pub token_file: Option<PathBuf>,
-    /// Only print what is to be written; this is what happens by itself.
+    /// Only print the configuration (the default).
     #[arg(long, conflicts_with_all = ["write", "undo"])]
     pub print: bool,
-    /// Write it into the client's file, after showing what changes and asking. A backup is made beside the file.
+    /// Write the configuration into the client's file, after showing the changes and asking. Creates a backup next to
+    /// the file.
     #[arg(long, conflicts_with = "undo")]
     pub write: bool,
-    /// Take back what was last written into the client's file.
+    /// Undo the last change of the client's file.
     #[arg(long)]
     pub undo: bool,
-    /// With `--undo`: also where the file was changed since; the changes stay.
+    /// With `--undo`: also if the file was changed since then; those changes are kept.
     #[arg(long, requires = "undo")]
     pub force: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     pub yes: bool,
-    /// The client's file, in place of the usual one.
+    /// Path of the client's file, instead of the usual one.
     #[arg(long, value_name = "PATH")]
     pub file: Option<PathBuf>,
-    /// A folder whose own configuration of the client is meant.
+    /// Use the client configuration of this project directory.
     #[arg(long, value_name = "DIR")]
     pub project: Option<PathBuf>,
-    /// The home directory where the client's files are, in place of yours.
+    /// Home directory with the client's files, instead of yours.
     #[arg(long, value_name = "DIR")]
     pub home: Option<PathBuf>,
-    /// How the client starts the bridge [default: this program]
+    /// Program that the client starts as the bridge [default: this program]
     #[arg(long, value_name = "PATH")]
     pub program: Option<String>,
-    /// Wait until the client's first request comes.
+    /// Wait for the client's first request.
     #[arg(long, conflicts_with = "undo")]
     pub wait: bool,
     /// With `--wait`: only requests of the grant with this label or id.
     #[arg(long, value_name = "LABEL", requires = "wait")]
     pub grant: Option<String>,
-    /// With `--wait`: how long at most.
+    /// With `--wait`: maximum time to wait.
     #[arg(long, value_name = "TIME", default_value = "5m", requires = "wait")]
     pub timeout: String,
     /// Print JSON.

@@ -1,4 +1,4 @@
-//! `gatelodge up` and `gatelodge serve`: what can be asked.
+//! Arguments of `gatelodge up` and `gatelodge serve`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use clap::Args;
 
 use crate::app::LogArgs;
 
-/// Starts a gateway with everything it needs to be tried: a small MCP server, a policy for it, and a grant.
+/// Starts a demo: a gateway with a small MCP server, a policy and a grant.
 ///
 /// Prints the address, the token, and commands to paste into another terminal.
-/// Counters and logs are kept, so a limit still holds after a restart; the token is new each time.
+/// Counters and logs are stored, so limits hold across restarts. The token is new each time.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge up
@@ -18,37 +18,38 @@ use crate::app::LogArgs;
 
 Stop it with Ctrl-C.")]
 pub struct UpArgs {
-    /// Where counters and logs are kept [default: `gatelodge-demo` in the user's data directory]
+    /// Data directory for counters and logs [default: `gatelodge-demo` in the user's data directory]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Where agents connect.
+    /// Address for clients.
     #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::DEFAULT_GATEWAY_ADDRESS)]
     pub listen: SocketAddr,
-    /// Where health, readiness and figures are.
+    /// Address of health, readiness and metrics.
     #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::DEFAULT_ADMIN_ADDRESS)]
     pub admin: SocketAddr,
     #[command(flatten)]
     pub log: LogArgs,
 }
 
-/// Runs a gateway by a configuration, until it is told to stop.
+/// Runs a gateway with a configuration file, until SIGTERM or SIGINT.
 ///
-/// The file is read again when it changes and on SIGHUP; a broken one changes nothing.
-/// Servers, policies and grants from the command line are taken up within a second.
-/// On SIGTERM and SIGINT no new calls are taken, and those under way may end.
+/// The file is reloaded when it changes and on SIGHUP; an invalid file changes nothing.
+/// Servers, policies and grants that commands add or change are applied within a second.
+/// When it stops, the gateway accepts no new calls and lets running calls finish.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge serve --config gatelodge.toml
-  gatelodge serve --config gatelodge.toml --check    only tell what is wrong with it
+  gatelodge serve --config gatelodge.toml --check    only check it
 
 All settings are in docs/config.md.
 
-Exit code: 0 stopped as told, 1 the configuration has faults, 2 it cannot be read, 5 it cannot listen or keep data.")]
+Exit code: 0 stopped by a signal, 1 the configuration is invalid, 2 it cannot be read, 5 the gateway cannot listen or
+store data.")]
 pub struct ServeArgs {
-    /// The configuration.
+    /// Configuration file.
     #[arg(long, value_name = "FILE", env = "GATELODGE_CONFIG", hide_env_values = true)]
     pub config: Option<PathBuf>,
-    /// Only check the configuration and everything it names.
+    /// Only check the configuration and the files it refers to.
     #[arg(long)]
     pub check: bool,
     /// With `--check`: print the findings as JSON.

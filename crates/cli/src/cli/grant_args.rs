@@ -1,48 +1,48 @@
-//! `gatelodge grant …`: what can be asked.
+//! Arguments of `gatelodge grant …`.
 
 use clap::{Args, Subcommand};
 
 use super::{ListArgs, NamedItemArgs, StoreArgs};
 
-/// The verbs of `grant`.
+/// Subcommands of `grant`.
 #[derive(Debug, Subcommand)]
 pub enum GrantCommand {
     Create(CreateGrantArgs),
-    /// Lists all grants, ended ones too.
+    /// Lists all grants, including revoked and expired ones.
     List(ListArgs),
-    /// Shows one grant.
+    /// Shows a grant.
     Show(NamedItemArgs),
     Rotate(RotateGrantArgs),
-    /// Ends a grant at once.
+    /// Revokes a grant immediately.
     Revoke(NamedItemArgs),
     Attach(AttachServerArgs),
     Detach(DetachServerArgs),
     Token(GenerateTokenArgs),
 }
 
-/// Makes a grant: a token, and what it lets its bearer reach.
+/// Creates a grant: a token, and the server that it can reach.
 ///
-/// The token is printed once, alone on standard output; only its hash is kept.
+/// The token is printed only now, alone on standard output; only its hash is stored.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge grant create ci --server books --policy books
   GATELODGE_TOKEN=$(gatelodge grant create me --server books --policy books --expires 7d)")]
 pub struct CreateGrantArgs {
-    /// What people call it.
+    /// Label of the grant.
     pub label: String,
-    /// The server it may reach.
+    /// Server that the grant can reach.
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
-    /// By which policy; without one every call is refused.
+    /// Policy for the server. Without one, every call is refused.
     #[arg(long, value_name = "NAME", requires = "server")]
     pub policy: Option<String>,
-    /// Only record what the policy would refuse, and send it all the same.
+    /// Observe only: record what the policy would refuse, but send it.
     #[arg(long, requires = "policy")]
     pub observe: bool,
-    /// A fact that policies may look at, as `grant.labels.<key>`.
+    /// Value that policies can use as `grant.labels.<key>`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub labels: Vec<String>,
-    /// Refuse clients that speak an older revision of the protocol (`2025-11-25`).
+    /// Refuse clients with an older protocol revision than this, for example `2025-11-25`.
     #[arg(long, value_name = "REVISION")]
     pub minimum_revision: Option<String>,
     #[command(flatten)]
@@ -54,21 +54,21 @@ pub struct CreateGrantArgs {
     pub store: StoreArgs,
 }
 
-/// How long a token lives.
+/// Expiry of a token.
 #[derive(Debug, Args)]
 pub struct TokenLifetimeArgs {
-    /// How long the token lives (`90d`), or until when (`2027-01-31`).
+    /// When the token expires: after a duration (`90d`) or on a date (`2027-01-31`).
     #[arg(long, value_name = "WHEN", default_value = "90d")]
     pub expires: String,
-    /// The token never ends by itself.
+    /// The token does not expire.
     #[arg(long, conflicts_with = "expires")]
     pub no_expiry: bool,
 }
 
-/// Gives a grant another token. Its counters go on.
+/// Replaces the token of a grant. Its counters continue.
 #[derive(Debug, Args)]
 pub struct RotateGrantArgs {
-    /// Its label or id.
+    /// Label or id of the grant.
     pub name: String,
     #[command(flatten)]
     pub lifetime: TokenLifetimeArgs,
@@ -79,21 +79,21 @@ pub struct RotateGrantArgs {
     pub store: StoreArgs,
 }
 
-/// Says what a grant has for a server, in place of what it had.
+/// Lets a grant reach a server under a policy, or replaces the policy and mode it has for the server.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge grant attach ci --server books --policy books
-  gatelodge grant attach ci --server books --policy stricter --observe    what would be refused?")]
+  gatelodge grant attach ci --server books --policy stricter --observe    only record what would be refused")]
 pub struct AttachServerArgs {
-    /// The grant's label or id.
+    /// Label or id of the grant.
     pub name: String,
-    /// The server it may reach.
+    /// Server that the grant can reach.
     #[arg(long, value_name = "NAME")]
     pub server: String,
-    /// By which policy; without one every call is refused.
+    /// Policy for the server. Without one, every call is refused.
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
-    /// Only record what the policy would refuse, and send it all the same.
+    /// Observe only: record what the policy would refuse, but send it.
     #[arg(long, requires = "policy")]
     pub observe: bool,
     /// Print JSON.
@@ -103,12 +103,12 @@ pub struct AttachServerArgs {
     pub store: StoreArgs,
 }
 
-/// Takes a server from a grant.
+/// Removes a server from a grant.
 #[derive(Debug, Args)]
 pub struct DetachServerArgs {
-    /// The grant's label or id.
+    /// Label or id of the grant.
     pub name: String,
-    /// The server it shall no longer reach.
+    /// Server to remove.
     #[arg(long, value_name = "NAME")]
     pub server: String,
     /// Print JSON.
@@ -118,9 +118,10 @@ pub struct DetachServerArgs {
     pub store: StoreArgs,
 }
 
-/// Makes a token. It goes to standard output, its hash to standard error; nothing is kept.
+/// Generates a token. Prints it to standard output and its hash to standard error; stores nothing.
 ///
-/// In a configuration: name a variable that holds the token as `token_env`, or write the hash as `token_hash`.
+/// In a configuration file, set `token_env` to an environment variable that holds the token, or `token_hash` to the
+/// hash.
 #[derive(Debug, Args)]
 pub struct GenerateTokenArgs {
     /// Print `{"token", "token_hash"}`.

@@ -1,4 +1,4 @@
-//! `gatelodge catalogue search|show|attacks|update|changes|mcp`: what can be asked of the index.
+//! Arguments of `gatelodge catalogue search|show|attacks|update|changes|mcp`, which use the package index.
 
 use std::path::PathBuf;
 
@@ -9,47 +9,47 @@ use gatelodge_policy::Category;
 use super::StoreArgs;
 use super::catalogue_args::PostureArg;
 
-/// Which index: the one that is named, else the one that `catalogue update` put into the data directory, else the one
-/// that came with the program.
+/// Which package index to use: the given file, otherwise the one that `catalogue update` stored in the data directory,
+/// otherwise the built-in one.
 #[derive(Debug, Clone, Args)]
 pub struct IndexSourceArgs {
-    /// The index to look into, in place of the usual one.
+    /// Package index to use instead of the installed one.
     #[arg(long, value_name = "FILE")]
     pub index: Option<PathBuf>,
     #[command(flatten)]
     pub store: StoreArgs,
 }
 
-/// Finds servers and tools in the index of published MCP packages.
+/// Searches the index of published MCP packages for servers and tools.
 ///
-/// Words are parts of names, in any case of letters; a tool has each in its own name or its package's, and at least one
-/// in its own. The closest come first, of those the riskiest. Nothing is fetched.
+/// Words match parts of names, case-insensitively. A tool matches if each word is in its name or its package's name,
+/// and at least one is in its own. The closest matches come first, then the riskiest. Nothing is fetched.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge catalogue search github issue
   gatelodge catalogue search --level critical --signal takes_path
   gatelodge catalogue search --prefix delete_ --json
 
-Exit code: 0 found or not, 1 the configuration has faults, 2 usage, 5 the index cannot be used.")]
+Exit code: 0 found or not, 1 the configuration is invalid, 2 usage, 5 the index cannot be used.")]
 pub struct SearchIndexArgs {
     /// Parts of names.
     pub words: Vec<String>,
-    /// Names must begin with the words.
+    /// Match only names that start with the words.
     #[arg(long)]
     pub prefix: bool,
-    /// Only tools of a category: read, write, execute, destructive, financial, unknown.
+    /// Only tools of this category: read, write, execute, destructive, financial, unknown.
     #[arg(long, value_parser = parse_category)]
     pub category: Option<Category>,
-    /// Only tools of a level: low, medium, high, critical.
+    /// Only tools of this level: low, medium, high, critical.
     #[arg(long, value_parser = parse_level)]
     pub level: Option<RiskLevel>,
-    /// Only tools whose definition shows something, as `takes_code`; docs/catalogue.md has the list.
+    /// Only tools with this risk signal, such as `takes_code`; docs/catalogue.md lists them.
     #[arg(long, value_parser = parse_signal)]
     pub signal: Option<RiskSignalKind>,
-    /// Leave out so many of the first.
+    /// Number of results to skip.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip: usize,
-    /// Show at most so many servers, and so many tools.
+    /// Maximum number of servers, and of tools, to show.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub limit: usize,
     /// Print JSON.
@@ -59,7 +59,7 @@ pub struct SearchIndexArgs {
     pub index_source: IndexSourceArgs,
 }
 
-/// Shows what the index knows of a server or of one of its tools: grade, categories, reasons, the rule that fits.
+/// Shows what the index contains about a server or one of its tools: grade, categories, reasons, and a suitable rule.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge catalogue show mcp-server-git
@@ -68,11 +68,11 @@ pub struct SearchIndexArgs {
 
 Exit code: 0 shown, 1 it is not in the index, 2 usage, 5 the index cannot be used.")]
 pub struct ShowPackageArgs {
-    /// The package; `npm:` or `pypi:` before it says where it is published.
+    /// Package name, optionally prefixed by its registry: `npm:` or `pypi:`.
     pub package: String,
     /// One of its tools.
     pub tool: Option<String>,
-    /// Print a policy in place of what is known: for the whole server, or for the tool alone.
+    /// Print a policy instead: for the whole server, or only for the tool.
     #[arg(long, value_name = "POSTURE", conflicts_with = "json")]
     pub policy: Option<PostureArg>,
     /// Print JSON.
@@ -82,47 +82,48 @@ pub struct ShowPackageArgs {
     pub index_source: IndexSourceArgs,
 }
 
-/// Lists the attack patterns; or tells one: how it works, its signs, what bounds it, a policy, and where it happened.
+/// Lists attack patterns, or shows one: how it works, its signs, countermeasures, a policy, and public incidents.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge catalogue attacks
   gatelodge catalogue attacks lethal-trifecta
 
-Exit code: 0 told, 2 there is no such pattern.")]
+Exit code: 0 shown, 2 there is no such pattern.")]
 pub struct AttackPatternsArgs {
-    /// The pattern.
+    /// Name of a pattern.
     pub slug: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Puts a newer index in place of the one in use, after having read it whole.
+/// Replaces the package index with a newer one, after verifying it completely.
 ///
-/// What is cut off, damaged, foreign or of a later format is refused, and the old one stays; so is one that is older or
-/// has less than half as many servers, unless that is meant. What changed on servers that are in both is kept as change
-/// events, which `catalogue changes` and `catalogue mcp` tell: the gravest of each server, and a count of the others.
+/// A truncated, damaged, foreign or newer-format file is refused, and the old index stays in use. So is an index that
+/// is older or has less than half as many servers, unless a flag allows it. Changes of servers that are in both indexes
+/// are stored as change events, which `catalogue changes` and `catalogue mcp` report: the most severe of each server,
+/// and the number of others.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge catalogue update --from index.glx
   gatelodge catalogue update --from https://example.com/index.glx
   gatelodge catalogue update --built-in
 
-Exit code: 0 in use, 1 it is no index, older or much smaller, 2 usage, 4 unreachable, 5 it cannot be written.")]
+Exit code: 0 in use, 1 not a valid index, older or much smaller, 2 usage, 4 unreachable, 5 it cannot be written.")]
 pub struct UpdateIndexArgs {
-    /// A file, or an address that answers with one; redirections are not followed.
+    /// File or URL of the new index. Redirects are not followed.
     #[arg(long, value_name = "FILE|URL", required_unless_present = "built_in")]
     pub from: Option<String>,
-    /// Take the one that came with the program, after an upgrade of it.
+    /// Use the index that is built into the program, for example after an upgrade.
     #[arg(long, conflicts_with = "from")]
     pub built_in: bool,
-    /// Take it also where it is older than the one in use.
+    /// Accept an index that is older than the one in use.
     #[arg(long)]
     pub allow_older: bool,
-    /// Take it also where it has less than half as many servers as the one in use, or none.
+    /// Accept an index that has less than half as many servers as the one in use, or none.
     #[arg(long)]
     pub allow_smaller: bool,
-    /// How long a server may say nothing; a file that comes slowly may take longer.
+    /// How long the server may send nothing. A slow download may take longer in total.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub timeout: u64,
     /// Print JSON.
@@ -132,41 +133,41 @@ pub struct UpdateIndexArgs {
     pub store: StoreArgs,
 }
 
-/// Tells what changed on servers of the index between the indexes that were in use here, in order; or posts it.
+/// Lists changes of servers between the indexes that were in use here, oldest first; or posts them to a webhook.
 ///
-/// With `--post`, events go to an address in requests of at most 100, signed as Standard Webhooks are, each at least
-/// once: what an address has taken is kept in the data directory, and moves only after it has answered with 2xx. The
-/// next run goes on behind that.
+/// With `--post`, events are sent in requests of at most 100, signed according to Standard Webhooks, each event at
+/// least once. The data directory stores a cursor for each URL, which advances only after a 2xx response. The next run
+/// continues there.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge catalogue changes --since 120 --level high
   gatelodge catalogue changes --post https://hooks.example.com/mcp --secret-env HOOK_SECRET
 
-Exit code: 0 told or posted, 1 the cursor is one of other changes, 2 usage, 4 the address does not take them, 5 the
-events cannot be read or what was taken not be kept.")]
+Exit code: 0 listed or posted, 1 the cursor belongs to other events, 2 usage, 4 the webhook does not accept them, 5 the
+events cannot be read or the cursor cannot be stored.")]
 pub struct IndexChangesArgs {
-    /// Only events behind this cursor [default: all; with `--post`, those that the address has not taken]
+    /// Only events after this cursor [default: all; with `--post`, those that were not posted yet]
     #[arg(long, value_name = "CURSOR")]
     pub since: Option<u64>,
-    /// Only tools of this level or a higher one: low, medium, high, critical.
+    /// Only tools of at least this level: low, medium, high, critical.
     #[arg(long, value_parser = parse_level)]
     pub level: Option<RiskLevel>,
-    /// Tell at most so many.
+    /// Maximum number of events to list.
     #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "post")]
     pub limit: usize,
-    /// Post them to this address: `https://`, or `http://` on this machine.
+    /// Post the events to this URL: `https://`, or `http://` on this machine.
     #[arg(long, value_name = "URL")]
     pub post: Option<String>,
-    /// The variable with the secret that signs, of at least 16 bytes; behind `whsec_` it is Base64.
+    /// Environment variable that holds the signing secret of at least 16 bytes; after `whsec_` it is Base64.
     #[arg(long, value_name = "NAME", requires = "post", conflicts_with = "secret_file")]
     pub secret_env: Option<String>,
-    /// A file with the secret.
+    /// File that holds the signing secret.
     #[arg(long, value_name = "FILE", requires = "post")]
     pub secret_file: Option<PathBuf>,
-    /// How often a request is tried again, after 1, 2, 4 seconds and so on.
+    /// How often a request is retried, after 1, 2, 4 seconds and so on.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=8))]
     pub retries: u32,
-    /// How long an answer may take.
+    /// How long a response may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub timeout: u64,
     /// Print JSON.
@@ -176,15 +177,15 @@ pub struct IndexChangesArgs {
     pub store: StoreArgs,
 }
 
-/// Serves the catalogue to agents, as an MCP server over the standard streams.
+/// Serves the catalogue to agents, as an MCP server over stdio.
 ///
-/// Tools: `check_mcp_server`, `search_registry`, `check_tool`, `check_mcp_stack`, `get_change_events`. All of them only
-/// read; what is asked goes nowhere.
+/// Tools: `check_mcp_server`, `search_registry`, `check_tool`, `check_mcp_stack`, `get_change_events`. All of them are
+/// read-only, and nothing is sent over the network.
 #[derive(Debug, Args)]
 #[command(after_help = "Example, in a client's configuration:
   \"catalogue\": { \"command\": \"gatelodge\", \"args\": [\"catalogue\", \"mcp\"] }
 
-Exit code: 0 the client has gone, 1 the configuration has faults, 2 usage, 5 the index cannot be used.")]
+Exit code: 0 the client disconnected, 1 the configuration is invalid, 2 usage, 5 the index cannot be used.")]
 pub struct CatalogueMcpArgs {
     #[command(flatten)]
     pub index_source: IndexSourceArgs,
@@ -192,15 +193,15 @@ pub struct CatalogueMcpArgs {
 
 fn parse_category(text: &str) -> Result<Category, String> {
     Category::from_word(&text.to_ascii_lowercase())
-        .ok_or_else(|| "a category is read, write, execute, destructive, financial or unknown".to_owned())
+        .ok_or_else(|| "a category is one of read, write, execute, destructive, financial, unknown".to_owned())
 }
 
-/// A level, in any case of letters.
+/// Parses a level, ignoring case.
 pub fn parse_level(text: &str) -> Result<RiskLevel, String> {
     RiskLevel::ALL
         .into_iter()
         .find(|level| level.as_str().eq_ignore_ascii_case(text))
-        .ok_or_else(|| "a level is low, medium, high or critical".to_owned())
+        .ok_or_else(|| "a level is one of low, medium, high, critical".to_owned())
 }
 
 fn parse_signal(text: &str) -> Result<RiskSignalKind, String> {

@@ -1,4 +1,4 @@
-//! `gatelodge pharo`: what can be asked.
+//! Arguments of `gatelodge pharo`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use clap::Args;
 
 use crate::config::{DURATION_SYNTAX, parse_duration};
 
-/// Serves a Pharo Smalltalk image as an MCP server: 22 tools to read, search, change and run what is in it.
+/// Serves a Pharo Smalltalk image as an MCP server, with 22 tools to read, search, change and run its code.
 ///
 /// The image runs PharoSmalltalkInteropServer, which listens on port 8086.
-/// The server speaks over its standard streams, for a client or a gateway that starts it, or over HTTP.
-/// It has no rules of its own: `eval` and others run any code in the image. Put a gateway before it.
+/// The server speaks stdio, for a client or a gateway that starts it, or HTTP.
+/// It has no access control of its own: `eval` and other tools run any code in the image. Put a gateway in front of it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatelodge pharo                                    over the standard streams
+  gatelodge pharo                                    over stdio
   gatelodge pharo --port 8087 --timeout 2m
   gatelodge pharo --http 127.0.0.1:8090              at http://127.0.0.1:8090/mcp
   gatelodge wrap --policy eval.json -- gatelodge pharo
@@ -22,42 +22,42 @@ use crate::config::{DURATION_SYNTAX, parse_duration};
 In a client's configuration, behind a policy:
   {\"mcpServers\": {\"pharo\": {\"command\": \"gatelodge\", \"args\": [\"wrap\", \"--policy\", \"/home/ada/pharo.json\", \"--\", \"gatelodge\", \"pharo\"]}}}
 
-How to set it up, and policies for it: docs/pharo.md.
+docs/pharo.md describes the set-up and has policies.
 
-Exit code: 0 the client is done, 2 usage, 5 a fault.")]
+Exit code: 0 the client disconnected, 2 usage, 5 internal error.")]
 pub struct PharoArgs {
-    /// The machine of the image: a name or an address.
-    /// Pictures of its screen are read only if it is this one.
+    /// Host of the image: a name or an address.
+    /// Screenshots are returned only if it is this machine.
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     pub host: String,
-    /// The port of the interop server in the image [default: what the variable PHARO_SIS_PORT says, else 8086]
+    /// Port of the interop server in the image [default: the variable PHARO_SIS_PORT, or 8086]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// How long the image may take for an answer: 500ms, 30s, 2m.
+    /// Timeout for a response of the image: 500ms, 30s, 2m.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     pub timeout: Duration,
-    /// The same for imports, exports, installations and test runs. With `--compat` there is one time for all.
+    /// Timeout for imports, exports, installations and test runs. With `--compat`, `--timeout` applies to all.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_timeout, conflicts_with = "compat")]
     pub long_timeout: Duration,
-    /// Listen for clients at this address, in place of the standard streams.
+    /// Listen for HTTP clients at this address, instead of using stdio.
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
-    /// A name by which clients reach that address; it may be given again for another. Loopback has its usual names.
+    /// Host name under which clients reach that address. Can be repeated. The usual loopback names are always accepted.
     #[arg(long, value_name = "NAME", requires = "http")]
     pub known_as: Vec<String>,
-    /// Give results in the shape of the Python server of the same tools, where a failure is no error.
+    /// Return results in the format of the Python server with the same tools, where a failure is not an error.
     #[arg(long)]
     pub compat: bool,
-    /// Allow `--http` an address, and `--host` a name or an address, that is not of this machine.
-    /// Neither side asks who is there. `localhost` and loopback addresses stay this machine.
+    /// Allow other machines in `--http` and `--host`. Neither side authenticates its peer.
+    /// Without this flag, only `localhost` and loopback addresses are allowed.
     #[arg(long)]
     pub beyond_loopback: bool,
 }
 
-/// The timer cannot count much further, and nobody waits that long.
+/// Upper limit of timeouts. Larger values would come close to the range of the timer, and serve no purpose.
 const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).ok_or_else(|| format!("write {DURATION_SYNTAX}"))?;
-    if time > MAX_TIMEOUT { Err("the longest is `24h`".to_owned()) } else { Ok(time) }
+    let timeout = parse_duration(text).ok_or_else(|| format!("write {DURATION_SYNTAX}"))?;
+    if timeout > MAX_TIMEOUT { Err("the maximum is `24h`".to_owned()) } else { Ok(timeout) }
 }

@@ -1,4 +1,4 @@
-//! `gatelodge policy …`: what can be asked.
+//! Arguments of `gatelodge policy …`.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::{ListArgs, NamedItemArgs, StoreArgs};
 
-/// The verbs of `policy`.
+/// Subcommands of `policy`.
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
     Check(CheckPolicyArgs),
@@ -18,7 +18,7 @@ pub enum PolicyCommand {
     Schema,
     Fmt(FormatPolicyArgs),
     Put(PutPolicyArgs),
-    /// Lists the policies that are kept.
+    /// Lists the stored policies.
     List(ListArgs),
     Show(ShowPolicyArgs),
     /// Lists all versions of a policy.
@@ -26,46 +26,46 @@ pub enum PolicyCommand {
     Rollback(RollbackPolicyArgs),
 }
 
-/// Where and what a policy is.
+/// Format of a policy document.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum PolicyFormatArg {
-    /// JSON, comments allowed.
+    /// JSON, optionally with comments.
     Json,
     /// YAML.
     Yaml,
 }
 
-/// Finds all faults of policies at once: each with its place, a code and a way out.
+/// Checks policies, and reports all errors and warnings with location, code and help.
 ///
-/// A policy with errors does not load. Warnings say what probably is not meant:
-/// a misspelt argument, a rule that can never hold, a limit that a new session resets.
+/// A policy with errors cannot be used. Warnings point out probable mistakes:
+/// a misspelt argument, a rule that never applies, a limit that a new session resets.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge policy check policy.json
   gatelodge policy check --tools tools.json policy.yaml    also check against a server's tools/list result
 
-Exit code: 0 fine or warnings only, 1 errors, 2 a file cannot be read; the others are checked all the same.")]
+Exit code: 0 no errors, 1 errors, 2 a file cannot be read; the others are checked nevertheless.")]
 pub struct CheckPolicyArgs {
-    /// The policies; `-` is standard input.
+    /// Policy files; `-` is standard input.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// A `tools/list` result: argument names, types and bounds are checked against its schemas.
+    /// A `tools/list` result: check argument names, types and ranges against its schemas.
     #[arg(long, value_name = "FILE")]
     pub tools: Option<PathBuf>,
-    /// Take warnings for errors.
+    /// Treat warnings as errors.
     #[arg(long)]
     pub strict: bool,
-    /// In which language the policies are written; else the file's name or its first character tells.
-    #[arg(long, value_name = "LANGUAGE")]
+    /// Format of the policies [default: by file extension or first character]
+    #[arg(long, value_name = "FORMAT")]
     pub format: Option<PolicyFormatArg>,
     /// Print the findings as JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Runs case files: calls, and the decision, code and rule that are expected of them.
+/// Runs case files, which contain calls with the decision, code and rule that are expected.
 ///
-/// A case file is YAML or JSON: `policy` (a path beside the file, or the policy itself) and `cases`,
+/// A case file is YAML or JSON: `policy` (a path relative to the file, or the policy itself) and `cases`,
 /// each with a `name`, a `call` and an `expect`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example, as books.cases.yaml:
@@ -74,13 +74,13 @@ pub struct CheckPolicyArgs {
     - name: a small charge passes
       call: {tool: create_charge, arguments: {amount: 5, currency: eur}}
       expect: allow
-    - name: a large one is refused, and by which rule
+    - name: a large charge is refused by this rule
       call: {tool: create_charge, arguments: {amount: 60000, currency: eur}}
       expect: {decision: deny, code: deny_if, rule: /tools/create_charge/deny_if/0}
 
-Exit code: 0 all as expected, 1 some not, 2 a file cannot be read; the others are run all the same.")]
+Exit code: 0 all as expected, 1 some not, 2 a file cannot be read; the others are run nevertheless.")]
 pub struct TestPolicyArgs {
-    /// The case files.
+    /// Case files.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Print the reports as JSON.
@@ -88,76 +88,77 @@ pub struct TestPolicyArgs {
     pub json: bool,
 }
 
-/// Judges one call by one policy, and shows every rule that was looked at, what it compared, and what decided.
+/// Evaluates a policy for one call, and shows each rule that was evaluated, what it compared, and which one decided.
 ///
-/// A call file names one of `tool`, `resource`, `prompt` and `method`; all else is optional.
+/// A call has one of `tool`, `resource`, `prompt` and `method`; all other members are optional.
 #[derive(Debug, Args)]
 #[command(after_help = r#"Example:
   gatelodge policy explain --policy books.json --call '{"tool": "create_charge", "arguments": {"amount": 5}}'
 
-A call with everything:
+A A call with all members:
   {"tool": "create_charge", "arguments": {"amount": 5}, "category": "financial",
    "server": {"name": "stripe"}, "grant": {"label": "ci", "labels": {"team": "x"}},
    "client": {"name": "c", "version": "1"}, "session": "s1", "input_schema": {"type": "object"},
    "accepted": "yes", "at": "2026-11-15T12:00:00Z"}
 `accepted` is `yes`, `new`, `changed` or `not_offered`.
 
-Exit code: 0 whatever the decision is, 1 the policy or the call has faults, 2 a file cannot be read."#)]
+Exit code: 0 whatever the decision is, 1 the policy or the call is invalid, 2 a file cannot be read."#)]
 pub struct ExplainPolicyArgs {
-    /// The policy; `-` is standard input.
+    /// Policy file; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     pub policy: PathBuf,
-    /// The call: a file, `-` for standard input, or the JSON itself.
+    /// The call: a file, `-` for standard input, or JSON text.
     #[arg(long, value_name = "FILE|JSON")]
     pub call: String,
-    /// In which language the policy is written; else the file's name or its first character tells.
-    #[arg(long, value_name = "LANGUAGE")]
+    /// Format of the policy [default: by file extension or first character]
+    #[arg(long, value_name = "FORMAT")]
     pub format: Option<PolicyFormatArg>,
-    /// Print `{"decision", "code", "rule", "message", "charges", "trace"}`, or a list of findings as `check --json`.
+    /// Print `{"decision", "code", "rule", "message", "charges", "trace"}`, or a list of findings like `check --json`.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Turns an Intercept YAML policy into one of ours. The policy goes to standard output, the notes to standard error.
+/// Converts an Intercept YAML policy. Prints the policy to standard output and notes to standard error.
 ///
-/// Each note says where the result refuses more or counts otherwise. It allows what the original refuses only where a
-/// note says `looser`: numbers that differ after the 16th digit, which the original takes for the same.
+/// Each note names a place where the result refuses more or counts differently. The result allows what the original
+/// refuses only where a note says `looser`: numbers that differ only after the 16th digit, which the original treats as
+/// equal.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   gatelodge policy import intercept.yaml > policy.json")]
 pub struct ImportPolicyArgs {
-    /// The Intercept policy; `-` is standard input.
+    /// Intercept policy; `-` is standard input.
     pub file: PathBuf,
-    /// Print the policy and the notes as one JSON object, or a list of findings as `check --json`.
+    /// Print the policy and the notes as one JSON object, or a list of findings like `check --json`.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Writes the smallest policy that covers what a grant did: one block for each thing it used, and nothing else.
+/// Drafts the smallest policy that covers what a grant did: one block for each tool, resource and prompt it used.
 ///
-/// What counts are the calls of the log that were sent, also those that the policy would have refused while the grant was
-/// observed. Comments say how often, when, at what rate and with which arguments; each rate is limited to twice the
-/// busiest hour. The policy goes to standard output, what was left out and why to standard error.
+/// The draft is based on the calls in the log that were sent, including those in observe mode that the policy would
+/// have refused. Comments say how often, when, at what rate and with which arguments. Each rate is limited to twice the
+/// busiest hour. The policy goes to standard output; what was left out, and why, goes to standard error.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatelodge grant attach ci --server books --policy books --observe    let it work for a while, then:
+  gatelodge grant attach ci --server books --policy books --observe    observe it for a while, then:
   gatelodge policy draft --from-calls --grant ci --since 14d --out books.json
 
-Exit code: 0 a policy was drafted, 1 nothing was sent, 2 there is no such grant, or it called several servers.")]
+Exit code: 0 a policy was drafted, 1 no calls were sent, 2 there is no such grant, or it called several servers.")]
 pub struct DraftPolicyArgs {
     /// Draft from the call log.
     #[arg(long, required = true)]
     pub from_calls: bool,
-    /// The grant, by its label or id.
+    /// Label or id of the grant.
     #[arg(long, value_name = "LABEL")]
     pub grant: String,
-    /// Only what it did at this server; needed if it called several.
+    /// Only calls to this server; required if the grant called several.
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
-    /// Only what it did since: `14d`, `2026-11-15`, `2026-11-15T12:00:00Z`.
+    /// Only calls since then: `14d`, `2026-11-15`, `2026-11-15T12:00:00Z`.
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
-    /// Write the policy to a new file.
+    /// Write the policy to this file, which must not exist.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Print `{"grant", "server", "policy", "calls", "used", "left_out", "notes"}`.
@@ -167,40 +168,40 @@ pub struct DraftPolicyArgs {
     pub store: StoreArgs,
 }
 
-/// Lays a policy out as JSON; comments of JSON stay, those of YAML are lost.
+/// Formats a policy as JSON. Keeps comments of JSON, but not of YAML.
 ///
-/// Two spaces, short things on one line, comments where they stand. YAML becomes JSON on standard output; how many
-/// comments are lost is told. The file stays as it is.
+/// Indents by two spaces, puts short values on one line, and keeps comments in place. Prints YAML as JSON, and reports
+/// how many comments are lost. Changes the file only with `--write`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatelodge policy fmt policy.json            print it
-  gatelodge policy fmt --write policy.json    change the file
-  gatelodge policy fmt --check policy.json    exit with 1 if it would change")]
+  gatelodge policy fmt policy.json            print the formatted policy
+  gatelodge policy fmt --write policy.json    format the file
+  gatelodge policy fmt --check policy.json    exit with 1 if the file is not formatted")]
 pub struct FormatPolicyArgs {
-    /// The policy; `-` is standard input.
+    /// Policy file; `-` is standard input.
     pub file: PathBuf,
-    /// Change the file in place; JSON only.
+    /// Write the result to the file; JSON only.
     #[arg(long, conflicts_with = "check")]
     pub write: bool,
-    /// Change nothing; say by the exit code whether it is laid out already.
+    /// Change nothing; exit with 1 if the file is not formatted.
     #[arg(long)]
     pub check: bool,
 }
 
-/// Checks a policy like `policy check`, and keeps it as the next version of a name.
+/// Checks a policy like `policy check`, and stores it as the next version under a name.
 ///
-/// A running gateway takes it up within a second. Old versions stay.
-/// Says which counters begin at zero, because their window, scope or name is another.
+/// A running gateway applies it within a second. Old versions are kept.
+/// Reports which counters start at zero because their window, scope or name changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   gatelodge policy put books policy.json")]
 pub struct PutPolicyArgs {
-    /// The name that grants refer to.
+    /// Name of the policy, which grants refer to.
     pub name: String,
-    /// The policy; `-` is standard input.
+    /// Policy file; `-` is standard input.
     pub file: PathBuf,
-    /// In which language it is written; else the file's name or its first character tells.
-    #[arg(long, value_name = "LANGUAGE")]
+    /// Format of the policy [default: by file extension or first character]
+    #[arg(long, value_name = "FORMAT")]
     pub format: Option<PolicyFormatArg>,
     /// Print JSON.
     #[arg(long)]
@@ -213,9 +214,9 @@ pub struct PutPolicyArgs {
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 pub struct ShowPolicyArgs {
-    /// Its name.
+    /// Name of the policy.
     pub name: String,
-    /// Which version; else the one in force.
+    /// Version to print [default: the active one]
     #[arg(long, value_name = "N")]
     pub version: Option<u32>,
     /// Print JSON.
@@ -225,13 +226,13 @@ pub struct ShowPolicyArgs {
     pub store: StoreArgs,
 }
 
-/// Puts an older version back in force. It becomes a new version, so that the log can name it.
+/// Activates an older version of a policy. Its text becomes a new version, so that the log identifies it.
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 pub struct RollbackPolicyArgs {
-    /// The policy's name.
+    /// Name of the policy.
     pub name: String,
-    /// The version to put back.
+    /// Version to restore.
     pub version: u32,
     /// Print JSON.
     #[arg(long)]

@@ -1,31 +1,31 @@
-//! `gatelodge server …`: what can be asked.
+//! Arguments of `gatelodge server …`.
 
 use clap::{Args, Subcommand};
 
 use super::StoreArgs;
 
-/// The verbs of `server`.
+/// Subcommands of `server`.
 #[derive(Debug, Subcommand)]
 pub enum ServerCommand {
     Add(AddServerArgs),
     /// Lists all servers.
     List(ListArgs),
-    /// Shows one server, who may reach it, and what its tools can do, the riskiest first.
+    /// Shows a server, the grants that can reach it, and its tools, riskiest first.
     Show(NamedItemArgs),
-    /// Removes a server, and what grants have for it.
+    /// Removes a server, and detaches it from all grants.
     Remove(NamedItemArgs),
-    /// Connects to a server, and tells what it offers.
+    /// Connects to a server, and shows what it offers.
     Test(NamedItemArgs),
-    /// Shows what a server offers now that is not as it was accepted, and whom it concerns.
+    /// Shows how a server's tools differ from the pinned definitions, and which grants are affected.
     Diff(NamedItemArgs),
     Accept(AcceptToolsArgs),
     Classify(OverrideCategoryArgs),
 }
 
-/// Says what a tool can do, where you know better than the catalogue. Policies and the call log go by it.
+/// Overrides the category of a tool. Policies and the call log use it instead of the catalogue's.
 ///
-/// It is kept with who said it, when and why. When the tool's definition changes and is accepted anew, the catalogue
-/// judges again, unless you say otherwise.
+/// It is stored with user, time and reason. When a changed definition of the tool is accepted, the catalogue classifies
+/// it again, except with `--even-if-changed`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge server show books
@@ -34,20 +34,20 @@ pub enum ServerCommand {
 
 Categories: read, write, execute, destructive, financial, unknown.")]
 pub struct OverrideCategoryArgs {
-    /// The server.
+    /// Name of the server.
     pub name: String,
-    /// The tool, as it was accepted.
+    /// Name of the pinned tool.
     pub tool: String,
-    /// What it can do.
+    /// Category of the tool.
     #[arg(long = "as", value_name = "CATEGORY", required_unless_present = "undo", requires = "why")]
     pub category: Option<String>,
-    /// Why, for those who read it later.
+    /// Reason, for the record.
     #[arg(long, value_name = "TEXT")]
     pub why: Option<String>,
-    /// Let it hold when the tool's definition changes, too.
+    /// Keep the category when the tool's definition changes.
     #[arg(long, conflicts_with = "undo")]
     pub even_if_changed: bool,
-    /// Take back what was said: the catalogue's judgement counts again.
+    /// Remove the override, so that the catalogue's category applies again.
     #[arg(long, conflicts_with_all = ["category", "why"])]
     pub undo: bool,
     /// Print JSON.
@@ -57,22 +57,22 @@ pub struct OverrideCategoryArgs {
     pub store: StoreArgs,
 }
 
-/// Accepts what a server offers now. What was not accepted cannot be called, and is not listed.
+/// Accepts tools as the server lists them now. Tools that are not accepted are not listed and cannot be called.
 ///
-/// `server diff` shows what is to be accepted. A tool whose definition changed since it was shown is not accepted.
+/// `server diff` shows the tools to accept. A tool whose definition changed since then is not accepted.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge server diff books
   gatelodge server accept books create_charge refund
   gatelodge server accept books --all
 
-Exit code: 0 accepted, 1 some cannot be accepted, 2 there is no such tool.")]
+Exit code: 0 accepted, 1 some tools cannot be accepted, 2 there is no such tool.")]
 pub struct AcceptToolsArgs {
-    /// The server.
+    /// Name of the server.
     pub name: String,
-    /// The tools.
+    /// Tools to accept.
     pub tools: Vec<String>,
-    /// All that are new or changed.
+    /// Accept all new and changed tools.
     #[arg(long, conflicts_with = "tools")]
     pub all: bool,
     /// Print JSON.
@@ -82,28 +82,29 @@ pub struct AcceptToolsArgs {
     pub store: StoreArgs,
 }
 
-/// Adds a server. A running gateway takes it up within a second, at `/mcp/<name>`.
+/// Adds a server. A running gateway serves it within a second, at `/mcp/<name>`.
 ///
-/// No secret is kept: a header that holds a credential takes it from the environment of the gateway.
+/// Secrets are not stored: a header refers to an environment variable of the gateway for its credential.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge server add notes http://127.0.0.1:8000/mcp
   gatelodge server add books https://books.example.com/mcp --header 'Authorization: Bearer ${BOOKS_TOKEN}'")]
 pub struct AddServerArgs {
-    /// Its name: letters a-z, digits and `-`.
+    /// Name of the server: letters a-z, digits and `-`.
     pub name: String,
-    /// Where it listens.
+    /// URL of the server.
     pub url: String,
-    /// A header to send with each request; `${NAME}` stands for a variable of the environment.
+    /// Header to send with each request. `${NAME}` is replaced by that environment variable. Can be repeated.
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub headers: Vec<String>,
-    /// Keep the arguments of its calls in the call log, redacted; else only their digest and their names.
+    /// Store the arguments of calls in the call log, with secrets removed. Otherwise only their names and hash are
+    /// stored.
     #[arg(long)]
     pub log_arguments: bool,
-    /// Accept nothing of what it offers before `server accept`.
+    /// Refuse all tools until `server accept`. Otherwise the tools of the first list are pinned.
     #[arg(long)]
     pub review: bool,
-    /// Accept tools that come later as they come; a tool that changes never is.
+    /// Pin tools that the server adds later automatically. Changed tools never are.
     #[arg(long)]
     pub accept_new: bool,
     /// Print JSON.
@@ -113,7 +114,7 @@ pub struct AddServerArgs {
     pub store: StoreArgs,
 }
 
-/// Which store.
+/// Arguments of commands that list something.
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Print JSON.
@@ -123,10 +124,10 @@ pub struct ListArgs {
     pub store: StoreArgs,
 }
 
-/// Which one, in which store.
+/// Arguments of commands on one named item.
 #[derive(Debug, Args)]
 pub struct NamedItemArgs {
-    /// Its name.
+    /// Name of the item; for a grant, its label or id.
     pub name: String,
     /// Print JSON.
     #[arg(long)]

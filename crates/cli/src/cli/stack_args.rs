@@ -1,4 +1,4 @@
-//! `gatelodge precheck` and `gatelodge stack`: what can be asked.
+//! Arguments of `gatelodge precheck` and `gatelodge stack`.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use gatelodge_catalogue::RiskLevel;
 
 use super::index_args::{IndexSourceArgs, parse_level};
 
-/// Says what to do about a server before one connects to it: `proceed`, `connect-with-rule` or `ask-first`, with the
-/// reasons and the rule.
+/// Recommends what to do about a server before you connect to it: `proceed`, `connect-with-rule` or `ask-first`, with
+/// reasons and a rule.
 ///
-/// It looks into the index; nothing is started, and nothing fetched but the entry of a server in a registry whose address
-/// is given. Of a bundle its manifest is read. What is not known is `ask-first`. It judges what a server could do, not
-/// who wrote it, and never vouches for one.
+/// It uses the package index. Nothing is started, and nothing is fetched except a registry entry whose URL you give. Of
+/// a bundle, only the manifest is read. The result for an unknown package is `ask-first`. The result depends on what a
+/// server can do, not on who wrote it, and is no guarantee that the server is safe.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge precheck mcp-server-git
@@ -23,10 +23,10 @@ use super::index_args::{IndexSourceArgs, parse_level};
   gatelodge precheck https://example.com/mcp
   gatelodge precheck https://registry.example.com/v0.1/servers/com.example%2Ffiles/versions/latest
 
-Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 4 the registry does not answer,
+Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 4 the registry cannot be reached,
 5 the index cannot be used.")]
 pub struct PrecheckArgs {
-    /// A package; an address, of a server or of its entry in an MCP registry; or a file: a `server.json`, an MCP bundle
+    /// A package; the URL of a server or of its entry in an MCP registry; or a file: a `server.json`, an MCP bundle
     /// (`.mcpb`), a Docker catalogue (`.yaml`).
     pub target: String,
     /// Print JSON.
@@ -36,59 +36,60 @@ pub struct PrecheckArgs {
     pub index_source: IndexSourceArgs,
 }
 
-/// Shows everything that the agents of your MCP clients could call, what it adds up to, and a policy for each server.
+/// Shows everything that the agents of your MCP clients can call, the combined risk, and a policy for each server.
 ///
-/// Servers are known by the packages that the configurations start. Of the configurations only the names of servers
-/// and of known packages enter the output: no path, argument, address, variable or header. Nothing is fetched or sent.
+/// Servers are recognized by the packages that the client configurations start. The output contains only names of
+/// servers and known packages from the configurations: no paths, arguments, URLs, variables or headers. Nothing is
+/// fetched or sent.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge stack                                       all clients of this user
   gatelodge stack --client cursor --policies policies   one client; a policy file for each server
   gatelodge stack .mcp.json --fail-on high --format sarif > stack.sarif
 
-With `--fail-on`, a server that is not in the index counts as High; servers that leak together and a package of a
-public case, in a version that was part of it, as Critical. One that is switched off counts for nothing.
+With `--fail-on`, a server that is not in the index counts as High. Servers that together can leak data, and a package
+version that was part of a public incident, count as Critical. A disabled server does not count.
 
-Exit code: 0 told, 1 something reaches `--fail-on` or a file cannot be read, 2 usage, 5 the index cannot be used or a
-policy not be written.")]
+Exit code: 0 reported, 1 a level of `--fail-on` is reached or a file cannot be read, 2 usage, 5 the index cannot be used
+or a policy cannot be written.")]
 pub struct StackArgs {
-    /// A client's configuration, in place of those of this user.
+    /// Configuration file of a client, instead of those of this user.
     #[arg(conflicts_with_all = ["home", "project"])]
     pub file: Option<PathBuf>,
-    /// Only this client, or the client whose form the file has; docs/clients.md has the words.
+    /// Only this client, or the client whose format the file has. docs/clients.md lists the names.
     #[arg(long, value_name = "NAME")]
     pub client: Option<String>,
     /// Print JSON; the same as `--format json`.
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// How to print it.
+    /// Output format.
     #[arg(long)]
     pub format: Option<StackFormat>,
-    /// End with code 1 if something has this level or a higher one: low, medium, high, critical.
+    /// Exit with code 1 if anything has this level or a higher one: low, medium, high, critical.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub fail_on: Option<RiskLevel>,
-    /// Write a recommended policy for each known server into this folder.
+    /// Write a recommended policy for each known server into this directory.
     #[arg(long, value_name = "DIR")]
     pub policies: Option<PathBuf>,
-    /// A folder whose own configurations of clients are looked at, too.
+    /// Project directory whose client configurations are also read.
     #[arg(long, value_name = "DIR")]
     pub project: Option<PathBuf>,
-    /// The home directory to look in, in place of yours.
+    /// Home directory to search instead of yours.
     #[arg(long, value_name = "DIR")]
     pub home: Option<PathBuf>,
     #[command(flatten)]
     pub index_source: IndexSourceArgs,
 }
 
-/// Forms of a report.
+/// Formats of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StackFormat {
-    /// For people, at a terminal.
+    /// Text for a terminal
     Text,
-    /// For programs.
+    /// JSON for programs
     Json,
-    /// For a pull request.
+    /// Markdown for a pull request
     Markdown,
-    /// For code scanning.
+    /// SARIF for code scanning
     Sarif,
 }

@@ -1,4 +1,4 @@
-//! `gatelodge wrap` and `gatelodge bridge`: what can be asked.
+//! Arguments of `gatelodge wrap` and `gatelodge bridge`.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use clap::Args;
 use super::StoreArgs;
 use crate::app::LogArgs;
 
-/// Puts a policy before one local server: the command for a client's configuration, in place of the server's own.
+/// Runs a local stdio server behind a policy. Use it in a client's configuration instead of the server's own command.
 ///
-/// It speaks with the client over its standard streams, runs the server, and lets nothing through that the policy
-/// refuses. Counters and the log are where `gatelodge serve` has them too, so `gatelodge calls` shows what was done.
-/// Several may run at once; they share the counters of the same name and policy.
+/// It speaks stdio with the client, runs the server, and sends only calls that the policy allows. Counters and the call
+/// log are in the data directory of `gatelodge serve`, so `gatelodge calls` shows the calls. Several can run at the
+/// same time; they share counters of the same name and policy.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge wrap --policy files.json -- npx -y @modelcontextprotocol/server-filesystem /home/ada/notes
@@ -20,33 +20,33 @@ use crate::app::LogArgs;
 In a client's configuration:
   {\"mcpServers\": {\"files\": {\"command\": \"gatelodge\", \"args\": [\"wrap\", \"--policy\", \"/home/ada/files.json\", \"--\", \"npx\", …]}}}
 
-Exit code: 0 the client is done, 1 the policy has faults, 2 usage, 5 a fault.")]
+Exit code: 0 the client disconnected, 1 the policy is invalid, 2 usage, 5 internal error.")]
 pub struct WrapArgs {
-    /// The policy: a file of JSON or YAML.
+    /// Policy file, JSON or YAML.
     #[arg(long, value_name = "FILE")]
     pub policy: PathBuf,
-    /// What the server is called in the log and in the policy's `server` [default: the program's name]
+    /// Name of the server in the log and in the policy's `server` [default: the program's name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// What the caller is called in the log; counters follow it.
+    /// Label of the client in the log. Counters belong to it.
     #[arg(long, value_name = "LABEL", default_value = "local")]
     pub label: String,
-    /// Only record what the policy would refuse.
+    /// Observe only: record what the policy would refuse, but send it.
     #[arg(long)]
     pub observe: bool,
     #[command(flatten)]
     pub store: StoreArgs,
     #[command(flatten)]
     pub log: LogArgs,
-    /// The server's program and its arguments.
+    /// Program of the server, and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 
-/// Brings a client that speaks over its standard streams to a gateway: the command for its configuration.
+/// Connects a client that supports only stdio to a gateway. Use it as the command in the client's configuration.
 ///
-/// The token comes from the environment, or from a file that nobody else can read, and is sent to that URL alone.
-/// Many clients hand few variables to the programs they start: for them there is the file.
+/// The token comes from an environment variable or from a file that only you can read, and is sent only to that URL.
+/// Use the file for clients that pass few environment variables to the programs they start.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   GATELODGE_TOKEN=… gatelodge bridge http://127.0.0.1:7420/mcp/books
@@ -55,14 +55,14 @@ pub struct WrapArgs {
 In a client's configuration:
   {\"mcpServers\": {\"books\": {\"command\": \"gatelodge\", \"args\": [\"bridge\", \"http://127.0.0.1:7420/mcp/books\"]}}}
 
-Exit code: 0 the client is done, 2 usage, 5 a fault.")]
+Exit code: 0 the client disconnected, 2 usage, 5 internal error.")]
 pub struct BridgeArgs {
-    /// Where the server is: `http://127.0.0.1:7420/mcp/<server>`.
+    /// URL of the server: `http://127.0.0.1:7420/mcp/<server>`.
     pub url: String,
-    /// The variable of the environment that holds the token.
+    /// Environment variable that holds the token.
     #[arg(long, value_name = "NAME", default_value = "GATELODGE_TOKEN")]
     pub token_env: String,
-    /// A file that holds the token, and that only its owner can read; it is read at the start.
+    /// File that holds the token, readable only by its owner. It is read at start.
     #[arg(long, value_name = "FILE", conflicts_with = "token_env")]
     pub token_file: Option<PathBuf>,
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! A client's configuration as text: what servers it has, and the same text with other entries. Comments, order,
-//! indentation, line ends and byte order mark stay as they are.
+//! Text of a client's configuration: reads its servers, and replaces entries. Keeps comments, order, indentation, line
+//! endings and byte order mark.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::{client_jsonc_editor, client_toml_editor, client_yaml_reader};
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A configuration that could be read.
+/// A parsed configuration, with its text.
 #[derive(Debug, Clone)]
 pub struct ClientConfigDocument {
     format: ClientConfigFormat,
@@ -21,21 +21,21 @@ pub struct ClientConfigDocument {
     value: Value,
 }
 
-/// What shall stand in a configuration under a name, in place of what does.
+/// Change of one entry.
 #[derive(Debug, Clone)]
 pub struct EntryChange {
-    /// The names on the way to the servers.
+    /// Keys that lead to the servers.
     pub servers_path: Vec<String>,
-    /// The name of the entry.
+    /// Name of the entry.
     pub name: String,
-    /// What it shall say; none takes it away.
+    /// New value; `None` removes the entry.
     pub entry: Option<Value>,
-    /// A question that VS Code shall ask, unless it does already.
+    /// An input that VS Code asks for, added unless it exists.
     pub vscode_input: Option<Value>,
 }
 
 impl EntryChange {
-    /// Where the entry stands, its own name last.
+    /// Returns the path of the entry; its own name is last.
     pub fn path(&self) -> Vec<String> {
         [self.servers_path.as_slice(), std::slice::from_ref(&self.name)].concat()
     }
@@ -45,7 +45,7 @@ impl ClientConfigDocument {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// What is wrong, with its line, and nothing of the text.
+    /// The syntax error with its line, without any text of the file.
     pub fn read(format: ClientConfigFormat, bytes: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(bytes).map_err(|error| {
             let line = bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n').count() + 1;
@@ -56,7 +56,7 @@ impl ClientConfigDocument {
             None => (false, text.to_owned()),
         };
         let value = match format {
-            // An empty file has no servers, and clients take it for one that says nothing.
+            // Clients treat an empty file as one without settings.
             _ if text.trim().is_empty() => json!({}),
             ClientConfigFormat::Json => client_jsonc_editor::read(&text)?,
             ClientConfigFormat::Toml => client_toml_editor::read(&text)?,
@@ -66,23 +66,23 @@ impl ClientConfigDocument {
         if value.is_object() {
             Ok(Self { format, has_byte_order_mark: has_mark, text, value })
         } else {
-            Err("it is not a table of settings".into())
+            Err("it is not an object".into())
         }
     }
 
-    /// A configuration that is not there yet.
+    /// Returns an empty configuration, for a file that does not exist.
     pub fn new(format: ClientConfigFormat) -> Self {
         let text = if format == ClientConfigFormat::Json { "{}\n" } else { "" };
         Self { format, has_byte_order_mark: false, text: text.to_owned(), value: json!({}) }
     }
 
-    /// The servers at a place in it.
+    /// Returns the servers below `root`.
     pub fn servers(&self, client: &ClientProfile, root: &[String]) -> Vec<NamedServerEntry> {
         match self.find_value(root) {
             Some(Value::Object(entries)) => {
                 entries.iter().map(|(name, value)| NamedServerEntry::read(client, name, value)).collect()
             }
-            // Continue has a list, with the name inside.
+            // Continue has a list whose items contain their names.
             Some(Value::Array(items)) => {
                 let name = |item: &Value| item.get("name").and_then(Value::as_str).unwrap_or("unnamed").to_owned();
                 items.iter().map(|item| NamedServerEntry::read(client, &name(item), item)).collect()
@@ -91,30 +91,31 @@ impl ClientConfigDocument {
         }
     }
 
-    /// The lines on which the entries at some places begin, by their names; one that cannot be told is not there. The
-    /// text is read once for all.
+    /// Returns the line of each entry below each of `roots`, by name, as far as it can be determined. Parses the text
+    /// only once.
     pub fn entry_lines(&self, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
-        let places = match self.format {
+        let offsets = match self.format {
             ClientConfigFormat::Json => client_jsonc_editor::entry_offsets(&self.text, roots),
             ClientConfigFormat::Toml => client_toml_editor::entry_offsets(&self.text, roots),
-            // It has lines, and clients with such a file have one place.
+            // The reader returns lines, and clients with YAML have only one root.
             ClientConfigFormat::Yaml => {
                 return roots.iter().map(|root| client_yaml_reader::entry_lines(&self.text, root)).collect();
             }
             ClientConfigFormat::NoFile => vec![HashMap::new(); roots.len()],
         };
         let ends: Vec<usize> = self.text.match_indices('\n').map(|(at, _)| at).collect();
-        let line_of = |place: usize| ends.partition_point(|end| *end < place) + 1;
-        let lines = |own: HashMap<String, usize>| own.into_iter().map(|(name, place)| (name, line_of(place))).collect();
-        places.into_iter().map(lines).collect()
+        let line_of = |offset: usize| ends.partition_point(|end| *end < offset) + 1;
+        let lines =
+            |own: HashMap<String, usize>| own.into_iter().map(|(name, offset)| (name, line_of(offset))).collect();
+        offsets.into_iter().map(lines).collect()
     }
 
-    /// Whether it says nothing at all.
+    /// Whether it has no settings at all.
     pub fn is_empty(&self) -> bool {
         self.value.as_object().is_none_or(Map::is_empty)
     }
 
-    /// Where servers stand in it that a client would read: its own root, and below each project that it knows.
+    /// Returns all paths with servers that the client uses: its root, and one for each project it knows.
     pub fn servers_paths(&self, client: &ClientProfile) -> Vec<Vec<String>> {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let projects = self.value.get(CLAUDE_PROJECTS_KEY).and_then(Value::as_object);
@@ -125,23 +126,25 @@ impl ClientConfigDocument {
         roots
     }
 
-    /// What stands under a name now.
+    /// Returns the current entry with this name.
     pub fn find_entry(&self, root: &[String], name: &str) -> Option<&Value> {
         self.find_value(root)?.get(name)
     }
 
-    /// The text with other entries; nothing else of it changes.
+    /// Returns the text with changed entries. Nothing else in it changes.
     ///
     /// # Errors
-    /// It cannot be done without touching something else.
+    /// The entries cannot be changed without changing something else.
     pub fn apply_changes(&self, changes: &[EntryChange]) -> Result<Vec<u8>, String> {
         let text = match self.format {
             ClientConfigFormat::Json => client_jsonc_editor::apply_changes(&self.text, changes)?,
             ClientConfigFormat::Toml => client_toml_editor::apply_changes(&self.text, changes)?,
-            ClientConfigFormat::Yaml | ClientConfigFormat::NoFile => return Err("this file is changed by hand".into()),
+            ClientConfigFormat::Yaml | ClientConfigFormat::NoFile => {
+                return Err("this file can only be changed by hand".into());
+            }
         };
-        // INVARIANT: what is written differs from what was read in our entries alone. The editors promise it; this holds
-        // them to it.
+        // INVARIANT: the new text differs from the old one only in our entries. The editors should guarantee it; this
+        // verifies it.
         let mut after = Self::read(self.format, text.as_bytes())?.value;
         let mut expected = self.value.clone();
         for change in changes {
@@ -152,7 +155,7 @@ impl ClientConfigDocument {
             remove_empty_tables(&mut expected, &change.servers_path);
         }
         if after != expected {
-            return Err("it cannot be changed without touching something else in it".into());
+            return Err("it cannot be changed without changing something else in it".into());
         }
         let mark = if self.has_byte_order_mark { BYTE_ORDER_MARK.to_string() } else { String::new() };
         Ok(format!("{mark}{text}").into_bytes())
@@ -163,7 +166,7 @@ impl ClientConfigDocument {
     }
 }
 
-/// What a change means, without any text.
+/// Applies a change to the parsed value.
 fn apply_change(value: &mut Value, change: &EntryChange) {
     let mut table = &mut *value;
     for name in &change.servers_path {
@@ -186,7 +189,7 @@ fn apply_change(value: &mut Value, change: &EntryChange) {
     }
 }
 
-/// Drops a table that has nothing left in it. TOML has none where there is no entry, JSON has an empty one.
+/// Removes empty tables on a path. Without an entry, TOML has no table, but JSON has an empty one.
 fn remove_empty_tables(value: &mut Value, root: &[String]) {
     let Some((first, rest)) = root.split_first() else { return };
     let Value::Object(fields) = value else { return };
@@ -212,24 +215,24 @@ mod tests {
         }
     }
 
-    fn put(format: ClientConfigFormat, text: &str, change: EntryChange) -> String {
+    fn edit(format: ClientConfigFormat, text: &str, change: EntryChange) -> String {
         let document = ClientConfigDocument::read(format, text.as_bytes()).expect("a document");
         String::from_utf8(document.apply_changes(&[change]).expect("a change")).expect("UTF-8")
     }
 
     #[test]
-    fn json_keeps_comments_tabs_line_ends_and_the_mark() {
+    fn json_keeps_comments_tabs_line_endings_and_byte_order_mark() {
         let text = "\u{feff}{\r\n\t// mine\r\n\t\"mcpServers\": {\r\n\t\t\"a\": { \"command\": \"x\" }, // first\r\n\t\t\"b\": {\"url\": \"u\"},\r\n\t},\r\n}\r\n";
-        let out = put(ClientConfigFormat::Json, text, change("mcpServers", "a", json!({"url": "new"})));
+        let out = edit(ClientConfigFormat::Json, text, change("mcpServers", "a", json!({"url": "new"})));
         let expected = "\u{feff}{\r\n\t// mine\r\n\t\"mcpServers\": {\r\n\t\t\"a\": {\r\n\t\t\t\"url\": \"new\"\r\n\t\t}, // first\r\n\t\t\"b\": {\"url\": \"u\"},\r\n\t},\r\n}\r\n";
         assert_eq!(out, expected);
     }
 
     #[test]
-    fn json_takes_new_entries_where_there_were_none() {
-        let out = put(ClientConfigFormat::Json, "", change("servers", "a", json!({"url": "new"})));
+    fn json_gets_new_entries_where_there_were_none() {
+        let out = edit(ClientConfigFormat::Json, "", change("servers", "a", json!({"url": "new"})));
         assert_eq!(out.trim_end(), "{\n  \"servers\": {\n    \"a\": {\n      \"url\": \"new\"\n    }\n  }\n}");
-        let out = put(ClientConfigFormat::Json, "{\"x\": 1}", change("servers", "a", json!({"url": "new"})));
+        let out = edit(ClientConfigFormat::Json, "{\"x\": 1}", change("servers", "a", json!({"url": "new"})));
         assert_eq!(
             serde_json::from_str::<Value>(&out).expect("JSON"),
             json!({"x": 1, "servers": {"a": {"url": "new"}}})
@@ -237,14 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn toml_keeps_comments_and_line_ends() {
+    fn toml_keeps_comments_and_line_endings() {
         let text = "# mine\r\nmodel = \"x\" # why\r\n\r\n# about a\r\n[mcp_servers.a]\r\ncommand = \"x\"\r\n[mcp_servers.a.env]\r\nK = \"v\"\r\n\r\n[other]\r\ny = 1\r\n";
-        let out = put(ClientConfigFormat::Toml, text, change("mcp_servers", "a", json!({"url": "new"})));
+        let out = edit(ClientConfigFormat::Toml, text, change("mcp_servers", "a", json!({"url": "new"})));
         let expected = "# mine\r\nmodel = \"x\" # why\r\n\r\n# about a\r\n[mcp_servers.a]\r\nurl = \"new\"\r\n\r\n[other]\r\ny = 1\r\n";
         assert_eq!(out, expected);
-        let out = put(ClientConfigFormat::Toml, "x = 1\n", change("mcp_servers", "a.b", json!({"url": "new"})));
+        let out = edit(ClientConfigFormat::Toml, "x = 1\n", change("mcp_servers", "a.b", json!({"url": "new"})));
         assert_eq!(out, "x = 1\n\n[mcp_servers.\"a.b\"]\nurl = \"new\"\n");
-        let out = put(
+        let out = edit(
             ClientConfigFormat::Toml,
             "[mcp_servers]\na = { url = \"old\" } # here\n",
             change("mcp_servers", "a", json!({"url": "new"})),
@@ -253,46 +256,46 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_can_be_taken_away() {
-        let gone = |root: &str| EntryChange {
+    fn an_entry_can_be_removed() {
+        let removal = |root: &str| EntryChange {
             servers_path: vec![root.to_owned()],
             name: "a".to_owned(),
             entry: None,
             vscode_input: None,
         };
         let text = "{\n  \"servers\": {\n    \"a\": {}, // ours\n    \"b\": {} // mine\n  }\n}\n";
-        let out = put(ClientConfigFormat::Json, text, gone("servers"));
+        let out = edit(ClientConfigFormat::Json, text, removal("servers"));
         assert!(out.contains("\"b\": {} // mine") && !out.contains("\"a\""), "{out}");
-        assert_eq!(put(ClientConfigFormat::Toml, "x = 1\n\n[s.a]\ny = 1\n\n[t]\n", gone("s")), "x = 1\n\n[t]\n");
+        assert_eq!(edit(ClientConfigFormat::Toml, "x = 1\n\n[s.a]\ny = 1\n\n[t]\n", removal("s")), "x = 1\n\n[t]\n");
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_by_its_line_without_its_text() {
+    fn syntax_errors_name_the_line_without_its_text() {
         for (format, text, line) in [
             (ClientConfigFormat::Json, "{\n \"k\": hunter2\n}", "line 2"),
             (ClientConfigFormat::Toml, "a = 1\nk = hunter2\n", "line 2"),
             (ClientConfigFormat::Yaml, "a: 1\nk: [hunter2\n", "line"),
         ] {
-            let told = ClientConfigDocument::read(format, text.as_bytes()).expect_err("a fault");
-            assert!(told.contains(line) && !told.contains("hunter2"), "{told}");
+            let error = ClientConfigDocument::read(format, text.as_bytes()).expect_err("an error");
+            assert!(error.contains(line) && !error.contains("hunter2"), "{error}");
         }
         assert!(ClientConfigDocument::read(ClientConfigFormat::Json, b"[1]").is_err());
         assert_eq!(
-            ClientConfigDocument::read(ClientConfigFormat::Json, b"{}\n\xff").expect_err("a fault"),
+            ClientConfigDocument::read(ClientConfigFormat::Json, b"{}\n\xff").expect_err("an error"),
             "line 2 is not UTF-8"
         );
     }
 
     #[test]
-    fn a_name_that_is_there_twice_is_not_guessed_at() {
+    fn a_repeated_name_is_refused() {
         let text = r#"{"mcpServers": {"a": {"url": "1"}, "a": {"url": "2"}}}"#;
         let document = ClientConfigDocument::read(ClientConfigFormat::Json, text.as_bytes()).expect("a document");
-        let told = document.apply_changes(&[change("mcpServers", "a", json!({}))]).expect_err("a fault");
-        assert!(told.contains("twice"), "{told}");
+        let error = document.apply_changes(&[change("mcpServers", "a", json!({}))]).expect_err("an error");
+        assert!(error.contains("twice"), "{error}");
     }
 
     #[test]
-    fn an_entry_is_found_by_its_line_in_each_language() {
+    fn the_line_of_an_entry_is_found_in_each_format() {
         let line = |format: ClientConfigFormat, text: &str, root: &str, name: &str| {
             let lines = ClientConfigDocument::read(format, text.as_bytes())
                 .expect("a document")
@@ -333,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_is_read_in_maps_and_lists() {
+    fn yaml_maps_and_lists_are_read() {
         let text = "extensions:\n  a:\n    cmd: npx\n    args: [-y, 'x']\n    envs: {K: v}\n    enabled: false\n";
         let document = ClientConfigDocument::read(ClientConfigFormat::Yaml, text.as_bytes()).expect("a document");
         let found = document.servers(find_client("goose").expect("a client"), &["extensions".to_owned()]);

@@ -1,45 +1,45 @@
-//! Where clients keep their configurations. Everything that is looked up on the machine is handed in as values.
+//! Locations of client configurations. Takes everything that depends on the machine as parameters.
 
 use std::path::{Path, PathBuf};
 
 use super::client_table::ClientProfile;
 use crate::header_template::EnvironmentLookup;
 
-/// What Claude Code calls the folders that it has servers for.
+/// Key under which Claude Code stores the servers of each project directory.
 pub const CLAUDE_PROJECTS_KEY: &str = "projects";
 
-/// What a path begins at.
+/// Base of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BaseDirectory {
-    /// The user's home.
+    /// The user's home directory.
     Home,
-    /// Where applications keep what they are told: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
+    /// Configuration directory of the system: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
     Config,
     /// `~/.config` on every system.
     Xdg,
     /// `%LOCALAPPDATA%`.
     LocalData,
-    /// Where Claude Code keeps its own: the home, unless `CLAUDE_CONFIG_DIR` says otherwise.
+    /// Configuration directory of Claude Code: `CLAUDE_CONFIG_DIR`, or the home directory.
     Claude,
-    /// The folder of a project.
+    /// A project directory.
     Project,
 }
 
-/// A file, by its base. Some are elsewhere on Windows.
+/// Path of a file below its base, with a different one for Windows if necessary.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientConfigPath {
     /// What the path begins at.
     pub base: BaseDirectory,
-    /// The rest of it.
+    /// Path below the base.
     pub path: &'static str,
-    /// Where it is on Windows, if not there.
+    /// Base and path on Windows, if different.
     pub windows: Option<(BaseDirectory, &'static str)>,
 }
 
-/// The systems that clients run on.
+/// Operating systems that clients run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperatingSystem {
-    /// Linux and its kin.
+    /// Linux and other Unix systems.
     Linux,
     /// macOS.
     Mac,
@@ -47,7 +47,7 @@ pub enum OperatingSystem {
     Windows,
 }
 
-/// The directories of one user, and of one project.
+/// Directories of one user, and optionally of one project.
 #[derive(Debug, Clone)]
 pub struct UserDirectories {
     system: OperatingSystem,
@@ -59,29 +59,29 @@ pub struct UserDirectories {
     project: Option<PathBuf>,
 }
 
-/// A file of a client, and where in it the servers stand.
+/// A file of a client, and the path to the servers in it.
 #[derive(Debug, Clone)]
 pub struct ClientConfigLocation {
-    /// Whose it is.
+    /// The client.
     pub client: &'static ClientProfile,
     /// The file.
     pub file: PathBuf,
-    /// The names on the way to the servers.
+    /// Keys that lead to the servers.
     pub servers_path: Vec<String>,
 }
 
 impl ClientConfigLocation {
-    /// The folder that the servers are for, where the file has some for each.
-    pub fn project_folder(&self) -> Option<&str> {
+    /// Returns the project directory of the servers, for a file with servers of several projects.
+    pub fn project_directory(&self) -> Option<&str> {
         match self.servers_path.as_slice() {
-            [first, folder, _] if first == CLAUDE_PROJECTS_KEY => Some(folder),
+            [first, directory, _] if first == CLAUDE_PROJECTS_KEY => Some(directory),
             _ => None,
         }
     }
 }
 
 impl OperatingSystem {
-    /// The one this program was built for.
+    /// Returns the system this program was built for.
     pub fn current() -> Self {
         if cfg!(target_os = "windows") {
             Self::Windows
@@ -94,35 +94,35 @@ impl OperatingSystem {
 }
 
 impl UserDirectories {
-    /// The directories below a home, and nowhere else.
+    /// Returns the default directories below `home`, ignoring the environment.
     pub fn under_home(system: OperatingSystem, home: PathBuf, project: Option<PathBuf>) -> Self {
         Self::of(system, home, project, &|_| None)
     }
 
-    /// The directories of a user, by what the environment says.
+    /// Returns the directories of a user, with those that environment variables set.
     pub fn of(
         system: OperatingSystem,
         home: PathBuf,
         project: Option<PathBuf>,
         environment: EnvironmentLookup<'_>,
     ) -> Self {
-        let named = |name: &str| environment(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let variable = |name: &str| environment(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self {
             system,
-            xdg: named("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
-            app_data: named("APPDATA").unwrap_or_else(|| home.join("AppData/Roaming")),
-            local_data: named("LOCALAPPDATA").unwrap_or_else(|| home.join("AppData/Local")),
-            claude: named("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.clone()),
+            xdg: variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
+            app_data: variable("APPDATA").unwrap_or_else(|| home.join("AppData/Roaming")),
+            local_data: variable("LOCALAPPDATA").unwrap_or_else(|| home.join("AppData/Local")),
+            claude: variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.clone()),
             home,
             project,
         }
     }
 
-    /// Where a file is; none for one of a project where there is none.
-    fn resolve_path(&self, place: &ClientConfigPath) -> Option<PathBuf> {
-        let (base, path) = match place.windows {
-            Some(there) if self.system == OperatingSystem::Windows => there,
-            _ => (place.base, place.path),
+    /// Returns the full path of a file, or `None` for a project file without a project.
+    fn resolve_path(&self, config_path: &ClientConfigPath) -> Option<PathBuf> {
+        let (base, path) = match config_path.windows {
+            Some(windows) if self.system == OperatingSystem::Windows => windows,
+            _ => (config_path.base, config_path.path),
         };
         let base = match base {
             BaseDirectory::Home => &self.home,
@@ -143,25 +143,29 @@ impl UserDirectories {
         }
     }
 
-    /// Every place where a client may have servers, most usual first.
+    /// Returns all locations where a client may have servers, most common first.
     pub fn config_locations(&self, client: &'static ClientProfile) -> Vec<ClientConfigLocation> {
         let root = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        let mut spots = Vec::new();
-        for place in client.config_paths {
-            let Some(file) = self.resolve_path(place) else { continue };
-            spots.push(ClientConfigLocation { client, file: file.clone(), servers_path: root(client.servers_path) });
-            if let (BaseDirectory::Claude, Some(project)) = (place.base, &self.project) {
-                // Claude Code keeps what is meant for one folder of this user in the user's file.
+        let mut locations = Vec::new();
+        for config_path in client.config_paths {
+            let Some(file) = self.resolve_path(config_path) else { continue };
+            locations.push(ClientConfigLocation {
+                client,
+                file: file.clone(),
+                servers_path: root(client.servers_path),
+            });
+            if let (BaseDirectory::Claude, Some(project)) = (config_path.base, &self.project) {
+                // Claude Code stores a user's servers for one project directory in the user's file.
                 let project = project.display().to_string();
                 let root = vec![CLAUDE_PROJECTS_KEY.to_owned(), project, "mcpServers".to_owned()];
-                spots.push(ClientConfigLocation { client, file, servers_path: root });
+                locations.push(ClientConfigLocation { client, file, servers_path: root });
             }
         }
-        spots
+        locations
     }
 }
 
-/// A path as people know it: `~` for the home.
+/// Formats a path with `~` for the home directory.
 pub fn shorten_home(path: &Path, home: &Path) -> String {
     match path.strip_prefix(home) {
         Ok(rest) => format!("~/{}", rest.display()),
@@ -175,37 +179,37 @@ mod tests {
     use super::*;
 
     fn files(system: OperatingSystem, id: &str, environment: EnvironmentLookup<'_>) -> Vec<String> {
-        let places = UserDirectories::of(system, "/h".into(), Some("/p".into()), environment);
-        places
+        let directories = UserDirectories::of(system, "/h".into(), Some("/p".into()), environment);
+        directories
             .config_locations(find_client(id).expect("a client"))
             .iter()
-            .map(|spot| spot.file.display().to_string())
+            .map(|location| location.file.display().to_string())
             .collect()
     }
 
     #[test]
-    fn files_are_where_each_system_has_them() {
+    fn paths_follow_the_conventions_of_each_system() {
         let none: EnvironmentLookup<'_> = &|_| None;
         assert_eq!(
             files(OperatingSystem::Linux, "vscode", none),
             ["/p/.vscode/mcp.json", "/h/.config/Code/User/mcp.json"]
         );
-        let there = "/h/Library/Application Support/Claude/claude_desktop_config.json";
-        assert_eq!(files(OperatingSystem::Mac, "claude-desktop", none), [there]);
-        let there = "/h/AppData/Roaming/Claude/claude_desktop_config.json";
-        assert_eq!(files(OperatingSystem::Windows, "claude-desktop", none), [there]);
-        let there = "/h/AppData/Roaming/Block/goose/config/config.yaml";
-        assert_eq!(files(OperatingSystem::Windows, "goose", none), [there]);
+        let expected = "/h/Library/Application Support/Claude/claude_desktop_config.json";
+        assert_eq!(files(OperatingSystem::Mac, "claude-desktop", none), [expected]);
+        let expected = "/h/AppData/Roaming/Claude/claude_desktop_config.json";
+        assert_eq!(files(OperatingSystem::Windows, "claude-desktop", none), [expected]);
+        let expected = "/h/AppData/Roaming/Block/goose/config/config.yaml";
+        assert_eq!(files(OperatingSystem::Windows, "goose", none), [expected]);
         assert_eq!(files(OperatingSystem::Mac, "goose", none), ["/h/.config/goose/config.yaml"]);
     }
 
     #[test]
-    fn claude_code_follows_its_variable_and_has_servers_for_one_folder() {
+    fn claude_code_uses_its_variable_and_has_servers_per_project() {
         let moved: EnvironmentLookup<'_> = &|name| (name == "CLAUDE_CONFIG_DIR").then(|| "/c".to_owned());
-        let places = UserDirectories::of(OperatingSystem::Linux, "/h".into(), Some("/p".into()), moved);
-        let spots = places.config_locations(find_client("claude-code").expect("a client"));
-        assert_eq!(spots[0].file, Path::new("/c/.claude.json"));
-        assert_eq!(spots[1].servers_path, ["projects", "/p", "mcpServers"]);
+        let directories = UserDirectories::of(OperatingSystem::Linux, "/h".into(), Some("/p".into()), moved);
+        let locations = directories.config_locations(find_client("claude-code").expect("a client"));
+        assert_eq!(locations[0].file, Path::new("/c/.claude.json"));
+        assert_eq!(locations[1].servers_path, ["projects", "/p", "mcpServers"]);
         assert_eq!(shorten_home(Path::new("/h/a/b"), Path::new("/h")), "~/a/b");
     }
 }

@@ -1,4 +1,4 @@
-//! What stands in a client's file for the gateway, as a text of its own.
+//! Configuration snippets for clients, to be pasted.
 
 use serde_json::{Map, Value, json};
 
@@ -6,38 +6,45 @@ use super::client_config_document::{ClientConfigDocument, EntryChange};
 use super::client_table::{ClientConfigFormat, ClientProfile, EntryShape};
 use super::gateway_entry::GatewayEntry;
 
-/// The part of a client's configuration that leads to the gateway, laid out to be pasted.
-pub fn config_snippet(client: &ClientProfile, link: &GatewayEntry) -> String {
-    let entry = link.client_entry(client);
+/// Returns the part of a client's configuration that connects it to the gateway.
+pub fn config_snippet(client: &ClientProfile, gateway_entry: &GatewayEntry) -> String {
+    let entry = gateway_entry.client_entry(client);
     match client.format {
-        ClientConfigFormat::Json => pretty_json(&wrap_in_servers_path(client, link, entry)),
+        ClientConfigFormat::Json => pretty_json(&wrap_in_servers_path(client, gateway_entry, entry)),
         ClientConfigFormat::Toml => {
             let root = client.servers_path.iter().map(|&name| name.to_owned()).collect();
-            let change =
-                EntryChange { servers_path: root, name: link.name.clone(), entry: Some(entry), vscode_input: None };
+            let change = EntryChange {
+                servers_path: root,
+                name: gateway_entry.name.clone(),
+                entry: Some(entry),
+                vscode_input: None,
+            };
             let text = ClientConfigDocument::new(ClientConfigFormat::Toml).apply_changes(&[change]).unwrap_or_default();
             String::from_utf8_lossy(&text).trim_start().to_owned()
         }
         ClientConfigFormat::Yaml => {
             let mut out = String::new();
-            write_yaml(&wrap_in_servers_path(client, link, entry), 0, &mut out);
+            write_yaml(&wrap_in_servers_path(client, gateway_entry, entry), 0, &mut out);
             out
         }
         ClientConfigFormat::NoFile => pretty_json(&entry),
     }
 }
 
-/// The entry below the names that lead to it.
-fn wrap_in_servers_path(client: &ClientProfile, link: &GatewayEntry, entry: Value) -> Value {
-    let servers =
-        if client.entry_shape == EntryShape::Continue { json!([entry]) } else { json!({link.name.clone(): entry}) };
-    let whole = client.servers_path.iter().rev().fold(servers, |inner, &name| json!({name: inner}));
-    match (link.vscode_input(client), whole) {
+/// Wraps an entry in the keys that lead to it.
+fn wrap_in_servers_path(client: &ClientProfile, gateway_entry: &GatewayEntry, entry: Value) -> Value {
+    let servers = if client.entry_shape == EntryShape::Continue {
+        json!([entry])
+    } else {
+        json!({gateway_entry.name.clone(): entry})
+    };
+    let document = client.servers_path.iter().rev().fold(servers, |inner, &name| json!({name: inner}));
+    match (gateway_entry.vscode_input(client), document) {
         (Some(input), Value::Object(fields)) => {
-            let asked = Map::from_iter([("inputs".to_owned(), json!([input]))]);
-            Value::Object(asked.into_iter().chain(fields).collect())
+            let inputs = Map::from_iter([("inputs".to_owned(), json!([input]))]);
+            Value::Object(inputs.into_iter().chain(fields).collect())
         }
-        (_, whole) => whole,
+        (_, document) => document,
     }
 }
 
@@ -45,7 +52,7 @@ fn pretty_json(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// Lays a value out as YAML. Texts are quoted as in JSON, which YAML takes too; so none is taken for something else.
+/// Writes a value as YAML. Strings are quoted as in JSON, which is valid YAML, so that none is taken for another type.
 fn write_yaml(value: &Value, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     match value {
@@ -60,7 +67,7 @@ fn write_yaml(value: &Value, depth: usize, out: &mut String) {
             for item in items {
                 let mut text = String::new();
                 write_yaml(item, depth + 1, &mut text);
-                // The first line of an item stands beside its dash.
+                // The first line of an item follows its dash.
                 out.push_str(&format!("{indent}- {}\n", text.trim()));
             }
         }
@@ -78,12 +85,14 @@ fn write_yaml_value(value: &Value, depth: usize, out: &mut String) {
 }
 
 fn is_plain_key(name: &str) -> bool {
-    let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic());
-    let is_word = !matches!(
+    let starts_with_letter = name.starts_with(|first: char| first.is_ascii_alphabetic());
+    let is_not_reserved = !matches!(
         name.to_ascii_lowercase().as_str(),
         "y" | "n" | "yes" | "no" | "on" | "off" | "true" | "false" | "null"
     );
-    starts_well && is_word && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    starts_with_letter
+        && is_not_reserved
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 #[cfg(test)]
@@ -92,12 +101,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_for_a_client_is_read_again_as_what_was_meant() {
+    fn the_snippet_of_each_client_is_read_back() {
         let (name, url) = ("books".to_owned(), "http://127.0.0.1:7420/mcp/books".to_owned());
-        let link =
+        let gateway_entry =
             GatewayEntry { name, url, token_env: "KEY".to_owned(), token_file: None, program: "gatelodge".to_owned() };
         for client in ALL.iter().filter(|client| client.format != ClientConfigFormat::NoFile) {
-            let text = config_snippet(client, &link);
+            let text = config_snippet(client, &gateway_entry);
             let document = ClientConfigDocument::read(client.format, text.as_bytes()).expect(client.id);
             let root: Vec<String> = client.servers_path.iter().map(|&name| name.to_owned()).collect();
             let found = document.servers(client, &root);
@@ -105,11 +114,16 @@ mod tests {
             let entry = found[0].entry.clone().expect(client.id);
             match entry {
                 super::super::ServerEntry::Remote { url, headers, is_sse } => {
-                    assert_eq!((url.as_str(), is_sse), (link.url.as_str(), false), "{}", client.id);
+                    assert_eq!((url.as_str(), is_sse), (gateway_entry.url.as_str(), false), "{}", client.id);
                     assert_eq!(headers.len(), 1, "{}", client.id);
                 }
                 super::super::ServerEntry::Command { argv: words, .. } => {
-                    assert_eq!(words, ["gatelodge", "bridge", &link.url, "--token-env", "KEY"], "{}", client.id);
+                    assert_eq!(
+                        words,
+                        ["gatelodge", "bridge", &gateway_entry.url, "--token-env", "KEY"],
+                        "{}",
+                        client.id
+                    );
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! JSON with comments and trailing commas: read, and changed in place.
+//! Reads JSON with comments and trailing commas, and edits it in offset.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::client_config_document::EntryChange;
 
-/// What clients take: comments and trailing commas, and nothing else that JSON has not.
+/// Extensions of JSON that clients accept: comments and trailing commas.
 const JSONC_PARSE_OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -29,23 +29,23 @@ pub fn read(text: &str) -> Result<Value, String> {
     root.to_serde_value().ok_or_else(|| "it has no value".to_owned())
 }
 
-/// Where the entries below some roots begin, as places in the text.
+/// Returns the byte offsets of the entries below each of `roots`.
 pub fn entry_offsets(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
-    let mut walk = EntryOffsetFinder {
+    let mut finder = EntryOffsetFinder {
         roots: roots.iter().enumerate().map(|(at, root)| (root.as_slice(), at)).collect(),
         max_depth: roots.iter().map(Vec::len).max().unwrap_or_default(),
         offsets: vec![HashMap::new(); roots.len()],
     };
-    let whole =
+    let document =
         parse_to_ast(text, &CollectOptions::default(), &JSONC_PARSE_OPTIONS).ok().and_then(|parsed| parsed.value);
-    if let Some(whole) = whole {
-        walk.walk_node(&whole, &mut Vec::new());
+    if let Some(document) = document {
+        finder.visit(&document, &mut Vec::new());
     }
-    walk.offsets
+    finder.offsets
 }
 
-/// A walk as deep as roots are, once for all of them: one by one, each name of a long table would be looked for from its
-/// beginning.
+/// Visits the document once for all roots. A separate lookup for each entry would search a long table from its start
+/// each time.
 struct EntryOffsetFinder<'r> {
     roots: HashMap<&'r [String], usize>,
     max_depth: usize,
@@ -53,22 +53,22 @@ struct EntryOffsetFinder<'r> {
 }
 
 impl EntryOffsetFinder<'_> {
-    fn walk_node(&mut self, node: &Node<'_>, path: &mut Vec<String>) {
+    fn visit(&mut self, node: &Node<'_>, path: &mut Vec<String>) {
         if let Some(own) = self.roots.get(path.as_slice()).and_then(|at| self.offsets.get_mut(*at)) {
-            for (name, place) in named_children(node) {
-                own.entry(name).or_insert(place);
+            for (name, offset) in named_children(node) {
+                own.entry(name).or_insert(offset);
             }
         }
         let table = node.as_object().filter(|_| path.len() < self.max_depth);
         for property in table.into_iter().flat_map(|table| &table.properties) {
             path.push(property.name.as_str().to_owned());
-            self.walk_node(&property.value, path);
+            self.visit(&property.value, path);
             path.pop();
         }
     }
 }
 
-/// The entries of a table by their names, or of a list by the names inside.
+/// Returns the entries of a table by name, or those of a list by their member `name`.
 fn named_children(node: &Node<'_>) -> Vec<(String, usize)> {
     match node {
         Node::Object(table) => table.properties.iter().map(|own| (own.name.as_str().to_owned(), own.start())).collect(),
@@ -86,9 +86,9 @@ fn named_children(node: &Node<'_>) -> Vec<(String, usize)> {
 pub fn apply_changes(text: &str, changes: &[EntryChange]) -> Result<String, String> {
     let root = parse(text)?;
     if root.to_string() != text {
-        return Err("it cannot be taken apart without loss".into());
+        return Err("it cannot be parsed without loss".into());
     }
-    let top = root.object_value_or_create().ok_or("it is not a table of settings")?;
+    let top = root.object_value_or_create().ok_or("it is not an object")?;
     for change in changes {
         let mut table = top.clone();
         for name in &change.servers_path {
@@ -102,8 +102,8 @@ pub fn apply_changes(text: &str, changes: &[EntryChange]) -> Result<String, Stri
             (Some(old), None) => old.remove(),
             (None, None) => {}
         }
-        if let Some(question) = &change.vscode_input {
-            add_vscode_input(&top, question)?;
+        if let Some(input) = &change.vscode_input {
+            add_vscode_input(&top, input)?;
         }
     }
     Ok(root.to_string())
@@ -111,26 +111,26 @@ pub fn apply_changes(text: &str, changes: &[EntryChange]) -> Result<String, Stri
 
 fn parse(text: &str) -> Result<CstRootNode, String> {
     CstRootNode::parse(text, &JSONC_PARSE_OPTIONS).map_err(|error| {
-        let what = error.kind().to_string();
-        format!("line {}, column {}: {}", error.line_display(), error.column_display(), what.to_lowercase())
+        let message = error.kind().to_string();
+        format!("line {}, column {}: {}", error.line_display(), error.column_display(), message.to_lowercase())
     })
 }
 
-/// A client takes the first of two or the last; we do not guess.
+/// Refuses a repeated key: some clients use the first value, others the last.
 fn check_unique_key(table: &CstObject, name: &str) -> Result<(), String> {
-    let is_it = |found: Option<String>| found.as_deref() == Some(name);
-    let count = table.properties().iter().filter(|property| is_it(property.decoded_name())).count();
-    if count > 1 { Err(format!("`{name}` is there twice")) } else { Ok(()) }
+    let is_same = |found: Option<String>| found.as_deref() == Some(name);
+    let count = table.properties().iter().filter(|property| is_same(property.decoded_name())).count();
+    if count > 1 { Err(format!("`{name}` occurs twice")) } else { Ok(()) }
 }
 
-/// Adds a question that is not asked yet.
-fn add_vscode_input(top: &CstObject, question: &Value) -> Result<(), String> {
+/// Adds an input unless there is one with the same id.
+fn add_vscode_input(top: &CstObject, input: &Value) -> Result<(), String> {
     check_unique_key(top, "inputs")?;
     let inputs = top.array_value_or_create("inputs").ok_or("`inputs` is not a list")?;
-    let is_asked = |known: &Value| known.get("id") == question.get("id");
-    if !inputs.elements().iter().filter_map(|known| known.to_serde_value()).any(|known| is_asked(&known)) {
+    let has_same_id = |known: &Value| known.get("id") == input.get("id");
+    if !inputs.elements().iter().filter_map(|known| known.to_serde_value()).any(|known| has_same_id(&known)) {
         inputs.ensure_multiline();
-        inputs.append(cst_value(question));
+        inputs.append(cst_value(input));
     }
     Ok(())
 }

@@ -1,28 +1,28 @@
-//! A server as a client's file has it. Clients differ in names only, so one reader serves all.
+//! Server entries of client files. Clients differ only in the names of fields, so one reader is enough.
 
 use serde_json::{Map, Value};
 
 use super::client_table::{ClientProfile, DisableField};
 
-/// How a client reaches a server.
+/// How a client connects to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerEntry {
-    /// It starts a program.
+    /// The client starts a program.
     Command {
         /// The program and its arguments.
         argv: Vec<String>,
-        /// Its variables, as they are written.
+        /// Environment variables, not expanded.
         env: Vec<(String, String)>,
-        /// Where it runs.
+        /// Working directory.
         cwd: Option<String>,
     },
-    /// It sends requests.
+    /// The client sends HTTP requests.
     Remote {
-        /// Where to.
+        /// URL of the server.
         url: String,
-        /// What it sends along, as it is written.
+        /// Headers, not expanded.
         headers: Vec<(String, String)>,
-        /// By the old transport with two streams.
+        /// Whether it uses the old HTTP+SSE transport.
         is_sse: bool,
     },
 }
@@ -30,15 +30,15 @@ pub enum ServerEntry {
 /// An entry with its name.
 #[derive(Debug, Clone)]
 pub struct NamedServerEntry {
-    /// Its name in the file.
+    /// Name in the file.
     pub name: String,
-    /// What it says; none if it is not plainly a command or an address.
+    /// The entry, or `None` if it is not clearly a command or a URL.
     pub entry: Option<ServerEntry>,
-    /// Whether the client has it switched off.
+    /// Whether the entry is disabled.
     pub is_disabled: bool,
-    /// Whether it starts in a folder, or with a file of variables, that nobody looks into.
+    /// Whether it has a working directory or a file of variables, which are not inspected.
     pub has_external_context: bool,
-    /// The names of variables that the client hands on to it, beside those that stand in the entry.
+    /// Names of variables that the client passes on, in addition to those in the entry.
     pub forwarded_variables: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl NamedServerEntry {
 }
 
 impl ServerEntry {
-    /// The variables or headers, as they are written.
+    /// Returns the variables or headers, not expanded.
     pub fn variables_or_headers(&self) -> &[(String, String)] {
         match self {
             Self::Command { env, .. } => env,
@@ -73,13 +73,13 @@ impl ServerEntry {
     }
 }
 
-/// How clients spell a program, its variables, and an address.
+/// Field names of clients for a program, its variables, and a URL.
 const COMMAND_KEYS: [&str; 2] = ["command", "cmd"];
 const ENV_KEYS: [&str; 3] = ["env", "environment", "envs"];
 const URL_KEYS: [&str; 4] = ["httpUrl", "serverUrl", "url", "uri"];
-/// How they spell the folder that a program starts in, and a file of variables.
+/// Field names for a working directory and a file of variables.
 const EXTERNAL_CONTEXT_KEYS: [&str; 5] = ["cwd", "workingDirectory", "working_directory", "envFile", "env_file"];
-/// How they spell a list of variables that are handed on.
+/// Field names for a list of variables that are passed on.
 const FORWARDED_ENV_KEYS: [&str; 2] = ["env_vars", "env_keys"];
 
 fn has_external_context(fields: &Map<String, Value>) -> bool {
@@ -93,28 +93,28 @@ fn forwarded_variables(value: &Value) -> Vec<String> {
     lists.flatten().filter_map(name).collect()
 }
 
-/// Whether an entry says one thing twice, or both of a command and an address: which of them its client goes by, nobody can
-/// tell, and the other may be what somebody judges it by.
+/// Whether an entry sets the same thing twice, or has both a command and a URL. It is unknown which one the client
+/// uses, so the entry could be assessed by the wrong one.
 fn is_ambiguous(fields: &Map<String, Value>) -> bool {
     let count = |names: &[&str]| {
-        let is_there = |name: &&&str| fields.get(**name).is_some_and(|value| !value.is_null());
-        names.iter().filter(is_there).count()
+        let is_set = |name: &&&str| fields.get(**name).is_some_and(|value| !value.is_null());
+        names.iter().filter(is_set).count()
     };
-    // Zed once had a table for the command, with all of it inside.
+    // Older versions of Zed have a table for the command that contains all fields.
     let inner = COMMAND_KEYS.iter().find_map(|name| fields.get(*name)?.as_object());
-    let is_inside = inner.is_some_and(|inner| {
+    let is_inner_ambiguous = inner.is_some_and(|inner| {
         let has = |names: &[&str]| names.iter().any(|name| inner.contains_key(*name));
         has(&COMMAND_KEYS) || has(&ENV_KEYS) && count(&ENV_KEYS) > 0 || is_ambiguous(inner)
     });
-    is_inside || count(&COMMAND_KEYS) + count(&URL_KEYS) > 1 || count(&ENV_KEYS) > 1
+    is_inner_ambiguous || count(&COMMAND_KEYS) + count(&URL_KEYS) > 1 || count(&ENV_KEYS) > 1
 }
 
 fn read_command(fields: &Map<String, Value>) -> Option<ServerEntry> {
     let mut words = match find_first_key(fields, &COMMAND_KEYS)?.1 {
         Value::String(program) => vec![program.clone()],
-        // OpenCode has the arguments in the same list.
+        // OpenCode has program and arguments in one list.
         Value::Array(words) => value_texts(words),
-        // Zed once had a table here.
+        // Older versions of Zed have a table here.
         Value::Object(inner) => return read_nested_command(inner, fields),
         _ => return None,
     };
@@ -135,11 +135,11 @@ fn read_nested_command(inner: &Map<String, Value>, outer: &Map<String, Value>) -
 }
 
 fn read_remote(client: &ClientProfile, fields: &Map<String, Value>) -> Option<ServerEntry> {
-    let (named, url) = find_first_key(fields, &URL_KEYS)?;
+    let (key, url) = find_first_key(fields, &URL_KEYS)?;
     let url = url.as_str()?.to_owned();
     let kind = ["type", "transport"].iter().find_map(|name| fields.get(*name)?.as_str());
-    // In Gemini's file `url` is the old transport and `httpUrl` the new one.
-    let is_sse = kind == Some("sse") || (client.id == "gemini" && named == "url" && kind.is_none());
+    // In Gemini's file `url` means HTTP+SSE, and `httpUrl` Streamable HTTP.
+    let is_sse = kind == Some("sse") || (client.id == "gemini" && key == "url" && kind.is_none());
     let options = fields.get("requestOptions").and_then(|options| options.get("headers"));
     let mut headers = read_string_pairs(fields.get("headers").or(fields.get("http_headers")).or(options));
     for (header, variable) in read_string_pairs(fields.get("env_http_headers")) {
@@ -151,12 +151,12 @@ fn read_remote(client: &ClientProfile, fields: &Map<String, Value>) -> Option<Se
     Some(ServerEntry::Remote { url, headers, is_sse })
 }
 
-/// The first of these that says something.
+/// Finds the first of these fields that is set and not null.
 fn find_first_key<'f, 'n>(fields: &'f Map<String, Value>, names: &[&'n str]) -> Option<(&'n str, &'f Value)> {
     names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !value.is_null())?)))
 }
 
-/// Words of a command; numbers and such as they are written.
+/// Returns the arguments of a command; other values than strings in their JSON form.
 fn value_texts(values: &[Value]) -> Vec<String> {
     values.iter().map(value_text).collect()
 }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_read_in_every_spelling() {
+    fn commands_of_all_clients_are_read() {
         let words = |entry: Option<ServerEntry>| match entry {
             Some(ServerEntry::Command { argv: words, env, .. }) => (words.join(" "), env.len()),
             _ => panic!("a command"),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_says_two_things_is_neither() {
+    fn an_ambiguous_entry_is_not_used() {
         for value in [
             json!({"command": "npx", "url": "http://a/"}),
             json!({"cmd": "npx", "command": "npx"}),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_in_every_spelling() {
+    fn urls_of_all_clients_are_read() {
         for (client, value, sse) in [
             ("cursor", json!({"url": "http://a/"}), false),
             ("gemini", json!({"httpUrl": "http://a/"}), false),

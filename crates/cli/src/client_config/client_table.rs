@@ -1,72 +1,72 @@
-//! The table of clients: one row for each, with everything that is special about it.
+//! The table of supported clients, with everything that is specific to each.
 
 use super::client_config_locations::{BaseDirectory, ClientConfigPath};
 use super::env_reference::EnvReferenceSyntax;
 
-/// One client.
+/// A client.
 #[derive(Debug)]
 pub struct ClientProfile {
-    /// Its word on the command line.
+    /// Name on the command line.
     pub id: &'static str,
-    /// What people call it.
+    /// Display name.
     pub name: &'static str,
-    /// Its files. `connect` writes the first one that can be, `init` looks at all.
+    /// Configuration files. `connect` writes the first writable one; `init` reads all.
     pub config_paths: &'static [ClientConfigPath],
-    /// In which language they are.
+    /// Format of the files.
     pub format: ClientConfigFormat,
-    /// The names on the way to the servers.
+    /// Keys that lead to the servers.
     pub servers_path: &'static [&'static str],
-    /// How it names a variable.
+    /// Syntax of references to environment variables.
     pub env_syntax: EnvReferenceSyntax,
-    /// How an entry for the gateway looks.
+    /// Shape of an entry for the gateway.
     pub entry_shape: EntryShape,
-    /// By what an entry says that it is switched off.
+    /// Field that disables an entry.
     pub disable_field: DisableField,
-    /// What else one has to know; whole sentences.
+    /// Notes for the documentation, in whole sentences.
     pub note: &'static str,
 }
 
-/// The language of a file, and whether we write it.
+/// Format of a file, and whether it can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClientConfigFormat {
-    /// JSON, with comments and trailing commas where the client takes them.
+    /// JSON, with comments and trailing commas if the client accepts them.
     Json,
     /// TOML.
     Toml,
-    /// YAML; it is read, and what to write into it is printed.
+    /// YAML; it is only read, and changes are printed for the user.
     Yaml,
-    /// There is no file.
+    /// The client has no configuration file.
     NoFile,
 }
 
-/// How an entry looks.
+/// Shape of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryShape {
-    /// A URL under the client's own name for it, headers, and perhaps a type.
+    /// A URL under the client's key for it, headers, and optionally a type.
     Http { kind: Option<&'static str>, url: &'static str },
-    /// `[mcp_servers.NAME]` with the variable's name.
+    /// `[mcp_servers.NAME]` with the name of the environment variable.
     Codex,
     /// `type: remote`.
     OpenCode,
-    /// An extension with its own list of variables.
+    /// An extension with a list of environment variables.
     Goose,
     /// An item of a list.
     Continue,
-    /// A command: the client reaches nothing but programs, or cannot take a token from the environment.
+    /// A command that starts the bridge: the client supports only stdio servers, or cannot read a token from the
+    /// environment.
     Bridge,
-    /// A part of a request.
+    /// A part of an Anthropic API request.
     Anthropic,
-    /// A part of a request.
+    /// A part of an OpenAI API request.
     OpenAi,
-    /// A form on a screen.
+    /// A form in a web interface.
     WebForm,
 }
 
-/// The field by which a client lets a server be. One that it does not document may be there and mean nothing, so that
-/// the server runs all the same.
+/// Field that disables a server. Only documented fields are listed: a client may ignore others, and run the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DisableField {
-    /// There is none in an entry.
+    /// Entries have no such field.
     None,
     /// `disabled: true`.
     Disabled,
@@ -74,19 +74,19 @@ pub enum DisableField {
     Enabled,
 }
 
-/// How a client comes to the gateway.
+/// How a client connects to the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionMethod {
     /// Over HTTP, from this machine.
     Http,
-    /// By `gatelodge bridge`.
+    /// Over stdio, by `gatelodge bridge`.
     Bridge,
-    /// Over HTTPS, from somebody else's machines.
+    /// Over HTTPS, from machines of a service.
     PublicHttps,
 }
 
 impl ClientProfile {
-    /// How it comes to the gateway.
+    /// Returns how the client connects to the gateway.
     pub fn connection_method(&self) -> ConnectionMethod {
         match self.entry_shape {
             EntryShape::Bridge => ConnectionMethod::Bridge,
@@ -100,18 +100,18 @@ impl ClientProfile {
         }
     }
 
-    /// Whether it finds the token in the environment; others ask a person for it.
+    /// Whether the client reads the token from the environment. Other clients ask for it.
     pub fn can_read_token_env(&self) -> bool {
         self.env_syntax != EnvReferenceSyntax::Input && self.entry_shape != EntryShape::WebForm
     }
 
-    /// Whether its files can be changed without losing anything.
+    /// Whether its files can be edited without losing comments or layout.
     pub fn is_writable(&self) -> bool {
         matches!(self.format, ClientConfigFormat::Json | ClientConfigFormat::Toml)
     }
 }
 
-/// Finds a client by its word.
+/// Finds a client by its command line name.
 pub fn find_client(id: &str) -> Option<&'static ClientProfile> {
     ALL.iter().find(|client| client.id == id)
 }
@@ -137,13 +137,13 @@ const fn typed_http_shape(kind: &'static str) -> EntryShape {
 }
 
 const MCP_SERVERS: &[&str] = &["mcpServers"];
-const BRIDGE_NOTE: &str = "It starts programs only, so it starts the bridge. \
-    It may keep the variable from the bridge: programs of the desktop do not see what a shell exports. \
-    Then put `--token-file` and a file with the token behind the address.";
-const NOT_EXPANDED: &str = "It documents no way to take a token from the environment, so it starts the bridge, which \
-    has one, and can take it from a file as well, by `--token-file`.";
+const BRIDGE_NOTE: &str = "It supports only stdio servers, so it starts the bridge. \
+    The bridge may not get the variable: desktop applications do not see variables that a shell exports. \
+    In that case add `--token-file` and a file with the token after the URL.";
+const NOT_EXPANDED: &str = "It documents no way to read a token from the environment, so it starts the bridge, which \
+can, and which can also read it from a file with `--token-file`.";
 
-/// All clients, in the order in which they are shown.
+/// All clients, in display order.
 pub const ALL: &[ClientProfile] = &[
     ClientProfile {
         id: "claude-code",
@@ -154,7 +154,7 @@ pub const ALL: &[ClientProfile] = &[
         env_syntax: EnvReferenceSyntax::Braces,
         entry_shape: typed_http_shape("http"),
         disable_field: DisableField::None,
-        note: "`CLAUDE_CONFIG_DIR` moves the file. Servers for one folder stand below `projects`.",
+        note: "`CLAUDE_CONFIG_DIR` moves the file. Servers for one directory are below `projects`.",
     },
     ClientProfile {
         id: "claude-code-project",
@@ -165,7 +165,7 @@ pub const ALL: &[ClientProfile] = &[
         env_syntax: EnvReferenceSyntax::Braces,
         entry_shape: typed_http_shape("http"),
         disable_field: DisableField::None,
-        note: "The file is shared with everybody who has the project; each needs a token of their own in the variable.",
+        note: "Everyone with access to the project shares the file; each person needs a token of their own in the variable.",
     },
     ClientProfile {
         id: "claude-desktop",
@@ -204,7 +204,7 @@ pub const ALL: &[ClientProfile] = &[
         env_syntax: EnvReferenceSyntax::Input,
         entry_shape: typed_http_shape("http"),
         disable_field: DisableField::None,
-        note: "It asks for the token once and keeps it in its own store of secrets.",
+        note: "It asks for the token once and keeps it in its own secret storage.",
     },
     ClientProfile {
         id: "codex",
@@ -218,7 +218,7 @@ pub const ALL: &[ClientProfile] = &[
         env_syntax: EnvReferenceSyntax::Unsupported,
         entry_shape: EntryShape::Codex,
         disable_field: DisableField::Enabled,
-        note: "The file of a project counts only where the project is trusted.",
+        note: "The file of a project is used only if the project is trusted.",
     },
     ClientProfile {
         id: "gemini",
@@ -232,7 +232,7 @@ pub const ALL: &[ClientProfile] = &[
         env_syntax: EnvReferenceSyntax::Dollar,
         entry_shape: http_shape("httpUrl"),
         disable_field: DisableField::None,
-        note: "`url` would mean the old event-stream transport.",
+        note: "`url` would select the old HTTP+SSE transport.",
     },
     ClientProfile {
         id: "windsurf",
@@ -243,7 +243,7 @@ pub const ALL: &[ClientProfile] = &[
         env_syntax: EnvReferenceSyntax::Env,
         entry_shape: http_shape("serverUrl"),
         disable_field: DisableField::None,
-        note: "It shows at most 100 tools of all servers together; hide some by policy.",
+        note: "It shows at most 100 tools of all servers together; hide some with a policy.",
     },
     ClientProfile {
         id: "zed",
@@ -312,7 +312,7 @@ pub const ALL: &[ClientProfile] = &[
         env_syntax: EnvReferenceSyntax::Unsupported,
         entry_shape: EntryShape::WebForm,
         disable_field: DisableField::None,
-        note: "Version 0.6.31 or later. It needs a fixed `WEBUI_SECRET_KEY`, or it forgets the token at a restart.",
+        note: "Version 0.6.31 or later. Without a fixed `WEBUI_SECRET_KEY` it loses the token at a restart.",
     },
     ClientProfile {
         id: "cline",
@@ -357,7 +357,7 @@ pub const ALL: &[ClientProfile] = &[
         env_syntax: EnvReferenceSyntax::Secrets,
         entry_shape: EntryShape::Continue,
         disable_field: DisableField::None,
-        note: "Secrets stand in `~/.continue/.env`, one `NAME=value` a line.",
+        note: "Secrets are in `~/.continue/.env`, one `NAME=value` per line.",
     },
     ClientProfile {
         id: "opencode",
@@ -439,6 +439,6 @@ pub const ALL: &[ClientProfile] = &[
         env_syntax: EnvReferenceSyntax::Unsupported,
         entry_shape: EntryShape::OpenAi,
         disable_field: DisableField::None,
-        note: "`require_approval` is about its own questions; the gateway's policy holds either way.",
+        note: "`require_approval` controls only its own prompts; the gateway's policy applies in any case.",
     },
 ];

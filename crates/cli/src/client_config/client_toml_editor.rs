@@ -1,4 +1,4 @@
-//! TOML: read, and changed in place.
+//! Reads TOML, and edits it in place.
 
 use std::collections::HashMap;
 
@@ -10,39 +10,39 @@ use super::client_config_document::EntryChange;
 pub fn read(text: &str) -> Result<Value, String> {
     let table: toml::Table =
         toml::from_str(text).map_err(|error| parse_error_text(text, error.span(), error.message()))?;
-    serde_json::to_value(table).map_err(|_| "it has a value that cannot be read".to_owned())
+    serde_json::to_value(table).map_err(|_| "it has an unsupported value".to_owned())
 }
 
-/// Where the entries below some roots begin, as places in the text.
+/// Returns the byte offsets of the entries below each of `roots`.
 pub fn entry_offsets(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
-    let Ok(whole) = Parsed::parse(text) else { return vec![HashMap::new(); roots.len()] };
-    let below = |root: &Vec<String>| {
-        let mut table: &dyn TableLike = whole.as_table();
+    let Ok(document) = Parsed::parse(text) else { return vec![HashMap::new(); roots.len()] };
+    let offsets = |root: &Vec<String>| {
+        let mut table: &dyn TableLike = document.as_table();
         for name in root {
             table = table.get(name)?.as_table_like()?;
         }
-        let place = |name: &str| Some((name.to_owned(), table.get_key_value(name)?.0.span()?.start));
-        Some(table.iter().filter_map(|(name, _)| place(name)).collect())
+        let offset = |name: &str| Some((name.to_owned(), table.get_key_value(name)?.0.span()?.start));
+        Some(table.iter().filter_map(|(name, _)| offset(name)).collect())
     };
-    roots.iter().map(|root| below(root).unwrap_or_default()).collect()
+    roots.iter().map(|root| offsets(root).unwrap_or_default()).collect()
 }
 
 pub fn apply_changes(text: &str, changes: &[EntryChange]) -> Result<String, String> {
-    // The editor writes plain line ends; a text that has others throughout gets them back.
-    let has_returns = text.contains('\n') && text.matches('\n').count() == text.matches("\r\n").count();
-    let plain = if has_returns { text.replace("\r\n", "\n") } else { text.to_owned() };
+    // The editor writes `\n`; a text with `\r\n` throughout is converted back afterwards.
+    let has_crlf = text.contains('\n') && text.matches('\n').count() == text.matches("\r\n").count();
+    let plain = if has_crlf { text.replace("\r\n", "\n") } else { text.to_owned() };
     let mut document: DocumentMut =
         plain.parse().map_err(|error: toml_edit::TomlError| parse_error_text(text, error.span(), error.message()))?;
     if document.to_string() != plain {
-        return Err("it cannot be taken apart without loss".into());
+        return Err("it cannot be parsed without loss".into());
     }
     for change in changes {
         let mut table: &mut dyn TableLike = document.as_table_mut();
         for name in &change.servers_path {
             let item = table.entry(name).or_insert_with(|| {
-                let mut made = Table::new();
-                made.set_implicit(true);
-                Item::Table(made)
+                let mut table = Table::new();
+                table.set_implicit(true);
+                Item::Table(table)
             });
             table = item.as_table_like_mut().ok_or_else(|| format!("`{name}` is not a table"))?;
         }
@@ -52,10 +52,10 @@ pub fn apply_changes(text: &str, changes: &[EntryChange]) -> Result<String, Stri
         }
     }
     let text = document.to_string();
-    Ok(if has_returns { text.replace('\n', "\r\n") } else { text })
+    Ok(if has_crlf { text.replace('\n', "\r\n") } else { text })
 }
 
-/// Puts an entry in the form that the old one had; what is said about it in a comment stays.
+/// Sets an entry, in the form of the old one (table or inline table). Comments on it are kept.
 fn set_entry(table: &mut dyn TableLike, name: &str, entry: &Value) -> Result<(), String> {
     let fields = entry.as_object().ok_or("an entry is a table")?;
     let known = read_fields(table.get(name));
@@ -63,7 +63,7 @@ fn set_entry(table: &mut dyn TableLike, name: &str, entry: &Value) -> Result<(),
         let old: Vec<String> = table.iter().map(|(name, _)| name.to_owned()).collect();
         old.iter().filter(|name| !fields.contains_key(*name)).for_each(|name| drop(table.remove(name)));
         for (name, value) in fields {
-            // What stays the same keeps its comment and its layout.
+            // An unchanged field keeps its comment and layout.
             if known.get(name) != Some(value) {
                 table.insert(name, Item::Value(toml_value(value)));
             }
@@ -82,20 +82,20 @@ fn set_entry(table: &mut dyn TableLike, name: &str, entry: &Value) -> Result<(),
     Ok(())
 }
 
-/// The fields that an entry has now.
+/// Returns the current fields of an entry.
 fn read_fields(entry: Option<&Item>) -> Map<String, Value> {
     let mut document = DocumentMut::new();
     let Some(entry) = entry else { return Map::new() };
     document.insert("entry", entry.clone());
     match read(&document.to_string()) {
-        Ok(Value::Object(mut whole)) => {
-            whole.remove("entry").and_then(|entry| entry.as_object().cloned()).unwrap_or_default()
+        Ok(Value::Object(mut document)) => {
+            document.remove("entry").and_then(|entry| entry.as_object().cloned()).unwrap_or_default()
         }
         _ => Map::new(),
     }
 }
 
-/// A value of ours: a text, a list or a table of texts.
+/// Converts a value of an entry that we write: strings, lists and tables of strings.
 fn toml_value(value: &Value) -> TomlValue {
     match value {
         Value::Null => TomlValue::from(""),
@@ -110,7 +110,7 @@ fn toml_value(value: &Value) -> TomlValue {
     }
 }
 
-/// What is wrong, without the text it is about.
+/// Formats a parse error with its line, without the text of the file.
 fn parse_error_text(text: &str, span: Option<std::ops::Range<usize>>, message: &str) -> String {
     let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
     format!("line {}: {}", before.matches('\n').count() + 1, message.lines().next().unwrap_or_default())

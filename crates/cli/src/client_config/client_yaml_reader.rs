@@ -1,11 +1,11 @@
-//! YAML: read only. Nobody can change one in place and keep all of it.
+//! Reads YAML. There is no editor that changes YAML in place and keeps comments and layout.
 
 use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 
-/// Deeper ones are no configuration.
+/// Maximum nesting; real configurations are far below.
 const MAX_DEPTH: usize = 64;
 
 pub fn read(text: &str) -> Result<Value, String> {
@@ -19,7 +19,7 @@ pub fn read(text: &str) -> Result<Value, String> {
     }
 }
 
-/// The lines on which the entries below a root begin.
+/// Returns the line of each entry below `root`.
 pub fn entry_lines(text: &str, root: &[String]) -> HashMap<String, usize> {
     let mut reader = ClientYamlReader { parser: Parser::new_from_str(text) };
     let mut found = HashMap::new();
@@ -27,7 +27,7 @@ pub fn entry_lines(text: &str, root: &[String]) -> HashMap<String, usize> {
         match reader.next_event() {
             Ok(Event::StreamStart | Event::DocumentStart(_) | Event::Nothing) => {}
             Ok(event @ Event::MappingStart(..)) => {
-                // What comes behind a fault cannot be told.
+                // After a syntax error the remaining lines are unknown.
                 let _ = reader.collect_lines(event, root, &mut found);
                 return found;
             }
@@ -45,18 +45,18 @@ impl<'a> ClientYamlReader<'a> {
         match self.parser.next_event() {
             Some(Ok((event, _))) => Ok(event),
             Some(Err(error)) => Err(format!("line {}: {}", error.marker().line(), error.info())),
-            None => Err("it ends too early".into()),
+            None => Err("it ends unexpectedly".into()),
         }
     }
 
-    /// Finds the entries at the end of a path, below what has begun.
-    fn collect_lines(&mut self, begun: Event<'a>, path: &[String], found: &mut HashMap<String, usize>) -> Option<()> {
-        match (begun, path.split_first()) {
-            (Event::MappingStart(..), way) => loop {
+    /// Collects the lines of the entries at the end of `path`, below the value that `start` begins.
+    fn collect_lines(&mut self, start: Event<'a>, path: &[String], found: &mut HashMap<String, usize>) -> Option<()> {
+        match (start, path.split_first()) {
+            (Event::MappingStart(..), next) => loop {
                 let (event, span) = self.parser.next_event()?.ok()?;
                 let Event::Scalar(name, ..) = event else { return None };
                 let value = self.next_event().ok()?;
-                match way {
+                match next {
                     Some((first, rest)) if name == first.as_str() => return self.collect_lines(value, rest, found),
                     Some(_) => {}
                     None => drop(found.entry(name.into_owned()).or_insert(span.start.line())),
@@ -83,7 +83,7 @@ impl<'a> ClientYamlReader<'a> {
             Event::Scalar(text, _, _, _) => Ok(Value::String(text.into_owned())),
             Event::SequenceStart(..) => self.read_list(depth),
             Event::MappingStart(..) => self.read_map(depth),
-            Event::Alias(_) => Err("it has an alias, which is not followed here".into()),
+            Event::Alias(_) => Err("it has an alias, which is not supported".into()),
             _ => Err("a value is missing".into()),
         }
     }
@@ -104,7 +104,7 @@ impl<'a> ClientYamlReader<'a> {
             let name = match self.next_event()? {
                 Event::MappingEnd => return Ok(Value::Object(fields)),
                 Event::Scalar(name, _, _, _) => name.into_owned(),
-                _ => return Err("a name is not a text".into()),
+                _ => return Err("a key is not a string".into()),
             };
             let event = self.next_event()?;
             fields.insert(name, self.read_value(event, depth + 1)?);
@@ -112,13 +112,13 @@ impl<'a> ClientYamlReader<'a> {
     }
 }
 
-/// What a word without quotes is, by the core schema.
+/// Interprets a plain scalar according to the core schema.
 fn plain_scalar(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => Value::Bool(true),
         "false" | "False" | "FALSE" => Value::Bool(false),
-        // A number is only ever shown or passed on, so its text will do.
+        // Numbers are only shown or passed on, so their text is enough.
         _ => Value::String(text.to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! Entries as they may be shown. Values of variables and headers never are; arguments and addresses only where nothing in
+//! Redacts entries for output. Values of variables and headers are never shown; arguments and URLs only if nothing in
 //! them looks like a secret.
 
 use serde_json::{Map, Value, json};
@@ -7,27 +7,27 @@ use crate::header_template::is_credential_header;
 use crate::{diagnostic_report, server_url};
 
 const REDACTED_TEXT: &str = "***";
-/// From this length on, a word of letters and digits mixed may be a key.
+/// A word of at least this length with letters and digits may be a key.
 const MIN_KEY_LENGTH: usize = 20;
-/// Fields whose text says what kind of entry it is.
+/// Fields whose values are shown, because they only describe the kind of entry.
 const SAFE_TEXT_KEYS: &[&str] = &["type", "transport", "command", "cmd", "cwd", "name", "bearer_token_env_var"];
-/// Fields whose text is an address.
+/// Fields that contain a URL.
 const URL_KEYS: &[&str] = &["url", "httpUrl", "serverUrl", "uri"];
 
-/// A command on one line.
+/// Formats a command on one line, without secrets.
 pub fn redact_command(words: &[String]) -> String {
-    let mut before = "";
+    let mut previous = "";
     let mut out = Vec::new();
     for word in words {
-        out.push(redact_argument(before, word));
-        before = word;
+        out.push(redact_argument(previous, word));
+        previous = word;
     }
     out.join(" ")
 }
 
-/// A word of a command, by the one before it.
-fn redact_argument(before: &str, word: &str) -> String {
-    if !is_likely_secret(before, word) {
+/// Redacts an argument, depending on the previous one.
+fn redact_argument(previous: &str, word: &str) -> String {
+    if !is_likely_secret(previous, word) {
         return diagnostic_report::escape_for_terminal(word);
     }
     match word.split_once('=') {
@@ -38,14 +38,14 @@ fn redact_argument(before: &str, word: &str) -> String {
     }
 }
 
-/// Whether a word of a command, or an address, looks as if it held a credential.
-pub fn is_likely_secret(before: &str, word: &str) -> bool {
+/// Whether an argument of a command, or a URL, looks as if it contains a credential.
+pub fn is_likely_secret(previous: &str, word: &str) -> bool {
     if has_secret_assignment(word) || word.split('=').any(is_key_like) {
         return true;
     }
-    let names_next = before.starts_with('-') && !before.contains('=') && is_secret_name(before);
-    let is_short_password = before == "-p" && word.parse::<u16>().is_err();
-    if (names_next || is_short_password) && !word.starts_with('-') {
+    let is_secret_option = previous.starts_with('-') && !previous.contains('=') && is_secret_name(previous);
+    let is_short_password = previous == "-p" && word.parse::<u16>().is_err();
+    if (is_secret_option || is_short_password) && !word.starts_with('-') {
         return true;
     }
     if word.contains("://") {
@@ -53,13 +53,13 @@ pub fn is_likely_secret(before: &str, word: &str) -> bool {
         let in_path = word.split(['/', '?']).any(is_key_like);
         return authority.contains('@') || word.contains('?') || in_path;
     }
-    let is_header = before == "-H" || before == "--header";
-    // A whole command line in one word may hold anything.
+    let is_header = previous == "-H" || previous == "--header";
+    // An argument that is a whole command line may contain anything.
     let is_line = word.contains(' ') && is_secret_name(word);
     is_header || is_line || is_key_like(word)
 }
 
-/// Whether a text tells a name that holds a secret, and its value behind it: `TOKEN=x`, `"token":"x"`, `Pwd=x;`.
+/// Whether a text contains the name of a secret followed by a value: `TOKEN=x`, `"token":"x"`, `Pwd=x;`.
 fn has_secret_assignment(word: &str) -> bool {
     let parts: Vec<&str> = word.split(['=', ':']).collect();
     parts.windows(2).any(|pair| match pair {
@@ -72,25 +72,25 @@ fn has_secret_assignment(word: &str) -> bool {
     })
 }
 
-/// Whether a name is one that holds secrets.
+/// Whether a name indicates a secret.
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let telling = ["auth", "pwd", "pass", "pin", "cred", "pat"];
+    let secret_words = ["auth", "pwd", "pass", "pin", "cred", "pat"];
     let words = name.split(|character: char| !character.is_ascii_alphanumeric());
     is_credential_header(&name)
         || words
             .into_iter()
-            .any(|word| telling.iter().any(|part| word == *part || (part.len() > 3 && word.starts_with(part))))
+            .any(|word| secret_words.iter().any(|part| word == *part || (part.len() > 3 && word.starts_with(part))))
 }
 
-/// Long, with digits and letters, and without what paths and packages have.
+/// Whether a word is long, has digits and letters, and has no characters that are typical of paths and packages.
 fn is_key_like(word: &str) -> bool {
     let is_dense = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'+' | b'='));
     let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
     word.len() >= MIN_KEY_LENGTH && is_dense && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
-/// What a change does to an entry, line by line: what is ours in full, of the rest only what may be seen.
+/// Formats the change of an entry as a diff. The fields of `ours` are shown in full; the rest is redacted.
 pub fn entry_diff(old: Option<&Value>, new: &Value, ours: &Value) -> String {
     let mut out = String::new();
     let mut put = |sign: char, value: &Value| {
@@ -99,15 +99,15 @@ pub fn entry_diff(old: Option<&Value>, new: &Value, ours: &Value) -> String {
     if let Some(old) = old {
         put('-', &redact_entry(old));
     }
-    let mut seen = redact_entry(new);
-    if let (Value::Object(seen), Value::Object(ours)) = (&mut seen, ours) {
-        seen.extend(ours.clone());
+    let mut shown_entry = redact_entry(new);
+    if let (Value::Object(shown_entry), Value::Object(ours)) = (&mut shown_entry, ours) {
+        shown_entry.extend(ours.clone());
     }
-    put('+', &seen);
+    put('+', &shown_entry);
     out
 }
 
-/// An entry with every value hidden that may be a secret.
+/// Redacts every value of an entry that may be a secret.
 fn redact_entry(entry: &Value) -> Value {
     let Some(fields) = entry.as_object() else { return json!(REDACTED_TEXT) };
     fields.iter().map(|(name, value)| (name.clone(), redact_field(name, value))).collect::<Map<_, _>>().into()
@@ -123,8 +123,8 @@ fn redact_field(name: &str, value: &Value) -> Value {
         Value::Array(words) if name == "args" || name == "command" => {
             let words: Vec<String> =
                 words.iter().map(|word| word.as_str().unwrap_or(REDACTED_TEXT).to_owned()).collect();
-            let before = [""].into_iter().chain(words.iter().map(String::as_str));
-            before.zip(&words).map(|(before, word)| redact_argument(before, word)).collect()
+            let previous = [""].into_iter().chain(words.iter().map(String::as_str));
+            previous.zip(&words).map(|(previous, word)| redact_argument(previous, word)).collect()
         }
         Value::Bool(_) | Value::Null | Value::Number(_) => value.clone(),
         Value::Object(_) => redact_values(value),
@@ -132,7 +132,7 @@ fn redact_field(name: &str, value: &Value) -> Value {
     }
 }
 
-/// The names that are inside, without what they hold.
+/// Keeps the names in a value and redacts everything else.
 fn redact_values(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -147,8 +147,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_hold_a_secret_are_known_and_plain_ones_are_not_hidden() {
-        for (before, word) in [
+    fn arguments_with_secrets_are_recognized_and_others_are_not() {
+        for (previous, word) in [
             ("-e", "TOKEN=SECRET04"),
             ("-c", "API_KEY=SECRET05 npx foo"),
             ("", r#"{"token":"SECRET12"}"#),
@@ -161,9 +161,9 @@ mod tests {
             ("--password", "hunter2"),
             ("", "postgres://u:p@h/db"),
         ] {
-            assert!(is_likely_secret(before, word), "{before} {word}");
+            assert!(is_likely_secret(previous, word), "{previous} {word}");
         }
-        for (before, word) in [
+        for (previous, word) in [
             ("-y", "@modelcontextprotocol/server-filesystem"),
             ("", "/home/ada/notes"),
             ("-p", "8080"),
@@ -173,7 +173,7 @@ mod tests {
             ("run", "mcp/github:latest"),
             ("", "C:\\Users\\ada\\notes"),
         ] {
-            assert!(!is_likely_secret(before, word), "{before} {word}");
+            assert!(!is_likely_secret(previous, word), "{previous} {word}");
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_shown_without_what_may_be_a_secret() {
+    fn commands_are_shown_without_secrets() {
         let plain = ["npx", "-y", "@modelcontextprotocol/server-filesystem@2025.8.21", "/home/ada/notes"];
         assert_eq!(shown(&plain), plain.join(" "));
         assert_eq!(shown(&["srv", "--api-key", "hunter2"]), "srv --api-key ***");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_shown_by_their_names() {
+    fn entries_are_shown_without_values() {
         let entry =
             json!({"command": "npx", "args": ["-y", "a"], "env": {"KEY": "hunter2"}, "other": "hunter2", "n": [1]});
         let expected =

@@ -1,6 +1,6 @@
-//! How clients write "the value of this variable", and what that is in our configuration: `${NAME}`.
+//! References to environment variables in client configurations, and their conversion to ours: `${NAME}`.
 
-/// A client's way to name a variable of the environment.
+/// Syntax of a client for references to environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnvReferenceSyntax {
     /// `${NAME}`, also with a default: `${NAME:-x}`.
@@ -15,28 +15,28 @@ pub enum EnvReferenceSyntax {
     Shell,
     /// `${{ secrets.NAME }}`.
     Secrets,
-    /// `${input:id}`: the client asks a person; `${env:NAME}` is known too.
+    /// `${input:id}`: the client asks the user; it also supports `${env:NAME}`.
     Input,
-    /// None at all.
+    /// The client has no such references.
     Unsupported,
 }
 
-/// What a value of a client's file is to us.
+/// Meaning of a value in a client's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryValue {
-    /// It comes from the environment: our own way to write it.
+    /// A reference to an environment variable, in our syntax.
     EnvReference(String),
-    /// It stands in the file, and counts as a secret.
+    /// A literal value, which counts as a secret.
     Literal(String),
-    /// It comes from somewhere that only the client knows.
+    /// A reference that only the client can resolve.
     ClientOnly,
 }
 
-/// Words that may stand before a reference without being a secret.
+/// Prefixes of a reference that are not secret.
 const AUTH_SCHEME_PREFIXES: &[&str] = &["", "Bearer ", "bearer ", "Basic ", "Token ", "token "];
 
 impl EnvReferenceSyntax {
-    /// A header that sends the token of a variable; none where the client has no way to name it.
+    /// Returns a header value with the token of a variable, or `None` if the client has no references.
     pub fn bearer_header(self, variable: &str) -> Option<String> {
         match self {
             Self::Braces => Some(format!("Bearer ${{{variable}}}")),
@@ -50,7 +50,7 @@ impl EnvReferenceSyntax {
         }
     }
 
-    /// What a value means.
+    /// Interprets a value.
     pub fn read(self, text: &str) -> EntryValue {
         let Some((before, inside, after)) = self.split_reference(text) else {
             let has_variable = text.contains("${") || (self == Self::Curly && text.contains("{env:"));
@@ -64,12 +64,12 @@ impl EnvReferenceSyntax {
             Some(name) if AUTH_SCHEME_PREFIXES.contains(&before) && after.is_empty() => {
                 EntryValue::EnvReference(format!("{before}${{{name}}}"))
             }
-            // What stands around it may be a secret, and cannot be told from one.
+            // The text around the reference may be a secret.
             _ => EntryValue::ClientOnly,
         }
     }
 
-    /// The parts before, inside and behind the first reference.
+    /// Returns the text before, inside and after the first reference.
     fn split_reference(self, text: &str) -> Option<(&str, &str, &str)> {
         let between = |open: &str, close: &str| {
             let (before, rest) = text.split_once(open)?;
@@ -99,12 +99,12 @@ impl EnvReferenceSyntax {
     }
 }
 
-/// The id under which VS Code asks for the token.
+/// Returns the id of the input with which VS Code asks for the token.
 pub fn vscode_input_id(variable: &str) -> String {
     variable.to_ascii_lowercase().replace('_', "-")
 }
 
-/// The variable that is named between the marks; a default behind it is dropped.
+/// Returns the variable name inside a reference, without a default value.
 fn parse_variable_name(inside: &str) -> Option<&str> {
     let name = inside.split_once(":-").map_or(inside, |(name, _)| name).trim();
     (!name.is_empty() && name.chars().all(is_name_char)).then_some(name)
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_name_a_variable_becomes_ours() {
+    fn references_of_every_syntax_are_converted() {
         let ours = |text: &str| EntryValue::EnvReference(text.to_owned());
         for (reference, text) in [
             (EnvReferenceSyntax::Braces, "Bearer ${KEY}"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_client_knows_is_foreign_and_the_rest_is_a_secret() {
+    fn other_references_are_client_only_and_other_text_is_literal() {
         assert_eq!(EnvReferenceSyntax::Input.read("Bearer ${input:key}"), EntryValue::ClientOnly);
         assert_eq!(EnvReferenceSyntax::Env.read("${workspaceFolder}/x"), EntryValue::ClientOnly);
         assert_eq!(EnvReferenceSyntax::Braces.read("hunter2${KEY}"), EntryValue::ClientOnly);

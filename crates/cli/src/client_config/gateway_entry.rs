@@ -1,4 +1,4 @@
-//! What a client is told about the gateway: an entry for its configuration, and a command or link where it has one.
+//! Entries for the gateway in client configurations, and install commands or links for clients that have them.
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use super::client_table::{ClientProfile, EntryShape};
 use super::env_reference::{EnvReferenceSyntax, vscode_input_id};
 use crate::process_environment::quote_for_shell;
 
-/// The variable that holds a token where nobody names another.
+/// Default environment variable for the token.
 pub const DEFAULT_TOKEN_ENV: &str = "GATELODGE_TOKEN";
 
-/// Fields that say how a server is reached, in the words of all clients.
+/// Fields of all clients that describe the connection to a server.
 const CONNECTION_KEYS: &[&str] = &[
     "type",
     "transport",
@@ -39,23 +39,24 @@ const CONNECTION_KEYS: &[&str] = &[
     "auth",
 ];
 
-/// One server behind the gateway, as a client shall reach it. The token is only ever named by its variable or its file.
+/// A server behind the gateway, as a client connects to it. Contains the token's variable or file, never the token
+/// itself.
 #[derive(Debug, Clone)]
 pub struct GatewayEntry {
-    /// The name of the entry.
+    /// Name of the entry.
     pub name: String,
-    /// Where the gateway has the server.
+    /// URL of the server at the gateway.
     pub url: String,
-    /// The variable that holds the token.
+    /// Environment variable that holds the token.
     pub token_env: String,
-    /// The file that holds it, for the bridge: many clients hand few variables to what they start.
+    /// File that holds the token, for the bridge: many clients pass few variables to the programs they start.
     pub token_file: Option<String>,
-    /// How this program is started, for the bridge.
+    /// Program that clients start as the bridge.
     pub program: String,
 }
 
 impl GatewayEntry {
-    /// The entry for a client; none for one that has no file and no request to put it in.
+    /// Returns the entry for a client.
     pub fn client_entry(&self, client: &ClientProfile) -> Value {
         let bearer = client.env_syntax.bearer_header(&self.token_env).unwrap_or_default();
         let (url, token) = (&self.url, &self.token_env);
@@ -95,7 +96,7 @@ impl GatewayEntry {
         }
     }
 
-    /// The entry in place of another one: how to reach the server is ours, everything else stays.
+    /// Returns the entry that replaces `old`: replaces the connection fields and keeps all others.
     pub fn merged_entry(&self, client: &ClientProfile, old: Option<&Value>) -> Value {
         let mut entry = self.client_entry(client);
         if let (Some(Value::Object(old)), Value::Object(new)) = (old, &mut entry) {
@@ -107,7 +108,7 @@ impl GatewayEntry {
         entry
     }
 
-    /// What VS Code has to ask for, beside the entry.
+    /// Returns the input that VS Code needs in addition to the entry.
     pub fn vscode_input(&self, client: &ClientProfile) -> Option<Value> {
         (client.env_syntax == EnvReferenceSyntax::Input).then(|| {
             let description = format!("Gatelodge token for {}", self.name);
@@ -115,7 +116,7 @@ impl GatewayEntry {
         })
     }
 
-    /// The client's own command or link that does the same.
+    /// Returns the client's own command or link that adds the entry.
     pub fn install_command(&self, client: &ClientProfile) -> Option<String> {
         let (name, url, token) =
             (quote_for_shell(&self.name), quote_for_shell(&self.url), quote_for_shell(&self.token_env));
@@ -124,7 +125,7 @@ impl GatewayEntry {
             client.env_syntax.bearer_header(&self.token_env).unwrap_or_default()
         ));
         match client.id {
-            // The header may have many values, so it goes last.
+            // `--header` takes several values, so it must be last.
             "claude-code" => {
                 Some(format!("claude mcp add --scope user --transport http {name} {url} --header {header}"))
             }
@@ -137,11 +138,11 @@ impl GatewayEntry {
                 Some(format!("{link}?name={}&config={}", encode_query_value(&self.name), encode_query_value(&config)))
             }
             "vscode" => {
-                let mut whole = json!({"name": self.name, "inputs": [self.vscode_input(client)]});
-                if let (Some(whole), Value::Object(entry)) = (whole.as_object_mut(), self.client_entry(client)) {
-                    whole.extend(entry);
+                let mut server = json!({"name": self.name, "inputs": [self.vscode_input(client)]});
+                if let (Some(server), Value::Object(entry)) = (server.as_object_mut(), self.client_entry(client)) {
+                    server.extend(entry);
                 }
-                Some(format!("code --add-mcp {}", quote_for_shell(&whole.to_string())))
+                Some(format!("code --add-mcp {}", quote_for_shell(&server.to_string())))
             }
             "codex" => Some(format!("codex mcp add {name} --url {url} --bearer-token-env-var {token}")),
             "gemini" => Some(format!("gemini mcp add --scope user --transport http --header {header} {name} {url}")),
@@ -149,7 +150,7 @@ impl GatewayEntry {
         }
     }
 
-    /// The arguments of the bridge.
+    /// Returns the arguments of the bridge.
     fn bridge_arguments(&self) -> Vec<&str> {
         let mut arguments = vec!["bridge", self.url.as_str()];
         match &self.token_file {
@@ -161,12 +162,12 @@ impl GatewayEntry {
     }
 }
 
-/// Where a person puts the token in by hand.
+/// Returns a placeholder that the user replaces by the token.
 fn token_placeholder(variable: &str) -> String {
     format!("<the token in {variable}>")
 }
 
-/// A text as it stands in the query of a link.
+/// Percent-encodes a query value.
 fn encode_query_value(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

@@ -1,29 +1,29 @@
-//! A file and what shall stand in it.
+//! A planned change of a file.
 
 use super::client_table::ClientProfile;
 use super::file_snapshot::{ClientFileError, FileSnapshot, content_hash};
 use super::undo_journal::UndoStep;
 
-/// A file and what shall stand in it.
+/// A file and its new content.
 #[derive(Debug)]
 pub struct PlannedWrite {
-    /// The file as it is.
+    /// The current file.
     pub snapshot: FileSnapshot,
-    /// Its new text.
+    /// New content.
     pub new_bytes: Vec<u8>,
-    /// The client whose file it is; none for one of ours.
+    /// Client that the file belongs to; `None` for a file of our own.
     pub client: Option<&'static ClientProfile>,
-    /// The entries in it that change.
+    /// Entries that change, each as its path of keys.
     pub entries: Vec<Vec<String>>,
 }
 
 impl PlannedWrite {
-    /// A file of ours.
+    /// Plans to write a file of our own.
     pub fn own_file(snapshot: FileSnapshot, text: String) -> Self {
         Self { snapshot, new_bytes: text.into_bytes(), client: None, entries: Vec::new() }
     }
 
-    /// Keeps the old text, if there is one, and says what the journal has to know.
+    /// Creates a backup if the file exists, and returns the step for the undo journal.
     pub fn prepare_undo_step(&self) -> Result<UndoStep, ClientFileError> {
         let backup = match self.snapshot.bytes() {
             Some(_) => Some(self.snapshot.back_up()?),

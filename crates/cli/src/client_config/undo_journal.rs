@@ -1,5 +1,5 @@
-//! What was written where, so that it can be taken back. The journal is written before the files are: whatever happens
-//! in between, it knows all of them.
+//! Undo journal: the files that a command wrote. It is written before the files, so that it is complete even after a
+//! crash.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,79 +10,81 @@ use super::client_config_document::{ClientConfigDocument, EntryChange};
 use super::client_table::find_client;
 use super::file_snapshot::{ClientFileError, FileSnapshot, content_hash};
 
-/// Everything one command wrote.
+/// Everything that one command wrote.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct UndoJournal {
-    /// The files, in the order in which they are written.
+    /// Files, in the order in which they are written.
     pub steps: Vec<UndoStep>,
-    /// Folders that were made for them.
+    /// Directories that were created for them.
     #[serde(default)]
     pub folders: Vec<PathBuf>,
 }
 
-/// One file.
+/// One written file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UndoStep {
-    /// Which.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Where its old text is kept; none if it was not there.
+    /// Backup of the old content, or `None` if the file did not exist.
     pub backup: Option<PathBuf>,
-    /// The hash of the old text.
+    /// Hash of the old content.
     #[serde(rename = "before")]
     pub old_hash: Option<String>,
-    /// The hash of the new one.
+    /// Hash of the new content.
     #[serde(rename = "after")]
     pub new_hash: String,
-    /// The client whose file it is.
+    /// Client that the file belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The entries in it that were changed: the names on the way, and the entry's own as the last.
+    /// Changed entries, each as its path of keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<Vec<String>>,
 }
 
-/// How a file stands to what the journal says of it.
+/// State of a file compared with the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoFileState {
-    /// As it was written.
+    /// As we wrote it.
     AsWritten,
-    /// As it was before.
+    /// As it was before we wrote it.
     Original,
-    /// Somebody changed it since.
+    /// Changed since we wrote it.
     Modified,
 }
 
-/// What became of a file.
+/// Result of undoing a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoOutcome {
-    /// It is as it was, or at least our entries are.
+    /// The file, or at least our entries, are as before.
     Restored,
-    /// It is one of ours, somebody has changed it, and it stays.
+    /// The file is one that we created and was changed since, so it is kept.
     LeftModified,
 }
 
 impl UndoJournal {
-    /// Finds the journal in a file.
+    /// Reads the journal; `None` if there is no file.
     pub fn load(path: &Path) -> Result<Option<Self>, ClientFileError> {
-        let told = |what: String| ClientFileError(format!("the journal `{}` cannot be read: {what}", path.display()));
-        let held = FileSnapshot::read(path).map_err(|trouble| told(trouble.0))?;
-        let Some(bytes) = held.bytes() else { return Ok(None) };
-        serde_json::from_slice(bytes).map(Some).map_err(|error| told(error.to_string()))
+        let read_error =
+            |reason: String| ClientFileError(format!("cannot read the undo journal `{}`: {reason}", path.display()));
+        let snapshot = FileSnapshot::read(path).map_err(|error| read_error(error.0))?;
+        let Some(bytes) = snapshot.bytes() else { return Ok(None) };
+        serde_json::from_slice(bytes).map(Some).map_err(|error| read_error(error.to_string()))
     }
 
-    /// Keeps the journal; one without steps is taken away.
+    /// Writes the journal, or removes it if it has no steps.
     pub fn save(&self, path: &Path) -> Result<(), ClientFileError> {
         if self.steps.is_empty() {
             return remove_if_exists(path);
         }
         let text = serde_json::to_vec_pretty(self).map_err(|error| ClientFileError(error.to_string()))?;
-        let told = |trouble: ClientFileError| ClientFileError(format!("the journal `{}`: {trouble}", path.display()));
-        FileSnapshot::read(path).and_then(|held| held.replace(&text)).map_err(told)
+        let write_error =
+            |error: ClientFileError| ClientFileError(format!("the undo journal `{}`: {error}", path.display()));
+        FileSnapshot::read(path).and_then(|snapshot| snapshot.replace(&text)).map_err(write_error)
     }
 }
 
 impl UndoStep {
-    /// How the file stands.
+    /// Compares the file with the journal.
     pub fn file_state(&self) -> Result<UndoFileState, ClientFileError> {
         let now = FileSnapshot::read(&self.file)?.bytes().map(content_hash);
         Ok(if now.as_ref() == Some(&self.new_hash) {
@@ -94,15 +96,15 @@ impl UndoStep {
         })
     }
 
-    /// Takes the file back to what it was, byte for byte, and its backup away. Where it was changed since, the changes
-    /// stay: clients write to their own files all day, and people tighten policies.
+    /// Restores the old content, byte for byte, and removes the backup. If the file was changed since, those changes
+    /// are kept: clients write to their files often, and people edit policies.
     pub fn undo(&self) -> Result<UndoOutcome, ClientFileError> {
         let old = self.backup_bytes()?;
-        let standing = self.file_state()?;
-        if standing == UndoFileState::Modified && self.client.is_none() && self.file.exists() {
+        let state = self.file_state()?;
+        if state == UndoFileState::Modified && self.client.is_none() && self.file.exists() {
             return Ok(UndoOutcome::LeftModified);
         }
-        match (standing, &old) {
+        match (state, &old) {
             (UndoFileState::Original, _) => {}
             (UndoFileState::AsWritten, None) => remove_if_exists(&self.file)?,
             (UndoFileState::AsWritten, Some(old)) => FileSnapshot::read(&self.file)?.replace(old)?,
@@ -112,43 +114,44 @@ impl UndoStep {
         Ok(UndoOutcome::Restored)
     }
 
-    /// The old text; none if there was none.
+    /// Returns the old content, or `None` if the file did not exist.
     fn backup_bytes(&self) -> Result<Option<Vec<u8>>, ClientFileError> {
         let Some(backup) = &self.backup else { return Ok(None) };
-        let kept = FileSnapshot::read(backup)?;
-        let bytes =
-            kept.bytes().ok_or_else(|| ClientFileError(format!("its backup `{}` is gone", backup.display())))?;
+        let snapshot = FileSnapshot::read(backup)?;
+        let bytes = snapshot
+            .bytes()
+            .ok_or_else(|| ClientFileError(format!("its backup `{}` does not exist", backup.display())))?;
         if Some(content_hash(bytes)) != self.old_hash {
             return Err(ClientFileError(format!("its backup `{}` was changed", backup.display())));
         }
         Ok(Some(bytes.to_vec()))
     }
 
-    /// Takes our entries back in a text that is not the one we wrote.
+    /// Restores only our entries, in a file that was changed since we wrote it.
     fn undo_entries(&self, old: Option<&[u8]>) -> Result<(), ClientFileError> {
-        let held = FileSnapshot::read(&self.file)?;
-        let (Some(client), Some(bytes)) = (self.client.as_deref().and_then(find_client), held.bytes()) else {
-            return old.map_or(Ok(()), |old| held.replace(old));
+        let snapshot = FileSnapshot::read(&self.file)?;
+        let (Some(client), Some(bytes)) = (self.client.as_deref().and_then(find_client), snapshot.bytes()) else {
+            return old.map_or(Ok(()), |old| snapshot.replace(old));
         };
         let now = ClientConfigDocument::read(client.format, bytes).map_err(ClientFileError)?;
         let before = match old {
             Some(old) => ClientConfigDocument::read(client.format, old).map_err(ClientFileError)?,
             None => ClientConfigDocument::new(client.format),
         };
-        let back = |path: &Vec<String>| {
+        let restore = |path: &Vec<String>| {
             let (name, root) = path.split_last()?;
             let entry = before.find_entry(root, name).cloned();
             Some(EntryChange { servers_path: root.to_vec(), name: name.clone(), entry, vscode_input: None })
         };
-        let changes: Vec<EntryChange> = self.entries.iter().filter_map(back).collect();
-        held.replace(&now.apply_changes(&changes).map_err(ClientFileError)?)
+        let changes: Vec<EntryChange> = self.entries.iter().filter_map(restore).collect();
+        snapshot.replace(&now.apply_changes(&changes).map_err(ClientFileError)?)
     }
 }
 
 fn remove_if_exists(path: &Path) -> Result<(), ClientFileError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(ClientFileError(format!("`{}` cannot be removed: {error}", path.display())))
+            Err(ClientFileError(format!("cannot remove `{}`: {error}", path.display())))
         }
         _ => Ok(()),
     }

@@ -33,7 +33,7 @@ const MAX_TOKEN_FILE_BYTES: u64 = 4_096;
 const GROUP_AND_OTHER_MODE_BITS: u32 = 0o077;
 
 pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
-    app::start_log(&args.log)?;
+    app::start_logging(&args.log)?;
     let url = server_url::parse_server_url(&args.url)
         .map_err(|error| UsageError(format!("{}; {}", error.message(), error.help())))?;
     let token = read_token(&args)?;
@@ -61,7 +61,7 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
         server_access: access,
         client_label: UPSTREAM_NAME.to_owned(),
     };
-    app::run_local(local, async {
+    app::run_stdio_gateway(local, async {
         loop {
             tokio::time::sleep(RECORD_RETENTION).await;
             if let Ok(before) = clock.now().checked_sub(RECORD_RETENTION) {

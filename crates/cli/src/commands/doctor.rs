@@ -70,7 +70,7 @@ async fn run_checks(args: &DoctorArgs) -> Result<Vec<CheckResult>> {
     let store = admin_context::resolve_store_config(&args.store, config.as_ref())?;
     let clock = app::system_clock();
     let listen = config.as_ref().map(|config| config.gateway.clone());
-    let status = app::running_note(&store.data);
+    let status = app::find_running_gateway(&store.data);
     checks.push(doctor_checks::check_data_directory(&store.data, listen.as_ref()).await);
     let stores = doctor_checks::check_databases(&store, &clock, &mut checks);
     if let Some(stores) = &stores {

@@ -48,7 +48,8 @@ pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
     for (location, found) in
         scan.other_project_servers(&directories, &clients).iter().filter(|(_, found)| !found.is_empty())
     {
-        let (name, folder) = (location.client.name, escape_for_terminal(location.project_folder().unwrap_or_default()));
+        let (name, folder) =
+            (location.client.name, escape_for_terminal(location.project_directory().unwrap_or_default()));
         let count = count_noun(found.len(), "server");
         print_stderr(&format!("{name} has {count} for `{folder}`; `--project {folder}` includes them"));
     }

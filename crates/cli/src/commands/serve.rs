@@ -41,7 +41,7 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
         diagnostic_report::print_stderr(&format!("{shown}: no errors; {counts}"));
         return Ok(CommandExitCode::Success);
     }
-    app::start_log(&args.log)?;
+    app::start_logging(&args.log)?;
     let clock = app::system_clock();
     let stores = app::open(&config.store, &clock).map_err(admin_context::open_store_error)?;
     let file = Some((path, config.files));

@@ -106,7 +106,7 @@ async fn all_servers(ctx: &AdminContext) -> Result<Vec<ServerView>> {
         }
     }
     // The demo server of `gatelodge up` exists only in the running gateway.
-    for name in app::running_note(&ctx.store_config.data).map(|status| status.servers).unwrap_or_default() {
+    for name in app::find_running_gateway(&ctx.store_config.data).map(|status| status.servers).unwrap_or_default() {
         if !all.iter().any(|view| view.name == name) {
             all.push(view_of_unlisted(name, "only in the running gateway", "process"));
         }

@@ -155,7 +155,7 @@ fn observing_attachments(grants: &[list_grants::GrantView]) -> Vec<String> {
 
 /// Asks the admin address whether a gateway is ready.
 async fn gateway_state(ctx: &AdminContext) -> GatewayState {
-    let file = app::find_note(&ctx.store_config.data);
+    let file = app::find_status_file(&ctx.store_config.data);
     let configured = ctx.config.as_ref().map(|config| config.gateway.admin_listen);
     let Some(address) = file.as_ref().map(|file| file.admin).or(configured) else {
         return GatewayState { state: "not running", status_file: None };

@@ -26,7 +26,7 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
             return Err(UsageError(format!("{what}; use `{flag} 127.0.0.1:{port}`; {help}")).into());
         }
     }
-    app::start_log(&args.log)?;
+    app::start_logging(&args.log)?;
     let default = || config::default_data_directory().map(|data| data.with_file_name("gatelodge-demo"));
     let data = args.data.or_else(default).ok_or_else(|| {
         UsageError("there is no home directory for the data; name a directory with `--data`".to_owned())

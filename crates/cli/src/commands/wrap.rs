@@ -38,7 +38,7 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     };
     let server = server_from_command(&args.command, args.name.as_deref())?;
     refuse_missing_program(&args.command)?;
-    app::start_log(&args.log)?;
+    app::start_logging(&args.log)?;
     let Ok(config) = admin_context::load_config(&args.store)? else {
         return Err(admin_context::invalid_config_error());
     };
@@ -54,7 +54,7 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
         server_access: access,
         client_label: args.label,
     };
-    app::run_local(local, std::future::pending())?;
+    app::run_stdio_gateway(local, std::future::pending())?;
     Ok(CommandExitCode::Success)
 }
 

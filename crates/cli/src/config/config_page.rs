@@ -1,4 +1,4 @@
-//! `docs/config.md`, from the same table that drives the reader.
+//! Generates `docs/config.md` from the table that the reader uses.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::config_sections::{CONFIG_SECTIONS, ConfigSection};
 const PAGE_INTRODUCTION: &str = "# Configuration
 
 `gatelodge serve --config gatelodge.toml` reads one TOML file.
-All its faults are told at once, each with its place, a code and a way out.
+All errors are reported at once, each with location, code and help.
 
 ```toml
 [gateway]
@@ -35,38 +35,38 @@ server = \"books\"
 policy = \"books\"
 ```
 
-`gatelodge grant token` makes a token and its hash.
+`gatelodge grant token` generates a token and its hash.
 
-A change of the file, of a policy or of a token file is taken up within a second, and on SIGHUP, once nobody writes it any more.
-A file with errors changes nothing: the gateway says so in its log and keeps what it had.
-`[gateway]`, `[admin]`, `[store]` and `[telemetry]` are read at the start only.
+A change of the file, of a policy or of a token file is applied within a second and on SIGHUP, once writing has finished.
+A file with errors changes nothing: the gateway logs the errors and keeps the active configuration.
+Changes of `[gateway]`, `[admin]`, `[store]` and `[telemetry]` need a restart.
 
-What stands in the file is read-only elsewhere.
-Servers, policies and grants that were made at the command line live beside it; where both have a name, the file's counts.
-Policies from the file have no versions of their own; the call log gives them version 0.
+Commands cannot change entries of the file.
+Servers, policies and grants that commands created are used in addition; for the same name, the file takes precedence.
+Policies from the file have no versions; the call log shows version 0.
 ";
 
-/// The page.
+/// Returns the page.
 pub fn config_page() -> String {
     let mut out = PAGE_INTRODUCTION.to_owned();
     for section in CONFIG_SECTIONS {
         write_section(section, &mut out);
     }
-    out.push_str("\n## Findings\n\n| code | | what it means |\n|---|---|---|\n");
-    for (code, about) in ConfigDiagnosticCode::ALL {
+    out.push_str("\n## Diagnostics\n\n| code | severity | meaning |\n|---|---|---|\n");
+    for (code, description) in ConfigDiagnosticCode::ALL {
         let severity = match code.severity() {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let _ = writeln!(out, "| `{}` | {severity} |{about} |", code.as_str());
+        let _ = writeln!(out, "| `{}` | {severity} |{description} |", code.as_str());
     }
     out
 }
 
 fn write_section(section: &ConfigSection, out: &mut String) {
-    let about: Vec<&str> = section.description.lines().map(str::trim).collect();
-    let _ = write!(out, "\n## `{}`\n\n{}\n\n", section.heading, about.join("\n"));
-    out.push_str("| field | | default | what it means |\n|---|---|---|---|\n");
+    let lines: Vec<&str> = section.description.lines().map(str::trim).collect();
+    let _ = write!(out, "\n## `{}`\n\n{}\n\n", section.heading, lines.join("\n"));
+    out.push_str("| field | type | default | meaning |\n|---|---|---|---|\n");
     for field in section.fields {
         let _ = writeln!(out, "| `{}` | {} | {} |{} |", field.name, field.type_name, field.default, field.description);
     }

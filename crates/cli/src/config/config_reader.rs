@@ -1,4 +1,4 @@
-//! From TOML to fields with places. Collects every fault on the way, and every place that must not be shown.
+//! Reads TOML values with their locations. Collects all diagnostics, and all locations that must not be shown.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,53 +12,53 @@ use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode, suggest_n
 use super::config_redaction::has_token;
 use super::config_sections::{current_name, former_name};
 
-/// A value and where it stands.
+/// A value and its location.
 #[derive(Debug, Clone)]
 pub struct SpannedValue<T> {
     /// The value.
     pub value: T,
-    /// Where it stands, in bytes.
+    /// Byte range in the file.
     pub span: Range<usize>,
 }
 
-/// A table of texts, in the order of the file.
+/// A table of strings, in file order.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigStringTable(pub Vec<(SpannedValue<String>, SpannedValue<String>)>);
 
-/// A table of texts that may be secrets, in the order of the file.
+/// A table of strings that may be secrets, in file order.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigSecretTable(pub Vec<(SpannedValue<String>, SpannedValue<String>)>);
 
-/// A date, with or without a time, written as TOML's own or as a text.
+/// A date, with or without a time, as a TOML datetime or a string.
 #[derive(Debug, Clone)]
 pub struct DateOrDateTime(pub String);
 
-/// A kind of value that a field may have.
+/// A type of field values.
 pub trait ConfigValue: Sized {
-    /// What the documentation and faults call it.
-    const WORDS: &'static str;
-    /// Whether its text may be shown.
+    /// Name of the type in the documentation and in messages.
+    const TYPE_NAME: &'static str;
+    /// Whether the value must not be shown.
     const IS_SECRET: bool = false;
-    /// Takes the value, if it is of this kind.
+    /// Converts a TOML value, or returns `None` if it has another type.
     fn of(value: &DeValue<'_>) -> Option<Self>;
 }
 
 impl ConfigValue for String {
-    const WORDS: &'static str = "text";
+    const TYPE_NAME: &'static str = "string";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         value.as_str().map(str::to_owned)
     }
 }
 
 impl ConfigValue for bool {
-    const WORDS: &'static str = "true or false";
+    const TYPE_NAME: &'static str = "true or false";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         value.as_bool()
     }
 }
 
 impl ConfigValue for u64 {
-    const WORDS: &'static str = "whole number";
+    const TYPE_NAME: &'static str = "whole number";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         let number = value.as_integer()?;
         Self::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok()
@@ -66,7 +66,7 @@ impl ConfigValue for u64 {
 }
 
 impl ConfigValue for Vec<SpannedValue<String>> {
-    const WORDS: &'static str = "list of texts";
+    const TYPE_NAME: &'static str = "list of strings";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         let text =
             |item: &Spanned<DeValue<'_>>| Some(SpannedValue { value: String::of(item.get_ref())?, span: item.span() });
@@ -75,7 +75,7 @@ impl ConfigValue for Vec<SpannedValue<String>> {
 }
 
 impl ConfigValue for DateOrDateTime {
-    const WORDS: &'static str = "date, or date and time";
+    const TYPE_NAME: &'static str = "date, or date and time";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         match value {
             DeValue::Datetime(datetime) => Some(Self(datetime.to_string())),
@@ -94,98 +94,107 @@ fn read_string_pairs(value: &DeValue<'_>) -> Option<Vec<(SpannedValue<String>, S
 }
 
 impl ConfigValue for ConfigStringTable {
-    const WORDS: &'static str = "table of texts";
+    const TYPE_NAME: &'static str = "table of strings";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         read_string_pairs(value).map(Self)
     }
 }
 
 impl ConfigValue for ConfigSecretTable {
-    const WORDS: &'static str = "table of texts";
+    const TYPE_NAME: &'static str = "table of strings";
     const IS_SECRET: bool = true;
     fn of(value: &DeValue<'_>) -> Option<Self> {
         read_string_pairs(value).map(Self)
     }
 }
 
-/// Why a value is not of the kind that it has to be: its type, or what is in it.
-fn mismatch_reason(value: &DeValue<'_>, words: &str) -> String {
+/// Returns why a value does not have the required type: its own type, or that of its elements.
+fn mismatch_reason(value: &DeValue<'_>, required: &str) -> String {
     match value {
-        DeValue::Integer(_) if words == u64::WORDS => "from 0 to 18446744073709551615".to_owned(),
-        DeValue::Table(_) if words == ConfigStringTable::WORDS => "and not all in it are texts".to_owned(),
-        DeValue::Array(_) if words == <Vec<SpannedValue<String>> as ConfigValue>::WORDS => {
-            "and not all in it are texts".to_owned()
+        DeValue::Integer(_) if required == u64::TYPE_NAME => "from 0 to 18446744073709551615".to_owned(),
+        DeValue::Table(_) if required == ConfigStringTable::TYPE_NAME => {
+            "but not all of its values are strings".to_owned()
+        }
+        DeValue::Array(_) if required == <Vec<SpannedValue<String>> as ConfigValue>::TYPE_NAME => {
+            "but not all of its values are strings".to_owned()
         }
         other => format!("not a value of type {}", other.type_str()),
     }
 }
 
-/// Collects what the reading of one file finds.
+/// Diagnostics and secret locations of one file.
 #[derive(Debug, Default)]
 pub struct ConfigReader {
-    /// What is wrong so far.
+    /// Diagnostics so far.
     pub diagnostics: Vec<ConfigDiagnostic>,
-    /// What must not be shown.
+    /// Locations that must not be shown.
     pub secret_spans: Vec<Range<usize>>,
 }
 
 impl ConfigReader {
-    /// Notes a finding.
-    pub fn report(&mut self, fault: ConfigDiagnostic) {
-        self.diagnostics.push(fault);
+    /// Adds a diagnostic.
+    pub fn report(&mut self, diagnostic: ConfigDiagnostic) {
+        self.diagnostics.push(diagnostic);
     }
 
-    /// Takes a field, or notes that it is of the wrong kind.
+    /// Reads a field, or reports that it has the wrong type.
     pub fn read_field<T: ConfigValue>(&mut self, table: &DeTable<'_>, name: &str) -> Option<SpannedValue<T>> {
         let value = table.get(name).or_else(|| table.get(former_name(name)?))?;
-        let taken = T::of(value.get_ref());
-        // Written with an escape, a token would not look like one in the text.
+        let converted = T::of(value.get_ref());
+        // A token that is written with escapes is not recognizable in the file's text.
         let is_token = value.get_ref().as_str().is_some_and(has_token);
-        if T::IS_SECRET || taken.is_none() || is_token {
+        if T::IS_SECRET || converted.is_none() || is_token {
             self.hide_value(value);
         }
-        match taken {
-            Some(taken) => Some(SpannedValue { value: taken, span: value.span() }),
+        match converted {
+            Some(converted) => Some(SpannedValue { value: converted, span: value.span() }),
             None => {
-                let message = format!("`{name}` is a {}, {}", T::WORDS, mismatch_reason(value.get_ref(), T::WORDS));
+                let message =
+                    format!("`{name}` must be a {}, {}", T::TYPE_NAME, mismatch_reason(value.get_ref(), T::TYPE_NAME));
                 self.report(
                     ConfigDiagnostic::new(ConfigDiagnosticCode::WrongType, &value.span(), message)
-                        .with_help(format!("write a {}", T::WORDS)),
+                        .with_help(format!("write a {}", T::TYPE_NAME)),
                 );
                 None
             }
         }
     }
 
-    /// Takes a name that no other of its kind has. A fault in one is not told again where it is used: `taken` has all.
+    /// Reads a name that must be unique in its section. `taken` gets invalid names as well, so that uses of them are
+    /// not reported again.
     pub fn read_unique_name<T: FromStr<Err = ParseNameError>>(
         &mut self,
         written: Option<&SpannedValue<String>>,
         section: &Range<usize>,
-        (one, many, what_for): (&str, &str, &str),
+        (singular, plural, hint): (&str, &str, &str),
         taken: &mut HashMap<String, Range<usize>>,
     ) -> Option<T> {
         let Some(SpannedValue { value, span }) = written else {
-            let fault =
-                ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, section, format!("a {one} needs a `name`"));
-            self.report(fault.with_help(format!("add `name = \"…\"`; {what_for}")));
+            let message = format!("a {singular} needs a `name`");
+            let diagnostic = ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, section, message);
+            self.report(diagnostic.with_help(format!("add `name = \"…\"`; {hint}")));
             return None;
         };
         if let Some(first) = taken.get(value) {
-            let fault =
-                ConfigDiagnostic::new(ConfigDiagnosticCode::Repeated, span, format!("there are two {many} `{value}`"));
-            self.report(fault.with_help("give one of them another name").with_related(first, "the first is here"));
+            let message = format!("there are two {plural} `{value}`");
+            let diagnostic = ConfigDiagnostic::new(ConfigDiagnosticCode::Repeated, span, message);
+            self.report(diagnostic.with_help("give one of them another name").with_related(first, "the first is here"));
             return None;
         }
         taken.insert(value.clone(), span.clone());
-        let unfit = |error| {
-            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, format!("`{value}` is not a {one}'s name"))
-                .with_help(format!("{error}"))
+        let invalid = |error| {
+            ConfigDiagnostic::new(
+                ConfigDiagnosticCode::BadValue,
+                span,
+                format!("`{value}` is not a valid {singular} name"),
+            )
+            .with_help(format!("{error}"))
         };
-        value.parse().map_err(|error: ParseNameError| self.report(unfit(error))).ok()
+        value.parse().map_err(|error: ParseNameError| self.report(invalid(error))).ok()
     }
 
-    /// Refuses fields that do not exist, and offers the nearest that does. What they hold may be anything.
+    /// Reports unknown fields, and suggests the nearest known name. Their values are hidden, because they may be
+    /// secrets.
     pub fn check_field_names(&mut self, table: &DeTable<'_>, known: &[&str], what: &str) {
         for (key, value) in table {
             if known.contains(&key.get_ref().as_ref()) {
@@ -213,7 +222,7 @@ impl ConfigReader {
                 let message = format!("`{former}` and `{current}` are the same field");
                 ConfigDiagnostic::new(ConfigDiagnosticCode::FieldClash, &key.span(), message)
                     .with_help(format!("remove `{former}`"))
-                    .with_related(&other.span(), "it is set here, too")
+                    .with_related(&other.span(), "it is also set here")
             }
             None => {
                 let message = format!("`{former}` is called `{current}` now");
@@ -224,7 +233,7 @@ impl ConfigReader {
         self.report(diagnostic);
     }
 
-    /// Marks a value, and everything in it, as not to be shown.
+    /// Marks a value and everything in it as secret.
     pub fn hide_value(&mut self, value: &Spanned<DeValue<'_>>) {
         match value.get_ref() {
             DeValue::Table(table) => table.values().for_each(|value| self.hide_value(value)),
@@ -233,7 +242,7 @@ impl ConfigReader {
         }
     }
 
-    /// The tables of a section that may be there many times.
+    /// Returns the tables of a section that can be repeated.
     pub fn read_tables<'t, 'i>(
         &mut self,
         value: &'t Spanned<DeValue<'i>>,
@@ -247,8 +256,8 @@ impl ConfigReader {
         });
         tables.unwrap_or_else(|| {
             self.hide_value(value);
-            let message = format!("`{name}` is written as one or more `[[{name}]]`");
-            let help = format!("begin each with a line `[[{name}]]`");
+            let message = format!("`{name}` must be one or more sections `[[{name}]]`");
+            let help = format!("start each with a line `[[{name}]]`");
             self.report(ConfigDiagnostic::new(ConfigDiagnosticCode::WrongType, &value.span(), message).with_help(help));
             Vec::new()
         })

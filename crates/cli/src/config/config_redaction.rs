@@ -1,16 +1,17 @@
-//! The file as it may be shown: everything that could be a secret is starred out, every byte stays in its place.
+//! Redacts the file for messages: replaces everything that could be a secret by stars, and keeps the position of each
+//! byte.
 
 use std::ops::Range;
 
-/// What each of our tokens begins with.
+/// Prefix of our tokens.
 const TOKEN_PREFIX: &str = "glt_";
 
-/// Whether a token, or what is left of one, is in a text.
+/// Whether a text contains a token or a part of one.
 pub fn has_token(text: &str) -> bool {
     text.contains(TOKEN_PREFIX)
 }
 
-/// Stars out whatever looks like a token in a message.
+/// Redacts everything that looks like a token in a message.
 pub fn redact_tokens(text: String) -> String {
     match has_token(&text) {
         true => String::from_utf8_lossy(&redact_spans(&text, &[])).into_owned(),
@@ -18,7 +19,7 @@ pub fn redact_tokens(text: String) -> String {
     }
 }
 
-/// Stars out the given places, and whatever looks like a token: all up to a space, a quote or a bracket.
+/// Redacts the given ranges, and everything that looks like a token up to a space, a quote, a bracket, `,` or `;`.
 pub fn redact_spans(text: &str, secrets: &[Range<usize>]) -> Vec<u8> {
     let mut out = text.as_bytes().to_vec();
     let tokens = text.match_indices(TOKEN_PREFIX).map(|(at, _)| {
@@ -32,18 +33,18 @@ pub fn redact_spans(text: &str, secrets: &[Range<usize>]) -> Vec<u8> {
     out
 }
 
-/// Stars out all but names and headings: for a text that is no TOML, where nobody knows what is a value.
+/// Redacts everything except names and headings, for a text that is not TOML, in which values cannot be recognized.
 pub fn redact_values(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let name = line.find('=').and_then(|at| line.get(..at));
-        let kept = match name {
+        let shown_length = match name {
             Some(name) if is_key_text(name) && !has_token(name) => name.len() + 1,
             _ if line.trim_start().starts_with('[') && !has_token(line) => line.len(),
             _ => 0,
         };
         let mut bytes = line.as_bytes().to_vec();
-        overwrite_with_stars(bytes.get_mut(kept..).unwrap_or_default());
+        overwrite_with_stars(bytes.get_mut(shown_length..).unwrap_or_default());
         out.extend(bytes);
     }
     out
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_stay_and_secrets_go() {
+    fn secrets_are_redacted_and_positions_are_kept() {
         let text = "a = \"sécret\" # glt_abc1\n";
         let shown = String::from_utf8(redact_spans(text, std::slice::from_ref(&(4..13)))).expect("text");
         assert_eq!(shown, "a = \"*******\" # ********\n");
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_broken_text_only_names_are_shown() {
+    fn of_invalid_toml_only_names_and_headings_are_shown() {
         let text = "[[grants]]\ntoken = sk-123\n  more-of-it\n\"Authorization\" = \"Bearer x\n";
         let shown = String::from_utf8(redact_values(text)).expect("text");
         assert_eq!(shown, "[[grants]]\ntoken = ******\n  **********\n\"Authorization\" = \"****** *\n");

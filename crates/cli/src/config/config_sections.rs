@@ -74,7 +74,7 @@ macro_rules! section {
                 description: concat!($($about, "\n"),+),
                 fields: &[$(ConfigField {
                     name: stringify!($field),
-                    type_name: <$kind as ConfigValue>::WORDS,
+                    type_name: <$kind as ConfigValue>::TYPE_NAME,
                     default: $default,
                     description: concat!($($doc),+),
                 },)+],
@@ -94,7 +94,8 @@ section! {
     RawGateway at "[gateway]" {
         /// Address and port for clients. An address that other machines can reach needs `hosts`.
         listen: String = "`127.0.0.1:7420`",
-        /// Host names under which clients reach the gateway, besides its address. A request with another `Host` is refused.
+        /// Host names under which clients reach the gateway, besides its address. A request with another `Host` is
+        /// refused.
         hosts: Vec<SpannedValue<String>> = "none",
         /// Origins of web pages that may send requests, for example `https://app.example.com`.
         origins: Vec<SpannedValue<String>> = "pages on this machine",
@@ -102,15 +103,16 @@ section! {
         max_request_bytes: u64 = "4194304",
         /// Maximum size of a server's response in bytes.
         max_reply_bytes: u64 = "67108864",
-        /// Maximum number of open client connections. Each can buffer 256 KiB in each direction, in addition to the message.
+        /// Maximum number of open client connections. Each can buffer 256 KiB in each direction, in addition to the
+        /// message.
         max_connections: u64 = "10000",
-        /// In-flight limit of a grant: concurrent requests, including calls that wait for client input; also the limit of
-        /// its open streams.
+        /// In-flight limit of a grant: concurrent requests, including calls that wait for client input; also the limit
+        /// of its open streams.
         in_flight_per_grant: u64 = "256",
         /// In-flight limit of a server: concurrent requests, including calls that wait for client input.
         in_flight_per_server: u64 = "512",
-        /// Maximum number of processes of a server with a `command`; each session has its own. Beyond it, the least recently
-        /// used process is stopped, and started again when its session is used.
+        /// Maximum number of processes of a server with a `command`; each session has its own. Beyond it, the least
+        /// recently used process is stopped, and started again when its session is used.
         processes_per_server: u64 = "64",
         /// Maximum number of sessions.
         max_sessions: u64 = "10000",
@@ -150,9 +152,9 @@ section! {
 }
 
 section! {
-    /// OpenTelemetry collector for the spans of calls, which takes OTLP over HTTP in protobuf. Spans contain grant, tool
-    /// and decision, never arguments, results or tokens. For fields that are missing here, `serve` and `up` read the
-    /// variables of OpenTelemetry: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`,
+    /// OpenTelemetry collector for the spans of calls, which takes OTLP over HTTP in protobuf. Spans contain grant,
+    /// tool and decision, never arguments, results or tokens. For fields that are missing here, `serve` and `up` read
+    /// the variables of OpenTelemetry: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`,
     /// `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_BSP_SCHEDULE_DELAY`.
     /// `OTEL_SDK_DISABLED=true` and `OTEL_TRACES_EXPORTER=none` turn the export off.
     RawTelemetry at "[telemetry]" {
@@ -172,11 +174,11 @@ section! {
         name: String = "required",
         /// URL of the server, for example `https://mcp.example.com/mcp`.
         url: String = "`url` or `command` is required",
-        /// Instead of `url`: a program and its arguments that speaks MCP over stdio. It runs without a shell, one process
-        /// for each session.
+        /// Instead of `url`: a program and its arguments that speaks MCP over stdio. It runs without a shell, one
+        /// process for each session.
         command: Vec<SpannedValue<String>> = "none",
-        /// Environment variables for `command`, in addition to `HOME`, `LANG`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR`
-        /// and `USER`. It gets no others. `${NAME}` is replaced by that environment variable.
+        /// Environment variables for `command`, in addition to `HOME`, `LANG`, `LOGNAME`, `PATH`, `SHELL`, `TERM`,
+        /// `TMPDIR` and `USER`. It gets no others. `${NAME}` is replaced by that environment variable.
         env: ConfigSecretTable = "none",
         /// Working directory of `command`. A relative path starts at the directory of this file.
         directory: String = "working directory of the gateway",
@@ -190,8 +192,8 @@ section! {
         review: bool = "`false`",
         /// Whether tools that the server adds later are pinned automatically. Changed tools never are.
         accept_new: bool = "`false`",
-        /// Maximum age of the server's tool list when a tool is called. An older list is fetched again, and so is a list that
-        /// the server says has changed. `0s` fetches it before each call.
+        /// Maximum age of the server's tool list when a tool is called. An older list is fetched again, and so is a
+        /// list that the server says has changed. `0s` fetches it before each call.
         check_definitions: String = "`60s`",
     }
 }

@@ -1,4 +1,4 @@
-//! `[gateway]` and `[admin]`: where to listen, and the bounds.
+//! `[gateway]` and `[admin]`: addresses and limits.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use super::config_sections::{RawAdmin, RawGateway};
 use super::telemetry_section::TelemetrySection;
 use super::time_syntax::{DURATION_SYNTAX, parse_duration};
 
-/// Where agents connect unless the file says otherwise: this machine only.
+/// Default address for clients: this machine only.
 pub const DEFAULT_GATEWAY_ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7420);
-/// Where people and their monitoring connect: this machine only.
+/// Default address of health, readiness and metrics: this machine only.
 pub const DEFAULT_ADMIN_ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7421);
 
-/// Where to listen, and the bounds.
+/// Addresses and limits.
 #[derive(Debug, Clone)]
 pub struct GatewaySection {
-    /// For agents.
+    /// Address for clients.
     pub listen: SocketAddr,
-    /// For those who run the gateway.
+    /// Address of health, readiness and metrics.
     pub admin_listen: SocketAddr,
-    /// How much, how many and how long.
+    /// Limits and timeouts.
     pub settings: GatewaySettings,
-    /// Where spans are sent, as far as the file says it.
+    /// The `[telemetry]` section; environment variables complete it.
     pub telemetry: TelemetrySection,
 }
 
@@ -42,27 +42,27 @@ impl Default for GatewaySection {
     }
 }
 
-/// What the two sections mean.
+/// Validates both sections.
 pub fn read_gateway_section(gateway: RawGateway, admin: &RawAdmin, reader: &mut ConfigReader) -> GatewaySection {
     let hosts = read_names(gateway.hosts, "host", is_host_text, reader);
     let origins = read_names(gateway.origins, "origin", is_origin, reader);
     let has_hosts = !hosts.is_empty();
-    let callers = read_address(gateway.listen.as_ref(), DEFAULT_GATEWAY_ADDRESS, has_hosts, reader);
-    let admin = read_address(admin.listen.as_ref(), DEFAULT_ADMIN_ADDRESS, has_hosts, reader);
+    let listen = read_address(gateway.listen.as_ref(), DEFAULT_GATEWAY_ADDRESS, has_hosts, reader);
+    let admin_listen = read_address(admin.listen.as_ref(), DEFAULT_ADMIN_ADDRESS, has_hosts, reader);
     let mut settings = GatewaySettings { hosts, origins, ..GatewaySettings::default() };
     set_limit(&mut settings.request_limits.max_bytes, gateway.max_request_bytes.as_ref(), reader);
     set_limit(&mut settings.reply_limits.max_bytes, gateway.max_reply_bytes.as_ref(), reader);
-    set_limit(&mut settings.connections, gateway.max_connections.as_ref(), reader);
+    set_limit(&mut settings.max_connections, gateway.max_connections.as_ref(), reader);
     set_limit(&mut settings.in_flight_per_grant, gateway.in_flight_per_grant.as_ref(), reader);
     set_limit(&mut settings.in_flight_per_server, gateway.in_flight_per_server.as_ref(), reader);
     set_limit(&mut settings.processes_per_server, gateway.processes_per_server.as_ref(), reader);
-    set_limit(&mut settings.sessions, gateway.max_sessions.as_ref(), reader);
-    set_limit(&mut settings.sessions_per_grant, gateway.max_sessions_per_grant.as_ref(), reader);
-    set_duration(&mut settings.session_idle, gateway.session_idle_timeout.as_ref(), reader);
-    set_duration(&mut settings.connect_time, gateway.connect_timeout.as_ref(), reader);
-    set_duration(&mut settings.call_time, gateway.call_timeout.as_ref(), reader);
-    set_duration(&mut settings.drain_time, gateway.drain_timeout.as_ref(), reader);
-    GatewaySection { listen: callers, admin_listen: admin, settings, telemetry: TelemetrySection::default() }
+    set_limit(&mut settings.max_sessions, gateway.max_sessions.as_ref(), reader);
+    set_limit(&mut settings.max_sessions_per_grant, gateway.max_sessions_per_grant.as_ref(), reader);
+    set_duration(&mut settings.session_idle_timeout, gateway.session_idle_timeout.as_ref(), reader);
+    set_duration(&mut settings.connect_timeout, gateway.connect_timeout.as_ref(), reader);
+    set_duration(&mut settings.call_timeout, gateway.call_timeout.as_ref(), reader);
+    set_duration(&mut settings.drain_timeout, gateway.drain_timeout.as_ref(), reader);
+    GatewaySection { listen, admin_listen, settings, telemetry: TelemetrySection::default() }
 }
 
 fn read_address(
@@ -73,15 +73,15 @@ fn read_address(
 ) -> SocketAddr {
     let Some(SpannedValue { value, span }) = written else { return default };
     let Ok(address) = value.parse::<SocketAddr>() else {
-        let message = format!("`{value}` is not an address and a port");
+        let message = format!("`{value}` is not an address with a port");
         reader.report(
             ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, message)
-                .with_help(format!("write them like `{default}`")),
+                .with_help(format!("write it like `{default}`")),
         );
         return default;
     };
     if !address.ip().is_loopback() && !has_hosts {
-        let message = format!("others can reach {address}, and `hosts` does not say under which names");
+        let message = format!("other machines can reach {address}, but `hosts` is missing");
         let help = "add `hosts = [\"gate.example.com\"]` to `[gateway]`: requests for other hosts are refused";
         reader.report(ConfigDiagnostic::new(ConfigDiagnosticCode::NeedsHosts, span, message).with_help(help));
     }
@@ -90,14 +90,14 @@ fn read_address(
 
 fn read_names(
     written: Option<SpannedValue<Vec<SpannedValue<String>>>>,
-    what: &str,
-    is_one: fn(&str) -> bool,
+    noun: &str,
+    is_valid: fn(&str) -> bool,
     reader: &mut ConfigReader,
 ) -> Vec<String> {
     let written = written.map(|names| names.value).unwrap_or_default();
-    for SpannedValue { value, span } in written.iter().filter(|name| !is_one(&name.value)) {
-        let example = if what == "host" { "gate.example.com" } else { "https://app.example.com" };
-        let message = format!("`{value}` is not an {what}").replace("an host", "a host");
+    for SpannedValue { value, span } in written.iter().filter(|name| !is_valid(&name.value)) {
+        let example = if noun == "host" { "gate.example.com" } else { "https://app.example.com" };
+        let message = format!("`{value}` is not an {noun}").replace("an host", "a host");
         reader.report(
             ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, message)
                 .with_help(format!("write it like `{example}`")),
@@ -117,7 +117,7 @@ fn is_origin(text: &str) -> bool {
     host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ', '*']))
 }
 
-/// Zero would refuse everything, and more than this no machine has.
+/// Upper limit of numbers; no machine has more of anything. Zero is not allowed, because it would refuse everything.
 const MAX_LIMIT: u64 = 1 << 40;
 
 fn set_limit(field: &mut usize, written: Option<&SpannedValue<u64>>, reader: &mut ConfigReader) {
@@ -125,8 +125,9 @@ fn set_limit(field: &mut usize, written: Option<&SpannedValue<u64>>, reader: &mu
     match usize::try_from(*value) {
         Ok(number) if (1..=MAX_LIMIT).contains(value) => *field = number,
         _ => {
-            let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, format!("{value} is no bound"));
-            reader.report(fault.with_help("write a number from 1 on"));
+            let message = format!("{value} is not a valid limit");
+            let diagnostic = ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, message);
+            reader.report(diagnostic.with_help("write a number of at least 1"));
         }
     }
 }
@@ -134,9 +135,9 @@ fn set_limit(field: &mut usize, written: Option<&SpannedValue<u64>>, reader: &mu
 pub fn set_duration(field: &mut Duration, written: Option<&SpannedValue<String>>, reader: &mut ConfigReader) {
     let Some(SpannedValue { value, span }) = written else { return };
     match parse_duration(value) {
-        Some(length) => *field = length,
+        Some(duration) => *field = duration,
         None => reader.report(
-            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, format!("`{value}` is not a length of time"))
+            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, format!("`{value}` is not a duration"))
                 .with_help(format!("write {DURATION_SYNTAX}")),
         ),
     }
@@ -146,34 +147,34 @@ pub fn set_duration(field: &mut Duration, written: Option<&SpannedValue<String>>
 mod tests {
     use super::*;
 
-    /// The table says the defaults in words; they must be those that hold.
+    /// The documentation table contains the defaults as text, which must agree with the code.
     #[test]
-    fn the_documented_defaults_are_those_in_force() {
+    fn the_documented_defaults_agree_with_the_code() {
         let settings = GatewaySettings::default();
-        let of = |name: &str| {
+        let documented = |name: &str| {
             let fields = RawGateway::SECTION.fields.iter().chain(RawAdmin::SECTION.fields);
             fields.filter(|field| field.name == name).map(|field| field.default.trim_matches('`')).collect::<Vec<_>>()
         };
-        assert_eq!(of("listen"), [DEFAULT_GATEWAY_ADDRESS.to_string(), DEFAULT_ADMIN_ADDRESS.to_string()]);
+        assert_eq!(documented("listen"), [DEFAULT_GATEWAY_ADDRESS.to_string(), DEFAULT_ADMIN_ADDRESS.to_string()]);
         for (name, number) in [
             ("max_request_bytes", settings.request_limits.max_bytes),
             ("max_reply_bytes", settings.reply_limits.max_bytes),
-            ("max_connections", settings.connections),
+            ("max_connections", settings.max_connections),
             ("in_flight_per_grant", settings.in_flight_per_grant),
             ("in_flight_per_server", settings.in_flight_per_server),
             ("processes_per_server", settings.processes_per_server),
-            ("max_sessions", settings.sessions),
-            ("max_sessions_per_grant", settings.sessions_per_grant),
+            ("max_sessions", settings.max_sessions),
+            ("max_sessions_per_grant", settings.max_sessions_per_grant),
         ] {
-            assert_eq!(of(name), [number.to_string()], "{name}");
+            assert_eq!(documented(name), [number.to_string()], "{name}");
         }
         for (name, length) in [
-            ("session_idle_timeout", settings.session_idle),
-            ("connect_timeout", settings.connect_time),
-            ("call_timeout", settings.call_time),
-            ("drain_timeout", settings.drain_time),
+            ("session_idle_timeout", settings.session_idle_timeout),
+            ("connect_timeout", settings.connect_timeout),
+            ("call_timeout", settings.call_timeout),
+            ("drain_timeout", settings.drain_timeout),
         ] {
-            assert_eq!(of(name).first().and_then(|text| parse_duration(text)), Some(length), "{name}");
+            assert_eq!(documented(name).first().and_then(|text| parse_duration(text)), Some(length), "{name}");
         }
     }
 }

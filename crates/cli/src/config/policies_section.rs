@@ -1,4 +1,4 @@
-//! `[[policies]]`: each is read and checked like `policy check` does, and its faults are shown with its own file.
+//! `[[policies]]`: each policy is checked like with `policy check`; diagnostics refer to its own file.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,29 +12,30 @@ use gatelodge_store::{PolicyName, PolicyVersion};
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_sections::RawPolicy;
+use crate::diagnostic_report::count_noun;
 use crate::source_file::{self, FileStamp, NamedSource};
 
-/// Policies from the file have no versions; the log says 0.
+/// Version of policies from the file in the log. They have no versions.
 pub const FILE_POLICY_VERSION: PolicyVersion = PolicyVersion(0);
 
-/// What faults of names say: one, many, and what the name is for.
+/// Words for messages about names: singular, plural, and what the name is for.
 const POLICY_NAME_MESSAGES: (&str, &str, &str) = ("policy", "policies", "grants refer to it");
 
-/// The policies, and what was found in their files.
+/// Policies, and the diagnostics of their files.
 #[derive(Debug, Default)]
 pub struct PoliciesSection {
-    /// Those that are good.
+    /// Valid policies by name.
     pub valid: HashMap<String, Arc<ActivePolicy>>,
-    /// All names, with their places.
+    /// All names, including those of invalid policies, with their locations.
     pub name_spans: HashMap<String, Range<usize>>,
-    /// The documents with findings.
+    /// Documents with diagnostics.
     pub diagnostics: Vec<(NamedSource, Vec<gatelodge_policy::Diagnostic>)>,
-    /// The files that were read.
+    /// Files that were read.
     pub files: Vec<FileStamp>,
 }
 
-/// What the sections mean.
-pub fn read_policies(raw: Vec<RawPolicy>, home: &Path, reader: &mut ConfigReader) -> PoliciesSection {
+/// Validates the sections.
+pub fn read_policies(raw: Vec<RawPolicy>, base_directory: &Path, reader: &mut ConfigReader) -> PoliciesSection {
     let mut policies = PoliciesSection::default();
     for raw in raw {
         let name = reader.read_unique_name::<PolicyName>(
@@ -44,13 +45,16 @@ pub fn read_policies(raw: Vec<RawPolicy>, home: &Path, reader: &mut ConfigReader
             &mut policies.name_spans,
         );
         let Some(SpannedValue { value: file, span }) = raw.file else {
-            let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, &raw.span, "a policy needs a `file`");
-            reader.report(fault.with_help("add `file = \"policy.json\"`"));
+            let diagnostic =
+                ConfigDiagnostic::new(ConfigDiagnosticCode::MissingField, &raw.span, "a policy needs a `file`");
+            reader.report(diagnostic.with_help("add `file = \"policy.json\"`"));
             continue;
         };
-        if let (Some(policy), Some(name)) = (read_document(&home.join(file), &span, &mut policies, reader), name) {
-            let live = ActivePolicy { name: name.clone(), version: FILE_POLICY_VERSION, policy };
-            policies.valid.insert(name.to_string(), Arc::new(live));
+        if let (Some(policy), Some(name)) =
+            (read_document(&base_directory.join(file), &span, &mut policies, reader), name)
+        {
+            let active = ActivePolicy { name: name.clone(), version: FILE_POLICY_VERSION, policy };
+            policies.valid.insert(name.to_string(), Arc::new(active));
         }
     }
     policies
@@ -66,20 +70,20 @@ fn read_document(
     let source = match source_file::read_source(path) {
         Ok(source) => source,
         Err(error) => {
-            let fault = ConfigDiagnostic::new(ConfigDiagnosticCode::UnreadableFile, span, format!("{error}"));
-            reader.report(fault.with_help("relative paths begin at the configuration's own directory"));
+            let diagnostic = ConfigDiagnostic::new(ConfigDiagnosticCode::UnreadableFile, span, format!("{error}"));
+            reader.report(diagnostic.with_help("relative paths start at the directory of the configuration file"));
             return None;
         }
     };
     let format = source.policy_format(None);
     let found = lint(&source.text, format, None);
-    let errors = found.iter().filter(|fault| fault.severity == Severity::Error).count();
+    let errors = found.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
     let policy = parse(&source.text, format).ok();
     if errors > 0 || policy.is_none() {
-        let message = format!("the policy has {errors} fault{}", if errors == 1 { "" } else { "s" });
+        let message = format!("the policy has {}", count_noun(errors, "error"));
         reader.report(
             ConfigDiagnostic::new(ConfigDiagnosticCode::BadPolicy, span, message)
-                .with_help("they are shown with the policy's own file"),
+                .with_help("they are listed with the policy file"),
         );
     }
     if !found.is_empty() {

@@ -1,4 +1,4 @@
-//! `command` of `[[servers]]`: a server that the gateway runs itself.
+//! `command` of `[[servers]]`: a stdio server, which the gateway runs itself.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,100 +13,105 @@ use crate::header_template::{self, EnvironmentLookup, HeaderError};
 
 const DEFAULT_GRACE: Duration = Duration::from_secs(2);
 
-/// What the section says of the process.
+/// Validates the fields of the process.
 pub fn read_child_config(
     raw: &RawServer,
     command: &SpannedValue<Vec<SpannedValue<String>>>,
-    home: &Path,
+    base_directory: &Path,
     environment: EnvironmentLookup<'_>,
     reader: &mut ConfigReader,
 ) -> Option<UpstreamProcessConfig> {
     if let Some(headers) = &raw.headers {
-        let fault = ConfigDiagnostic::new(
+        let diagnostic = ConfigDiagnostic::new(
             ConfigDiagnosticCode::FieldClash,
             &headers.span,
-            "a server that is run has no `headers`",
+            "a server with a `command` cannot have `headers`",
         );
-        reader.report(fault.with_help("give it variables with `env`"));
+        reader.report(diagnostic.with_help("pass credentials with `env`"));
     }
     let Some((program, arguments)) = command.value.split_first().filter(|(program, _)| !program.value.is_empty())
     else {
-        let fault =
-            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, &command.span, "the command names no program");
-        reader.report(fault.with_help("write `command = [\"program\", \"argument\", …]`; there is no shell"));
+        let diagnostic =
+            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, &command.span, "`command` does not name a program");
+        reader.report(diagnostic.with_help("write `command = [\"program\", \"argument\", …]`; there is no shell"));
         return None;
     };
     if program.value.contains(' ') && arguments.is_empty() {
-        let fault = ConfigDiagnostic::new(
+        let diagnostic = ConfigDiagnostic::new(
             ConfigDiagnosticCode::BadValue,
             &program.span,
-            "the command is one word with spaces in it",
+            "`command` is one string with spaces in it",
         );
-        reader.report(fault.with_help("write each argument as a text of its own: `[\"npx\", \"-y\", \"a-server\"]`"));
+        reader.report(
+            diagnostic.with_help("write each argument as a string of its own: `[\"npx\", \"-y\", \"a-server\"]`"),
+        );
         return None;
     }
-    let mut child = UpstreamProcessConfig {
+    let mut process = UpstreamProcessConfig {
         program: program.value.clone(),
         arguments: arguments.iter().map(|argument| argument.value.clone()).collect(),
         env: Vec::new(),
         secrets: Vec::new(),
-        directory: raw.directory.as_ref().map(|directory| home.join(&directory.value)),
+        directory: raw.directory.as_ref().map(|directory| base_directory.join(&directory.value)),
         grace: DEFAULT_GRACE,
     };
-    set_duration(&mut child.grace, raw.grace.as_ref(), reader);
-    let plain =
+    set_duration(&mut process.grace, raw.grace.as_ref(), reader);
+    let inherited =
         header_template::INHERITED_VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), environment(name)?)));
-    child.env.extend(plain);
-    read_variables(raw, environment, &mut child, reader);
-    Some(child)
+    process.env.extend(inherited);
+    read_variables(raw, environment, &mut process, reader);
+    Some(process)
 }
 
 fn read_variables(
     raw: &RawServer,
     environment: EnvironmentLookup<'_>,
-    child: &mut UpstreamProcessConfig,
+    process: &mut UpstreamProcessConfig,
     reader: &mut ConfigReader,
 ) {
     let written = raw.env.as_ref().map(|env| env.value.0.as_slice()).unwrap_or_default();
     for (name, value) in written {
         if name.value.is_empty() || name.value.contains(['=', '\0']) {
-            let fault =
-                ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, &name.span, "this is not a variable's name");
-            reader.report(fault.with_help("a name has letters, digits and `_`"));
+            let diagnostic = ConfigDiagnostic::new(
+                ConfigDiagnosticCode::BadValue,
+                &name.span,
+                "this is not the name of an environment variable",
+            );
+            reader.report(diagnostic.with_help("a name consists of letters, digits and `_`"));
             continue;
         }
         match header_template::expand_template(&value.value, environment) {
             Ok((text, secrets)) => {
                 if header_template::is_secret_variable(&name.value) {
-                    child.secrets.push(text.clone());
+                    process.secrets.push(text.clone());
                 }
-                child.secrets.extend(secrets);
-                child.env.retain(|(other, _)| *other != name.value);
-                child.env.push((name.value.clone(), text));
+                process.secrets.extend(secrets);
+                process.env.retain(|(other, _)| *other != name.value);
+                process.env.push((name.value.clone(), text));
             }
-            Err(fault) => {
-                let is_missing = matches!(fault, HeaderError::MissingVariable(_));
+            Err(error) => {
+                let is_missing = matches!(error, HeaderError::MissingVariable(_));
                 let code =
                     if is_missing { ConfigDiagnosticCode::MissingVariable } else { ConfigDiagnosticCode::BadValue };
                 reader.report(
-                    ConfigDiagnostic::new(code, &value.span, fault.message(&name.value)).with_help(fault.help()),
+                    ConfigDiagnostic::new(code, &value.span, error.message(&name.value)).with_help(error.help()),
                 );
             }
         }
     }
 }
 
-/// Refuses what only a server that is run can have.
+/// Reports fields that only a server with a `command` can have.
 pub fn refuse_command_fields(raw: &RawServer, reader: &mut ConfigReader) {
     let env = raw.env.as_ref().map(|env| ("env", &env.span));
     let directory = raw.directory.as_ref().map(|directory| ("directory", &directory.span));
     let grace = raw.grace.as_ref().map(|grace| ("grace", &grace.span));
     for (name, span) in [env, directory, grace].into_iter().flatten() {
-        let fault = ConfigDiagnostic::new(
+        let diagnostic = ConfigDiagnostic::new(
             ConfigDiagnosticCode::FieldClash,
             span,
-            format!("`{name}` is for a server with a `command`"),
+            format!("`{name}` is only for a server with a `command`"),
         );
-        reader.report(fault.with_help("leave it out"));
+        reader.report(diagnostic.with_help("remove it"));
     }
 }

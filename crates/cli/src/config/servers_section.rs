@@ -1,4 +1,4 @@
-//! `[[servers]]`: what agents may reach, and what is sent with each request.
+//! `[[servers]]`: MCP servers, by URL or command.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,22 +19,22 @@ use super::server_command;
 use crate::header_template::{self, EnvironmentLookup, HeaderError};
 use crate::server_url;
 
-/// What faults of names say: one, many, and what the name is for.
-const SERVER_NAME_MESSAGES: (&str, &str, &str) = ("server", "servers", "agents reach it at `/mcp/<name>`");
+/// Words for messages about names: singular, plural, and what the name is for.
+const SERVER_NAME_MESSAGES: (&str, &str, &str) = ("server", "servers", "clients reach it at `/mcp/<name>`");
 
-/// The servers that are good, and the names of all, so that a fault in one is not told again where it is used.
+/// Valid servers, and all names, so that an invalid server is not reported again where it is used.
 #[derive(Debug, Default)]
 pub struct ServersSection {
-    /// Those that are good.
+    /// Valid servers.
     pub valid: Vec<UpstreamConfig>,
-    /// All names, with their places.
+    /// All names, with their locations.
     pub name_spans: HashMap<String, Range<usize>>,
 }
 
-/// What the sections mean.
+/// Validates the sections.
 pub fn read_servers(
     raw: Vec<RawServer>,
-    home: &Path,
+    base_directory: &Path,
     environment: EnvironmentLookup<'_>,
     reader: &mut ConfigReader,
 ) -> ServersSection {
@@ -46,52 +46,51 @@ pub fn read_servers(
             SERVER_NAME_MESSAGES,
             &mut servers.name_spans,
         );
-        let way = read_transport(&raw, home, environment, reader);
+        let transport = read_transport(&raw, base_directory, environment, reader);
         let log_arguments = raw.log_arguments.is_some_and(|log| log.value);
-        if let (Some(name), Some(way)) = (name, way) {
+        if let (Some(name), Some(transport)) = (name, transport) {
             let is_set = |flag: Option<&SpannedValue<bool>>| flag.is_some_and(|flag| flag.value);
             let (review, accept_new) = (is_set(raw.review.as_ref()), is_set(raw.accept_new.as_ref()));
-            let mut accepting = PinningSettings { review, accept_new, ..PinningSettings::default() };
+            let mut pinning = PinningSettings { review, accept_new, ..PinningSettings::default() };
             match raw.check_definitions.as_ref() {
-                Some(SpannedValue { value, .. }) if value == "0s" => accepting.check_definitions = Duration::ZERO,
-                written => set_duration(&mut accepting.check_definitions, written, reader),
+                Some(SpannedValue { value, .. }) if value == "0s" => pinning.check_definitions = Duration::ZERO,
+                written => set_duration(&mut pinning.check_definitions, written, reader),
             }
-            servers.valid.push(UpstreamConfig { name, transport: way, log_arguments, pinning: accepting });
+            servers.valid.push(UpstreamConfig { name, transport, log_arguments, pinning });
         }
     }
     servers
 }
 
-/// A server is reached at its URL, or run by its command.
+/// Reads `url` or `command`; exactly one of them is required.
 fn read_transport(
     raw: &RawServer,
-    home: &Path,
+    base_directory: &Path,
     environment: EnvironmentLookup<'_>,
     reader: &mut ConfigReader,
 ) -> Option<UpstreamTransport> {
     match (&raw.url, &raw.command) {
         (Some(url), Some(_)) => {
-            let fault = ConfigDiagnostic::new(
+            let diagnostic = ConfigDiagnostic::new(
                 ConfigDiagnosticCode::FieldClash,
                 &url.span,
                 "a server has a `url` or a `command`, not both",
             );
-            reader.report(fault.with_help("leave one out"));
+            reader.report(diagnostic.with_help("remove one"));
             None
         }
         (None, None) => {
-            let fault = ConfigDiagnostic::new(
+            let diagnostic = ConfigDiagnostic::new(
                 ConfigDiagnosticCode::MissingField,
                 &raw.span,
                 "a server needs a `url` or a `command`",
             );
-            let help = "add `url = \"https://…\"`, where it listens for MCP, or `command = [\"…\"]`, which runs it";
-            reader.report(fault.with_help(help));
+            let help = "add `url = \"https://…\"` of its MCP endpoint, or `command = [\"…\"]` that runs it";
+            reader.report(diagnostic.with_help(help));
             None
         }
-        (None, Some(command)) => {
-            server_command::read_child_config(raw, command, home, environment, reader).map(UpstreamTransport::Process)
-        }
+        (None, Some(command)) => server_command::read_child_config(raw, command, base_directory, environment, reader)
+            .map(UpstreamTransport::Process),
         (Some(written), None) => {
             server_command::refuse_command_fields(raw, reader);
             let headers = read_headers(raw.headers.as_ref(), environment, reader);
@@ -104,13 +103,13 @@ fn read_transport(
 
 pub(super) fn read_url(SpannedValue { value, span }: &SpannedValue<String>, reader: &mut ConfigReader) -> Option<Uri> {
     if value.contains(['@', '?']) {
-        // What stands there may be a credential.
+        // User information and query may contain credentials.
         reader.secret_spans.push(span.clone());
     }
     server_url::parse_server_url(value)
-        .map_err(|fault| {
+        .map_err(|error| {
             reader.report(
-                ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, fault.message()).with_help(fault.help()),
+                ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, error.message()).with_help(error.help()),
             );
         })
         .ok()
@@ -129,18 +128,18 @@ pub(super) fn read_headers(
                 warn_plain_secret(name, value, &header, reader);
                 injected.push(header);
             }
-            Err(fault) => {
-                let code = if matches!(fault, HeaderError::MissingVariable(_)) {
+            Err(error) => {
+                let code = if matches!(error, HeaderError::MissingVariable(_)) {
                     ConfigDiagnosticCode::MissingVariable
                 } else {
                     ConfigDiagnosticCode::BadValue
                 };
-                let span = if fault == HeaderError::InvalidName || fault == HeaderError::Reserved {
+                let span = if error == HeaderError::InvalidName || error == HeaderError::Reserved {
                     &name.span
                 } else {
                     &value.span
                 };
-                reader.report(ConfigDiagnostic::new(code, span, fault.message(&name.value)).with_help(fault.help()));
+                reader.report(ConfigDiagnostic::new(code, span, error.message(&name.value)).with_help(error.help()));
             }
         }
     }
@@ -155,13 +154,13 @@ fn warn_plain_secret(
 ) {
     let has_variable = header_template::has_variable(&value.value);
     if !has_variable && header_template::is_credential_header(&name.value) {
-        let message = format!("the header `{}` has its credential in the file", name.value);
-        let help = "put it into the environment and write `${NAME}` here";
+        let message = format!("the credential of header `{}` is in the file", name.value);
+        let help = "put it into an environment variable and write `${NAME}` here";
         reader.report(ConfigDiagnostic::new(ConfigDiagnosticCode::PlainSecret, &name.span, message).with_help(help));
     }
     if has_variable && header.secrets.iter().any(|secret| secret.len() < MIN_SECRET_BYTES) {
         let message = format!(
-            "a variable in `{}` has less than {MIN_SECRET_BYTES} characters: it is too short to be cut from replies",
+            "a variable in `{}` has less than {MIN_SECRET_BYTES} characters: too short to be removed from replies",
             name.value
         );
         reader.report(
@@ -174,11 +173,11 @@ fn warn_plain_secret(
 pub(super) fn warn_clear_text(url: &Uri, span: &Range<usize>, headers: &[InjectedHeader], reader: &mut ConfigReader) {
     let has_secret = headers.iter().any(|header| !header.secrets.is_empty());
     if has_secret && url.scheme_str() == Some("http") && !server_url::is_loopback(url) {
-        let fault = ConfigDiagnostic::new(
+        let diagnostic = ConfigDiagnostic::new(
             ConfigDiagnosticCode::ClearText,
             span,
-            "the headers' secrets travel to this server without encryption",
+            "secrets in headers are sent to this server without encryption",
         );
-        reader.report(fault.with_help("use `https://`"));
+        reader.report(diagnostic.with_help("use `https://`"));
     }
 }

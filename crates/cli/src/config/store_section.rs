@@ -1,4 +1,4 @@
-//! `[store]`: where things are kept, how safely, how long.
+//! `[store]`: data directory, durability and retention.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,56 +11,56 @@ use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_sections::RawStore;
 use super::time_syntax::{DURATION_SYNTAX, parse_duration};
 
-/// Where things are kept, how safely, how long.
+/// Settings of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSection {
-    /// The directory.
+    /// Data directory.
     pub data: PathBuf,
-    /// What a charge survives.
+    /// What a charge survives: a killed process, or also a power failure.
     pub durability: Durability,
-    /// How long rows of the call log are kept; none keeps all.
+    /// How long rows of the call log are kept; `None` keeps all.
     pub retention: Option<Duration>,
 }
 
 impl StoreSection {
-    /// A store in a directory, with the defaults.
+    /// Returns default settings for a store in `data`.
     pub fn in_directory(data: PathBuf) -> Self {
         Self { data, durability: Durability::default(), retention: None }
     }
 }
 
-/// The directory where nothing names one; none if the user has no home.
+/// Returns the default data directory, or `None` if the user has no home directory.
 pub fn default_data_directory() -> Option<PathBuf> {
     etcetera::choose_base_strategy().ok().map(|base| base.data_dir().join("gatelodge"))
 }
 
-/// What the section means. Relative paths begin at `home`, the file's own directory.
-pub fn read_store_section(raw: RawStore, home: &Path, reader: &mut ConfigReader) -> StoreSection {
+/// Validates the section. Relative paths start at `base_directory`, the directory of the file.
+pub fn read_store_section(raw: RawStore, base_directory: &Path, reader: &mut ConfigReader) -> StoreSection {
     if let Some(SpannedValue { span, .. }) = &raw.url {
-        let fault = ConfigDiagnostic::new(
+        let diagnostic = ConfigDiagnostic::new(
             ConfigDiagnosticCode::NotBuilt,
             span,
-            "this build keeps everything in SQLite and has no PostgreSQL",
+            "this build supports only SQLite, not PostgreSQL",
         );
         reader.secret_spans.push(span.clone());
-        reader.report(fault.with_help("leave `url` out; `data` names the directory"));
+        reader.report(diagnostic.with_help("remove `url`; `data` names the directory"));
     }
     let data = match raw.data {
         Some(SpannedValue { value, span }) if value.is_empty() => {
             reader.report(
-                ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, &span, "`data` names no directory")
+                ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, &span, "`data` is empty")
                     .with_help("write a path"),
             );
             PathBuf::new()
         }
-        Some(SpannedValue { value, .. }) => home.join(value),
+        Some(SpannedValue { value, .. }) => base_directory.join(value),
         None => default_data_directory().unwrap_or_else(|| {
-            let fault = ConfigDiagnostic::new(
+            let diagnostic = ConfigDiagnostic::new(
                 ConfigDiagnosticCode::MissingField,
                 &raw.span,
-                "there is no home directory to keep data in",
+                "there is no home directory for the data",
             );
-            reader.report(fault.with_help("add `data = \"/var/lib/gatelodge\"` to `[store]`"));
+            reader.report(diagnostic.with_help("add `data = \"/var/lib/gatelodge\"` to `[store]`"));
             PathBuf::new()
         }),
     };
@@ -77,12 +77,12 @@ fn read_durability(written: Option<SpannedValue<String>>, reader: &mut ConfigRea
         "process" => Durability::Process,
         "power" => Durability::Power,
         other => {
-            let fault = ConfigDiagnostic::new(
+            let diagnostic = ConfigDiagnostic::new(
                 ConfigDiagnosticCode::BadValue,
                 &span,
-                format!("`{other}` is not a word for durability"),
+                format!("`{other}` is not a valid durability"),
             );
-            reader.report(fault.with_help(suggest_name(other, &["process", "power"])));
+            reader.report(diagnostic.with_help(suggest_name(other, &["process", "power"])));
             Durability::default()
         }
     }
@@ -90,11 +90,11 @@ fn read_durability(written: Option<SpannedValue<String>>, reader: &mut ConfigRea
 
 fn read_retention(written: Option<SpannedValue<String>>, reader: &mut ConfigReader) -> Option<Duration> {
     let SpannedValue { value, span } = written?;
-    let length = parse_duration(&value);
-    if length.is_none() {
-        let fault =
-            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, &span, format!("`{value}` is not a length of time"));
-        reader.report(fault.with_help(format!("write {DURATION_SYNTAX}")));
+    let retention = parse_duration(&value);
+    if retention.is_none() {
+        let diagnostic =
+            ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, &span, format!("`{value}` is not a duration"));
+        reader.report(diagnostic.with_help(format!("write {DURATION_SYNTAX}")));
     }
-    length
+    retention
 }

@@ -1,4 +1,4 @@
-//! `[telemetry]`: where spans are sent. What the file does not say, the environment may.
+//! `[telemetry]`: the collector of spans. Environment variables set what the file leaves out.
 
 use gatelodge_gateway::InjectedHeader;
 use http::Uri;
@@ -8,18 +8,18 @@ use super::config_sections::RawTelemetry;
 use super::servers_section::{read_headers, read_url, warn_clear_text};
 use crate::header_template::EnvironmentLookup;
 
-/// What the file says.
+/// Settings of the file.
 #[derive(Debug, Clone, Default)]
 pub struct TelemetrySection {
-    /// Where the collector is, without the path for traces.
+    /// URL of the collector, without the path for traces.
     pub endpoint: Option<Uri>,
-    /// What is sent with each request.
+    /// Headers of each request.
     pub headers: Vec<InjectedHeader>,
-    /// What the gateway calls itself.
+    /// Service name of the gateway in spans.
     pub service_name: Option<String>,
 }
 
-/// What the section means.
+/// Validates the section.
 pub fn read_telemetry_section(
     raw: &RawTelemetry,
     environment: EnvironmentLookup<'_>,

@@ -1,4 +1,4 @@
-//! How people write lengths of time and moments.
+//! Syntax of durations and times.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-/// What a length of time may look like, for messages.
+/// Syntax of a duration, for messages.
 pub const DURATION_SYNTAX: &str = "a whole number with `ms`, `s`, `m`, `h`, `d` or `w`: `90d`, `15m`";
 
-/// Reads `90d`, `15m`, `500ms`; none if it is something else, or nothing.
+/// Parses `90d`, `15m`, `500ms`. Returns `None` for anything else, and for zero.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let unit_at = text.find(|character: char| !character.is_ascii_digit())?;
     let (number, unit) = text.split_at_checked(unit_at)?;
@@ -23,13 +23,13 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         "w" => 604_800_000,
         _ => return None,
     };
-    number.checked_mul(milliseconds).filter(|length| *length > 0).map(Duration::from_millis)
+    number.checked_mul(milliseconds).filter(|duration| *duration > 0).map(Duration::from_millis)
 }
 
-/// Reads `2027-01-31`, which begins at midnight UTC, or a date with a time.
+/// Parses a date, which means its start at midnight UTC, or a date with time and offset.
 pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
-    if let Ok(moment) = text.parse::<Timestamp>() {
-        return Some(moment);
+    if let Ok(timestamp) = text.parse::<Timestamp>() {
+        return Some(timestamp);
     }
     let date = text.parse::<Date>().ok().filter(|_| text.len() == 10)?;
     date.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_of_time_have_a_unit_and_are_not_nothing() {
+    fn durations_need_a_unit_and_are_not_zero() {
         assert_eq!(parse_duration("90d"), Some(Duration::from_secs(90 * 86_400)));
         assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
         for text in ["", "90", "d", "0s", "-1s", "1.5h", "1 h", "99999999999999999999d", "1y"] {
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_begins_at_midnight() {
+    fn a_date_starts_at_midnight() {
         assert_eq!(parse_timestamp("2027-01-31").map(|at| at.to_string()).as_deref(), Some("2027-01-31T00:00:00Z"));
         assert_eq!(
             parse_timestamp("2027-01-31T12:00:00+01:00").map(|at| at.to_string()).as_deref(),

@@ -1,4 +1,4 @@
-//! What the demo server answers: the same to clients of either era, each in its own form.
+//! Methods of the demo server, for stateful and stateless clients.
 
 use gatelodge_json::quote_into;
 use gatelodge_mcp::{ClientRequest, Method, RequestId, Revision, code, error_response, result_response};
@@ -12,11 +12,11 @@ const CAPABILITIES: &str = r#"{"tools":{},"resources":{},"prompts":{}}"#;
 const GUIDE: &str = "note://guide";
 const GUIDE_TEXT: &str = "Notes are plain text. Payments are pretended.";
 
-/// Answers one request.
+/// Handles one request.
 pub fn handle_request(notes: &NoteStore, request: &ClientRequest<'_>) -> (StatusCode, String) {
     let is_stateless = request.meta().protocol_version().is_some();
     let id = request.id();
-    let answered = match request.method() {
+    let outcome = match request.method() {
         Method::Initialize => Some(Ok(initialize_result(request))),
         Method::Discover => Some(Ok(format!(
             r#"{{"supportedVersions":["{}"],"capabilities":{CAPABILITIES},"instructions":"A demonstration."{}}}"#,
@@ -43,9 +43,9 @@ pub fn handle_request(notes: &NoteStore, request: &ClientRequest<'_>) -> (Status
         Method::PromptsGet => Some(get_prompt(request)),
         _ => None,
     };
-    match answered {
+    match outcome {
         Some(Ok(text)) => (StatusCode::OK, result_response(id, &add_stateless_members(text, is_stateless))),
-        Some(Err(why)) => (StatusCode::OK, error_response(Some(id), code::INVALID_PARAMS, &why, None)),
+        Some(Err(message)) => (StatusCode::OK, error_response(Some(id), code::INVALID_PARAMS, &message, None)),
         None => method_not_found(id, is_stateless),
     }
 }
@@ -55,7 +55,7 @@ fn method_not_found(id: &RequestId<'_>, is_stateless: bool) -> (StatusCode, Stri
     (status, error_response(Some(id), code::METHOD_NOT_FOUND, "the demo server does not know this method", None))
 }
 
-/// What a stateless result has to say beside what it is about.
+/// Adds the members that every stateless result has.
 fn add_stateless_members(text: String, is_stateless: bool) -> String {
     let Some(members) = text.strip_suffix('}').filter(|_| is_stateless) else { return text };
     let comma = if members.ends_with('{') { "" } else { "," };
@@ -69,14 +69,15 @@ fn cache_members(is_stateless: bool) -> &'static str {
 }
 
 fn initialize_result(request: &ClientRequest<'_>) -> String {
-    let asked = request.params().and_then(|params| params.get("protocolVersion")).and_then(|version| version.as_str());
-    let asked = asked.and_then(|version| version.parse::<Revision>().ok());
-    let spoken = asked.filter(|revision| *revision < Revision::R2026_07_28).unwrap_or(Revision::R2025_11_25);
-    format!(r#"{{"protocolVersion":"{spoken}","capabilities":{CAPABILITIES},"serverInfo":{SERVER_INFO}}}"#)
+    let requested =
+        request.params().and_then(|params| params.get("protocolVersion")).and_then(|version| version.as_str());
+    let requested = requested.and_then(|version| version.parse::<Revision>().ok());
+    let revision = requested.filter(|revision| *revision < Revision::R2026_07_28).unwrap_or(Revision::R2025_11_25);
+    format!(r#"{{"protocolVersion":"{revision}","capabilities":{CAPABILITIES},"serverInfo":{SERVER_INFO}}}"#)
 }
 
 fn call_tool(notes: &NoteStore, request: &ClientRequest<'_>) -> Result<String, String> {
-    let call = request.tool_call().map_err(|fault| fault.message)?;
+    let call = request.tool_call().map_err(|error| error.message)?;
     let done = demo_tools::run_tool(notes, &call.name, call.arguments)
         .ok_or_else(|| format!("unknown tool `{}`", call.name))?;
     let (text, is_error) = match done {
@@ -90,7 +91,7 @@ fn call_tool(notes: &NoteStore, request: &ClientRequest<'_>) -> Result<String, S
 }
 
 fn read_resource(request: &ClientRequest<'_>, is_stateless: bool) -> Result<String, String> {
-    let uri = request.resource_uri().map_err(|fault| fault.message)?;
+    let uri = request.resource_uri().map_err(|error| error.message)?;
     if uri != GUIDE {
         return Err("there is no such resource".to_owned());
     }
@@ -99,10 +100,10 @@ fn read_resource(request: &ClientRequest<'_>, is_stateless: bool) -> Result<Stri
 }
 
 fn get_prompt(request: &ClientRequest<'_>) -> Result<String, String> {
-    let prompt = request.prompt().map_err(|fault| fault.message)?;
+    let prompt = request.prompt().map_err(|error| error.message)?;
     if prompt.name != "tidy_up" {
         return Err("there is no such prompt".to_owned());
     }
-    let said = r#"{"type":"text","text":"Read all notes and say which could go."}"#;
-    Ok(format!(r#"{{"messages":[{{"role":"user","content":{said}}}]}}"#))
+    let content = r#"{"type":"text","text":"Read all notes and say which could go."}"#;
+    Ok(format!(r#"{{"messages":[{{"role":"user","content":{content}}}]}}"#))
 }

@@ -1,10 +1,10 @@
-//! The tools of the demo server: one or more of every kind of risk.
+//! Tools of the demo server: at least one of every category.
 
 use gatelodge_json::JsonValue;
 
 use super::note_store::NoteStore;
 
-/// The `tools/list` result's entries, as the server says them.
+/// Entries of the `tools/list` result.
 pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"list_notes","description":"Lists the names of all notes.","inputSchema":{"type":"object","properties":{},"additionalProperties":false},"annotations":{"readOnlyHint":true}},
 {"name":"read_note","description":"Reads a note.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
@@ -15,11 +15,11 @@ pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"send_payment","description":"Pays somebody.","inputSchema":{"type":"object","properties":{"to":{"type":"string"},"amount":{"type":"number"},"currency":{"type":"string"}},"required":["to","amount"],"additionalProperties":false},"annotations":{"destructiveHint":true,"openWorldHint":true}}
 ]"#;
 
-/// Runs a tool; none if there is no such one. An error is the tool's own.
+/// Runs a tool. Returns `None` if there is no such tool; the inner error is one of the tool.
 pub fn run_tool(notes: &NoteStore, name: &str, arguments: Option<JsonValue<'_>>) -> Option<Result<String, String>> {
     let text = |key: &str| {
         let value = arguments.and_then(|arguments| arguments.get(key)).and_then(|value| value.as_str());
-        value.map(|value| value.into_owned()).ok_or_else(|| format!("`{key}` is missing, or no text"))
+        value.map(|value| value.into_owned()).ok_or_else(|| format!("`{key}` is missing or not a string"))
     };
     Some(match name {
         "list_notes" => Ok(notes.list()),

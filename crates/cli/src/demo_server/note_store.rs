@@ -1,9 +1,9 @@
-//! What the demo server keeps: notes and payments, until the process ends.
+//! Notes and payments of the demo server, in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The notes, and what was paid.
+/// Notes and the number of payments.
 pub struct NoteStore {
     state: Mutex<NoteStoreState>,
 }
@@ -26,26 +26,26 @@ impl NoteStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All names, one a line.
+    /// Returns all names, one per line.
     pub fn list(&self) -> String {
         self.lock_state().notes.keys().cloned().collect::<Vec<_>>().join("\n")
     }
 
-    /// One note.
+    /// Returns a note.
     pub fn read(&self, name: &str) -> Result<String, String> {
         self.lock_state().notes.get(name).cloned().ok_or_else(|| format!("there is no note `{name}`"))
     }
 
-    /// The names of notes that hold a text.
+    /// Returns the notes that contain a text.
     pub fn search(&self, query: &str) -> String {
         let query = query.to_lowercase();
-        let kept = self.lock_state();
-        let found = kept.notes.iter().filter(|(_, text)| text.to_lowercase().contains(&query));
+        let state = self.lock_state();
+        let found = state.notes.iter().filter(|(_, text)| text.to_lowercase().contains(&query));
         let found: Vec<_> = found.map(|(name, text)| format!("{name}: {text}")).collect();
         if found.is_empty() { "nothing found".to_owned() } else { found.join("\n") }
     }
 
-    /// Writes a note, in place of what was there.
+    /// Writes a note, replacing an existing one.
     pub fn write(&self, name: &str, text: &str) -> String {
         self.lock_state().notes.insert(name.to_owned(), text.to_owned());
         format!("note `{name}` is written")
@@ -53,14 +53,14 @@ impl NoteStore {
 
     /// Deletes a note.
     pub fn delete(&self, name: &str) -> Result<String, String> {
-        let gone = self.lock_state().notes.remove(name);
-        gone.map(|_| format!("note `{name}` is deleted")).ok_or_else(|| format!("there is no note `{name}`"))
+        let removed = self.lock_state().notes.remove(name);
+        removed.map(|_| format!("note `{name}` is deleted")).ok_or_else(|| format!("there is no note `{name}`"))
     }
 
     /// Pretends to pay.
     pub fn pay(&self, to: &str, amount: &str) -> String {
-        let mut kept = self.lock_state();
-        kept.payments += 1;
-        format!("payment {}: {amount} to {to}", kept.payments)
+        let mut state = self.lock_state();
+        state.payments += 1;
+        format!("payment {}: {amount} to {to}", state.payments)
     }
 }

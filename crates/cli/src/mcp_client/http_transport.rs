@@ -1,4 +1,4 @@
-//! HTTP for the client: bounded in time and size, never redirected.
+//! HTTP transport of the client, with limits of time and size. Redirects are not followed.
 
 use std::error::Error;
 use std::time::Duration;
@@ -22,12 +22,12 @@ use tokio::time::timeout;
 use super::McpClientError;
 use super::rpc_message::{TransportResponse, parse_rpc_error};
 
-/// The largest answer.
+/// Maximum size of a response.
 pub const MAX_RESPONSE_BYTES: usize = 64 << 20;
-/// The longest wait for a connection.
+/// Timeout for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The way to one server.
+/// HTTP connections to one server.
 #[derive(Clone)]
 pub struct HttpTransport {
     connections: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -37,11 +37,11 @@ pub struct HttpTransport {
 }
 
 impl HttpTransport {
-    /// Makes the way; nothing is sent yet. `headers` go with every request.
-    pub fn new(url: Uri, headers: HeaderMap, time: Duration) -> Result<Self, McpClientError> {
-        // An error means that one is installed already, which is as good.
+    /// Creates a transport without connecting. `headers` are sent with every request.
+    pub fn new(url: Uri, headers: HeaderMap, timeout: Duration) -> Result<Self, McpClientError> {
+        // An error means that a provider is installed already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        // A plain server can be reached from a machine that trusts nobody.
+        // Plain HTTP must also work on a machine without root certificates.
         let tls = if url.scheme() == Some(&Scheme::HTTPS) {
             rustls::ClientConfig::with_platform_verifier()
                 .map_err(|error| McpClientError::Unreachable(format!("cannot set up TLS: {error}")))?
@@ -57,32 +57,33 @@ impl HttpTransport {
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);
-        Ok(Self { connections: Pool::builder(TokioExecutor::new()).build(connector), url, headers, timeout: time })
+        Ok(Self { connections: Pool::builder(TokioExecutor::new()).build(connector), url, headers, timeout })
     }
 
-    /// Sends a request, and reads its answer to the end.
+    /// Sends a request, and reads its complete response.
     pub async fn post(&self, body: String, headers: &HeaderMap) -> Result<TransportResponse, McpClientError> {
-        let whole = async {
+        let exchange = async {
             let response = self.send(&self.url, Method::POST, body.into(), headers).await?;
             let (head, body) = response.into_parts();
             let session = head.headers.get("mcp-session-id").cloned();
-            let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-            let is_stream = kind.starts_with("text/event-stream");
+            let content_type =
+                head.headers.get(CONTENT_TYPE).and_then(|content_type| content_type.to_str().ok()).unwrap_or_default();
+            let is_stream = content_type.starts_with("text/event-stream");
             if !head.status.is_success() {
                 return Err(status_error(head.status, body).await);
             }
             let messages = if is_stream { read_events(body).await? } else { vec![read_body(body).await?] };
             Ok(TransportResponse { session_id: session, messages })
         };
-        self.with_timeout(whole).await
+        self.with_timeout(exchange).await
     }
 
-    /// Sends what has no answer.
+    /// Sends a message without a response.
     pub async fn notify(&self, body: String, headers: &HeaderMap) -> Result<(), McpClientError> {
         self.notify_at(&self.url, body, headers).await
     }
 
-    /// The same at another address of the server.
+    /// Like [`Self::notify`], at another URL of the server.
     pub async fn notify_at(&self, url: &Uri, body: String, headers: &HeaderMap) -> Result<(), McpClientError> {
         self.with_timeout(async {
             let response = self.send(url, Method::POST, body.into(), headers).await?;
@@ -92,7 +93,7 @@ impl HttpTransport {
         .await
     }
 
-    /// Ends a session. Whether the server cares is its business.
+    /// Ends a session. Errors are ignored.
     pub async fn delete_session(&self, headers: &HeaderMap) {
         let _ = self.with_timeout(self.send(&self.url, Method::DELETE, Bytes::new(), headers)).await;
     }
@@ -111,11 +112,11 @@ impl HttpTransport {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = url.clone();
-        let own = request.headers_mut();
-        own.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        own.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        own.extend(headers.clone());
-        own.extend(self.headers.clone());
+        let request_headers = request.headers_mut();
+        request_headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request_headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        request_headers.extend(headers.clone());
+        request_headers.extend(self.headers.clone());
         self.connections.request(request).await.map_err(|error| McpClientError::Unreachable(root_cause(&error)))
     }
 
@@ -124,63 +125,70 @@ impl HttpTransport {
         work: impl Future<Output = Result<T, McpClientError>>,
     ) -> Result<T, McpClientError> {
         let seconds = self.timeout.as_secs();
-        let late = |_| McpClientError::Unreachable(format!("no answer within {seconds} s"));
-        timeout(self.timeout, work).await.map_err(late)?
+        let timed_out = |_| McpClientError::Unreachable(format!("no response within {seconds} s"));
+        timeout(self.timeout, work).await.map_err(timed_out)?
     }
 }
 
-/// Gets a page, and gives its status.
+/// Sends a GET request, and returns the status.
 pub async fn get_status(url: Uri, time: Duration) -> Result<u16, McpClientError> {
-    let wire = HttpTransport::new(url, HeaderMap::new(), time)?;
-    let response = wire.with_timeout(wire.send(&wire.url, Method::GET, Bytes::new(), &HeaderMap::new())).await?;
+    let transport = HttpTransport::new(url, HeaderMap::new(), time)?;
+    let response =
+        transport.with_timeout(transport.send(&transport.url, Method::GET, Bytes::new(), &HeaderMap::new())).await?;
     Ok(response.status().as_u16())
 }
 
-/// Posts a text, and gives the status of the answer.
+/// Sends a POST request, and returns the status.
 pub async fn post_for_status(
     url: Uri,
     body: String,
     headers: &HeaderMap,
     time: Duration,
 ) -> Result<u16, McpClientError> {
-    let wire = HttpTransport::new(url, HeaderMap::new(), time)?;
-    let response = wire.with_timeout(wire.send(&wire.url, Method::POST, body.into(), headers)).await?;
+    let transport = HttpTransport::new(url, HeaderMap::new(), time)?;
+    let response = transport.with_timeout(transport.send(&transport.url, Method::POST, body.into(), headers)).await?;
     Ok(response.status().as_u16())
 }
 
-/// Gets a file of at most so many bytes. It is not looked for elsewhere. Whoever says nothing for as long as `silence` is
-/// not waited for; `time` is for the whole.
-pub async fn download_bytes(url: Uri, time: Duration, silence: Duration, most: usize) -> Result<Bytes, McpClientError> {
-    let wire = HttpTransport::new(url, HeaderMap::new(), time)?;
-    let still = |_| McpClientError::Unreachable(format!("nothing came for {} s", silence.as_secs()));
-    let whole = async {
+/// Downloads a file of at most `max_bytes`, without following redirects. `idle_timeout` limits each wait for data, and
+/// `time` the whole download.
+pub async fn download_bytes(
+    url: Uri,
+    time: Duration,
+    idle_timeout: Duration,
+    max_bytes: usize,
+) -> Result<Bytes, McpClientError> {
+    let transport = HttpTransport::new(url, HeaderMap::new(), time)?;
+    let idle_error = |_| McpClientError::Unreachable(format!("no data received for {} s", idle_timeout.as_secs()));
+    let exchange = async {
         let headers = HeaderMap::new();
-        let sent = wire.send(&wire.url, Method::GET, Bytes::new(), &headers);
-        let response = timeout(silence, sent).await.map_err(still)??;
+        let sent = transport.send(&transport.url, Method::GET, Bytes::new(), &headers);
+        let response = timeout(idle_timeout, sent).await.map_err(idle_error)??;
         let status = response.status();
         if status.is_redirection() {
-            return Err(McpClientError::Status(status.as_u16(), "it leads elsewhere; name that address".to_owned()));
+            return Err(McpClientError::Status(status.as_u16(), "it redirects elsewhere; use that URL".to_owned()));
         }
         if !status.is_success() {
             return Err(McpClientError::Status(status.as_u16(), String::new()));
         }
-        let mut body = Limited::new(response.into_body(), most);
+        let mut body = Limited::new(response.into_body(), max_bytes);
         let mut bytes = BytesMut::new();
-        while let Some(frame) = timeout(silence, body.frame()).await.map_err(still)? {
-            let frame = frame
-                .map_err(|error| McpClientError::Unreachable(format!("the file broke off or is too large: {error}")))?;
+        while let Some(frame) = timeout(idle_timeout, body.frame()).await.map_err(idle_error)? {
+            let frame = frame.map_err(|error| {
+                McpClientError::Unreachable(format!("the file is incomplete or too large: {error}"))
+            })?;
             bytes.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()));
         }
         Ok(bytes.freeze())
     };
-    wire.with_timeout(whole).await
+    transport.with_timeout(exchange).await
 }
 
 async fn read_body(body: Incoming) -> Result<Bytes, McpClientError> {
-    let whole = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
-    whole
-        .map(|whole| whole.to_bytes())
-        .map_err(|error| McpClientError::Protocol(format!("the answer broke off: {error}")))
+    let exchange = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
+    exchange
+        .map(|exchange| exchange.to_bytes())
+        .map_err(|error| McpClientError::Protocol(format!("the response is incomplete: {error}")))
 }
 
 async fn read_events(body: Incoming) -> Result<Vec<Bytes>, McpClientError> {
@@ -188,11 +196,11 @@ async fn read_events(body: Incoming) -> Result<Vec<Bytes>, McpClientError> {
     let mut decoder = SseDecoder::new(MAX_RESPONSE_BYTES);
     let mut messages: Vec<Bytes> = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| McpClientError::Protocol(format!("the answer broke off: {error}")))?;
+        let frame = frame.map_err(|error| McpClientError::Protocol(format!("the response is incomplete: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         let pushed = decoder.push(&data, |message| messages.push(message.into()));
         pushed.map_err(|error| McpClientError::Protocol(error.to_string()))?;
-        // Some servers keep the stream open after the answer.
+        // Some servers keep the stream open after the response.
         if messages.iter().any(|message| is_response(message)) {
             break;
         }
@@ -208,11 +216,11 @@ pub fn is_response(message: &[u8]) -> bool {
 async fn status_error(status: StatusCode, body: Incoming) -> McpClientError {
     let text = read_body(body).await.unwrap_or_default();
     let message: Option<Value> = serde_json::from_slice(&text).ok();
-    let why = message.and_then(|message| message.get("error").map(|error| parse_rpc_error(error).message));
-    McpClientError::Status(status.as_u16(), crate::diagnostic_report::escape_for_terminal(&why.unwrap_or_default()))
+    let reason = message.and_then(|message| message.get("error").map(|error| parse_rpc_error(error).message));
+    McpClientError::Status(status.as_u16(), crate::diagnostic_report::escape_for_terminal(&reason.unwrap_or_default()))
 }
 
-/// The last cause says what happened; those before it say where in the library.
+/// Returns the last cause, which says what happened; the others only say where in the library.
 fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,4 +1,4 @@
-//! Messages of the client: requests as they go out, and what is taken from answers.
+//! JSON-RPC messages of the client.
 
 use bytes::Bytes;
 use data_encoding::BASE64;
@@ -7,41 +7,41 @@ use serde_json::{Value, json};
 
 use super::McpClientError;
 
-/// An error of the protocol.
+/// A JSON-RPC error.
 #[derive(Debug, Clone)]
 pub struct RpcError {
-    /// Its number.
+    /// Error code.
     pub code: i64,
-    /// What it says.
+    /// Error message.
     pub message: String,
 }
 
-/// The messages of one answer.
+/// Messages of one HTTP response or event stream.
 pub struct TransportResponse {
-    /// The session that it opened.
+    /// Id of the session that the server opened.
     pub session_id: Option<HeaderValue>,
-    /// Each message, as it is written.
+    /// The messages, not parsed.
     pub messages: Vec<Bytes>,
 }
 
-/// Writes a request.
+/// Builds a request.
 pub fn request(id: u64, method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
-/// Writes a notification.
+/// Builds a notification.
 pub fn notification(method: &str) -> String {
     json!({"jsonrpc": "2.0", "method": method}).to_string()
 }
 
-/// What a handshake says.
+/// Builds the parameters of `initialize`.
 pub fn initialize_params(revision: &str) -> Value {
     let info = json!({"name": "gatelodge", "version": env!("CARGO_PKG_VERSION")});
     json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": info})
 }
 
-/// Adds what each request of the stateless revision says of itself.
-pub fn add_stateless_metadata(params: &mut Value, headers: &mut HeaderMap, method: &str, about: Option<&str>) {
+/// Adds the metadata and headers that each stateless request carries.
+pub fn add_stateless_metadata(params: &mut Value, headers: &mut HeaderMap, method: &str, subject: Option<&str>) {
     let revision = gatelodge_mcp::Revision::R2026_07_28.as_str();
     if let Value::Object(params) = params {
         let meta = json!({
@@ -52,30 +52,30 @@ pub fn add_stateless_metadata(params: &mut Value, headers: &mut HeaderMap, metho
         params.insert("_meta".to_owned(), meta);
     }
     headers.insert("mcp-protocol-version", HeaderValue::from_static(revision));
-    let mut put = |name: &'static str, text: &str| {
+    let mut insert = |name: &'static str, text: &str| {
         if let Ok(value) = HeaderValue::try_from(encode_header_value(text)) {
             headers.insert(name, value);
         }
     };
-    put("mcp-method", method);
-    if let Some(about) = about {
-        put("mcp-name", about);
+    insert("mcp-method", method);
+    if let Some(subject) = subject {
+        insert("mcp-name", subject);
     }
 }
 
-/// What is no visible ASCII travels as Base64, between marks.
+/// Encodes a value that is not visible ASCII as `=?base64?…?=`.
 fn encode_header_value(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
-    let is_marked = text.starts_with("=?") || text != text.trim();
-    if is_plain && !is_marked { text.to_owned() } else { format!("=?base64?{}?=", BASE64.encode(text.as_bytes())) }
+    let needs_encoding = text.starts_with("=?") || text != text.trim();
+    if is_plain && !needs_encoding { text.to_owned() } else { format!("=?base64?{}?=", BASE64.encode(text.as_bytes())) }
 }
 
 impl TransportResponse {
-    /// The result of the request with an id.
+    /// Returns the result of the request `id`.
     pub fn result(self, id: u64) -> Result<Value, McpClientError> {
         for message in &self.messages {
             let Ok(mut message) = serde_json::from_slice::<Value>(message) else {
-                return Err(McpClientError::Protocol("the answer is not JSON".to_owned()));
+                return Err(McpClientError::Protocol("the response is not JSON".to_owned()));
             };
             if let Some(error) = message.get("error") {
                 return Err(McpClientError::Rpc(parse_rpc_error(error)));
@@ -86,11 +86,11 @@ impl TransportResponse {
                 return Ok(result.take());
             }
         }
-        Err(McpClientError::Protocol("the answer ends without a result".to_owned()))
+        Err(McpClientError::Protocol("the response ends without a result".to_owned()))
     }
 }
 
-/// What an error object says.
+/// Parses a JSON-RPC error object.
 pub fn parse_rpc_error(error: &Value) -> RpcError {
     let message = error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
     RpcError { code: error.get("code").and_then(Value::as_i64).unwrap_or_default(), message }

@@ -1,4 +1,4 @@
-//! The same for a server that speaks only HTTP+SSE, the transport of 2024-11-05.
+//! Client side of HTTP+SSE, the transport of revision 2024-11-05.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::McpClientError;
 use super::http_transport::{HttpTransport, MAX_RESPONSE_BYTES, is_response};
 use super::rpc_message::TransportResponse;
 
-/// A connection: the stream of what the server says, and where our messages go.
+/// A connection: the server's event stream, and the URL for our messages.
 pub struct SseTransport {
     endpoint: Uri,
     body: Incoming,
@@ -22,51 +22,58 @@ pub struct SseTransport {
 }
 
 impl SseTransport {
-    /// Opens the stream and waits for the address; none if the server has no such stream.
-    pub async fn open(wire: &HttpTransport, headers: &HeaderMap) -> Result<Option<Self>, McpClientError> {
+    /// Opens the stream and waits for the `endpoint` event. Returns `None` if the server has no such stream.
+    pub async fn open(transport: &HttpTransport, headers: &HeaderMap) -> Result<Option<Self>, McpClientError> {
         let opening = async {
-            let response = wire.send(wire.url(), Method::GET, Bytes::new(), headers).await?;
+            let response = transport.send(transport.url(), Method::GET, Bytes::new(), headers).await?;
             let (head, body) = response.into_parts();
-            let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-            if head.status != StatusCode::OK || !kind.starts_with("text/event-stream") {
+            let content_type =
+                head.headers.get(CONTENT_TYPE).and_then(|content_type| content_type.to_str().ok()).unwrap_or_default();
+            if head.status != StatusCode::OK || !content_type.starts_with("text/event-stream") {
                 return Ok(None);
             }
-            let (endpoint, decoder) = (wire.url().clone(), SseDecoder::new(MAX_RESPONSE_BYTES));
-            let mut own = Self { endpoint, body, decoder, pending_events: VecDeque::new() };
-            let (SseEventKind::Endpoint, named) = own.next_event().await? else { return Ok(None) };
-            let named = String::from_utf8_lossy(&named).into_owned();
-            let foreign = || McpClientError::Protocol("it wants messages at an address of another origin".to_owned());
-            own.endpoint = http_headers::resolve_endpoint(wire.url(), &named).ok_or_else(foreign)?;
-            Ok(Some(own))
+            let (endpoint, decoder) = (transport.url().clone(), SseDecoder::new(MAX_RESPONSE_BYTES));
+            let mut connection = Self { endpoint, body, decoder, pending_events: VecDeque::new() };
+            let (SseEventKind::Endpoint, endpoint) = connection.next_event().await? else { return Ok(None) };
+            let endpoint = String::from_utf8_lossy(&endpoint).into_owned();
+            let foreign = || McpClientError::Protocol("the server's message endpoint has another origin".to_owned());
+            connection.endpoint = http_headers::resolve_endpoint(transport.url(), &endpoint).ok_or_else(foreign)?;
+            Ok(Some(connection))
         };
-        wire.with_timeout(opening).await
+        transport.with_timeout(opening).await
     }
 
-    /// Sends a request, and reads until its answer.
+    /// Sends a request, and reads events until its response.
     pub async fn request(
         &mut self,
-        wire: &HttpTransport,
+        transport: &HttpTransport,
         body: String,
         headers: &HeaderMap,
     ) -> Result<TransportResponse, McpClientError> {
-        self.notify(wire, body, headers).await?;
-        wire.with_timeout(async {
-            let mut messages = Vec::new();
-            loop {
-                let (SseEventKind::Message, message) = self.next_event().await? else { continue };
-                let is_last = is_response(&message);
-                messages.push(message);
-                if is_last {
-                    return Ok(TransportResponse { session_id: None, messages });
+        self.notify(transport, body, headers).await?;
+        transport
+            .with_timeout(async {
+                let mut messages = Vec::new();
+                loop {
+                    let (SseEventKind::Message, message) = self.next_event().await? else { continue };
+                    let is_last = is_response(&message);
+                    messages.push(message);
+                    if is_last {
+                        return Ok(TransportResponse { session_id: None, messages });
+                    }
                 }
-            }
-        })
-        .await
+            })
+            .await
     }
 
-    /// Sends what has no answer.
-    pub async fn notify(&self, wire: &HttpTransport, body: String, headers: &HeaderMap) -> Result<(), McpClientError> {
-        wire.notify_at(&self.endpoint, body, headers).await
+    /// Sends a message without waiting for a response.
+    pub async fn notify(
+        &self,
+        transport: &HttpTransport,
+        body: String,
+        headers: &HeaderMap,
+    ) -> Result<(), McpClientError> {
+        transport.notify_at(&self.endpoint, body, headers).await
     }
 
     async fn next_event(&mut self) -> Result<(SseEventKind, Bytes), McpClientError> {
@@ -74,7 +81,7 @@ impl SseTransport {
             if let Some(event) = self.pending_events.pop_front() {
                 return Ok(event);
             }
-            let broken = || McpClientError::Protocol("the stream broke off".to_owned());
+            let broken = || McpClientError::Protocol("the event stream ended unexpectedly".to_owned());
             let frame = self.body.frame().await.ok_or_else(broken)?.map_err(|_| broken())?;
             let Ok(data) = frame.into_data() else { continue };
             let ready = &mut self.pending_events;

@@ -1,4 +1,4 @@
-//! What a server leaves behind: processes of its group, and those that left the group.
+//! Descendants of a server: processes in its group, and those that left the group.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,27 +7,27 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid, waitpid,
 };
 
-/// How long we look for what is left. Each round ends a generation.
+/// How long to look for remaining descendants. Each round kills one generation.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(3);
 const CLEANUP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Makes orphans among the server's descendants our children. Elsewhere than on Linux they go to the first process,
-/// and only the server's group can be ended.
+/// Makes orphaned descendants of the server our children. On systems other than Linux they become children of init, and
+/// only the server's process group can be killed.
 pub fn become_subreaper() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(Pid::INIT));
 }
 
-/// Ends everything. The server itself has ended, or is killed here; whoever calls reaps it.
+/// Kills all descendants, and the server itself if it has not exited. The caller reaps the server.
 pub fn terminate_descendants(server: Pid, grace: Duration) {
     if !other_children(server).is_empty() {
         let _ = kill_process_group(server, Signal::TERM);
         poll_until(grace, || signal_and_reap(server, |_| {}));
     }
     let _ = kill_process_group(server, Signal::KILL);
-    // What it started is ours only when it has ended.
+    // Its children become ours only when it has exited.
     let _ = waitid(WaitId::Pid(server), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-    // Whoever left the group is found by being our child, or becomes it when its parent is killed.
+    // A process that left the group is our child, or becomes it when its parent is killed.
     poll_until(CLEANUP_TIMEOUT, || {
         signal_and_reap(server, |child| {
             let _ = kill_process(child, Signal::KILL);
@@ -35,17 +35,17 @@ pub fn terminate_descendants(server: Pid, grace: Duration) {
     });
 }
 
-/// Whether nothing is left. What has ended is reaped, and counts once more: it may have left children of its own, which
-/// came to us only after the list was read.
-fn signal_and_reap(server: Pid, to_the_living: impl Fn(Pid)) -> bool {
-    let others = other_children(server);
-    for child in others.iter().filter(|child| !has_exited(**child)) {
-        to_the_living(*child);
+/// Calls `signal` for each running child, reaps those that exited, and returns whether there were no children. A child
+/// that was reaped counts once more: its own children may have become ours only after the list was read.
+fn signal_and_reap(server: Pid, signal: impl Fn(Pid)) -> bool {
+    let children = other_children(server);
+    for child in children.iter().filter(|child| !has_exited(**child)) {
+        signal(*child);
     }
-    others.is_empty()
+    children.is_empty()
 }
 
-/// Our children but the server, those that have ended and are not yet reaped among them.
+/// Returns our children except the server, including zombies.
 fn other_children(server: Pid) -> Vec<Pid> {
     let mut children = children();
     children.retain(|child| *child != server);
@@ -56,7 +56,7 @@ fn has_exited(child: Pid) -> bool {
     !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None))
 }
 
-/// All our children, as the system lists them. A child is listed under the thread that started it.
+/// Returns all our children. `/proc` lists a child under the thread that started it.
 fn children() -> Vec<Pid> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
@@ -66,9 +66,9 @@ fn children() -> Vec<Pid> {
         .collect()
 }
 
-fn poll_until(time: Duration, is_done: impl Fn() -> bool) {
-    let end = Instant::now() + time;
-    while !is_done() && Instant::now() < end {
+fn poll_until(timeout: Duration, is_done: impl Fn() -> bool) {
+    let deadline = Instant::now() + timeout;
+    while !is_done() && Instant::now() < deadline {
         std::thread::sleep(CLEANUP_POLL_INTERVAL);
     }
 }

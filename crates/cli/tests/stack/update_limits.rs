@@ -178,7 +178,7 @@ fn an_update_from_a_silent_server_times_out() {
         let run = ask();
         assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
         assert!(
-            run.code == 4 && run.stderr.contains("nothing came for 1 s; the old one stays in use"),
+            run.code == 4 && run.stderr.contains("no data received for 1 s; the old one stays in use"),
             "{}",
             run.stderr
         );

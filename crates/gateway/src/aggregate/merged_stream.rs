@@ -110,7 +110,7 @@ async fn serve_stream(
     let mut followers = UpstreamStreamTasks { resumes: missed.is_some(), ..UpstreamStreamTasks::default() };
     send_backlog(&session, missed, &events).await;
     let opened_at = Instant::now();
-    let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
+    let mut keep_alive = tokio::time::interval(gw.settings.keep_alive_interval);
     let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
     loop {
         tokio::select! {

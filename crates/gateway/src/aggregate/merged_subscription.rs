@@ -223,7 +223,7 @@ async fn run_stream(
     for text in early {
         responder.send(str::from_utf8(&text).unwrap_or_default()).await;
     }
-    let period = gw.settings.keep_alive;
+    let period = gw.settings.keep_alive_interval;
     let mut keep_alive = tokio::time::interval_at(Instant::now() + period, period);
     let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
     loop {

@@ -140,7 +140,7 @@ pub(super) async fn set_log_level(gw: &Gateway, ctx: &RequestContext, part: &Ses
     } else if has_logging_capability(&part.server_info) {
         part.note_upstream_log_level(level);
         let asking = request_log_level(gw, ctx, level, |asking| ctx.message_for_upstream(asking));
-        let _ = tokio::time::timeout(gw.settings.connect_time, asking).await;
+        let _ = tokio::time::timeout(gw.settings.connect_timeout, asking).await;
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) async fn accept_connections(
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
     let guard = Arc::new(HostOriginGuard::new(address, &gw.settings.hosts, &gw.settings.origins));
-    let permits = Arc::new(Semaphore::new(gw.settings.connections));
+    let permits = Arc::new(Semaphore::new(gw.settings.max_connections));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -106,8 +106,8 @@ async fn serve_connection(
 ) {
     // Replies are small and complete; Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
-    let head_time = gw.settings.head_time;
-    let (stream, head_bytes) = InspectedStream::new(stream, gw.settings.body_time);
+    let header_timeout = gw.settings.header_timeout;
+    let (stream, head_bytes) = InspectedStream::new(stream, gw.settings.body_timeout);
     let shared = ClientConnection {
         client_address: canonical_ip(peer.ip()),
         token_cache: ConnectionTokenCache::default(),
@@ -123,7 +123,7 @@ async fn serve_connection(
     // hyper's default limit of 100 headers is not set explicitly, because that would allocate per request.
     let connection = http1::Builder::new()
         .timer(SharedHyperTimer::default())
-        .header_read_timeout(head_time)
+        .header_read_timeout(header_timeout)
         .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_READ_BYTES)
         .serve_connection(TokioIo::new(stream), service);

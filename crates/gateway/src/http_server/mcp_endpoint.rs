@@ -131,7 +131,7 @@ async fn post(
         return reject_request(status, what.to_owned()).await;
     }
     let body =
-        match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time)
+        match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout)
             .await
         {
             Ok(body) => body,

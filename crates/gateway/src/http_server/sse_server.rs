@@ -133,7 +133,7 @@ async fn serve_connection(
             let _ = events.send(to_event(&text)).await;
         }
     };
-    let _ = tokio::time::timeout(gw.settings.drain_time + FINAL_WRITE_TIMEOUT, rest).await;
+    let _ = tokio::time::timeout(gw.settings.drain_timeout + FINAL_WRITE_TIMEOUT, rest).await;
     // Requests that still run notice by this that the client is gone.
     drop(queue);
     end_session(gw, ctx, slot).await;
@@ -147,7 +147,7 @@ async fn relay_messages(
     events: &mpsc::Sender<Bytes>,
     queue: &mut mpsc::Receiver<Bytes>,
 ) {
-    let period = gw.settings.keep_alive;
+    let period = gw.settings.keep_alive_interval;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut recheck = tokio::time::interval(standalone_stream::REVALIDATION_INTERVAL);
     loop {
@@ -203,7 +203,7 @@ pub(crate) async fn handle_post(
         );
     };
     let text =
-        match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_time)
+        match http_bodies::read_request_body(incoming, gw.settings.request_limits.max_bytes, gw.settings.body_timeout)
             .await
         {
             Ok(text) => text.into_bytes(),

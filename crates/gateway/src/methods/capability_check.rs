@@ -203,7 +203,7 @@ impl Gateway {
                 let mut exchange = own.upstream_client.send(&ctx.upstream, permit).await?;
                 await_own_response(&own, &mut exchange, call).await
             };
-            let sent = tokio::time::timeout(own.settings.connect_time * 2, sending).await;
+            let sent = tokio::time::timeout(own.settings.connect_timeout * 2, sending).await;
             match sent.unwrap_or(Err(SendError::Timeout)) {
                 Ok(_) => own.write_row(recorder.outcome_row(CallOutcome::Ok, None)).await,
                 Err(error) => {

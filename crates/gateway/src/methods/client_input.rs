@@ -68,7 +68,7 @@ pub(crate) fn build_suspended_call(
 /// # Errors
 /// The call cannot be stored and was cancelled.
 pub(crate) fn suspend(gw: &Gateway, suspended: SuspendedCall) -> Result<String, SendError> {
-    gw.suspended_calls.suspend(suspended, gw.settings.client_answer_time).map_err(|suspended| {
+    gw.suspended_calls.suspend(suspended, gw.settings.client_input_timeout).map_err(|suspended| {
         gw.cancel_suspended_call(*suspended);
         SendError::InvalidResponse("the client cannot be asked for input".to_owned())
     })
@@ -428,7 +428,7 @@ impl Gateway {
 
     /// Ends the oldest of the matching calls if it may be evicted. Returns whether one was ended.
     pub(crate) fn evict_suspended_call(&self, is_one: impl Fn(&SuspendedCall) -> bool) -> bool {
-        let suspended = self.suspended_calls.take_evictable(self.settings.client_answer_time, is_one);
+        let suspended = self.suspended_calls.take_evictable(self.settings.client_input_timeout, is_one);
         suspended.map(|suspended| self.cancel_suspended_call(suspended)).is_some()
     }
 
@@ -479,7 +479,7 @@ impl Gateway {
             outgoing.session_link = link.clone();
             outgoing.revision = session.protocol_version_header();
             let sending = self.upstream_client.send(upstream, Permit::for_server_request_response(&id, outgoing));
-            let _ = tokio::time::timeout(self.settings.connect_time, sending).await;
+            let _ = tokio::time::timeout(self.settings.connect_timeout, sending).await;
         }
     }
 
@@ -495,7 +495,7 @@ impl Gateway {
         outgoing.revision = session.protocol_version_header();
         if let Some(permit) = Permit::for_always_allowed(Method::Cancelled.name(), outgoing) {
             let sending = self.upstream_client.send(upstream, permit);
-            let _ = tokio::time::timeout(self.settings.connect_time, sending).await;
+            let _ = tokio::time::timeout(self.settings.connect_timeout, sending).await;
         }
     }
 }

@@ -86,7 +86,7 @@ async fn open_session(
     responder: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
     let exchanged = exchange_with_upstream(gw, ctx, request, recorder, responder).await.map_err(|error| match error {
-        SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_time),
+        SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_timeout),
         other => other,
     });
     let is_refused = is_handshake_rejected(&exchanged, gw);
@@ -227,12 +227,12 @@ pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, handshake
 
 /// Time limit for opening a session in the background of another request.
 pub(crate) fn start_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
-    if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_time * 2 }
+    if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_timeout * 2 }
 }
 
 /// Time limit for a client's whole handshake, including probes and waiting for a place.
 pub(crate) fn handshake_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
-    if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_time * 4 }
+    if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_timeout * 4 }
 }
 
 async fn redo_handshake(gw: &Gateway, ctx: &RequestContext, session: &Session) {
@@ -314,7 +314,7 @@ impl HandshakeResult {
                 request_log_level(gw, ctx, level, |asking| self.address(asking)).await;
             }
         };
-        let _ = tokio::time::timeout(gw.settings.connect_time, sending).await;
+        let _ = tokio::time::timeout(gw.settings.connect_timeout, sending).await;
     }
 
     fn address(&self, outgoing: UpstreamRequest) -> UpstreamRequest {
@@ -385,7 +385,7 @@ async fn end_upstream_session(gw: &Gateway, upstream: &Upstream, link: UpstreamL
         return;
     }
     let _ = tokio::time::timeout(
-        gw.settings.connect_time,
+        gw.settings.connect_timeout,
         gw.upstream_client.send(upstream, Permit::for_session_end(link)),
     )
     .await;

@@ -195,7 +195,7 @@ pub(crate) async fn fetch_list(
     responder: &mut Responder,
     build_page_request: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
 ) -> Result<ListPages, SendError> {
-    fetch_list_within(LIST_TIMEOUT.min(gw.settings.call_time), gw, ctx, wanted, responder, build_page_request).await
+    fetch_list_within(LIST_TIMEOUT.min(gw.settings.call_timeout), gw, ctx, wanted, responder, build_page_request).await
 }
 
 /// Like [`fetch_list`], with a time limit. Listing has no side effects, so it is retried once from the first page if

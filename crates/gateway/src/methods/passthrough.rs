@@ -135,7 +135,7 @@ pub(crate) async fn exchange_with_upstream(
             _ => Err(SendError::ClientGone),
         }
     };
-    tokio::time::timeout(gw.settings.call_time, sending).await.unwrap_or(Err(SendError::Timeout))
+    tokio::time::timeout(gw.settings.call_timeout, sending).await.unwrap_or(Err(SendError::Timeout))
 }
 
 /// Forwards a notification or response, with our ids replaced by those of the upstream.

@@ -114,7 +114,7 @@ pub(crate) enum DiscoverResult {
 
 /// Sends `server/discover`. If the server reports an unsupported revision but lists ours, it is asked once more.
 pub(crate) async fn request_discover(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
-    let timeout = gw.settings.connect_time * 2;
+    let timeout = gw.settings.connect_timeout * 2;
     let asking = tokio::time::timeout(timeout, request_discover_untimed(gw, ctx));
     asking.await.unwrap_or(Err(SendError::HandshakeTimeout(timeout)))
 }

@@ -152,5 +152,5 @@ pub(super) async fn send_subscription(
         let answer = await_own_response(gw, &mut exchange, call).await.ok()?;
         Some(answer.is_some_and(|answer| matches!(result_text(&answer, &gw.settings.reply_limits), Ok(Some(_)))))
     };
-    tokio::time::timeout(gw.settings.connect_time * 2, asking).await.ok()?
+    tokio::time::timeout(gw.settings.connect_timeout * 2, asking).await.ok()?
 }

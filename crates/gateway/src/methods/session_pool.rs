@@ -158,7 +158,7 @@ pub(crate) async fn acquire_exclusive_session(
         })
     };
     let exclusive_session = group
-        .acquire_exclusive(gw.settings.call_time, evict)
+        .acquire_exclusive(gw.settings.call_timeout, evict)
         .await
         .ok_or(Refusal::CapacityReached(NO_EXCLUSIVE_SESSION_MESSAGE))?;
     let shared = ctx.upstream_session().map(|shared| &**shared);

@@ -53,7 +53,7 @@ pub(crate) async fn recover_session(gw: &Gateway, ctx: &RequestContext, sent: Se
 
 /// Whether the session has expired, according to a ping. Returns `None` if the server does not respond.
 pub(crate) async fn is_session_lost(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
-    let timeout: Duration = gw.settings.connect_time;
+    let timeout: Duration = gw.settings.connect_timeout;
     tokio::time::timeout(timeout, probe_session(gw, ctx)).await.ok()?
 }
 

@@ -138,7 +138,7 @@ async fn serve_until_change(
     handle: &Notify,
 ) -> Option<RequestContext> {
     let session = ctx.session()?;
-    let mut keep_alive = tokio::time::interval(gw.settings.keep_alive);
+    let mut keep_alive = tokio::time::interval(gw.settings.keep_alive_interval);
     let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
     let encode = |text: &str| session.replay_buffers().append_event(STANDALONE_STREAM, text);
     let mut upstream = std::pin::pin!(follow_upstream_stream(gw, ctx, last_event_id, events, encode));

@@ -237,7 +237,7 @@ async fn open_and_relay(
     allowed: &[AllowedResource],
     responder: &mut Responder,
 ) -> Result<ListenEnd, SendError> {
-    let opening = tokio::time::timeout(gw.settings.call_time, gw.upstream_client.send(&ctx.upstream, permit));
+    let opening = tokio::time::timeout(gw.settings.call_timeout, gw.upstream_client.send(&ctx.upstream, permit));
     let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
     relay_notifications(gw, ctx, request, (call, allowed), &mut exchange, responder).await
 }
@@ -250,7 +250,7 @@ async fn relay_notifications(
     exchange: &mut UpstreamResponse,
     responder: &mut Responder,
 ) -> Result<ListenEnd, SendError> {
-    let period = gw.settings.keep_alive;
+    let period = gw.settings.keep_alive_interval;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
     let mut listener = SubscriptionListener::new(ctx, resource_uris(allowed), None);

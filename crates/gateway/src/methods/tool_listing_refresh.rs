@@ -38,7 +38,7 @@ pub(crate) async fn listing_for_tool(
         return Ok(listing);
     }
     // Many servers process one request at a time, so on a shared connection the listing waits for the running call.
-    let timeout = if ctx.has_pending_call() { gw.settings.call_time } else { TOOL_LISTING_TIMEOUT };
+    let timeout = if ctx.has_pending_call() { gw.settings.call_timeout } else { TOOL_LISTING_TIMEOUT };
     let fetching = async {
         let registry = ctx.tool_registry();
         let forward_ctx = ForwardContext {

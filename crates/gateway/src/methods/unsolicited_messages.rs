@@ -311,10 +311,10 @@ fn evaluate_policy(
 /// Sends a notification or response, and returns the HTTP status.
 pub(crate) async fn send_one_way(gw: &Gateway, ctx: &RequestContext, permit: Permit) -> Result<u16, SendError> {
     let sending = gw.upstream_client.send(&ctx.upstream, permit);
-    let sent = tokio::time::timeout(gw.settings.connect_time * 2, sending).await;
+    let sent = tokio::time::timeout(gw.settings.connect_timeout * 2, sending).await;
     let mut exchange = sent.unwrap_or(Err(SendError::Timeout))?;
     let status = exchange.status;
     // Reading the response to its end frees the connection.
-    let _ = tokio::time::timeout(gw.settings.connect_time, exchange.next_message()).await;
+    let _ = tokio::time::timeout(gw.settings.connect_timeout, exchange.next_message()).await;
     if status.is_success() { Ok(status.as_u16()) } else { Err(SendError::Status(status.as_u16())) }
 }

@@ -231,7 +231,7 @@ pub(crate) async fn wait_or_cancel<T>(
     responder: &mut Responder,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
-    let period = forward_ctx.gw.settings.keep_alive;
+    let period = forward_ctx.gw.settings.keep_alive_interval;
     let mut keep_alive = pin!(sleep(forward_ctx.deadline_timer, period));
     let cancel_signal = responder.cancel_signal();
     loop {

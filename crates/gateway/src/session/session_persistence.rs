@@ -172,7 +172,7 @@ impl Gateway {
         grant: &ActiveGrant,
     ) -> Result<Option<Arc<Session>>, ProtocolError> {
         let hash = row.id;
-        let oldest = self.clock.now().checked_sub(self.settings.session_idle).unwrap_or_default();
+        let oldest = self.clock.now().checked_sub(self.settings.session_idle_timeout).unwrap_or_default();
         if row.last_used_at < oldest {
             return Ok(None);
         }
@@ -210,7 +210,7 @@ impl Gateway {
     pub(crate) async fn persist_session_usage(&self) {
         let now = self.clock.now();
         let pending_deletes = std::mem::take(&mut *lock(&self.session_persistence.pending_deletes));
-        let oldest = now.checked_sub(self.settings.session_idle).unwrap_or_default();
+        let oldest = now.checked_sub(self.settings.session_idle_timeout).unwrap_or_default();
         let rows = &self.session_persistence.rows;
         let writing = async {
             rows.touch(self.sessions.recently_used(RECENT_USE_WINDOW), now).await?;

@@ -44,20 +44,20 @@ pub(super) struct UpstreamHttpClient {
     connector: Connector,
     /// Largest message.
     max_bytes: usize,
-    connect_time: Duration,
+    connect_timeout: Duration,
 }
 
 /// Creates a connection pool.
-pub(crate) fn new_connection_pool(connect_time: Duration) -> HttpConnectionPool {
-    HttpConnectionPool::new(Connector::new(connect_time))
+pub(crate) fn new_connection_pool(connect_timeout: Duration) -> HttpConnectionPool {
+    HttpConnectionPool::new(Connector::new(connect_timeout))
 }
 
 impl UpstreamHttpClient {
-    pub fn new(connect_time: Duration, workers: usize, max_bytes: usize) -> Self {
+    pub fn new(connect_timeout: Duration, workers: usize, max_bytes: usize) -> Self {
         // One connector, so that trusted certificates are loaded once.
-        let connector = Connector::new(connect_time);
+        let connector = Connector::new(connect_timeout);
         let pools = (0..workers).map(|_| HttpConnectionPool::new(connector.clone())).collect();
-        Self { pools, connector, max_bytes, connect_time }
+        Self { pools, connector, max_bytes, connect_timeout }
     }
 
     /// Sets up TLS in advance, so that no call waits for it.
@@ -120,8 +120,8 @@ impl UpstreamHttpClient {
     }
 
     /// Returns the time for connecting to a server.
-    pub fn connect_time(&self) -> Duration {
-        self.connect_time
+    pub fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
     }
 }
 

@@ -55,7 +55,7 @@ impl UpstreamSseConnection {
         config: &UpstreamHttpConfig,
         dropped_messages: &Counter,
     ) -> Result<Option<Arc<Self>>, SendError> {
-        let opening = tokio::time::timeout(http.connect_time(), open_event_stream(http, upstream, config));
+        let opening = tokio::time::timeout(http.connect_timeout(), open_event_stream(http, upstream, config));
         let Ok(Ok((mut stream, endpoint))) = opening.await else { return Ok(None) };
         let Some(endpoint) = gatelodge_mcp::http_headers::resolve_endpoint(&config.url, &endpoint) else {
             let what = "the server names a message endpoint that is not of its own origin";

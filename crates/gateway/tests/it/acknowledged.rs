@@ -104,7 +104,7 @@ async fn whoever_listens_while_the_servers_stream_is_away_has_it_opened_and_is_t
 #[tokio::test]
 async fn a_server_whose_stream_does_not_open_is_not_acknowledged_and_that_is_said_in_time() {
     let upstream = server(|_| json_response("500 Internal Server Error", "", "")).await;
-    let settings = GatewaySettings { connect_time: Duration::from_millis(200), ..GatewaySettings::default() };
+    let settings = GatewaySettings { connect_timeout: Duration::from_millis(200), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings).start(&upstream).await;
     let begun = Instant::now();
     let refused = StatelessTestClient::new(&gw).request("subscriptions/listen", wanted()).await;

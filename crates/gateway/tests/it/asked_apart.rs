@@ -197,7 +197,7 @@ async fn a_question_that_nobody_came_back_for_keeps_no_later_call_from_being_ask
     let directory = tempfile::tempdir().expect("a directory");
     let gw = before(
         directory.path(),
-        GatewaySettings { client_answer_time: Duration::from_secs(3), ..GatewaySettings::default() },
+        GatewaySettings { client_input_timeout: Duration::from_secs(3), ..GatewaySettings::default() },
     )
     .await;
     let mut first = Value::Null;
@@ -217,7 +217,7 @@ async fn a_question_that_nobody_came_back_for_keeps_no_later_call_from_being_ask
 #[tokio::test]
 async fn beyond_the_bound_a_call_waits_for_its_turn_and_then_is_refused_in_true_words_and_not_sent() {
     let directory = tempfile::tempdir().expect("a directory");
-    let settings = GatewaySettings { call_time: Duration::from_secs(3), ..GatewaySettings::default() };
+    let settings = GatewaySettings { call_timeout: Duration::from_secs(3), ..GatewaySettings::default() };
     let gw = before(directory.path(), settings).await;
     let mut open = Vec::new();
     for n in 0..8 {
@@ -282,7 +282,7 @@ async fn beyond_the_bound_of_calls_that_wait_the_server_is_told_so_and_those_lef
     assert!(said.contains("too many calls wait for client input"), "{said}");
 
     let upstream = asks_over_http().await;
-    let settings = GatewaySettings { client_answer_time: Duration::from_secs(5), ..GatewaySettings::default() };
+    let settings = GatewaySettings { client_input_timeout: Duration::from_secs(5), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings).start(&upstream).await;
     for n in 0..32 {
         asked(&gw, &n.to_string()).await;

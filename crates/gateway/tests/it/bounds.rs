@@ -105,9 +105,11 @@ async fn open_streams_of_a_grant_are_bounded() {
 async fn sessions_of_a_grant_are_bounded_and_idle_ones_make_room_at_both_sides() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let idle = Duration::from_millis(300);
-    let gw =
-        start(GatewaySettings { sessions_per_grant: 1, session_idle: idle, ..GatewaySettings::default() }, &upstream)
-            .await;
+    let gw = start(
+        GatewaySettings { max_sessions_per_grant: 1, session_idle_timeout: idle, ..GatewaySettings::default() },
+        &upstream,
+    )
+    .await;
     assert!(gw.post(&[], INITIALIZE).await.header("mcp-session-id").is_some());
     let refused = gw.post(&[], INITIALIZE).await;
     assert!(refused.body.contains("[GATEWAY] too many sessions"), "{}", refused.body);
@@ -130,7 +132,8 @@ async fn a_caller_that_does_not_read_is_let_go() {
     };
     let upstream = FakeUpstream::start(json!([tool_definition("large")]), large).await;
     let gw =
-        start(GatewaySettings { body_time: Duration::from_millis(300), ..GatewaySettings::default() }, &upstream).await;
+        start(GatewaySettings { body_timeout: Duration::from_millis(300), ..GatewaySettings::default() }, &upstream)
+            .await;
     gw.initialize().await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large"}}).to_string();
     let request = format!(

@@ -211,9 +211,12 @@ async fn a_call_that_takes_too_long_or_is_cut_off_is_cancelled_at_a_server_with_
     for stops in [false, true] {
         for has_session in [true, false] {
             let (upstream, _) = silent("tools/call").await;
-            let call_time = Duration::from_millis(if stops { 60_000 } else { 300 });
-            let settings =
-                GatewaySettings { call_time, drain_time: Duration::from_millis(50), ..GatewaySettings::default() };
+            let call_timeout = Duration::from_millis(if stops { 60_000 } else { 300 });
+            let settings = GatewaySettings {
+                call_timeout,
+                drain_timeout: Duration::from_millis(50),
+                ..GatewaySettings::default()
+            };
             let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings).start(&upstream).await;
             let params = json!({"name": "read", "arguments": {}});
             let _stream = if has_session {

@@ -167,8 +167,8 @@ async fn a_server_that_hangs_at_the_handshake_is_given_up_well_below_what_client
             .then(|| vec![ScriptStep::Pause(Duration::from_secs(60))])
     })
     .await;
-    assert!(GatewaySettings::default().connect_time * 4 <= Duration::from_secs(20));
-    let settings = GatewaySettings { connect_time: Duration::from_millis(250), ..GatewaySettings::default() };
+    assert!(GatewaySettings::default().connect_timeout * 4 <= Duration::from_secs(20));
+    let settings = GatewaySettings { connect_timeout: Duration::from_millis(250), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings.clone()).start(&upstream).await;
     let hello =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});

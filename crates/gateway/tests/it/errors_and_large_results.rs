@@ -91,8 +91,8 @@ async fn error_without_id_ends_the_only_call_in_flight() {
             let case = format!("{transport:?} to {kind:?}");
             let server =
                 ScriptedServer::start(kind, json!([tool_definition("null"), tool_definition("none")]), canned()).await;
-            let call_time = Duration::from_secs(if is_shared { 4 } else { 30 });
-            let settings = GatewaySettings { call_time, ..GatewaySettings::default() };
+            let call_timeout = Duration::from_secs(if is_shared { 4 } else { 30 });
+            let settings = GatewaySettings { call_timeout, ..GatewaySettings::default() };
             let gw = server.start_gateway(TestGateway::builder().policy(ALLOW_ALL).settings(settings)).await;
             let mut client = TestClient::open(&gw, transport).await;
             for name in ["null", "none"] {
@@ -249,7 +249,7 @@ async fn oversized_message_fails_its_call_and_the_next_one_works() {
             let canned = vec![("tools/call large", result_member(&large)), ("tools/call small", result_member(&small))];
             let server =
                 ScriptedServer::start(kind, json!([tool_definition("large"), tool_definition("small")]), canned).await;
-            let mut settings = GatewaySettings { call_time: Duration::from_secs(5), ..GatewaySettings::default() };
+            let mut settings = GatewaySettings { call_timeout: Duration::from_secs(5), ..GatewaySettings::default() };
             settings.reply_limits.max_bytes = 64 << 10;
             let gw = server.start_gateway(TestGateway::builder().policy(ALLOW_ALL).settings(settings)).await;
             let mut client = TestClient::open(&gw, transport).await;

@@ -18,7 +18,7 @@ const ERROR_WITH_NULL_ID: &str =
 const ERROR_WITHOUT_ID: &str = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"what?","data":{"n":1.10}}}"#;
 
 fn settings() -> GatewaySettings {
-    GatewaySettings { call_time: Duration::from_secs(3), ..GatewaySettings::default() }
+    GatewaySettings { call_timeout: Duration::from_secs(3), ..GatewaySettings::default() }
 }
 
 fn error_without_id(request: &RecordedRequest) -> Option<&'static str> {

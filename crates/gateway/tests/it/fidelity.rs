@@ -83,7 +83,8 @@ impl Setup {
 
     async fn connect(client_generation: Generation, server_generation: Generation, path: &'static str) -> Self {
         let server = ScriptedServer::start(server_generation).await;
-        let settings = GatewaySettings { sessions_per_grant: 100_000, sessions: 100_000, ..GatewaySettings::default() };
+        let settings =
+            GatewaySettings { max_sessions_per_grant: 100_000, max_sessions: 100_000, ..GatewaySettings::default() };
         let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&server.url()).await;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let seed = env_number("GATELODGE_SEED", 1) as u64;

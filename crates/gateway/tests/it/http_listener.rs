@@ -46,7 +46,7 @@ async fn health_readiness_and_metrics_are_only_on_the_admin_listener() {
 async fn slow_headers_and_bodies_time_out() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
     let timeout = Duration::from_millis(300);
-    let settings = GatewaySettings { head_time: timeout, body_time: timeout, ..GatewaySettings::default() };
+    let settings = GatewaySettings { header_timeout: timeout, body_timeout: timeout, ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     let request = format!(
         "POST /mcp/desk HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: 100\r\n\r\n{{",
@@ -67,7 +67,7 @@ async fn slow_headers_and_bodies_time_out() {
 #[tokio::test]
 async fn slow_headers_time_out_on_a_connection_with_earlier_requests() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let settings = GatewaySettings { head_time: Duration::from_millis(400), ..GatewaySettings::default() };
+    let settings = GatewaySettings { header_timeout: Duration::from_millis(400), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
     let complete_request = format!("GET /nothing HTTP/1.1\r\nHost: {}\r\n\r\n", gw.address);
@@ -104,7 +104,7 @@ async fn more_than_100_headers_are_refused() {
 #[tokio::test]
 async fn connections_over_the_limit_are_closed_until_others_end() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let settings = GatewaySettings { connections: 2, ..GatewaySettings::default() };
+    let settings = GatewaySettings { max_connections: 2, ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     let open_connections =
         [TcpStream::connect(gw.address).await.expect("one"), TcpStream::connect(gw.address).await.expect("two")];
@@ -207,7 +207,7 @@ async fn a_call_that_outlasts_the_drain_time_is_answered_and_recorded() {
         (request.method() == "tools/call").then(|| vec![ScriptStep::Pause(Duration::from_secs(60))])
     };
     let upstream = FakeUpstream::start(json!([tool_definition("slow")]), never_respond).await;
-    let settings = GatewaySettings { drain_time: Duration::from_millis(300), ..GatewaySettings::default() };
+    let settings = GatewaySettings { drain_timeout: Duration::from_millis(300), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     gw.initialize().await;
     let stopping = async {

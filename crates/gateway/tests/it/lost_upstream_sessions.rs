@@ -209,7 +209,7 @@ async fn an_aggregate_list_is_complete_although_one_server_lost_its_session() {
 async fn an_ended_upstream_session_does_not_count_towards_the_grants_sessions() {
     for has_stream in [false, true] {
         let (state, upstream) = start_server().await;
-        let settings = GatewaySettings { sessions_per_grant: 2, ..GatewaySettings::default() };
+        let settings = GatewaySettings { max_sessions_per_grant: 2, ..GatewaySettings::default() };
         let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings).at_aggregate().start(&upstream).await;
         gw.initialize().await;
         let _stream = if has_stream { Some(open_standalone_stream(&gw).await) } else { None };

@@ -233,13 +233,13 @@ async fn suspended_call_cannot_be_resumed_by_another_grant() {
 #[tokio::test]
 async fn suspended_call_cannot_be_resumed_after_its_time_limit() {
     let (upstream, gw) = setup_stateful(GatewaySettings {
-        client_answer_time: Duration::from_millis(300),
+        client_input_timeout: Duration::from_millis(300),
         ..GatewaySettings::default()
     })
     .await;
     let client = StatelessTestClient::new(&gw);
     let suspended = client.call("ask", json!({"n": 1})).await.message()["result"].clone();
-    // Longer than `client_answer_time`, which runs on the real clock.
+    // Longer than `client_input_timeout`, which runs on the real clock.
     tokio::time::sleep(Duration::from_millis(400)).await;
     let late = client.request("tools/call", retry(json!({"n": 1}), suspended["requestState"].clone())).await;
     assert_eq!((late.status, late.code()), (400, -32602), "{}", late.body);

@@ -592,7 +592,7 @@ async fn a_server_that_does_not_answer_server_discover_is_treated_as_stateful() 
         }
     })
     .await;
-    let settings = GatewaySettings { connect_time: Duration::from_millis(250), ..GatewaySettings::default() };
+    let settings = GatewaySettings { connect_timeout: Duration::from_millis(250), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     for _ in 0..2 {
         assert_eq!(stateless(&gw, "tools/list", json!({})).await.status, 200);

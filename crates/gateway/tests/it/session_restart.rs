@@ -119,7 +119,7 @@ async fn a_deleted_session_stays_deleted_after_a_restart() {
 #[tokio::test]
 async fn an_idle_session_expires_across_restarts() {
     let upstream = FakeUpstream::with_tools(&["read"]).await;
-    let settings = GatewaySettings { session_idle: Duration::from_secs(600), ..GatewaySettings::default() };
+    let settings = GatewaySettings { session_idle_timeout: Duration::from_secs(600), ..GatewaySettings::default() };
     let mut gw = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     gw.initialize().await;
     gw.clock.advance(Duration::from_secs(500));

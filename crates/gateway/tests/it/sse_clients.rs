@@ -286,10 +286,11 @@ async fn changed_policy_applies_at_once_and_the_connection_stays() {
 #[tokio::test]
 async fn idle_stream_sends_keep_alives() {
     let (_, gw) =
-        setup_with(GatewaySettings { keep_alive: Duration::from_millis(50), ..GatewaySettings::default() }).await;
+        setup_with(GatewaySettings { keep_alive_interval: Duration::from_millis(50), ..GatewaySettings::default() })
+            .await;
     let mut client = SseTestClient::open(&gw).await;
     while !client.next_line().await.expect("a line").starts_with(':') {}
-    assert!(GatewaySettings::default().keep_alive <= Duration::from_secs(15));
+    assert!(GatewaySettings::default().keep_alive_interval <= Duration::from_secs(15));
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ fn server(hit: &RecordedRequest) -> Option<SsePostReply> {
 const TOOLS: &[&str] = &["read", "progress", "asks", "slow", "breaks", "huge", "moved", "forgotten", "echoes", "makes"];
 
 fn test_settings() -> GatewaySettings {
-    let mut settings = GatewaySettings { connect_time: Duration::from_millis(500), ..GatewaySettings::default() };
+    let mut settings = GatewaySettings { connect_timeout: Duration::from_millis(500), ..GatewaySettings::default() };
     settings.reply_limits.max_bytes = 64 << 10;
     settings
 }
@@ -187,7 +187,7 @@ async fn server_may_send_a_request_before_it_answers_the_post() {
 #[tokio::test]
 async fn call_that_times_out_is_cancelled_at_the_server() {
     let upstream = FakeSseUpstream::start(TOOLS, server).await;
-    let settings = GatewaySettings { call_time: Duration::from_millis(400), ..test_settings() };
+    let settings = GatewaySettings { call_timeout: Duration::from_millis(400), ..test_settings() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start_at(&upstream.url()).await;
     let text = gw.call("slow", json!({})).await.text();
     assert!(text.contains("did not answer in time"), "{text}");

@@ -50,7 +50,7 @@ async fn start_gateway(mode: &str, directory: &Path) -> TestGateway {
 async fn start_gateway_with_pinning(mode: &str, directory: &Path, pinning: PinningSettings) -> TestGateway {
     let (server, record) = (directory.join("server.py"), directory.join("received"));
     std::fs::write(&server, SERVER).expect("written");
-    let settings = GatewaySettings { connect_time: Duration::from_millis(500), ..GatewaySettings::default() };
+    let settings = GatewaySettings { connect_timeout: Duration::from_millis(500), ..GatewaySettings::default() };
     let script = format!("exec python3 {} {mode} {}", server.display(), record.display());
     TestGateway::builder().policy(ALLOW_ALL).settings(settings).pinning(pinning).start_process(&script).await
 }
@@ -72,7 +72,10 @@ async fn process_that_ignores_discovery_gets_a_session_within_the_time_limit() {
     let response = StatelessTestClient::new(&gw).call("read", json!({"n": 1})).await;
     assert_eq!(response.text(), r#"{"n": 1}"#, "{}", response.body);
     assert!(began.elapsed() >= Duration::from_secs(1), "the gateway waits for the process to answer");
-    assert!(GatewaySettings::default().connect_time * 2 <= Duration::from_secs(10), "well below usual client timeouts");
+    assert!(
+        GatewaySettings::default().connect_timeout * 2 <= Duration::from_secs(10),
+        "well below usual client timeouts"
+    );
     assert_eq!(
         (received_count(directory.path(), "server/discover"), received_count(directory.path(), "initialize")),
         (1, 1)

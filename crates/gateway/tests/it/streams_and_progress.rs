@@ -64,7 +64,7 @@ fn stateless_server(hit: &RecordedRequest) -> Option<ResponseScript> {
 
 async fn setup(server: fn(&RecordedRequest) -> Option<ResponseScript>, is_aggregate: bool) -> TestGateway {
     let upstream = FakeUpstream::start(json!([tool_definition("slow")]), server).await;
-    let settings = GatewaySettings { keep_alive: Duration::from_millis(50), ..GatewaySettings::default() };
+    let settings = GatewaySettings { keep_alive_interval: Duration::from_millis(50), ..GatewaySettings::default() };
     let builder = TestGateway::builder().policy(ALLOW_ALL).settings(settings);
     let gw = if is_aggregate { builder.at_aggregate() } else { builder }.start(&upstream).await;
     gw.initialize().await;
@@ -94,7 +94,7 @@ fn call(tool: &str) -> String {
 
 #[tokio::test]
 async fn running_call_sends_keep_alives_in_every_protocol_pairing() {
-    assert!(GatewaySettings::default().keep_alive <= Duration::from_secs(15));
+    assert!(GatewaySettings::default().keep_alive_interval <= Duration::from_secs(15));
     for (label, server) in [
         ("stateful", stateful_server as fn(&RecordedRequest) -> Option<ResponseScript>),
         ("stateless", stateless_server),

@@ -120,7 +120,7 @@ async fn setup() -> (FakeUpstream, TestGateway) {
     let names = ["fine", "wrong_id_then_right", "two_replies", "garbage_event_then_right", "batch"];
     let tools: Vec<Value> = FAULTS.iter().map(|(name, _, _)| *name).chain(names).map(tool_definition).collect();
     let upstream = FakeUpstream::start(json!(tools), faulty_server).await;
-    let settings = GatewaySettings { call_time: Duration::from_millis(2_500), ..GatewaySettings::default() };
+    let settings = GatewaySettings { call_timeout: Duration::from_millis(2_500), ..GatewaySettings::default() };
     let gateway = TestGateway::builder().policy(POLICY).settings(settings).start(&upstream).await;
     (upstream, gateway)
 }
@@ -176,7 +176,7 @@ async fn lost_session_is_reopened_and_the_call_is_not_repeated() {
 async fn calls_over_the_in_flight_limit_of_a_hanging_server_are_refused() {
     let hanging_upstream = FakeUpstream::start(json!([tool_definition("silent")]), faulty_server).await;
     let settings =
-        GatewaySettings { in_flight_per_server: 2, call_time: Duration::from_secs(2), ..GatewaySettings::default() };
+        GatewaySettings { in_flight_per_server: 2, call_timeout: Duration::from_secs(2), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(POLICY).settings(settings).start(&hanging_upstream).await;
     gw.initialize().await;
     gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;

@@ -1,8 +1,9 @@
 //! Text form of a logged call.
 
+use gatelodge_gateway::format_seconds;
 use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
 
-use crate::commands::time_text::{duration_text, local_time};
+use crate::commands::time_text::local_time;
 use crate::diagnostic_report::escape_for_terminal;
 
 /// Formats a call on one line, and the reason for its refusal or failure on the next.
@@ -62,7 +63,7 @@ fn reason_text(record: &CallRecord) -> Option<String> {
     // The message usually says it already. Older records say "room again in".
     let is_in_message = ["resets in", "room again"].iter().any(|words| message.contains(words));
     let retry = record.retry_after_seconds.filter(|_| !is_in_message);
-    let retry = retry.map(|seconds| format!("; resets in {}", duration_text(seconds))).unwrap_or_default();
+    let retry = retry.map(|seconds| format!("; resets in {}", format_seconds(seconds))).unwrap_or_default();
     Some(format!("{code}{rule}{}{message}{retry}", policy.unwrap_or_default()))
 }
 

@@ -44,7 +44,7 @@ impl GatewayTarget {
         let data = data.ok_or_else(|| {
             UsageError("there is no home directory for the data; name a directory with `--data`".into())
         })?;
-        let status = app::find_note(&data);
+        let status = app::find_status_file(&data);
         let listen =
             text("gateway", "listen").and_then(|listen| listen.parse().ok()).unwrap_or(config::DEFAULT_GATEWAY_ADDRESS);
         let listen = status.as_ref().map_or(listen, |status| status.listen);

@@ -48,7 +48,7 @@ fn bypass_check(seen: &ScannedServer, active_config: &EffectiveConfig, file: &st
         }
         None => {
             let project =
-                seen.location.project_folder().map(|folder| format!(" --project {}", escape_for_terminal(folder)));
+                seen.location.project_directory().map(|folder| format!(" --project {}", escape_for_terminal(folder)));
             let project = project.unwrap_or_default();
             let fix = format!(
                 "`gatelodge init --clients {} --servers {name}{project} --rewrite` moves it behind the gateway",

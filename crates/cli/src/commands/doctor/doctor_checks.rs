@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use super::CheckResult;
 use crate::app::{
     self, EffectiveConfig, GatewayStatusFile, StoreHandles, StoredConfig, load_stored_config, merge_config,
-    open_file_limit,
+    missing_server_text, open_file_limit,
 };
 use crate::commands::server::test_server::{probe_redacted, redact_text};
 use crate::commands::time_text::time_text;
@@ -168,10 +168,9 @@ pub async fn check_servers(
             format!("`{server}` is only in the running gateway, which reports it as running"),
         ));
     }
-    let is_there = |warning: &&String| {
-        running_only.iter().any(|server| warning.ends_with(&format!(" is for a server `{server}`, which is not there")))
-    };
-    for warning in active_config.warnings.iter().filter(|warning| !is_there(warning)) {
+    let is_running =
+        |warning: &&String| running_only.iter().any(|server| warning.ends_with(&missing_server_text(server)));
+    for warning in active_config.warnings.iter().filter(|warning| !is_running(warning)) {
         checks.push(CheckResult::warning("entries", warning, "`gatelodge status` shows servers and grants"));
     }
     for server in &active_config.servers {
@@ -287,7 +286,7 @@ pub fn check_port(
 /// Checks that the limit for open files is high enough for the configured connections.
 pub fn check_open_files(listen: &GatewaySection) -> CheckResult {
     let name = "open files";
-    let connections = listen.settings.connections;
+    let connections = listen.settings.max_connections;
     match open_file_limit::maximum_limit() {
         Some(limit) if open_file_limit::is_too_low(Some(limit), connections) => {
             let message = format!("the limit is {limit}, too low for `max_connections` = {connections}");

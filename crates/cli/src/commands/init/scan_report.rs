@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::client_scan::{ClientScan, ScannedServer};
-use crate::client_config::{ServerEntry, shorten_home, shown_command};
+use crate::client_config::{ServerEntry, redact_command, shorten_home};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::{server_url, stdout_output};
 
@@ -45,9 +45,9 @@ fn target_text(server: &ScannedServer, gateway: &str) -> String {
         return "the gateway".to_owned();
     }
     match &server.named_entry.entry {
-        Some(ServerEntry::Command { argv: words, .. }) => shown_command(words),
+        Some(ServerEntry::Command { argv: words, .. }) => redact_command(words),
         Some(ServerEntry::Remote { url, .. }) => match server_url::parse_server_url(url) {
-            Ok(_) => shown_command(std::slice::from_ref(url)),
+            Ok(_) => redact_command(std::slice::from_ref(url)),
             Err(_) => "*** (not a URL)".to_owned(),
         },
         None => "(neither a command nor a URL)".to_owned(),

@@ -1,8 +1,8 @@
 //! Collects the servers of clients' configurations and looks them up in the index.
 //!
 //! INVARIANT: only these parts of an entry leave this module: name, client, file and line, whether it is switched off,
-//! and a version that consists of digits and dots. Command, other arguments, URL, variables and headers do not. A package
-//! is named only as the index spells it.
+//! and a version that consists of digits and dots. Command, other arguments, URL, variables and headers do not. A
+//! package is named only as the index spells it.
 
 mod package_lookup;
 
@@ -78,8 +78,8 @@ impl AgentKey {
         Self { client: client.strip_suffix("-project").unwrap_or(client), project }
     }
 
-    /// Whether this agent also has the servers of `other`: those of the same client that are for all projects or for the
-    /// same one.
+    /// Whether this agent also has the servers of `other`: those of the same client that are for all projects or for
+    /// the same one.
     fn includes(self, other: Self) -> bool {
         self.client == other.client && (other.project.is_none() || other.project == self.project)
     }
@@ -143,7 +143,7 @@ pub fn collect_servers(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<St
         let line = own.and_then(|own| own.get(&scanned.named_entry.name)).copied().unwrap_or(1);
         let is_of_project = project.as_ref().is_some_and(|project| location.file.starts_with(project));
         let file = if is_of_project { report_path::path_below_current_directory(&location.file) } else { None };
-        let folder = location.project_folder().or(here.as_deref().filter(|_| is_of_project));
+        let folder = location.project_directory().or(here.as_deref().filter(|_| is_of_project));
         let project = folder.map(|folder| project_index(folder, &mut folders));
         let source = EntrySource { client: location.client.id, project, file: file.as_deref(), line };
         add_server(&mut entries, &scanned.named_entry, &source, index);

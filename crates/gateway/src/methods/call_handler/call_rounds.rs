@@ -87,7 +87,7 @@ impl CallRounds<'_> {
         let unanswered =
             || Err(SendError::InvalidResponse("the client did not respond to the server's request in time".to_owned()));
         let answers =
-            tokio::time::timeout(gw.settings.client_answer_time, asking).await.unwrap_or_else(|_| unanswered());
+            tokio::time::timeout(gw.settings.client_input_timeout, asking).await.unwrap_or_else(|_| unanswered());
         // The client may take minutes; the authorization holds only if the configuration has not changed.
         if !gw.is_policy_current(ctx) && !mutant!("configuration-change-while-asking-ignored") {
             let what = "the grant, its policy or the server changed while the client was asked";
@@ -128,7 +128,7 @@ impl CallRounds<'_> {
                 Err(text) => Ok(CallResult::LocalReply { text }),
             }
         });
-        let taken = timeout(forward_ctx.deadline_timer, self.gw.settings.call_time, taking)
+        let taken = timeout(forward_ctx.deadline_timer, self.gw.settings.call_timeout, taking)
             .await
             .unwrap_or(Err(SendError::Timeout));
         let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_forced_shutdown());

@@ -75,7 +75,7 @@ pub(super) async fn listen_stateful(
     gw.ensure_hub_follower(ctx, session);
     // Acknowledged only after the upstream's stream is open; otherwise a notification could be missed.
     tokio::select! {
-        opened = tokio::time::timeout(gw.settings.connect_time, session.notification_hub.wait_for_stream()) => {
+        opened = tokio::time::timeout(gw.settings.connect_timeout, session.notification_hub.wait_for_stream()) => {
             opened.map_err(|_| SendError::InvalidResponse("the server's event stream does not open".to_owned()))?;
         }
         () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
@@ -94,7 +94,7 @@ pub(super) async fn listen_stateful(
     // Resources that the server did not accept are not acknowledged.
     let filter = NotificationFilter::of(filter.lists, accepted, false);
     responder.send(&filter.acknowledgement(request.id())).await;
-    let period = gw.settings.keep_alive;
+    let period = gw.settings.keep_alive_interval;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
     let mut listener = SubscriptionListener::new(ctx, uris, Some(filter.lists));

@@ -30,11 +30,11 @@ pub(crate) struct TlsError(rustls::Error);
 pub(super) type ConnectError = Box<dyn Error + Send + Sync>;
 
 impl Connector {
-    pub fn new(connect_time: Duration) -> Self {
+    pub fn new(connect_timeout: Duration) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(connect_time));
+        tcp.set_connect_timeout(Some(connect_timeout));
         Self { tcp, tls: Arc::default() }
     }
 
