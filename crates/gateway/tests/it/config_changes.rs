@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStre
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 
-use super::rows_kit::begin_in_session;
+use super::support::start_request_in_session;
 
 const VERSION: &str = "2026-07-28";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -626,7 +626,7 @@ async fn what_a_server_says_while_something_changes_is_neither_lost_nor_said_twi
     let upstream = chatty(most, 64 << 10).await;
     let gw = TestGateway::with_policy(BEFORE, &upstream).await;
     gw.initialize().await;
-    let stream = begin_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let stream = start_request_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     tokio::time::sleep(Duration::from_millis(3_000)).await;
     gw.put_policy("desk", AFTER);
     tokio::time::sleep(Duration::from_millis(1_200)).await;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::rows_kit::{Caller, answered, chunk, modern_answer, open_stream};
+use super::support::{StatelessClient, chunk, event_stream_headers, result_response, stateless_server_response};
 
 const ALL: &str = r#"{"version":"1","default":"allow"}"#;
 const VERSION: &str = "2026-07-28";
@@ -475,14 +475,14 @@ async fn what_must_not_be_asked_any_more_is_not_answered_and_what_waits_for_it_e
                 &json!({"jsonrpc": "2.0", "id": 77, "method": "elicitation/create", "params": {"message": "code?"}}),
             );
             let waits = vec![ScriptStep::Write(chunk(&question)), ScriptStep::Pause(Duration::from_secs(30))];
-            (hit.method() == "tools/call").then(|| [open_stream(), waits].concat())
+            (hit.method() == "tools/call").then(|| [event_stream_headers(), waits].concat())
         })
         .await;
         let gw = TestGateway::with_policy(ASKS, &upstream).await;
-        let asked = Caller::of(&gw).call("ask", json!({})).await.message()["result"].clone();
+        let asked = StatelessClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
         assert_eq!(asked["resultType"], "input_required", "{asked}");
         gw.put_policy("desk", then);
-        let refused = Caller::of(&gw).ask("tools/call", brought(&asked, "ask")).await;
+        let refused = StatelessClient::new(&gw).request("tools/call", brought(&asked, "ask")).await;
         let said = refused.message()["result"].clone();
         assert_eq!(said["isError"], true, "{why}: {}", refused.body);
         assert!(refused.text().contains(why), "{why}: {}", refused.body);
@@ -490,7 +490,7 @@ async fn what_must_not_be_asked_any_more_is_not_answered_and_what_waits_for_it_e
         let is_cancelled = || upstream.requests().iter().any(|hit| hit.method() == "notifications/cancelled");
         until(&format!("{why}: it ends at once"), is_cancelled).await;
         gw.put_policy("desk", ASKS);
-        let late = Caller::of(&gw).ask("tools/call", brought(&asked, "ask")).await;
+        let late = StatelessClient::new(&gw).request("tools/call", brought(&asked, "ask")).await;
         assert_eq!(late.code(), -32602, "{why}: and cannot be gone on with: {}", late.body);
     }
 }
@@ -502,7 +502,7 @@ async fn says(result: String) -> FakeUpstream {
             let id = &hit.message()["id"];
             Some(json_response("200 OK", "", &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)))
         }
-        _ => modern_answer(hit, &json!([tool_definition("ask")]), &json!({"tools": {}})),
+        _ => stateless_server_response(hit, &json!([tool_definition("ask")]), &json!({"tools": {}})),
     })
     .await
 }
@@ -525,7 +525,7 @@ async fn a_question_that_must_not_be_asked_passes_in_no_spelling() {
     for result in spelled {
         let upstream = says(result.clone()).await;
         let gw = TestGateway::with_policy(ASKS, &upstream).await;
-        let refused = Caller::of(&gw).call("ask", json!({})).await;
+        let refused = StatelessClient::new(&gw).call("ask", json!({})).await;
         assert_eq!(refused.message()["result"]["isError"], true, "{result}: {}", refused.body);
         assert!(
             !refused.body.contains("createMessage") && !refused.body.contains("sure?"),
@@ -535,7 +535,10 @@ async fn a_question_that_must_not_be_asked_passes_in_no_spelling() {
     }
     let plain = r#"{"resultType":"complete","content":[{"type":"text","text":"input_required \u0041"}]}"#;
     let gw = TestGateway::with_policy(ASKS, &says(plain.to_owned()).await).await;
-    assert!(Caller::of(&gw).call("ask", json!({})).await.body.contains(plain), "what asks nothing passes as it is");
+    assert!(
+        StatelessClient::new(&gw).call("ask", json!({})).await.body.contains(plain),
+        "what asks nothing passes as it is"
+    );
 }
 
 #[tokio::test]
@@ -548,11 +551,11 @@ async fn a_server_that_asks_whether_anybody_is_there_is_answered_for_who_has_no_
             ScriptStep::Pause(Duration::from_millis(300)),
             ScriptStep::Write(chunk(&done)),
         ];
-        (hit.method() == "tools/call").then(|| [open_stream(), steps].concat())
+        (hit.method() == "tools/call").then(|| [event_stream_headers(), steps].concat())
     })
     .await;
     let gw = TestGateway::with_policy(ASKS, &upstream).await;
-    let done = Caller::of(&gw).call("ask", json!({})).await;
+    let done = StatelessClient::new(&gw).call("ask", json!({})).await;
     assert_eq!(done.message()["result"]["resultType"], "complete", "{}", done.body);
     let answer = upstream.requests().into_iter().map(|hit| hit.message()).find(|message| message["id"] == "there?");
     assert_eq!(answer.expect("an answer")["result"], json!({}));
@@ -563,10 +566,10 @@ async fn asks_once() -> FakeUpstream {
     FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" if hit.message()["params"]["inputResponses"].is_null() => {
             let wanted = json!({"q": {"method": "elicitation/create", "params": {"message": "code?"}}});
-            answered(hit, &json!({"resultType": "input_required", "inputRequests": wanted, "requestState": "s"}))
+            result_response(hit, &json!({"resultType": "input_required", "inputRequests": wanted, "requestState": "s"}))
         }
-        "tools/call" => answered(hit, &json!({"resultType": "complete", "content": []})),
-        _ => modern_answer(hit, &json!([tool_definition("ask")]), &json!({"tools": {}})),
+        "tools/call" => result_response(hit, &json!({"resultType": "complete", "content": []})),
+        _ => stateless_server_response(hit, &json!([tool_definition("ask")]), &json!({"tools": {}})),
     })
     .await
 }
@@ -576,17 +579,17 @@ async fn what_a_server_without_sessions_asks_is_judged_when_it_asks_and_when_it_
     let upstream = asks_once().await;
     let silent = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
     let gw = TestGateway::with_policy(ASKS, &upstream).await;
-    let asked = Caller::of(&gw).call("ask", json!({})).await.message()["result"].clone();
+    let asked = StatelessClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
     assert_eq!(asked["inputRequests"]["q"]["method"], "elicitation/create", "{asked}");
     gw.put_policy("desk", silent);
-    let refused = Caller::of(&gw).ask("tools/call", brought(&asked, "q")).await;
+    let refused = StatelessClient::new(&gw).request("tools/call", brought(&asked, "q")).await;
     assert_eq!(refused.message()["result"]["isError"], true, "{}", refused.body);
     assert_eq!(upstream.calls().len(), 1, "the answer is not sent");
-    let unasked = Caller::of(&gw).call("ask", json!({})).await;
+    let unasked = StatelessClient::new(&gw).call("ask", json!({})).await;
     assert!(!unasked.body.contains("code?"), "the client is not asked: {}", unasked.body);
     assert_eq!(unasked.message()["result"]["isError"], true, "{}", unasked.body);
     gw.put_policy("desk", ASKS);
-    let done = Caller::of(&gw).ask("tools/call", brought(&asked, "q")).await;
+    let done = StatelessClient::new(&gw).request("tools/call", brought(&asked, "q")).await;
     assert_eq!(done.message()["result"]["resultType"], "complete", "{}", done.body);
 }
 
@@ -612,11 +615,11 @@ async fn a_client_that_sends_its_call_anew_with_an_answer_pays_for_it_anew() {
     let upstream = asks_once().await;
     let thrice = r#"{"version":"1","default":"deny","tools":{"ask":{"rate_limit":"3/day"}},"client_requests":{"elicitation":"allow"}}"#;
     let gw = TestGateway::with_policy(thrice, &upstream).await;
-    let asked = Caller::of(&gw).call("ask", json!({})).await.message()["result"].clone();
-    let done = Caller::of(&gw).ask("tools/call", brought(&asked, "q")).await;
+    let asked = StatelessClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
+    let done = StatelessClient::new(&gw).request("tools/call", brought(&asked, "q")).await;
     assert_eq!(done.message()["result"]["resultType"], "complete", "{}", done.body);
-    let asked = Caller::of(&gw).call("ask", json!({})).await.message()["result"].clone();
-    let refused = Caller::of(&gw).ask("tools/call", brought(&asked, "q")).await;
+    let asked = StatelessClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
+    let refused = StatelessClient::new(&gw).request("tools/call", brought(&asked, "q")).await;
     assert_eq!(refused.message()["result"]["isError"], true, "the fourth: {}", refused.body);
     assert_eq!(upstream.calls().len(), 3);
 }
