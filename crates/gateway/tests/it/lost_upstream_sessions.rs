@@ -1,5 +1,5 @@
-//! Servers that say a session is lost by other words than 404, that hang at the handshake, or have to be told again what
-//! was agreed.
+//! Servers that report a lost session by something other than 404, that hang during the handshake, or that need session
+//! state again after a new handshake.
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -18,110 +18,120 @@ use super::support::{
     start_request_in_session, stateless_server_response, wait_until,
 };
 
-fn plain(status: &str) -> ResponseScript {
+fn text_response(status: &str) -> ResponseScript {
     let text = "Bad Request: No valid session ID";
     let head = format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n", text.len());
     vec![ScriptStep::Write(format!("{head}{text}").into_bytes())]
 }
 
-fn worded(status: &str, id: &Value) -> ResponseScript {
+fn error_response(status: &str, id: &Value) -> ResponseScript {
     let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
     json_response(status, "", &json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string())
 }
 
-/// How a server says that it does not know a session.
+/// How a server responds to a request in an unknown session.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Words {
-    Plain,
-    WithoutId,
-    UnderTheId,
-    UnderAnother,
-    Unavailable,
-    /// Not at all: what it does not like is the call.
-    Known,
+enum LostSessionResponse {
+    PlainText,
+    ErrorWithoutId,
+    ErrorWithRequestId,
+    ErrorWithOtherId,
+    ServiceUnavailable,
 }
 
-const LOST: [Words; 5] = [Words::Plain, Words::WithoutId, Words::UnderTheId, Words::UnderAnother, Words::Unavailable];
+const ALL_RESPONSES: [LostSessionResponse; 5] = [
+    LostSessionResponse::PlainText,
+    LostSessionResponse::ErrorWithoutId,
+    LostSessionResponse::ErrorWithRequestId,
+    LostSessionResponse::ErrorWithOtherId,
+    LostSessionResponse::ServiceUnavailable,
+];
 
-/// A server that knows only the session that it opened last, and forgets it when it begins another life.
-async fn server(words: Words) -> (Arc<AtomicUsize>, FakeUpstream) {
-    let lives = Arc::new(AtomicUsize::new(1));
-    let own = Arc::clone(&lives);
+/// Starts a server with one valid session, `s-N`. Storing another N in the returned number invalidates it. The tool
+/// `odd` is always refused with 400.
+async fn start_server(lost_session: LostSessionResponse) -> (Arc<AtomicUsize>, FakeUpstream) {
+    let session_number = Arc::new(AtomicUsize::new(1));
+    let current = Arc::clone(&session_number);
     let upstream = FakeUpstream::start(json!([tool_definition("read"), tool_definition("odd")]), move |hit: &RecordedRequest| {
-        let session = format!("s-{}", own.load(Ordering::Acquire));
+        let session = format!("s-{}", current.load(Ordering::Acquire));
         let is_known = hit.header("mcp-session-id") == Some(&session);
         match hit.method().as_str() {
             "initialize" => {
                 let capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
                 let result = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {"name": "s", "version": "1"}});
-                let head = format!("mcp-session-id: {session}\r\n");
-                Some(json_response("200 OK", &head, &result_message(hit, &result).to_string()))
+                let headers = format!("mcp-session-id: {session}\r\n");
+                Some(json_response("200 OK", &headers, &result_message(hit, &result).to_string()))
             }
             "server/discover" => None,
-            _ if hit.tool() == "odd" => Some(plain("400 Bad Request")),
+            _ if hit.tool() == "odd" => Some(text_response("400 Bad Request")),
             _ if is_known && hit.request_line.starts_with("GET") => {
-                let said = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"of": session}});
-                Some(event_stream(&[(&event(&said), Duration::ZERO)]))
+                let notification =
+                    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"of": session}});
+                Some(event_stream(&[(&event(&notification), Duration::ZERO)]))
             }
             _ if is_known => None,
-            _ => Some(match words {
-                Words::Plain | Words::Known => plain("400 Bad Request"),
-                Words::WithoutId => worded("400 Bad Request", &Value::Null),
-                Words::UnderTheId => worded("400 Bad Request", &hit.message()["id"]),
-                Words::UnderAnother => worded("400 Bad Request", &json!("server-error")),
-                Words::Unavailable => plain("503 Service Unavailable"),
+            _ => Some(match lost_session {
+                LostSessionResponse::PlainText => text_response("400 Bad Request"),
+                LostSessionResponse::ErrorWithoutId => error_response("400 Bad Request", &Value::Null),
+                LostSessionResponse::ErrorWithRequestId => error_response("400 Bad Request", &hit.message()["id"]),
+                LostSessionResponse::ErrorWithOtherId => error_response("400 Bad Request", &json!("server-error")),
+                LostSessionResponse::ServiceUnavailable => text_response("503 Service Unavailable"),
             }),
         }
     })
     .await;
-    (lives, upstream)
+    (session_number, upstream)
 }
 
-fn sent(upstream: &FakeUpstream) -> Vec<Value> {
+fn sent_numbers(upstream: &FakeUpstream) -> Vec<Value> {
     upstream.calls().iter().map(|hit| hit.message()["params"]["arguments"]["n"].clone()).collect()
 }
 
 #[tokio::test]
-async fn a_session_that_is_lost_in_whatever_words_is_opened_again_and_the_call_is_not_repeated() {
-    for words in LOST {
-        for (way, name) in [("session", "read"), ("all", "desk__read"), ("alone", "read")] {
-            let (lives, upstream) = server(words).await;
+async fn a_lost_session_is_reopened_however_it_is_reported_and_the_call_is_not_repeated() {
+    for lost_session in ALL_RESPONSES {
+        for (client, name) in [("stateful", "read"), ("aggregate", "desk__read"), ("stateless", "read")] {
+            let (session_number, upstream) = start_server(lost_session).await;
             let builder = TestGateway::builder().policy(ALLOW_ALL);
-            let gw = if way == "all" { builder.at_aggregate() } else { builder }.start(&upstream).await;
+            let gw = if client == "aggregate" { builder.at_aggregate() } else { builder }.start(&upstream).await;
             let call = async |n: u8| -> TestResponse {
                 let arguments = json!({"n": n});
-                if way == "alone" {
+                if client == "stateless" {
                     StatelessClient::new(&gw).call(name, arguments).await
                 } else {
                     gw.call(name, arguments).await
                 }
             };
-            assert_eq!(call(1).await.text(), r#"{"n":1}"#, "{words:?} {way}");
-            lives.store(2, Ordering::Release);
+            assert_eq!(call(1).await.text(), r#"{"n":1}"#, "{lost_session:?} {client}");
+            session_number.store(2, Ordering::Release);
             let lost = call(2).await;
-            assert!(lost.text().contains("had forgotten the session"), "{words:?} {way}: {}", lost.body);
-            assert_eq!(call(3).await.text(), r#"{"n":3}"#, "{words:?} {way}: the next one works");
-            assert_eq!(sent(&upstream), [json!(1), json!(2), json!(3)], "{words:?} {way}: each was sent once");
-            assert_eq!(count_requests(&upstream, "initialize"), 2, "{words:?} {way}");
+            assert!(lost.text().contains("had forgotten the session"), "{lost_session:?} {client}: {}", lost.body);
+            assert_eq!(call(3).await.text(), r#"{"n":3}"#, "{lost_session:?} {client}: the next call works");
+            assert_eq!(
+                sent_numbers(&upstream),
+                [json!(1), json!(2), json!(3)],
+                "{lost_session:?} {client}: each was sent once"
+            );
+            assert_eq!(count_requests(&upstream, "initialize"), 2, "{lost_session:?} {client}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_list_is_asked_for_once_more_where_the_session_was_lost_in_whatever_words() {
-    for words in LOST {
-        let (lives, upstream) = server(words).await;
+async fn a_list_is_requested_again_after_a_lost_session_however_it_is_reported() {
+    for lost_session in ALL_RESPONSES {
+        let (session_number, upstream) = start_server(lost_session).await;
         let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
         gw.initialize().await;
-        lives.store(2, Ordering::Release);
+        session_number.store(2, Ordering::Release);
         let list = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.message();
-        assert_eq!(list["result"]["tools"][0]["name"], "read", "{words:?}: {list}");
+        assert_eq!(list["result"]["tools"][0]["name"], "read", "{lost_session:?}: {list}");
     }
 }
 
 #[tokio::test]
-async fn a_call_that_the_server_does_not_like_says_nothing_of_the_session() {
-    let (_, upstream) = server(Words::Known).await;
+async fn a_call_that_is_refused_with_400_does_not_mean_a_lost_session() {
+    let (_, upstream) = start_server(LostSessionResponse::PlainText).await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     gw.initialize().await;
     for _ in 0..3 {
@@ -133,35 +143,36 @@ async fn a_call_that_the_server_does_not_like_says_nothing_of_the_session() {
 }
 
 #[tokio::test]
-async fn who_only_listens_hears_a_server_again_that_says_otherwise_than_by_404_that_it_has_forgotten() {
-    let (lives, upstream) = server(Words::Plain).await;
+async fn a_standalone_stream_is_reopened_after_a_lost_session_that_is_not_reported_by_404() {
+    let (session_number, upstream) = start_server(LostSessionResponse::PlainText).await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     gw.initialize().await;
-    let mut ear = start_request_in_session(&gw, "GET", "/mcp/desk", "", "").await;
-    read_until(&mut ear, r#""of":"s-1""#, 1).await;
-    lives.store(2, Ordering::Release);
-    read_until(&mut ear, r#""of":"s-2""#, 1).await;
-    assert_eq!(count_requests(&upstream, "initialize"), 2, "it is greeted once more");
+    let mut stream = start_request_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    read_until(&mut stream, r#""of":"s-1""#, 1).await;
+    session_number.store(2, Ordering::Release);
+    read_until(&mut stream, r#""of":"s-2""#, 1).await;
+    assert_eq!(count_requests(&upstream, "initialize"), 2, "one more handshake");
 }
 
 #[tokio::test]
-async fn a_server_that_has_forgotten_a_session_is_told_again_which_log_messages_its_client_wants() {
-    let (lives, upstream) = server(Words::Plain).await;
+async fn the_log_level_is_sent_again_after_a_lost_session() {
+    let (session_number, upstream) = start_server(LostSessionResponse::PlainText).await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     gw.initialize().await;
     let level = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "warning"}});
     assert_eq!(gw.send(&level).await.message()["result"], json!({}));
-    lives.store(2, Ordering::Release);
+    session_number.store(2, Ordering::Release);
     gw.call("read", json!({"n": 1})).await;
-    wait_until("it is told again", || count_requests(&upstream, "logging/setLevel") == 2).await;
-    let said = upstream.requests().into_iter().filter(|hit| hit.method() == "logging/setLevel");
-    let said: Vec<_> = said.map(|hit| (hit.header("mcp-session-id").map(str::to_owned), hit.message())).collect();
-    assert_eq!(said[1].0.as_deref(), Some("s-2"));
-    assert_eq!(said[1].1["params"]["level"], "warning");
+    wait_until("the level is sent again", || count_requests(&upstream, "logging/setLevel") == 2).await;
+    let requests = upstream.requests().into_iter().filter(|hit| hit.method() == "logging/setLevel");
+    let requests: Vec<_> =
+        requests.map(|hit| (hit.header("mcp-session-id").map(str::to_owned), hit.message())).collect();
+    assert_eq!(requests[1].0.as_deref(), Some("s-2"));
+    assert_eq!(requests[1].1["params"]["level"], "warning");
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_at_the_handshake_is_given_up_well_below_what_clients_wait() {
+async fn a_server_that_hangs_during_the_handshake_is_abandoned_before_clients_time_out() {
     let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| {
         matches!(hit.method().as_str(), "initialize" | "server/discover")
             .then(|| vec![ScriptStep::Pause(Duration::from_secs(60))])
@@ -170,25 +181,25 @@ async fn a_server_that_hangs_at_the_handshake_is_given_up_well_below_what_client
     assert!(GatewaySettings::default().connect_time * 4 <= Duration::from_secs(20));
     let settings = GatewaySettings { connect_time: Duration::from_millis(250), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings.clone()).start(&upstream).await;
-    let hello =
+    let params =
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string();
-    let began = Instant::now();
-    let answer = gw.post(&[], &hello).await;
-    assert!(began.elapsed() < Duration::from_secs(3), "it took {:?}", began.elapsed());
-    assert!(answer.body.contains("did not answer the handshake"), "{}", answer.body);
-    let began = Instant::now();
-    let answer = StatelessClient::new(&gw).call("read", json!({})).await;
-    assert!(began.elapsed() < Duration::from_secs(3), "it took {:?}", began.elapsed());
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
+    let started = Instant::now();
+    let response = gw.post(&[], &initialize).await;
+    assert!(started.elapsed() < Duration::from_secs(3), "it took {:?}", started.elapsed());
+    assert!(response.body.contains("did not answer the handshake"), "{}", response.body);
+    let started = Instant::now();
+    let response = StatelessClient::new(&gw).call("read", json!({})).await;
+    assert!(started.elapsed() < Duration::from_secs(3), "it took {:?}", started.elapsed());
     assert!(
-        answer.body.contains("did not answer the handshake") && answer.body.contains("nothing else was sent"),
+        response.body.contains("did not answer the handshake") && response.body.contains("nothing else was sent"),
         "{}",
-        answer.body
+        response.body
     );
 }
 
 #[tokio::test]
-async fn a_client_that_shakes_hands_with_a_server_without_sessions_costs_it_one_question() {
+async fn initializing_a_stateful_client_discovers_a_stateless_server_once() {
     for path in ["/mcp/desk", "/mcp"] {
         let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| {
             stateless_server_response(hit, &json!([tool_definition("read")]), &json!({"tools": {}}))
@@ -203,33 +214,38 @@ async fn a_client_that_shakes_hands_with_a_server_without_sessions_costs_it_one_
 }
 
 #[tokio::test]
-async fn what_only_one_era_has_does_not_reach_a_client_of_the_other() {
+async fn members_of_one_protocol_generation_do_not_reach_clients_of_the_other() {
     let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" => result_response(hit, &json!({"resultType": "complete", "content": []})),
         _ => stateless_server_response(hit, &json!([tool_definition("read")]), &json!({"tools": {}})),
     })
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
-    let answer = gw.call("read", json!({})).await;
-    assert_eq!(answer.message()["result"], json!({"content": []}), "{}", answer.body);
+    let response = gw.call("read", json!({})).await;
+    assert_eq!(response.message()["result"], json!({"content": []}), "{}", response.body);
     let list = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
     assert!(!list.body.contains("resultType"), "{}", list.body);
 
-    let legacy = FakeUpstream::start(json!([tool_definition("page")]), |hit: &RecordedRequest| {
+    let stateful = FakeUpstream::start(json!([tool_definition("page")]), |hit: &RecordedRequest| {
         let params = json!({"mode": "url", "message": "sign in", "url": "https://example.com", "elicitationId": "e-1"});
-        let question = json!({"jsonrpc": "2.0", "id": 5, "method": "elicitation/create", "params": params});
+        let elicitation = json!({"jsonrpc": "2.0", "id": 5, "method": "elicitation/create", "params": params});
         (hit.method() == "tools/call")
-            .then(|| event_stream(&[(&event(&question), Duration::ZERO), ("", Duration::from_secs(9))]))
+            .then(|| event_stream(&[(&event(&elicitation), Duration::ZERO), ("", Duration::from_secs(9))]))
     })
     .await;
-    let gw = TestGateway::with_policy(ALLOW_ALL, &legacy).await;
-    let asked = StatelessClient::new(&gw).call("page", json!({})).await;
-    let params = asked.message()["result"]["inputRequests"]["ask"]["params"].clone();
-    assert_eq!(params, json!({"mode": "url", "message": "sign in", "url": "https://example.com"}), "{}", asked.body);
+    let gw = TestGateway::with_policy(ALLOW_ALL, &stateful).await;
+    let suspended = StatelessClient::new(&gw).call("page", json!({})).await;
+    let params = suspended.message()["result"]["inputRequests"]["ask"]["params"].clone();
+    assert_eq!(
+        params,
+        json!({"mode": "url", "message": "sign in", "url": "https://example.com"}),
+        "{}",
+        suspended.body
+    );
 }
 
 #[tokio::test]
-async fn a_client_with_a_session_that_cancels_is_told_of_once_at_a_server_by_http_and_sse() {
+async fn an_http_sse_server_gets_the_cancellation_of_a_stateful_client_once() {
     let upstream = FakeSseUpstream::start(&["slow", "read"], |hit: &RecordedRequest| {
         (hit.tool() == "slow").then(|| SsePostReply::accept_then(Vec::new()))
     })
@@ -238,15 +254,15 @@ async fn a_client_with_a_session_that_cancels_is_told_of_once_at_a_server_by_htt
     gw.initialize().await;
     let slow = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "slow", "arguments": {}}});
     let cancelling = async {
-        wait_until("the call is there", || upstream.requests().iter().any(|hit| hit.tool() == "slow")).await;
+        wait_until("the call arrives", || upstream.requests().iter().any(|hit| hit.tool() == "slow")).await;
         let params = json!({"requestId": 3, "reason": "enough"});
         gw.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})).await;
     };
     tokio::join!(gw.send(&slow), cancelling);
-    // Another message behind it: whatever was to come before has come.
+    // The messages are in order: when this call has a result, a second cancellation would have arrived.
     gw.call("read", json!({})).await;
     gw.assert_stops_promptly().await;
-    let told = upstream.messages("notifications/cancelled");
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].message()["params"]["reason"], "enough");
+    let cancellations = upstream.messages("notifications/cancelled");
+    assert_eq!(cancellations.len(), 1, "{cancellations:?}");
+    assert_eq!(cancellations[0].message()["params"]["reason"], "enough");
 }
