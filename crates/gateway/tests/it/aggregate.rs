@@ -18,7 +18,7 @@ fn result_response(hit: &RecordedRequest, result: Value) -> Option<ResponseScrip
     Some(json_response("200 OK", "", &text))
 }
 
-/// Handles the requests of a stateful server with one tool, prompt and resource, whose results contain its `name`.
+/// Handles the requests of a stateful server with one prompt and one resource. Results contain its `name`.
 fn stateful(name: &'static str) -> impl Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync + 'static {
     move |hit| {
         let params = &hit.message()["params"];

@@ -20,7 +20,7 @@ const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
 const VERSION: &str = "2026-07-28";
 const TOOLS: &str = "notifications/tools/list_changed";
 
-fn slow(hit: &RecordedRequest) -> Option<ResponseScript> {
+fn list_slowly(hit: &RecordedRequest) -> Option<ResponseScript> {
     let mut script = vec![ScriptStep::Pause(Duration::from_millis(1_000))];
     let text = json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": {"tools": [tool_definition("think")]}})
         .to_string();
@@ -78,7 +78,7 @@ async fn list_tools(gw: &TestGateway, is_stateless: bool) -> Vec<String> {
 async fn a_client_is_notified_when_the_list_of_a_slow_server_arrives() {
     for is_stateless in [false, true] {
         let upstream = FakeUpstream::with_tools(&["read"]).await;
-        let slow = FakeUpstream::start(json!([]), slow).await;
+        let slow = FakeUpstream::start(json!([]), list_slowly).await;
         let gw = TestGateway::builder()
             .policy(OPEN)
             .at_aggregate()

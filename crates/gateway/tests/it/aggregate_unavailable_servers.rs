@@ -29,7 +29,7 @@ fn all_tools() -> Vec<Value> {
     (0..25).map(|number| tool_definition(&format!("tool-{number:02}"))).collect()
 }
 
-/// How a server lists its tools.
+// Behaviors of a server that does not list its tools properly.
 const HANGS: usize = 1;
 const NEW_CURSORS_FOREVER: usize = 2;
 const SAME_CURSOR_FOREVER: usize = 3;

@@ -355,6 +355,7 @@ async fn a_client_that_reconnects_after_a_restart_is_notified_of_advertised_list
         gw.initialize().await;
         gw.restart().await;
         let mut reader = listen_over_http(&gw, "/mcp/desk", None).await;
+        // Time for the gateway to open the upstream stream.
         tokio::time::sleep(Duration::from_millis(700)).await;
         gw.put_policy("desk", NARROWER_POLICY);
         assert_eq!(reader.drain_methods().await, [TOOLS], "{is_stateless}");
@@ -391,6 +392,7 @@ async fn a_pending_notification_is_sent_when_the_server_is_available_again() {
         is_down.store(true, Ordering::Release);
         gw.restart().await;
         let mut reader = listen_over_http(&gw, "/mcp/desk", None).await;
+        // Time for the gateway to try to open the upstream stream.
         tokio::time::sleep(Duration::from_millis(700)).await;
         gw.put_policy("desk", NARROWER_POLICY);
         assert_eq!(reader.drain_methods().await, [""; 0], "{is_stateless}: the advertised lists are not known");
@@ -551,6 +553,7 @@ async fn a_stdio_listen_is_cancelled_by_its_id() {
         let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "l"}});
         let input = reader.input.as_mut().expect("a stdio client");
         input.write_all(format!("{cancel}\n").as_bytes()).await.expect("sent");
+        // Time for the gateway to apply the cancellation, which has no response.
         tokio::time::sleep(Duration::from_millis(200)).await;
         send_updates.notify_waiters();
         gw.put_policy("desk", NARROWER_POLICY);
@@ -634,6 +637,7 @@ async fn messages_during_a_policy_change_are_neither_lost_nor_duplicated() {
     let gw = TestGateway::with_policy(INITIAL_POLICY, &upstream).await;
     gw.initialize().await;
     let stream = start_request_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    // Time to fill the buffers between the server and the client, which does not read.
     tokio::time::sleep(Duration::from_millis(3_000)).await;
     gw.put_policy("desk", NARROWER_POLICY);
     tokio::time::sleep(Duration::from_millis(1_200)).await;

@@ -18,7 +18,7 @@ use super::support::{
 };
 
 /// Starts a stateful server with resource subscriptions. `stream` returns the script of its n-th standalone stream.
-async fn server(stream: impl Fn(usize) -> ResponseScript + Send + Sync + 'static) -> FakeUpstream {
+async fn start_server(stream: impl Fn(usize) -> ResponseScript + Send + Sync + 'static) -> FakeUpstream {
     let opened = AtomicUsize::new(0);
     FakeUpstream::start(json!([tool_definition("read")]), move |hit: &RecordedRequest| match hit.method().as_str() {
         "initialize" => result_response(
@@ -55,7 +55,7 @@ fn opened_streams(upstream: &FakeUpstream) -> usize {
 async fn a_listen_is_acknowledged_once_the_upstream_stream_is_open_and_no_later_update_is_lost() {
     let (open, send_update) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (opened, updated) = (Arc::clone(&open), Arc::clone(&send_update));
-    let upstream = server(move |_| {
+    let upstream = start_server(move |_| {
         let mut script = vec![ScriptStep::WaitFor(Arc::clone(&opened))];
         script.extend(event_stream_headers());
         script.extend([
@@ -81,7 +81,7 @@ async fn a_listen_is_acknowledged_once_the_upstream_stream_is_open_and_no_later_
 async fn a_listen_after_the_upstream_stream_ended_reopens_it_before_the_acknowledgement() {
     let end = Arc::new(Notify::new());
     let ended = Arc::clone(&end);
-    let upstream = server(move |number| {
+    let upstream = start_server(move |number| {
         let mut script = event_stream_headers();
         match number {
             0 => script.extend([ScriptStep::WaitFor(Arc::clone(&ended)), ScriptStep::Write(b"0\r\n\r\n".to_vec())]),
@@ -109,7 +109,7 @@ async fn a_listen_after_the_upstream_stream_ended_reopens_it_before_the_acknowle
 
 #[tokio::test]
 async fn a_listen_is_refused_in_time_when_the_upstream_stream_does_not_open() {
-    let upstream = server(|_| json_response("500 Internal Server Error", "", "")).await;
+    let upstream = start_server(|_| json_response("500 Internal Server Error", "", "")).await;
     let settings = GatewaySettings { connect_time: Duration::from_millis(200), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings).start(&upstream).await;
     let started = Instant::now();
@@ -122,7 +122,7 @@ async fn a_listen_is_refused_in_time_when_the_upstream_stream_does_not_open() {
 
 #[tokio::test]
 async fn a_resource_that_the_server_refuses_to_subscribe_is_not_acknowledged() {
-    let upstream = server(|_| {
+    let upstream = start_server(|_| {
         let mut script = event_stream_headers();
         script.push(ScriptStep::WaitForHangUp(Arc::default()));
         script
