@@ -12,9 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::support::{
-    chunk, event_stream_headers, read_until, start_request_in_session, stateless_server_response, wait_until,
-};
+use super::support::{chunk, read_until, start_in_session, stateless_response, stream_headers, wait_until};
 
 const OPEN: &str = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
 const VERSION: &str = "2026-07-28";
@@ -148,12 +146,12 @@ async fn a_call_can_be_cancelled_after_the_session_of_its_server_was_replaced() 
                 (true, _) => None,
                 (false, "tools/call") => Some(
                     [
-                        event_stream_headers(),
+                        stream_headers(),
                         vec![ScriptStep::Write(chunk(": here\n\n")), ScriptStep::WaitForHangUp(Arc::clone(&hang_up))],
                     ]
                     .concat(),
                 ),
-                (false, _) => stateless_server_response(
+                (false, _) => stateless_response(
                     hit,
                     &json!([tool_definition("slow"), tool_definition("read")]),
                     &json!({"tools": {}}),
@@ -165,7 +163,7 @@ async fn a_call_can_be_cancelled_after_the_session_of_its_server_was_replaced() 
     gw.initialize().await;
     let call =
         |id: u8, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}});
-    let _slow = start_request_in_session(&gw, "POST", "/mcp", "", &call(9, "desk__slow").to_string()).await;
+    let _slow = start_in_session(&gw, "POST", "/mcp", "", &call(9, "desk__slow").to_string()).await;
     wait_until("the call arrives", || upstream.calls().len() == 1).await;
     is_stateful.store(true, Ordering::Release);
     // The server is stateful from now on, so the gateway drops its session for the stateless one and opens another.

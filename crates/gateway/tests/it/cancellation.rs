@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::client_input_sessions::{resume_params, start_asking_http_server, suspend_call};
 use super::support::{
-    ALLOW_ALL, StatelessClient, count_requests, read_until, replace_policy, result_message, start_request_in_session,
+    ALLOW_ALL, StatelessTestClient, activate_policy, read_until, request_count, result_message, start_in_session,
     stateless_request, wait_until,
 };
 
@@ -61,8 +61,8 @@ async fn an_aggregate_call_that_is_cancelled_during_the_handshake_is_not_sent() 
     let gw = TestGateway::builder().policy(ALLOW_ALL).at_aggregate().start(&upstream).await;
     gw.initialize().await;
     let call = |id: u8| request(id, "tools/call", json!({"name": "desk__read", "arguments": {"n": id}}));
-    let mut stream = start_request_in_session(&gw, "POST", "/mcp", "", &call(9)).await;
-    wait_until("the handshake starts", || count_requests(&upstream, "initialize") == 1).await;
+    let mut stream = start_in_session(&gw, "POST", "/mcp", "", &call(9)).await;
+    wait_until("the handshake starts", || request_count(&upstream, "initialize") == 1).await;
     // The call may not be registered yet; then the cancellation is treated as one for an unknown request.
     for _ in 0..250 {
         gw.send(&cancellation(9)).await;
@@ -98,7 +98,7 @@ async fn a_stdio_call_that_is_cancelled_during_the_handshake_is_not_sent() {
         format!("{message}\n")
     };
     client.write_all(call(8).as_bytes()).await.expect("sent");
-    wait_until("the handshake starts", || count_requests(&upstream, "initialize") == 1).await;
+    wait_until("the handshake starts", || request_count(&upstream, "initialize") == 1).await;
     client.write_all(format!("{}\n", cancellation(8)).as_bytes()).await.expect("sent");
     wait_for_row(&gw, "notifications/cancelled", CallOutcome::Ok).await;
     let row = wait_for_row(&gw, "tools/call", CallOutcome::Cancelled).await;
@@ -138,14 +138,14 @@ async fn a_cancelled_list_ping_or_set_level_gets_no_response_and_is_cancelled_up
         let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
         gw.initialize().await;
         let body = request(9, method, json!({"level": "info"}));
-        let mut stream = start_request_in_session(&gw, "POST", "/mcp/desk", "", &body).await;
-        wait_until("the request arrives", || count_requests(&upstream, method) == 1).await;
+        let mut stream = start_in_session(&gw, "POST", "/mcp/desk", "", &body).await;
+        wait_until("the request arrives", || request_count(&upstream, method) == 1).await;
         assert_eq!(gw.send(&cancellation(9)).await.status, 202);
         let response = read_until(&mut stream, "\r\n\r\n", 1).await;
         assert!(response.starts_with("HTTP/1.1 200") && !response.contains("error"), "{method}: {response}");
         wait_until("the upstream request is closed", || hung_up.load(Ordering::Acquire)).await;
         wait_until("the server gets the cancellation", || is_cancelled(&upstream, method)).await;
-        assert_eq!(count_requests(&upstream, "notifications/cancelled"), 1, "{method}: once");
+        assert_eq!(request_count(&upstream, "notifications/cancelled"), 1, "{method}: once");
         wait_for_row(&gw, "notifications/cancelled", CallOutcome::Ok).await;
         wait_for_row(&gw, method, CallOutcome::Cancelled).await;
     }
@@ -157,8 +157,8 @@ async fn a_client_that_disconnects_is_not_recorded_as_a_server_error() {
         let (upstream, hung_up) = start_silent_server(method).await;
         let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
         gw.initialize().await;
-        let stream = start_request_in_session(&gw, "POST", "/mcp/desk", "", &request(9, method, json!({}))).await;
-        wait_until("the request arrives", || count_requests(&upstream, method) == 1).await;
+        let stream = start_in_session(&gw, "POST", "/mcp/desk", "", &request(9, method, json!({}))).await;
+        wait_until("the request arrives", || request_count(&upstream, method) == 1).await;
         drop(stream);
         wait_until("the upstream request is closed", || hung_up.load(Ordering::Acquire)).await;
         let row = wait_for_row(&gw, method, CallOutcome::Cancelled).await;
@@ -170,8 +170,9 @@ async fn a_client_that_disconnects_is_not_recorded_as_a_server_error() {
 async fn a_stateless_client_that_disconnects_before_its_call_is_sent_is_not_recorded_as_a_server_error() {
     let (upstream, hung_up) = start_silent_server("tools/list").await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
-    let stream = StatelessClient::new(&gw).start_request("tools/call", json!({"name": "read", "arguments": {}})).await;
-    wait_until("the tools are requested", || count_requests(&upstream, "tools/list") == 1).await;
+    let stream =
+        StatelessTestClient::new(&gw).start_request("tools/call", json!({"name": "read", "arguments": {}})).await;
+    wait_until("the tools are requested", || request_count(&upstream, "tools/list") == 1).await;
     drop(stream);
     wait_until("the upstream request is closed", || hung_up.load(Ordering::Acquire)).await;
     let row = wait_for_row(&gw, "tools/call", CallOutcome::Cancelled).await;
@@ -193,8 +194,8 @@ async fn a_call_of_a_stateful_client_is_sent_although_its_connection_broke() {
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     gw.initialize().await;
     let call = request(9, "tools/call", json!({"name": "read", "arguments": {}}));
-    let stream = start_request_in_session(&gw, "POST", "/mcp/desk", "", &call).await;
-    wait_until("the tools are requested", || count_requests(&upstream, "tools/list") == 1).await;
+    let stream = start_in_session(&gw, "POST", "/mcp/desk", "", &call).await;
+    wait_until("the tools are requested", || request_count(&upstream, "tools/list") == 1).await;
     drop(stream);
     // Time for the gateway to see the closed connection, which a test cannot observe.
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -214,9 +215,9 @@ async fn a_call_that_times_out_or_is_ended_by_a_forced_shutdown_is_cancelled_at_
             let params = json!({"name": "read", "arguments": {}});
             let _stream = if has_session {
                 gw.initialize().await;
-                start_request_in_session(&gw, "POST", "/mcp/desk", "", &request(9, "tools/call", params)).await
+                start_in_session(&gw, "POST", "/mcp/desk", "", &request(9, "tools/call", params)).await
             } else {
-                StatelessClient::new(&gw).start_request("tools/call", params).await
+                StatelessTestClient::new(&gw).start_request("tools/call", params).await
             };
             wait_until("the call arrives", || upstream.calls().len() == 1).await;
             if stops {
@@ -234,8 +235,8 @@ async fn a_suspended_call_that_is_abandoned_leaves_an_outcome_row() {
     let suspended = suspend_call(&gw, "A").await;
     let rows = gw.rows().await;
     let call_id = rows.iter().find(|row| row.record.target.as_deref() == Some("ask")).expect("the intent").record.call;
-    replace_policy(&gw, r#"{"version":"1","default":"deny","tools":{"ask":{}}}"#);
-    StatelessClient::new(&gw).request("tools/call", resume_params("A", &suspended, "yes")).await;
+    activate_policy(&gw, r#"{"version":"1","default":"deny","tools":{"ask":{}}}"#);
+    StatelessTestClient::new(&gw).request("tools/call", resume_params("A", &suspended, "yes")).await;
     let row = wait_for_row(&gw, "tools/call", CallOutcome::Cancelled).await;
     assert_eq!((row.call, row.target.as_deref(), row.label.as_deref()), (call_id, Some("ask"), Some("ci")));
 }

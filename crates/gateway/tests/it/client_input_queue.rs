@@ -14,7 +14,7 @@ use super::client_input_sessions::{
     ask_params, received_calls, received_messages, resume_params, server_command, start_asking_http_server,
     start_gateway, start_slow_call, suspend_call,
 };
-use super::support::{ALLOW_ALL, StatelessClient, read_until, replace_policy, wait_until};
+use super::support::{ALLOW_ALL, StatelessTestClient, activate_policy, read_until, wait_until};
 
 fn handshakes(directory: &std::path::Path) -> usize {
     received_messages(directory).iter().filter(|message| message["method"] == "initialize").count()
@@ -26,8 +26,8 @@ async fn a_call_of_an_unlisted_tool_does_not_wait_and_starts_no_process() {
     let gw = start_gateway(directory.path(), GatewaySettings::default()).await;
     let _open = start_slow_call(&gw).await;
     wait_until("the slow call arrives", || received_calls(directory.path(), "slow").len() == 1).await;
-    replace_policy(&gw, r#"{"version":"1","default":"deny","tools":{"slow":{}}}"#);
-    let denied = StatelessClient::new(&gw).call("read", json!({})).await;
+    activate_policy(&gw, r#"{"version":"1","default":"deny","tools":{"slow":{}}}"#);
+    let denied = StatelessTestClient::new(&gw).call("read", json!({})).await;
     assert!(!denied.body.contains("calls are running"), "{}", denied.body);
     assert_eq!(handshakes(directory.path()), 1, "no further process");
     let rows = gw.rows().await;
@@ -41,11 +41,11 @@ async fn refusal_code(policy: &str, is_listed_before: bool) -> Option<String> {
     let gw = start_gateway(directory.path(), GatewaySettings::default()).await;
     let _open = start_slow_call(&gw).await;
     wait_until("the slow call arrives", || received_calls(directory.path(), "slow").len() == 1).await;
-    replace_policy(&gw, policy);
+    activate_policy(&gw, policy);
     if is_listed_before {
-        StatelessClient::new(&gw).request("tools/list", json!({})).await;
+        StatelessTestClient::new(&gw).request("tools/list", json!({})).await;
     }
-    let denied = StatelessClient::new(&gw).call("read", json!({"n": 2})).await;
+    let denied = StatelessTestClient::new(&gw).call("read", json!({"n": 2})).await;
     assert!(denied.body.contains("POLICY DENIED"), "{}", denied.body);
     assert_eq!(handshakes(directory.path()), 1, "no further process");
     let rows = gw.rows().await;
@@ -70,11 +70,14 @@ async fn a_call_that_needs_a_session_of_its_own_is_counted_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let gw = start_gateway(directory.path(), GatewaySettings::default()).await;
     let limit = r#"{"limits":[{"counter":"c","window":"day","max":2}]}"#;
-    replace_policy(&gw, &format!(r#"{{"version":"1","default":"deny","tools":{{"read":{limit}}}}}"#));
+    activate_policy(&gw, &format!(r#"{{"version":"1","default":"deny","tools":{{"read":{limit}}}}}"#));
     for n in 1..=2 {
-        assert_eq!(StatelessClient::new(&gw).call("read", json!({"n": n})).await.text(), format!(r#"{{"n": {n}}}"#));
+        assert_eq!(
+            StatelessTestClient::new(&gw).call("read", json!({"n": n})).await.text(),
+            format!(r#"{{"n": {n}}}"#)
+        );
     }
-    let refused = StatelessClient::new(&gw).call("read", json!({"n": 3})).await;
+    let refused = StatelessTestClient::new(&gw).call("read", json!({"n": 3})).await;
     assert!(refused.text().contains("limit `c`: 2 per day"), "{}", refused.body);
 }
 
@@ -88,7 +91,7 @@ async fn a_failed_handshake_of_an_additional_session_is_reported() {
     let _open = start_slow_call(&gw).await;
     wait_until("the slow call arrives", || received_calls(directory.path(), "slow").len() == 1).await;
     std::fs::write(&flag, "").expect("written");
-    let refused = StatelessClient::new(&gw).call("read", json!({})).await;
+    let refused = StatelessTestClient::new(&gw).call("read", json!({})).await;
     assert!(refused.text().contains("[UPSTREAM] the handshake with the server failed: "), "{}", refused.body);
     assert!(refused.text().contains("; nothing else was sent"), "{}", refused.body);
 }
@@ -100,7 +103,7 @@ async fn a_client_that_disconnects_while_its_call_waits_leaves_a_refused_row_and
     let _open = start_slow_call(&gw).await;
     wait_until("the slow call arrives", || received_calls(directory.path(), "slow").len() == 1).await;
     let capabilities = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {super::support::TASKS_EXTENSION: {}}});
-    let waiting = StatelessClient::new(&gw)
+    let waiting = StatelessTestClient::new(&gw)
         .start_request_with_capabilities("tools/call", json!({"name": "read", "arguments": {}}), &capabilities)
         .await;
     // Time for the call to start waiting, which a test cannot observe.
@@ -122,12 +125,12 @@ async fn a_client_that_disconnects_while_its_call_waits_leaves_a_refused_row_and
 async fn concurrent_calls_do_not_exceed_the_suspended_call_limit() {
     let upstream = start_asking_http_server().await;
     let gw = std::sync::Arc::new(TestGateway::with_policy(ALLOW_ALL, &upstream).await);
-    StatelessClient::new(&gw).call("read", json!({})).await;
+    StatelessTestClient::new(&gw).call("read", json!({})).await;
     let mut calls = JoinSet::new();
     for n in 0..40 {
         let gw = std::sync::Arc::clone(&gw);
         calls.spawn(async move {
-            let calling = StatelessClient::new(&gw).request("tools/call", ask_params(&n.to_string()));
+            let calling = StatelessTestClient::new(&gw).request("tools/call", ask_params(&n.to_string()));
             tokio::time::timeout(std::time::Duration::from_secs(4), calling)
                 .await
                 .is_ok_and(|response| response.message()["result"]["resultType"] == "input_required")
@@ -142,7 +145,7 @@ async fn a_process_with_a_listening_client_is_restarted_when_it_exits() {
     let directory = tempfile::tempdir().expect("a directory");
     let gw = start_gateway(directory.path(), GatewaySettings::default()).await;
     let params = json!({"notifications": {"toolsListChanged": true}});
-    let mut listener = StatelessClient::new(&gw).start_request("subscriptions/listen", params).await;
+    let mut listener = StatelessTestClient::new(&gw).start_request("subscriptions/listen", params).await;
     read_until(&mut listener, "acknowledged", 1).await;
     let handshake = received_messages(directory.path()).into_iter().find(|message| message["method"] == "initialize");
     let pid = handshake.and_then(|message| message["pid"].as_u64()).expect("a process");
@@ -166,7 +169,7 @@ async fn the_server_gets_an_error_when_the_client_response_cannot_be_recorded() 
         .await;
     let suspended = suspend_call(&gw, "A").await;
     std::fs::rename(directory.path().join("ledger.db"), directory.path().join("away")).expect("renamed");
-    let refused = StatelessClient::new(&gw).request("tools/call", resume_params("A", &suspended, "yes")).await;
+    let refused = StatelessTestClient::new(&gw).request("tools/call", resume_params("A", &suspended, "yes")).await;
     assert!(refused.body.contains("the call log cannot be written"), "{}", refused.body);
     let is_declined = |message: &Value| message["error"]["message"].to_string().contains("has ended");
     wait_until("the server gets an error", || received_messages(directory.path()).iter().any(is_declined)).await;

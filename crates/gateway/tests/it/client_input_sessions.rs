@@ -16,7 +16,7 @@ use gatelodge_testkit::{
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use super::support::{ALLOW_ALL, StatelessClient, chunk, event, event_stream_headers, stateless_request, wait_until};
+use super::support::{ALLOW_ALL, StatelessTestClient, chunk, event, stateless_request, stream_headers, wait_until};
 
 /// A stdio server that appends every message it receives to a file. Its tools:
 /// `ask` sends its arguments as an elicitation, and returns the response;
@@ -99,7 +99,7 @@ pub(super) fn resume_params(question: &str, suspended: &Value, response: &str) -
 
 /// Calls `ask`, and returns the result that asks the client for input.
 pub(super) async fn suspend_call(gw: &TestGateway, question: &str) -> Value {
-    let response = StatelessClient::new(gw).request("tools/call", ask_params(question)).await;
+    let response = StatelessTestClient::new(gw).request("tools/call", ask_params(question)).await;
     let result = response.message()["result"].clone();
     assert_eq!(result["resultType"], "input_required", "{question}: {}", response.body);
     assert_eq!(result["inputRequests"]["ask"]["params"]["message"], question, "the question of this call: {result}");
@@ -113,7 +113,7 @@ pub(super) async fn start_slow_call(gw: &TestGateway) -> tokio::net::TcpStream {
 async fn start_call(gw: &TestGateway, tool: &str) -> tokio::net::TcpStream {
     // Only clients with equal capabilities share sessions, and the other calls of these tests declare all of them.
     let capabilities = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {super::support::TASKS_EXTENSION: {}}});
-    StatelessClient::new(gw)
+    StatelessTestClient::new(gw)
         .start_request_with_capabilities("tools/call", json!({"name": tool, "arguments": {}}), &capabilities)
         .await
 }
@@ -126,7 +126,8 @@ async fn a_stdio_server_may_ask_in_concurrent_calls_and_each_gets_its_own_respon
     wait_until("the slow call arrives", || received_calls(directory.path(), "slow").len() == 1).await;
     let (a, b) = (suspend_call(&gw, "A").await, suspend_call(&gw, "B").await);
     for (question, suspended) in [("B", &b), ("A", &a)] {
-        let done = StatelessClient::new(&gw).request("tools/call", resume_params(question, suspended, question)).await;
+        let done =
+            StatelessTestClient::new(&gw).request("tools/call", resume_params(question, suspended, question)).await;
         assert!(done.text().contains(&format!(r#""response": "{question}""#)), "{}", done.body);
     }
     let pids: HashSet<_> =
@@ -142,7 +143,7 @@ async fn sequential_and_short_calls_share_one_process() {
     let directory = tempfile::tempdir().expect("a directory");
     let gw = start_gateway(directory.path(), GatewaySettings::default()).await;
     let call = |n: usize| {
-        let client = StatelessClient::new(&gw);
+        let client = StatelessTestClient::new(&gw);
         async move { client.call("read", json!({"n": n})).await.text() }
     };
     let texts = tokio::join!(call(1), call(2), call(3), call(4));
@@ -221,7 +222,7 @@ async fn abandoned_suspended_calls_are_evicted_for_later_calls() {
         received_messages(directory.path()).into_iter().filter(|message| message["method"] == "notifications/cancelled")
     };
     wait_until("the oldest calls are evicted", || cancelled().count() >= 2).await;
-    let late = StatelessClient::new(&gw).request("tools/call", resume_params("0", &first, "too late")).await;
+    let late = StatelessTestClient::new(&gw).request("tools/call", resume_params("0", &first, "too late")).await;
     assert!(late.body.contains("its call was evicted"), "{}", late.body);
     assert!(received_messages(directory.path()).iter().all(|message| !message.to_string().contains("too late")));
 }
@@ -235,7 +236,7 @@ async fn a_call_beyond_the_session_limit_waits_and_is_then_refused_and_not_sent(
     for n in 0..8 {
         open.push((n.to_string(), suspend_call(&gw, &n.to_string()).await));
     }
-    let refused = StatelessClient::new(&gw).call("read", json!({"n": 1})).await;
+    let refused = StatelessTestClient::new(&gw).call("read", json!({"n": 1})).await;
     assert!(refused.text().contains("8 calls are running in which this server may ask"), "{}", refused.body);
     assert!(refused.text().contains("not sent"), "{}", refused.body);
     assert!(received_calls(directory.path(), "read").is_empty());
@@ -244,9 +245,9 @@ async fn a_call_beyond_the_session_limit_waits_and_is_then_refused_and_not_sent(
     let resuming = async {
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         assert!(received_calls(directory.path(), "read").is_empty(), "the call waits");
-        StatelessClient::new(&gw).request("tools/call", resume_params(&question, &suspended, "yes")).await
+        StatelessTestClient::new(&gw).request("tools/call", resume_params(&question, &suspended, "yes")).await
     };
-    let (waited, done) = tokio::join!(StatelessClient::new(&gw).call("read", json!({"n": 2})), resuming);
+    let (waited, done) = tokio::join!(StatelessTestClient::new(&gw).call("read", json!({"n": 2})), resuming);
     assert!(done.text().contains("yes"), "{}", done.body);
     assert_eq!(waited.text(), r#"{"n": 2}"#, "{}", waited.body);
 }
@@ -257,7 +258,7 @@ pub(super) async fn start_asking_http_server() -> FakeUpstream {
         let elicitation = event(&json!({"jsonrpc": "2.0", "id": hit.message()["id"], "method": "elicitation/create",
             "params": hit.message()["params"]["arguments"]}));
         let steps = vec![ScriptStep::Write(chunk(&elicitation)), ScriptStep::Pause(Duration::from_secs(30))];
-        (hit.tool() == "ask").then(|| [event_stream_headers(), steps].concat())
+        (hit.tool() == "ask").then(|| [stream_headers(), steps].concat())
     })
     .await
 }
@@ -268,9 +269,9 @@ async fn a_suspended_call_counts_as_in_flight_and_resuming_it_takes_no_second_pl
     let settings = GatewaySettings { in_flight_per_grant: 1, ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings).start(&upstream).await;
     let suspended = suspend_call(&gw, "A").await;
-    let refused = StatelessClient::new(&gw).call("read", json!({})).await;
+    let refused = StatelessTestClient::new(&gw).call("read", json!({})).await;
     assert!(refused.body.contains("too many requests of this grant"), "{}", refused.body);
-    let stream = StatelessClient::new(&gw).start_request("tools/call", resume_params("A", &suspended, "yes")).await;
+    let stream = StatelessTestClient::new(&gw).start_request("tools/call", resume_params("A", &suspended, "yes")).await;
     wait_until("the server gets the response", || upstream.requests().iter().any(|hit| hit.body.contains("yes"))).await;
     drop(stream);
     let is_cancelled =
@@ -278,7 +279,7 @@ async fn a_suspended_call_counts_as_in_flight_and_resuming_it_takes_no_second_pl
     while !is_cancelled().await {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(StatelessClient::new(&gw).call("read", json!({})).await.text(), "{}");
+    assert_eq!(StatelessTestClient::new(&gw).call("read", json!({})).await.text(), "{}");
 }
 
 #[tokio::test]
@@ -288,7 +289,7 @@ async fn a_server_request_beyond_the_suspended_call_limit_gets_an_error_or_evict
     for n in 0..32 {
         suspend_call(&gw, &n.to_string()).await;
     }
-    let _open = StatelessClient::new(&gw).start_request("tools/call", ask_params("one more")).await;
+    let _open = StatelessTestClient::new(&gw).start_request("tools/call", ask_params("one more")).await;
     let error = || upstream.requests().into_iter().map(|hit| hit.message()).find(|message| !message["error"].is_null());
     wait_until("the server gets an error", || error().is_some()).await;
     let message = error().expect("an error")["error"]["message"].as_str().unwrap_or_default().to_owned();

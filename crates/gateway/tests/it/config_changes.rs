@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStre
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 
-use super::support::{start_request_in_session, wait_until};
+use super::support::{start_in_session, wait_until};
 
 const VERSION: &str = "2026-07-28";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -636,7 +636,7 @@ async fn messages_during_a_policy_change_are_neither_lost_nor_duplicated() {
     let upstream = start_resumable_server(count, 64 << 10).await;
     let gw = TestGateway::with_policy(INITIAL_POLICY, &upstream).await;
     gw.initialize().await;
-    let stream = start_request_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let stream = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     // Time to fill the buffers between the server and the client, which does not read.
     tokio::time::sleep(Duration::from_millis(3_000)).await;
     gw.put_policy("desk", NARROWER_POLICY);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use gatelodge_testkit::{FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, tool_definition};
 use serde_json::{Value, json};
 
-use super::support::{ALLOW_ALL, CapturedLog, StatelessClient, count_requests, result_response};
+use super::support::{ALLOW_ALL, CapturedLog, StatelessTestClient, request_count, result_response};
 
 /// Starts a server whose `tools/list` is `page`: it maps a cursor to the tools and the next cursor.
 async fn start_server(page: impl Fn(&str) -> (Vec<Value>, String) + Send + Sync + 'static) -> FakeUpstream {
@@ -37,7 +37,7 @@ async fn a_list_ends_at_the_first_repeated_cursor() {
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     assert_eq!(names(&list_tools(&gw).await), ["one", "two", "three"]);
-    assert_eq!(count_requests(&upstream, "tools/list"), 3);
+    assert_eq!(request_count(&upstream, "tools/list"), 3);
 }
 
 #[tokio::test]
@@ -51,11 +51,11 @@ async fn a_list_with_a_page_of_known_tools_is_abandoned_at_once() {
     gw.initialize().await;
     let text = gw.call("one", json!({})).await.text();
     assert!(text.contains("is not available; the call was not sent"), "{text}");
-    assert_eq!(count_requests(&upstream, "tools/list"), 2);
+    assert_eq!(request_count(&upstream, "tools/list"), 2);
     let response = list_tools(&gw).await;
     let message = response["error"]["message"].as_str().unwrap_or_default();
     assert!(message.starts_with("[UPSTREAM] the list does not end: a page contains nothing new"), "{response}");
-    assert_eq!(count_requests(&upstream, "tools/list"), 4);
+    assert_eq!(request_count(&upstream, "tools/list"), 4);
     assert!(upstream.calls().is_empty());
 }
 
@@ -70,7 +70,7 @@ async fn a_list_of_endless_new_tools_is_abandoned_after_200_pages() {
     let response = list_tools(&gw).await;
     let message = response["error"]["message"].as_str().unwrap_or_default();
     assert!(message.starts_with("[UPSTREAM] the list has more than 200 pages"), "{response}");
-    assert_eq!(count_requests(&upstream, "tools/list"), 200);
+    assert_eq!(request_count(&upstream, "tools/list"), 200);
     let text = gw.call("tool-1", json!({})).await.text();
     assert!(text.contains("is not available; the call was not sent"), "{text}");
     assert!(upstream.calls().is_empty());
@@ -110,16 +110,16 @@ async fn an_unusual_tool_name_is_listed_and_callable_everywhere_and_is_logged() 
     let mut all: Vec<&str> = odd.to_vec();
     all.extend([long.as_str(), "plain"]);
     assert_eq!(names(&list_tools(&gw).await), all);
-    let aggregate = StatelessClient::new(&gw).at_aggregate().request("tools/list", json!({})).await.message();
+    let aggregate = StatelessTestClient::new(&gw).at_aggregate().request("tools/list", json!({})).await.message();
     let mut prefixed: Vec<String> = all.iter().map(|name| format!("desk__{name}")).collect();
     prefixed.sort();
     assert_eq!(names(&aggregate), prefixed);
-    assert_eq!(names(&StatelessClient::new(&gw).request("tools/list", json!({})).await.message()), all);
+    assert_eq!(names(&StatelessTestClient::new(&gw).request("tools/list", json!({})).await.message()), all);
     for name in odd {
         assert_eq!(gw.call(name, json!({})).await.text(), "{}", "{name}");
-        assert_eq!(StatelessClient::new(&gw).call(name, json!({})).await.text(), "{}", "{name}");
+        assert_eq!(StatelessTestClient::new(&gw).call(name, json!({})).await.text(), "{}", "{name}");
         assert_eq!(
-            StatelessClient::new(&gw).at_aggregate().call(&format!("desk__{name}"), json!({})).await.text(),
+            StatelessTestClient::new(&gw).at_aggregate().call(&format!("desk__{name}"), json!({})).await.text(),
             "{}",
             "{name}"
         );

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::support::{
-    ALLOW_ALL, StatelessClient, chunk, event, event_stream_headers, read_for, read_until, result_response, wait_until,
+    ALLOW_ALL, StatelessTestClient, chunk, event, read_for, read_until, result_response, stream_headers, wait_until,
 };
 
 /// Starts a stateful server with resource subscriptions. `stream` returns the script of its n-th standalone stream.
@@ -57,7 +57,7 @@ async fn a_listen_is_acknowledged_once_the_upstream_stream_is_open_and_no_later_
     let (opened, updated) = (Arc::clone(&open), Arc::clone(&send_update));
     let upstream = start_server(move |_| {
         let mut script = vec![ScriptStep::WaitFor(Arc::clone(&opened))];
-        script.extend(event_stream_headers());
+        script.extend(stream_headers());
         script.extend([
             ScriptStep::WaitFor(Arc::clone(&updated)),
             resource_update(),
@@ -67,7 +67,7 @@ async fn a_listen_is_acknowledged_once_the_upstream_stream_is_open_and_no_later_
     })
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
-    let mut listener = StatelessClient::new(&gw).start_request("subscriptions/listen", listen_params()).await;
+    let mut listener = StatelessTestClient::new(&gw).start_request("subscriptions/listen", listen_params()).await;
     wait_until("the gateway requests the stream", || opened_streams(&upstream) == 1).await;
     let early = read_for(&mut listener, Duration::from_millis(300)).await;
     assert!(!early.contains("acknowledged"), "{early}");
@@ -82,7 +82,7 @@ async fn a_listen_after_the_upstream_stream_ended_reopens_it_before_the_acknowle
     let end = Arc::new(Notify::new());
     let ended = Arc::clone(&end);
     let upstream = start_server(move |number| {
-        let mut script = event_stream_headers();
+        let mut script = stream_headers();
         match number {
             0 => script.extend([ScriptStep::WaitFor(Arc::clone(&ended)), ScriptStep::Write(b"0\r\n\r\n".to_vec())]),
             _ => script.extend([
@@ -95,13 +95,13 @@ async fn a_listen_after_the_upstream_stream_ended_reopens_it_before_the_acknowle
     })
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
-    let mut first = StatelessClient::new(&gw).start_request("subscriptions/listen", listen_params()).await;
+    let mut first = StatelessTestClient::new(&gw).start_request("subscriptions/listen", listen_params()).await;
     read_until(&mut first, "acknowledged", 1).await;
     end.notify_one();
     // Time for the gateway to see the end of the stream, which a test cannot observe.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(opened_streams(&upstream), 1, "a stream that ended is reopened after a second at the earliest");
-    let mut second = StatelessClient::new(&gw).start_request("subscriptions/listen", listen_params()).await;
+    let mut second = StatelessTestClient::new(&gw).start_request("subscriptions/listen", listen_params()).await;
     read_until(&mut second, "acknowledged", 1).await;
     assert_eq!(opened_streams(&upstream), 2, "it is open when the listen is acknowledged");
     read_until(&mut second, "resources/updated", 1).await;
@@ -113,7 +113,7 @@ async fn a_listen_is_refused_in_time_when_the_upstream_stream_does_not_open() {
     let settings = GatewaySettings { connect_time: Duration::from_millis(200), ..GatewaySettings::default() };
     let gw = TestGateway::builder().policy(ALLOW_ALL).settings(settings).start(&upstream).await;
     let started = Instant::now();
-    let refused = StatelessClient::new(&gw).request("subscriptions/listen", listen_params()).await;
+    let refused = StatelessTestClient::new(&gw).request("subscriptions/listen", listen_params()).await;
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     assert_eq!(refused.code(), -32603, "{}", refused.body);
     let message = refused.message()["error"]["message"].as_str().unwrap_or_default().to_owned();
@@ -123,7 +123,7 @@ async fn a_listen_is_refused_in_time_when_the_upstream_stream_does_not_open() {
 #[tokio::test]
 async fn a_resource_that_the_server_refuses_to_subscribe_is_not_acknowledged() {
     let upstream = start_server(|_| {
-        let mut script = event_stream_headers();
+        let mut script = stream_headers();
         script.push(ScriptStep::WaitForHangUp(Arc::default()));
         script
     })
@@ -132,7 +132,7 @@ async fn a_resource_that_the_server_refuses_to_subscribe_is_not_acknowledged() {
     let params = json!({"notifications": {"resourceSubscriptions": ["note://1", "note://none"]}});
     let mut listeners = Vec::new();
     for listener in ["the first", "a later one"] {
-        let mut stream = StatelessClient::new(&gw).start_request("subscriptions/listen", params.clone()).await;
+        let mut stream = StatelessTestClient::new(&gw).start_request("subscriptions/listen", params.clone()).await;
         let acknowledgement = read_until(&mut stream, "acknowledged", 1).await;
         assert!(acknowledgement.contains(r#""resourceSubscriptions":["note://1"]"#), "{listener}: {acknowledgement}");
         listeners.push(stream);

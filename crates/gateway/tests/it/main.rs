@@ -25,7 +25,7 @@ mod listen_acknowledgement;
 mod listened;
 mod listener;
 mod lists_again;
-mod lost_upstream_sessions;
+mod lost_session_detection;
 mod minimum;
 mod mirror;
 mod modern;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::support::{count_requests, wait_until};
+use super::support::{request_count, wait_until};
 
 const POLICY: &str = r#"{"version":"1","default":"allow"}"#;
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
@@ -61,7 +61,7 @@ async fn requests_without_a_policy_decision_count_as_in_flight() {
         let request = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": method});
         let (first, second) = (request(1), request(2));
         let sending_second = async {
-            wait_until("the first request arrives", || count_requests(&upstream, method) == 1).await;
+            wait_until("the first request arrives", || request_count(&upstream, method) == 1).await;
             gw.send(&second).await
         };
         let (response, refused) = tokio::join!(gw.send(&first), sending_second);
@@ -73,7 +73,7 @@ async fn requests_without_a_policy_decision_count_as_in_flight() {
             rows.iter().any(|row| row.record.kind == RecordKind::Refused && row.record.code.as_deref() == Some("busy"))
         );
     }
-    assert_eq!(count_requests(&upstream, "ping"), 1, "a refused request is not sent");
+    assert_eq!(request_count(&upstream, "ping"), 1, "a refused request is not sent");
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn sessions_of_a_grant_are_limited_and_idle_ones_are_closed_here_and_upstr
     assert!(gw.post(&[], INITIALIZE).await.header("mcp-session-id").is_some());
     let refused = gw.post(&[], INITIALIZE).await;
     assert!(refused.body.contains("[GATEWAY] too many sessions"), "{}", refused.body);
-    assert_eq!(count_requests(&upstream, "initialize"), 1, "no upstream session is opened for a refused client");
+    assert_eq!(request_count(&upstream, "initialize"), 1, "no upstream session is opened for a refused client");
 
     tokio::time::sleep(idle * 2).await;
     assert!(gw.post(&[], INITIALIZE).await.header("mcp-session-id").is_some());
@@ -165,7 +165,7 @@ async fn concurrent_first_calls_list_the_tools_once() {
     gw.initialize().await;
     let (_gw, responses) = concurrent_calls(gw, 16).await;
     assert!(responses.iter().all(|response| response.text() == "{}"), "all calls succeed");
-    assert_eq!(count_requests(&upstream, "tools/list"), 1);
+    assert_eq!(request_count(&upstream, "tools/list"), 1);
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn concurrent_calls_reopen_a_lost_session_once() {
     gw.initialize().await;
     let (gw, lost) = concurrent_calls(gw, 8).await;
     assert!(lost.iter().all(|response| response.text().starts_with("[UPSTREAM] ")), "{}", lost[0].body);
-    assert_eq!(count_requests(&upstream, "initialize"), 2, "one for the client, one after the loss");
+    assert_eq!(request_count(&upstream, "initialize"), 2, "one for the client, one after the loss");
     assert_eq!(gw.call("read", json!({})).await.text(), "{}");
 }
 

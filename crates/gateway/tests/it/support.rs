@@ -1,5 +1,4 @@
-//! Helpers that the tests share: a stateless client, incremental reads of a stream, and building blocks for scripted
-//! servers.
+//! Test support for the integration tests: stateless requests, raw streams, scripted responses and captured logs.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io;
@@ -21,28 +20,26 @@ use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// A policy that allows everything.
 pub const ALLOW_ALL: &str = r#"{"version":"1","default":"allow"}"#;
-pub const VERSION: &str = "2026-07-28";
+pub const STATELESS_REVISION: &str = "2026-07-28";
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// Returns a stateless request with the id 3.
+/// Body of a stateless request with id 3.
 pub fn stateless_request(method: &str, mut params: Value, capabilities: &Value) -> String {
-    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(VERSION);
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(STATELESS_REVISION);
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
     json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params}).to_string()
 }
 
-/// A stateless client: the token that it sends, and the path that it sends requests to.
+/// Client that sends stateless requests with one token to one endpoint.
 #[derive(Clone, Copy)]
-pub struct StatelessClient<'a> {
+pub struct StatelessTestClient<'a> {
     gw: &'a TestGateway,
     token: &'a GrantToken,
     path: &'a str,
 }
 
-impl<'a> StatelessClient<'a> {
-    /// Returns a client of the first grant, at the endpoint of its first server.
+impl<'a> StatelessTestClient<'a> {
     pub fn new(gw: &'a TestGateway) -> Self {
         Self { gw, token: &gw.token, path: "/mcp/desk" }
     }
@@ -55,7 +52,6 @@ impl<'a> StatelessClient<'a> {
         Self { path: "/mcp", ..self }
     }
 
-    /// Sends a request as a client with all capabilities, and returns the response.
     pub async fn request(self, method: &str, params: Value) -> TestResponse {
         self.request_with_capabilities(method, params, &json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, "extensions": {TASKS_EXTENSION: {}}})).await
     }
@@ -65,11 +61,11 @@ impl<'a> StatelessClient<'a> {
     }
 
     pub async fn request_with_capabilities(self, method: &str, params: Value, capabilities: &Value) -> TestResponse {
-        let name = subject_name(&params).map(|name| header_value(&name));
+        let name = mcp_name(&params).map(|name| header_value(&name));
         self.request_with_name(name.as_deref(), method, params, capabilities).await
     }
 
-    /// Sends a request with `name` as the `Mcp-Name` header, without encoding it.
+    /// Sends a request with `name` as its `Mcp-Name` header, whatever the body says.
     pub async fn request_with_name(
         self,
         name: Option<&str>,
@@ -77,34 +73,49 @@ impl<'a> StatelessClient<'a> {
         params: Value,
         capabilities: &Value,
     ) -> TestResponse {
-        let text = self.text(name, method, params, capabilities, "Connection: close\r\n");
+        let text = self.http_request(name, method, params, capabilities, "Connection: close\r\n");
         exchange(self.gw.address, text.as_bytes()).await
     }
 
-    /// Sends a request and returns the connection, from which the test reads the response.
+    /// Sends a request and returns its connection; the response is left to read.
     pub async fn start_request(self, method: &str, params: Value) -> TcpStream {
         self.start_request_with_capabilities(method, params, &json!({"elicitation": {}})).await
     }
 
     pub async fn start_request_with_capabilities(self, method: &str, params: Value, capabilities: &Value) -> TcpStream {
-        let name = subject_name(&params).map(|name| header_value(&name));
-        let text = self.text(name.as_deref(), method, params, capabilities, "");
+        let name = mcp_name(&params).map(|name| header_value(&name));
+        let text = self.http_request(name.as_deref(), method, params, capabilities, "");
         connect_and_send(self.gw, &text).await
     }
 
-    fn text(self, name: Option<&str>, method: &str, params: Value, capabilities: &Value, more: &str) -> String {
+    fn http_request(
+        self,
+        name: Option<&str>,
+        method: &str,
+        params: Value,
+        capabilities: &Value,
+        extra_headers: &str,
+    ) -> String {
         let name = name.map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
-        let headers = format!("{more}MCP-Protocol-Version: {VERSION}\r\nMcp-Method: {method}\r\n{name}");
-        http_request(self.gw, "POST", self.path, self.token, &headers, &stateless_request(method, params, capabilities))
+        let headers =
+            format!("{extra_headers}MCP-Protocol-Version: {STATELESS_REVISION}\r\nMcp-Method: {method}\r\n{name}");
+        format_request(
+            self.gw,
+            "POST",
+            self.path,
+            self.token,
+            &headers,
+            &stateless_request(method, params, capabilities),
+        )
     }
 }
 
-/// Returns what the `Mcp-Name` header of a request with these parameters must contain.
-fn subject_name(params: &Value) -> Option<String> {
+/// Value of the `Mcp-Name` header for these parameters.
+fn mcp_name(params: &Value) -> Option<String> {
     ["name", "uri", "taskId"].iter().find_map(|key| params[key].as_str()).map(str::to_owned)
 }
 
-/// Returns a name as a header value, encoded if it contains anything but visible ASCII.
+/// Encodes a name for a header: unchanged if it is printable ASCII, otherwise as Base64.
 pub fn header_value(name: &str) -> String {
     if name.bytes().all(|byte| byte.is_ascii_graphic()) { name.to_owned() } else { base64_header_value(name) }
 }
@@ -113,9 +124,16 @@ pub fn base64_header_value(name: &str) -> String {
     format!("=?base64?{}?=", BASE64.encode(name.as_bytes()))
 }
 
-fn http_request(gw: &TestGateway, verb: &str, path: &str, token: &GrantToken, headers: &str, body: &str) -> String {
+fn format_request(
+    gw: &TestGateway,
+    http_method: &str,
+    path: &str,
+    token: &GrantToken,
+    headers: &str,
+    body: &str,
+) -> String {
     format!(
-        "{verb} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+        "{http_method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
         Accept: application/json, text/event-stream\r\n{headers}Content-Length: {}\r\n\r\n{body}",
         gw.address,
         token.reveal(),
@@ -125,46 +143,52 @@ fn http_request(gw: &TestGateway, verb: &str, path: &str, token: &GrantToken, he
 
 async fn connect_and_send(gw: &TestGateway, text: &str) -> TcpStream {
     let mut stream = TcpStream::connect(gw.address).await.expect("a connection");
-    stream.write_all(text.as_bytes()).await.expect("sent");
+    stream.write_all(text.as_bytes()).await.expect("writable stream");
     stream
 }
 
-/// Sends a request in the session of [`TestGateway`] and returns the connection, from which the test reads the response.
-pub async fn start_request_in_session(gw: &TestGateway, verb: &str, path: &str, more: &str, body: &str) -> TcpStream {
-    let headers = format!("Mcp-Session-Id: {}\r\n{more}", gw.session());
-    connect_and_send(gw, &http_request(gw, verb, path, &gw.token, &headers, body)).await
+/// Sends a request in the session of `gw` and returns its connection; the response is left to read.
+pub async fn start_in_session(
+    gw: &TestGateway,
+    http_method: &str,
+    path: &str,
+    extra_headers: &str,
+    body: &str,
+) -> TcpStream {
+    let headers = format!("Mcp-Session-Id: {}\r\n{extra_headers}", gw.session());
+    connect_and_send(gw, &format_request(gw, http_method, path, &gw.token, &headers, body)).await
 }
 
-pub async fn delete_session(gw: &TestGateway, path: &str, more: &[(&str, &str)]) -> TestResponse {
+pub async fn delete_session(gw: &TestGateway, path: &str, extra_headers: &[(&str, &str)]) -> TestResponse {
     let (bearer, session) = (format!("Bearer {}", gw.token.reveal()), gw.session());
     let required = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", session.as_str())];
-    let headers: Vec<_> = required.iter().chain(more).copied().collect();
+    let headers: Vec<_> = required.iter().chain(extra_headers).copied().collect();
     gw.send_raw("DELETE", path, &headers, b"").await
 }
 
-/// Reads from a stream until it contains `text` `count` times, and returns all that was read.
-pub async fn read_until(stream: &mut TcpStream, text: &str, count: usize) -> String {
+/// Reads until `pattern` has arrived `count` times and returns everything that was read.
+pub async fn read_until(stream: &mut TcpStream, pattern: &str, count: usize) -> String {
     let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
     let reading = async {
-        while String::from_utf8_lossy(&all).matches(text).count() < count {
-            let read = stream.read(&mut buffer).await.expect("readable");
-            assert_ne!(read, 0, "the stream ended before {text}: {}", String::from_utf8_lossy(&all));
+        while String::from_utf8_lossy(&all).matches(pattern).count() < count {
+            let read = stream.read(&mut buffer).await.expect("readable stream");
+            assert_ne!(read, 0, "the stream ended before `{pattern}`: {}", String::from_utf8_lossy(&all));
             all.extend_from_slice(&buffer[..read]);
         }
     };
     let done = tokio::time::timeout(Duration::from_secs(5), reading).await;
-    assert!(done.is_ok(), "no {text} in time: {}", String::from_utf8_lossy(&all));
+    assert!(done.is_ok(), "`{pattern}` did not arrive: {}", String::from_utf8_lossy(&all));
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// Returns what arrives on a stream within `time`.
+/// Reads for `time`, or until the stream ends.
 pub async fn read_for(stream: &mut TcpStream, time: Duration) -> String {
     let mut all = Vec::new();
     let _ = tokio::time::timeout(time, stream.read_to_end(&mut all)).await;
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// Polls a condition for up to 5 s.
+/// Polls `condition` for up to five seconds.
 pub async fn wait_until(what: &str, condition: impl Fn() -> bool) {
     for _ in 0..250 {
         if condition() {
@@ -172,10 +196,21 @@ pub async fn wait_until(what: &str, condition: impl Fn() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("did not happen in time: {what}");
+    panic!("timed out waiting until {what}");
 }
 
-/// Stops a server and waits until connecting to it fails.
+/// Like [`wait_until`], for a condition that has to await.
+pub async fn wait_until_async(what: &str, condition: impl AsyncFn() -> bool) {
+    for _ in 0..250 {
+        if condition().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("timed out waiting until {what}");
+}
+
+/// Stops a server and waits until it refuses connections.
 pub async fn stop_and_wait(upstream: &FakeUpstream) {
     upstream.stop();
     let url = upstream.url();
@@ -186,19 +221,19 @@ pub async fn stop_and_wait(upstream: &FakeUpstream) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("the server still accepts connections");
+    panic!("the stopped server still accepts connections");
 }
 
-/// Runs cases concurrently, because they wait most of the time.
+/// Runs cases concurrently, because they mostly wait.
 pub async fn run_concurrently(cases: impl IntoIterator<Item = impl Future<Output = ()> + Send + 'static>) {
     let mut running: JoinSet<()> = cases.into_iter().collect();
     while let Some(done) = running.join_next().await {
-        done.expect("no case panics");
+        done.expect("a case that passes");
     }
 }
 
-/// Replaces the policy of the first grant for all its servers.
-pub fn replace_policy(gw: &TestGateway, policy: &str) {
+/// Replaces the policy of the grant `ci` on all its servers.
+pub fn activate_policy(gw: &TestGateway, policy: &str) {
     let policy = parse(policy.as_bytes(), DocumentFormat::Json).expect("a policy");
     let active = Arc::new(ActivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(2), policy });
     gw.change_grants(|grants| {
@@ -207,23 +242,21 @@ pub fn replace_policy(gw: &TestGateway, policy: &str) {
     });
 }
 
-/// Returns how many requests with a method reached an upstream.
-pub fn count_requests(upstream: &FakeUpstream, method: &str) -> usize {
+pub fn request_count(upstream: &FakeUpstream, method: &str) -> usize {
     upstream.requests().iter().filter(|hit| hit.method() == method).count()
 }
 
-/// Returns the JSON-RPC response to a request.
 pub fn result_message(hit: &RecordedRequest, result: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": hit.message()["id"], "result": result})
 }
 
-/// Responds to a request with a result.
+/// HTTP response with a JSON-RPC result.
 pub fn result_response(hit: &RecordedRequest, result: &Value) -> Option<ResponseScript> {
     Some(json_response("200 OK", "", &result_message(hit, result).to_string()))
 }
 
-/// Responds as a minimal stateless server. Returns `None` for methods other than discovery and `tools/list`.
-pub fn stateless_server_response(hit: &RecordedRequest, tools: &Value, capabilities: &Value) -> Option<ResponseScript> {
+/// Responses that all stateless servers share; `None` for other methods.
+pub fn stateless_response(hit: &RecordedRequest, tools: &Value, capabilities: &Value) -> Option<ResponseScript> {
     match hit.method().as_str() {
         "initialize" => Some(json_response(
             "404 Not Found",
@@ -232,7 +265,7 @@ pub fn stateless_server_response(hit: &RecordedRequest, tools: &Value, capabilit
         )),
         "server/discover" => result_response(
             hit,
-            &json!({"resultType": "complete", "supportedVersions": [VERSION], "capabilities": capabilities, "ttlMs": 0, "cacheScope": "public"}),
+            &json!({"resultType": "complete", "supportedVersions": [STATELESS_REVISION], "capabilities": capabilities, "ttlMs": 0, "cacheScope": "public"}),
         ),
         "tools/list" => {
             result_response(hit, &json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "public"}))
@@ -241,14 +274,13 @@ pub fn stateless_server_response(hit: &RecordedRequest, tools: &Value, capabilit
     }
 }
 
-/// Returns a message as an event of a stream.
 pub fn event(message: &Value) -> String {
     format!("data: {message}\n\n")
 }
 
-/// Returns an event stream that writes each part after its pause, and then ends.
-pub fn event_stream(parts: &[(&str, Duration)]) -> ResponseScript {
-    let mut script = event_stream_headers();
+/// Event stream that pauses before it writes each part, and ends after the last.
+pub fn timed_stream(parts: &[(&str, Duration)]) -> ResponseScript {
+    let mut script = stream_headers();
     for (text, pause) in parts {
         script.push(ScriptStep::Pause(*pause));
         script.push(ScriptStep::Write(chunk(text)));
@@ -257,18 +289,17 @@ pub fn event_stream(parts: &[(&str, Duration)]) -> ResponseScript {
     script
 }
 
-/// Returns the status line and headers of an event stream.
-pub fn event_stream_headers() -> ResponseScript {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-    vec![ScriptStep::Write(head.as_bytes().to_vec())]
+/// Status line and headers of an event stream in chunked encoding.
+pub fn stream_headers() -> ResponseScript {
+    let headers = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    vec![ScriptStep::Write(headers.as_bytes().to_vec())]
 }
 
-/// Returns a text as a chunk of a chunked body.
 pub fn chunk(text: &str) -> Vec<u8> {
     if text.is_empty() { Vec::new() } else { format!("{:x}\r\n{text}\r\n", text.len()).into_bytes() }
 }
 
-/// Captured log output.
+/// Log output of a test thread.
 #[derive(Clone, Default)]
 pub struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 

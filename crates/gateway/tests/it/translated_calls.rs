@@ -16,8 +16,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::support::{
-    ALLOW_ALL, StatelessClient, chunk, event, event_stream_headers, read_until, result_response,
-    stateless_server_response, wait_until,
+    ALLOW_ALL, StatelessTestClient, chunk, event, read_until, result_response, stateless_response, stream_headers,
+    wait_until,
 };
 
 const VERSION: &str = "2026-07-28";
@@ -457,14 +457,14 @@ async fn a_suspended_call_that_the_policy_no_longer_allows_is_cancelled_and_not_
                 &json!({"jsonrpc": "2.0", "id": 77, "method": "elicitation/create", "params": {"message": "code?"}}),
             );
             let steps = vec![ScriptStep::Write(chunk(&elicitation)), ScriptStep::Pause(Duration::from_secs(30))];
-            (hit.method() == "tools/call").then(|| [event_stream_headers(), steps].concat())
+            (hit.method() == "tools/call").then(|| [stream_headers(), steps].concat())
         })
         .await;
         let gw = TestGateway::with_policy(ALLOW_ELICITATION, &upstream).await;
-        let suspended = StatelessClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
+        let suspended = StatelessTestClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
         assert_eq!(suspended["resultType"], "input_required", "{suspended}");
         gw.put_policy("desk", policy);
-        let refused = StatelessClient::new(&gw).request("tools/call", resume_params(&suspended, "ask")).await;
+        let refused = StatelessTestClient::new(&gw).request("tools/call", resume_params(&suspended, "ask")).await;
         let result = refused.message()["result"].clone();
         assert_eq!(result["isError"], true, "{reason}: {}", refused.body);
         assert!(refused.text().contains(reason), "{reason}: {}", refused.body);
@@ -472,7 +472,7 @@ async fn a_suspended_call_that_the_policy_no_longer_allows_is_cancelled_and_not_
         let is_cancelled = || upstream.requests().iter().any(|hit| hit.method() == "notifications/cancelled");
         wait_until(&format!("{reason}: the call is cancelled"), is_cancelled).await;
         gw.put_policy("desk", ALLOW_ELICITATION);
-        let late = StatelessClient::new(&gw).request("tools/call", resume_params(&suspended, "ask")).await;
+        let late = StatelessTestClient::new(&gw).request("tools/call", resume_params(&suspended, "ask")).await;
         assert_eq!(late.code(), -32602, "{reason}: the call cannot be resumed: {}", late.body);
     }
 }
@@ -484,7 +484,7 @@ async fn start_server_with_result(result: String) -> FakeUpstream {
             let id = &hit.message()["id"];
             Some(json_response("200 OK", "", &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)))
         }
-        _ => stateless_server_response(hit, &json!([tool_definition("ask")]), &json!({"tools": {}})),
+        _ => stateless_response(hit, &json!([tool_definition("ask")]), &json!({"tools": {}})),
     })
     .await
 }
@@ -507,7 +507,7 @@ async fn a_denied_input_request_is_refused_in_every_spelling() {
     for result in results {
         let upstream = start_server_with_result(result.clone()).await;
         let gw = TestGateway::with_policy(ALLOW_ELICITATION, &upstream).await;
-        let refused = StatelessClient::new(&gw).call("ask", json!({})).await;
+        let refused = StatelessTestClient::new(&gw).call("ask", json!({})).await;
         assert_eq!(refused.message()["result"]["isError"], true, "{result}: {}", refused.body);
         assert!(
             !refused.body.contains("createMessage") && !refused.body.contains("sure?"),
@@ -518,7 +518,7 @@ async fn a_denied_input_request_is_refused_in_every_spelling() {
     let plain = r#"{"resultType":"complete","content":[{"type":"text","text":"input_required \u0041"}]}"#;
     let gw = TestGateway::with_policy(ALLOW_ELICITATION, &start_server_with_result(plain.to_owned()).await).await;
     assert!(
-        StatelessClient::new(&gw).call("ask", json!({})).await.body.contains(plain),
+        StatelessTestClient::new(&gw).call("ask", json!({})).await.body.contains(plain),
         "a result without input requests is forwarded unchanged"
     );
 }
@@ -533,11 +533,11 @@ async fn a_ping_of_a_server_is_answered_for_a_stateless_client() {
             ScriptStep::Pause(Duration::from_millis(300)),
             ScriptStep::Write(chunk(&done)),
         ];
-        (hit.method() == "tools/call").then(|| [event_stream_headers(), steps].concat())
+        (hit.method() == "tools/call").then(|| [stream_headers(), steps].concat())
     })
     .await;
     let gw = TestGateway::with_policy(ALLOW_ELICITATION, &upstream).await;
-    let done = StatelessClient::new(&gw).call("ask", json!({})).await;
+    let done = StatelessTestClient::new(&gw).call("ask", json!({})).await;
     assert_eq!(done.message()["result"]["resultType"], "complete", "{}", done.body);
     let response = upstream.requests().into_iter().map(|hit| hit.message()).find(|message| message["id"] == "p-1");
     assert_eq!(response.expect("a response")["result"], json!({}));
@@ -554,7 +554,7 @@ async fn start_server_that_asks_once() -> FakeUpstream {
             )
         }
         "tools/call" => result_response(hit, &json!({"resultType": "complete", "content": []})),
-        _ => stateless_server_response(hit, &json!([tool_definition("ask")]), &json!({"tools": {}})),
+        _ => stateless_response(hit, &json!([tool_definition("ask")]), &json!({"tools": {}})),
     })
     .await
 }
@@ -564,17 +564,17 @@ async fn input_requests_of_a_stateless_server_are_evaluated_when_asked_and_when_
     let upstream = start_server_that_asks_once().await;
     let no_elicitation = r#"{"version":"1","default":"deny","tools":{"*":{}}}"#;
     let gw = TestGateway::with_policy(ALLOW_ELICITATION, &upstream).await;
-    let suspended = StatelessClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
+    let suspended = StatelessTestClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
     assert_eq!(suspended["inputRequests"]["q"]["method"], "elicitation/create", "{suspended}");
     gw.put_policy("desk", no_elicitation);
-    let refused = StatelessClient::new(&gw).request("tools/call", resume_params(&suspended, "q")).await;
+    let refused = StatelessTestClient::new(&gw).request("tools/call", resume_params(&suspended, "q")).await;
     assert_eq!(refused.message()["result"]["isError"], true, "{}", refused.body);
     assert_eq!(upstream.calls().len(), 1, "the response is not sent");
-    let refused = StatelessClient::new(&gw).call("ask", json!({})).await;
+    let refused = StatelessTestClient::new(&gw).call("ask", json!({})).await;
     assert!(!refused.body.contains("code?"), "the client is not asked: {}", refused.body);
     assert_eq!(refused.message()["result"]["isError"], true, "{}", refused.body);
     gw.put_policy("desk", ALLOW_ELICITATION);
-    let done = StatelessClient::new(&gw).request("tools/call", resume_params(&suspended, "q")).await;
+    let done = StatelessTestClient::new(&gw).request("tools/call", resume_params(&suspended, "q")).await;
     assert_eq!(done.message()["result"]["resultType"], "complete", "{}", done.body);
 }
 
@@ -600,11 +600,11 @@ async fn a_call_that_is_sent_again_with_input_is_charged_again() {
     let upstream = start_server_that_asks_once().await;
     let three_a_day = r#"{"version":"1","default":"deny","tools":{"ask":{"rate_limit":"3/day"}},"client_requests":{"elicitation":"allow"}}"#;
     let gw = TestGateway::with_policy(three_a_day, &upstream).await;
-    let suspended = StatelessClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
-    let done = StatelessClient::new(&gw).request("tools/call", resume_params(&suspended, "q")).await;
+    let suspended = StatelessTestClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
+    let done = StatelessTestClient::new(&gw).request("tools/call", resume_params(&suspended, "q")).await;
     assert_eq!(done.message()["result"]["resultType"], "complete", "{}", done.body);
-    let suspended = StatelessClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
-    let refused = StatelessClient::new(&gw).request("tools/call", resume_params(&suspended, "q")).await;
+    let suspended = StatelessTestClient::new(&gw).call("ask", json!({})).await.message()["result"].clone();
+    let refused = StatelessTestClient::new(&gw).request("tools/call", resume_params(&suspended, "q")).await;
     assert_eq!(refused.message()["result"]["isError"], true, "the fourth call: {}", refused.body);
     assert_eq!(upstream.calls().len(), 3);
 }

@@ -18,11 +18,11 @@ async fn a_client_response_reaches_only_the_process_that_asked() {
     let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
     assert!(killed.expect("a command").success());
     while handshakes() == before {
-        StatelessClient::new(&gw).request("tools/list", json!({})).await;
+        StatelessTestClient::new(&gw).request("tools/list", json!({})).await;
     }
-    let late = StatelessClient::new(&gw).request("tools/call", resume_params("A", &suspended, "too late")).await;
+    let late = StatelessTestClient::new(&gw).request("tools/call", resume_params("A", &suspended, "too late")).await;
     assert!(late.body.contains("had forgotten the session"), "{}", late.body);
-    assert_eq!(StatelessClient::new(&gw).call("read", json!({"n": 1})).await.text(), r#"{"n": 1}"#);
+    assert_eq!(StatelessTestClient::new(&gw).call("read", json!({"n": 1})).await.text(), r#"{"n": 1}"#);
     let is_response = |message: &&Value| message["pid"] != pid && message["method"].is_null();
     assert_eq!(received_messages(directory.path()).iter().find(is_response), None, "the new process has not asked");
     gw.assert_stops_promptly().await;
@@ -37,7 +37,7 @@ async fn a_client_response_is_not_sent_in_a_replaced_http_session() {
             match hit.tool().as_str() {
                 "ask" => Some(
                     [
-                        event_stream_headers(),
+                        stream_headers(),
                         vec![ScriptStep::Write(chunk(&elicitation)), ScriptStep::WaitForHangUp(Arc::default())],
                     ]
                     .concat(),
@@ -49,8 +49,8 @@ async fn a_client_response_is_not_sent_in_a_replaced_http_session() {
         .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let suspended = suspend_call(&gw, "A").await;
-    StatelessClient::new(&gw).call("forget", json!({})).await;
-    let late = StatelessClient::new(&gw).request("tools/call", resume_params("A", &suspended, "too late")).await;
+    StatelessTestClient::new(&gw).call("forget", json!({})).await;
+    let late = StatelessTestClient::new(&gw).request("tools/call", resume_params("A", &suspended, "too late")).await;
     assert!(late.body.contains("had forgotten the session"), "{}", late.body);
     assert!(upstream.requests().iter().all(|hit| !hit.body.contains("too late")), "the new session has not asked");
 }
@@ -65,7 +65,7 @@ async fn a_server_request_for_a_cancelled_call_is_not_sent_to_another_client() {
     let is_cancelled =
         || received_messages(directory.path()).iter().any(|message| message["method"] == "notifications/cancelled");
     wait_until("the call is cancelled", is_cancelled).await;
-    let next = StatelessClient::new(&gw).call("read", json!({"n": 1})).await;
+    let next = StatelessTestClient::new(&gw).call("read", json!({"n": 1})).await;
     assert_eq!(next.text(), r#"{"n": 1}"#, "{}", next.body);
     let (cancelled, next) = (received_calls(directory.path(), "later"), received_calls(directory.path(), "read"));
     assert_ne!(cancelled[0]["pid"], next[0]["pid"], "the cancelled call may still send a request");
@@ -79,7 +79,7 @@ async fn a_server_request_is_declined_when_its_call_ends_before_the_client_is_as
     // On a slow machine the gateway asks the client before the result of the call arrives.
     let mut is_done = false;
     for _ in 0..8 {
-        is_done = is_done || StatelessClient::new(&gw).call("both", json!({})).await.body.contains("done");
+        is_done = is_done || StatelessTestClient::new(&gw).call("both", json!({})).await.body.contains("done");
     }
     assert!(is_done, "the result of one call arrives first");
     let last =
@@ -107,7 +107,7 @@ async fn the_other_requests_of_a_call_are_declined_when_one_response_cannot_be_d
     let gw = TestGateway::builder().policy(ALLOW_ALL).start_at(&upstream.url()).await;
     let mut responses = resume_params("A", &suspend_call(&gw, "A").await, "yes");
     responses["inputResponses"]["ask-2"] = json!({"action": "decline"});
-    StatelessClient::new(&gw).request("tools/call", responses).await;
+    StatelessTestClient::new(&gw).request("tools/call", responses).await;
     let is_declined = |hit: &RecordedRequest| hit.message()["id"] == 2 && hit.message()["error"]["code"] == -32603;
     wait_until("the other request is declined", || upstream.requests().iter().any(is_declined)).await;
 }

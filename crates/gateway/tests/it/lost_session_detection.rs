@@ -14,8 +14,8 @@ use gatelodge_testkit::{
 use serde_json::{Value, json};
 
 use super::support::{
-    ALLOW_ALL, StatelessClient, count_requests, event, event_stream, read_until, result_message, result_response,
-    start_request_in_session, stateless_server_response, wait_until,
+    ALLOW_ALL, StatelessTestClient, event, read_until, request_count, result_message, result_response,
+    start_in_session, stateless_response, timed_stream, wait_until,
 };
 
 fn text_response(status: &str) -> ResponseScript {
@@ -67,7 +67,7 @@ async fn start_server(lost_session: LostSessionResponse) -> (Arc<AtomicUsize>, F
             _ if is_known && hit.request_line.starts_with("GET") => {
                 let notification =
                     json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"of": session}});
-                Some(event_stream(&[(&event(&notification), Duration::ZERO)]))
+                Some(timed_stream(&[(&event(&notification), Duration::ZERO)]))
             }
             _ if is_known => None,
             _ => Some(match lost_session {
@@ -97,7 +97,7 @@ async fn a_lost_session_is_reopened_however_it_is_reported_and_the_call_is_not_r
             let call = async |n: u8| -> TestResponse {
                 let arguments = json!({"n": n});
                 if client == "stateless" {
-                    StatelessClient::new(&gw).call(name, arguments).await
+                    StatelessTestClient::new(&gw).call(name, arguments).await
                 } else {
                     gw.call(name, arguments).await
                 }
@@ -112,7 +112,7 @@ async fn a_lost_session_is_reopened_however_it_is_reported_and_the_call_is_not_r
                 [json!(1), json!(2), json!(3)],
                 "{lost_session:?} {client}: each was sent once"
             );
-            assert_eq!(count_requests(&upstream, "initialize"), 2, "{lost_session:?} {client}");
+            assert_eq!(request_count(&upstream, "initialize"), 2, "{lost_session:?} {client}");
         }
     }
 }
@@ -139,7 +139,7 @@ async fn a_call_that_is_refused_with_400_does_not_mean_a_lost_session() {
         assert!(refused.text().contains("HTTP status 400"), "{}", refused.body);
     }
     assert_eq!(gw.call("read", json!({"n": 1})).await.text(), r#"{"n":1}"#);
-    assert_eq!((count_requests(&upstream, "initialize"), upstream.calls_to("odd").len()), (1, 3));
+    assert_eq!((request_count(&upstream, "initialize"), upstream.calls_to("odd").len()), (1, 3));
 }
 
 #[tokio::test]
@@ -147,11 +147,11 @@ async fn a_standalone_stream_is_reopened_after_a_lost_session_that_is_not_report
     let (session_number, upstream) = start_server(LostSessionResponse::PlainText).await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     gw.initialize().await;
-    let mut stream = start_request_in_session(&gw, "GET", "/mcp/desk", "", "").await;
+    let mut stream = start_in_session(&gw, "GET", "/mcp/desk", "", "").await;
     read_until(&mut stream, r#""of":"s-1""#, 1).await;
     session_number.store(2, Ordering::Release);
     read_until(&mut stream, r#""of":"s-2""#, 1).await;
-    assert_eq!(count_requests(&upstream, "initialize"), 2, "one more handshake");
+    assert_eq!(request_count(&upstream, "initialize"), 2, "one more handshake");
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn the_log_level_is_sent_again_after_a_lost_session() {
     assert_eq!(gw.send(&level).await.message()["result"], json!({}));
     session_number.store(2, Ordering::Release);
     gw.call("read", json!({"n": 1})).await;
-    wait_until("the level is sent again", || count_requests(&upstream, "logging/setLevel") == 2).await;
+    wait_until("the level is sent again", || request_count(&upstream, "logging/setLevel") == 2).await;
     let requests = upstream.requests().into_iter().filter(|hit| hit.method() == "logging/setLevel");
     let requests: Vec<_> =
         requests.map(|hit| (hit.header("mcp-session-id").map(str::to_owned), hit.message())).collect();
@@ -189,7 +189,7 @@ async fn a_server_that_hangs_during_the_handshake_is_abandoned_before_clients_ti
     assert!(started.elapsed() < Duration::from_secs(3), "it took {:?}", started.elapsed());
     assert!(response.body.contains("did not answer the handshake"), "{}", response.body);
     let started = Instant::now();
-    let response = StatelessClient::new(&gw).call("read", json!({})).await;
+    let response = StatelessTestClient::new(&gw).call("read", json!({})).await;
     assert!(started.elapsed() < Duration::from_secs(3), "it took {:?}", started.elapsed());
     assert!(
         response.body.contains("did not answer the handshake") && response.body.contains("nothing else was sent"),
@@ -202,14 +202,14 @@ async fn a_server_that_hangs_during_the_handshake_is_abandoned_before_clients_ti
 async fn initializing_a_stateful_client_discovers_a_stateless_server_once() {
     for path in ["/mcp/desk", "/mcp"] {
         let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| {
-            stateless_server_response(hit, &json!([tool_definition("read")]), &json!({"tools": {}}))
+            stateless_response(hit, &json!([tool_definition("read")]), &json!({"tools": {}}))
         })
         .await;
         let builder = TestGateway::builder().policy(ALLOW_ALL);
         let gw = if path == "/mcp" { builder.at_aggregate() } else { builder }.start(&upstream).await;
         gw.initialize().await;
         gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
-        assert_eq!(count_requests(&upstream, "server/discover"), 1, "{path}");
+        assert_eq!(request_count(&upstream, "server/discover"), 1, "{path}");
     }
 }
 
@@ -217,7 +217,7 @@ async fn initializing_a_stateful_client_discovers_a_stateless_server_once() {
 async fn members_of_one_protocol_generation_do_not_reach_clients_of_the_other() {
     let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| match hit.method().as_str() {
         "tools/call" => result_response(hit, &json!({"resultType": "complete", "content": []})),
-        _ => stateless_server_response(hit, &json!([tool_definition("read")]), &json!({"tools": {}})),
+        _ => stateless_response(hit, &json!([tool_definition("read")]), &json!({"tools": {}})),
     })
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
@@ -230,11 +230,11 @@ async fn members_of_one_protocol_generation_do_not_reach_clients_of_the_other() 
         let params = json!({"mode": "url", "message": "sign in", "url": "https://example.com", "elicitationId": "e-1"});
         let elicitation = json!({"jsonrpc": "2.0", "id": 5, "method": "elicitation/create", "params": params});
         (hit.method() == "tools/call")
-            .then(|| event_stream(&[(&event(&elicitation), Duration::ZERO), ("", Duration::from_secs(9))]))
+            .then(|| timed_stream(&[(&event(&elicitation), Duration::ZERO), ("", Duration::from_secs(9))]))
     })
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &stateful).await;
-    let suspended = StatelessClient::new(&gw).call("page", json!({})).await;
+    let suspended = StatelessTestClient::new(&gw).call("page", json!({})).await;
     let params = suspended.message()["result"]["inputRequests"]["ask"]["params"].clone();
     assert_eq!(
         params,
