@@ -74,7 +74,7 @@ impl FakeSseUpstream {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let own = Arc::new(FakeSseState {
+        let state = Arc::new(FakeSseState {
             requests: Mutex::default(),
             streams: Mutex::default(),
             opened_streams: AtomicUsize::new(0),
@@ -83,14 +83,14 @@ impl FakeSseUpstream {
             tools: json!(names.iter().map(|name| tool_definition(name)).collect::<Vec<_>>()),
             handler: Box::new(handler),
         });
-        let serving = Arc::clone(&own);
+        let accepting = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let own = Arc::clone(&serving);
-                tokio::spawn(async move { own.serve(stream).await });
+                let state = Arc::clone(&accepting);
+                tokio::spawn(async move { state.serve(stream).await });
             }
         });
-        Self { address, state: own }
+        Self { address, state }
     }
 
     /// URL of the event stream.
@@ -171,26 +171,27 @@ impl FakeSseState {
 
     async fn handle_post(&self, stream: &mut TcpStream, hit: &RecordedRequest, path: &str) -> bool {
         let id = path.rsplit('=').next().unwrap_or_default();
-        let to = self.streams.lock().unwrap().get(id).cloned();
-        let usually = || {
-            let answer = default_response(hit, &self.tools).map(|answer| format!("event: message\ndata: {answer}\n\n"));
-            SsePostReply::accept_then(answer.into_iter().map(|answer| ScriptStep::Write(answer.into_bytes())).collect())
+        let event_stream = self.streams.lock().unwrap().get(id).cloned();
+        let default_reply = || {
+            let event =
+                default_response(hit, &self.tools).map(|message| format!("event: message\ndata: {message}\n\n"));
+            SsePostReply::accept_then(event.into_iter().map(|event| ScriptStep::Write(event.into_bytes())).collect())
         };
-        let mut posted = (self.handler)(hit).unwrap_or_else(usually);
-        if to.is_none() {
-            posted = SsePostReply::reject("404 Not Found");
+        let mut reply = (self.handler)(hit).unwrap_or_else(default_reply);
+        if event_stream.is_none() {
+            reply = SsePostReply::reject("404 Not Found");
         }
-        let status = format!("HTTP/1.1 {}\r\ncontent-length: 8\r\n\r\nAccepted", posted.status);
-        if !posted.status_after_script && stream.write_all(status.as_bytes()).await.is_err() {
+        let status = format!("HTTP/1.1 {}\r\ncontent-length: 8\r\n\r\nAccepted", reply.status);
+        if !reply.status_after_script && stream.write_all(status.as_bytes()).await.is_err() {
             return false;
         }
-        for step in posted.script {
+        for step in reply.script {
             match step {
                 ScriptStep::Pause(time) => tokio::time::sleep(time).await,
-                step => drop(to.as_ref().map(|to| to.send(step))),
+                step => drop(event_stream.as_ref().map(|stream| stream.send(step))),
             }
         }
-        !posted.status_after_script || stream.write_all(status.as_bytes()).await.is_ok()
+        !reply.status_after_script || stream.write_all(status.as_bytes()).await.is_ok()
     }
 }
 

@@ -23,7 +23,7 @@ pub struct RecordedRequest {
 impl RecordedRequest {
     /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// Returns the message, or null for a request without a body.
@@ -49,7 +49,7 @@ pub enum ScriptStep {
     Write(Vec<u8>),
     /// Waits for a duration.
     Pause(Duration),
-    /// Waits for a notification, which may also come before.
+    /// Waits for a notification, which may have been sent earlier.
     WaitFor(Arc<tokio::sync::Notify>),
     /// Waits until the other side disconnects, and records that.
     WaitForHangUp(Arc<AtomicBool>),
@@ -84,15 +84,15 @@ impl FakeUpstream {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let hits = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::new(Mutex::new(Vec::new()));
         let (handler, tools): (UpstreamHandler, _) = (Arc::new(handler), Arc::new(tools));
         let stop = Arc::new(tokio::sync::Notify::new());
-        let own = Self { address, requests: Arc::clone(&hits), stop: Arc::clone(&stop) };
+        let upstream = Self { address, requests: Arc::clone(&requests), stop: Arc::clone(&stop) };
         let accepting = async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (handler, tools, hits) = (Arc::clone(&handler), Arc::clone(&tools), Arc::clone(&hits));
-                connections.spawn(async move { serve_connection(stream, &handler, &tools, &hits).await });
+                let (handler, tools, requests) = (Arc::clone(&handler), Arc::clone(&tools), Arc::clone(&requests));
+                connections.spawn(async move { serve_connection(stream, &handler, &tools, &requests).await });
             }
         };
         tokio::spawn(async move {
@@ -101,7 +101,7 @@ impl FakeUpstream {
                 () = stop.notified() => {}
             }
         });
-        own
+        upstream
     }
 
     /// URL of the server.
@@ -155,10 +155,10 @@ async fn serve_connection(
     mut stream: TcpStream,
     handler: &UpstreamHandler,
     tools: &Value,
-    hits: &Mutex<Vec<RecordedRequest>>,
+    requests: &Mutex<Vec<RecordedRequest>>,
 ) {
     while let Some(hit) = read_request(&mut stream).await {
-        hits.lock().unwrap().push(hit.clone());
+        requests.lock().unwrap().push(hit.clone());
         let script = handler(&hit).unwrap_or_else(|| default_script(&hit, tools));
         for step in script {
             let ended = match step {
@@ -167,13 +167,13 @@ async fn serve_connection(
                     tokio::time::sleep(time).await;
                     false
                 }
-                ScriptStep::WaitFor(go_on) => {
-                    go_on.notified().await;
+                ScriptStep::WaitFor(notify) => {
+                    notify.notified().await;
                     false
                 }
-                ScriptStep::WaitForHangUp(noted) => {
+                ScriptStep::WaitForHangUp(hung_up) => {
                     while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
-                    noted.store(true, Ordering::Release);
+                    hung_up.store(true, Ordering::Release);
                     true
                 }
                 ScriptStep::Close => true,
@@ -193,11 +193,11 @@ pub(crate) fn default_script(hit: &RecordedRequest, tools: &Value) -> ResponseSc
         let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no session"}}"#;
         return json_response("400 Bad Request", "", body);
     }
-    let Some(answer) = default_response(hit, tools) else {
+    let Some(response) = default_response(hit, tools) else {
         return vec![ScriptStep::Write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec())];
     };
     let session = if hit.method() == "initialize" { "mcp-session-id: upstream-session\r\n" } else { "" };
-    json_response("200 OK", session, &answer.to_string())
+    json_response("200 OK", session, &response.to_string())
 }
 
 /// Returns the default response to a message, or `None` for a notification.

@@ -21,7 +21,7 @@ pub struct TestResponse {
 impl TestResponse {
     /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// Returns all messages: the body itself, or the data of its events.
@@ -86,13 +86,13 @@ fn parse(raw: &[u8]) -> TestResponse {
 
 fn decode_chunked(mut rest: &str) -> String {
     let mut out = String::new();
-    while let Some((size, behind)) = rest.split_once("\r\n") {
+    while let Some((size, chunk)) = rest.split_once("\r\n") {
         let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
         if size == 0 {
             break;
         }
-        out.push_str(behind.get(..size).unwrap_or(behind));
-        rest = behind.get(size + 2..).unwrap_or_default();
+        out.push_str(chunk.get(..size).unwrap_or(chunk));
+        rest = chunk.get(size + 2..).unwrap_or_default();
     }
     out
 }

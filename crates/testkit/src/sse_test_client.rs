@@ -33,27 +33,27 @@ impl SseTestClient {
         );
         stream.write_all(head.as_bytes()).await.expect("sent");
         let lines = BufReader::new(stream).lines();
-        let mut own = Self { endpoint: String::new(), address, token: token.to_owned(), lines };
-        let (kind, data) = own.next_event().await.expect("a first event");
+        let mut client = Self { endpoint: String::new(), address, token: token.to_owned(), lines };
+        let (kind, data) = client.next_event().await.expect("a first event");
         assert_eq!(kind, "endpoint");
-        own.endpoint = data;
-        own
+        client.endpoint = data;
+        client
     }
 
     /// Connects and initializes.
     pub async fn open_initialized(gw: &TestGateway, revision: &str) -> Self {
-        let mut own = Self::open(gw).await;
-        let hello = json!({"protocolVersion": revision, "capabilities": {"sampling": {}, "elicitation": {}, "roots": {}}, "clientInfo": {"name": "sse", "version": "1"}});
-        let answer = own.request("hello", "initialize", hello).await;
-        assert_eq!(answer["result"]["protocolVersion"], revision, "{answer}");
-        own.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
-        own
+        let mut client = Self::open(gw).await;
+        let params = json!({"protocolVersion": revision, "capabilities": {"sampling": {}, "elicitation": {}, "roots": {}}, "clientInfo": {"name": "sse", "version": "1"}});
+        let response = client.request("hello", "initialize", params).await;
+        assert_eq!(response["result"]["protocolVersion"], revision, "{response}");
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        client
     }
 
     /// Sends a message, which must be accepted.
     pub async fn send(&self, message: &Value) {
-        let answer = self.post(&message.to_string()).await;
-        assert_eq!((answer.status, answer.body.as_str()), (202, ""));
+        let response = self.post(&message.to_string()).await;
+        assert_eq!((response.status, response.body.as_str()), (202, ""));
     }
 
     /// Sends a body.
@@ -63,9 +63,9 @@ impl SseTestClient {
 
     /// Sends a body with additional headers.
     pub async fn post_with(&self, headers: &[(&str, &str)], body: &str) -> TestResponse {
-        let further: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let more_headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let head = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{further}Content-Length: {}\r\n\r\n",
+            "POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n{more_headers}Content-Length: {}\r\n\r\n",
             self.endpoint,
             self.address,
             self.token,

@@ -74,8 +74,8 @@ impl TestGatewayBuilder {
     }
 
     /// Sets how definitions are pinned.
-    pub fn pinning(mut self, accepting: PinningSettings) -> Self {
-        self.pinning = accepting;
+    pub fn pinning(mut self, pinning: PinningSettings) -> Self {
+        self.pinning = pinning;
         self
     }
 
@@ -150,7 +150,7 @@ impl TestGatewayBuilder {
     }
 
     /// Starts the gateway in front of a stdio server that runs in a shell, which is also its supervisor.
-    #[expect(clippy::disallowed_methods, reason = "what the shell runs is found where the test's own programs are")]
+    #[expect(clippy::disallowed_methods, reason = "the shell finds programs by the PATH of the test")]
     pub async fn start_process(mut self, script: &str) -> TestGateway {
         self.settings.supervisor = ["sh", "-c", r#"shift; exec "$@""#, "supervisor"].map(Into::into).to_vec();
         let environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();
@@ -171,13 +171,13 @@ impl TestGatewayBuilder {
             mode,
             settings,
             log_arguments,
-            pinning: accepting,
+            pinning,
             ledger,
             sessions,
             tasks,
             clock,
-            more_servers: further,
-            endpoint_path: path,
+            more_servers,
+            endpoint_path,
             ..
         } = self;
         let pins = Arc::new(MemoryStore::new(clock.clone()));
@@ -190,13 +190,13 @@ impl TestGatewayBuilder {
             name: name.parse().expect("a name"),
             transport,
             log_arguments,
-            pinning: accepting,
+            pinning,
         };
         let mut servers = vec![server(SERVER, transport)];
-        servers.extend(further.iter().map(|(name, url, _)| server(name, http_transport(url, Vec::new()))));
+        servers.extend(more_servers.iter().map(|(name, url, _)| server(name, http_transport(url, Vec::new()))));
         let token = GrantToken::random().expect("randomness");
         let mut grant = grant("ci", token.hash(), policy.as_deref(), mode);
-        for (name, _, policy) in &further {
+        for (name, _, policy) in &more_servers {
             grant
                 .servers
                 .insert(name.parse().expect("a name"), ServerAccess { policy: Some(shared_policy(policy)), mode });
@@ -216,7 +216,7 @@ impl TestGatewayBuilder {
             stores,
             settings,
             session,
-            endpoint_path: path,
+            endpoint_path,
             servers: std::sync::Mutex::new(servers),
             grants,
             run,
@@ -351,18 +351,18 @@ impl TestGateway {
 
     /// Opens a session as a client with all capabilities.
     pub async fn initialize(&self) -> TestResponse {
-        let everything = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}});
-        self.initialize_with(everything).await
+        let capabilities = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}});
+        self.initialize_with(capabilities).await
     }
 
     /// Opens a session as a client with these capabilities.
     pub async fn initialize_with(&self, capabilities: Value) -> TestResponse {
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}});
-        let answer = self.post(&[], &body.to_string()).await;
-        *self.session.lock().unwrap() = answer.header("mcp-session-id").map(str::to_owned);
+        let response = self.post(&[], &body.to_string()).await;
+        *self.session.lock().unwrap() = response.header("mcp-session-id").map(str::to_owned);
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
-        answer
+        response
     }
 
     /// Returns the session id.
@@ -415,9 +415,9 @@ impl TestGateway {
     /// Stops the gateway and waits until all its tasks have ended, which must be immediately.
     pub async fn assert_stops_promptly(&self) {
         self.gateway.stop();
-        let run = self.run.lock().unwrap().take().expect("it runs");
+        let run = self.run.lock().unwrap().take().expect("the gateway runs");
         let ended = tokio::time::timeout(Duration::from_secs(2), run).await;
-        ended.expect("a task of the gateway does not end").expect("a task that ends in order");
+        ended.expect("all tasks end in time").expect("no task panics");
     }
 
     /// Stops the gateway and starts another one on the same stores, with the same servers and grants.
@@ -456,7 +456,7 @@ impl TestGateway {
     /// Accepts all definitions that the upstream listed last.
     pub async fn accept_all(&self) {
         let server = SERVER.parse().expect("a name");
-        let known = self.pins.server_tools(&server).await.expect("a store").expect("it was asked");
+        let known = self.pins.server_tools(&server).await.expect("a store").expect("the tools were listed");
         let tools = known.offered.into_iter().map(|tool| (tool.name, tool.fingerprint)).collect();
         self.pins.accept(&server, tools, self.admin_log_entry("server.accept")).await.expect("accepted");
         self.change_grants(|_| ());
@@ -465,10 +465,10 @@ impl TestGateway {
     /// Sets the category of a tool, for its pinned definition or for any future one.
     pub async fn classify_tool(&self, tool: &str, category: Category, even_if_changed: bool) {
         let server = SERVER.parse().expect("a name");
-        let known = self.pins.server_tools(&server).await.expect("a store").expect("it was asked");
-        let pin = known.pinned.into_iter().find(|pin| pin.definition.name == tool).expect("it was accepted");
+        let known = self.pins.server_tools(&server).await.expect("a store").expect("the tools were listed");
+        let pin = known.pinned.into_iter().find(|pin| pin.definition.name == tool).expect("the tool is pinned");
         let entry = self.admin_log_entry("server.classify");
-        let said = CategoryOverride {
+        let category_override = CategoryOverride {
             tool: tool.to_owned(),
             category,
             reason: "we looked".to_owned(),
@@ -476,7 +476,7 @@ impl TestGateway {
             set_at: entry.at,
             set_by: entry.by.clone(),
         };
-        self.pins.set_category(&server, said, entry).await.expect("said");
+        self.pins.set_category(&server, category_override, entry).await.expect("stored");
         self.change_grants(|_| ());
     }
 

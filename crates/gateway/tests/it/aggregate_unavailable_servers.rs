@@ -1,4 +1,5 @@
-//! `/mcp` where servers do not answer: the others are not delayed, what was accepted stays listed, and is marked.
+//! The aggregate endpoint with unavailable servers: other servers are not delayed, and pinned tools of an unavailable
+//! server stay listed with a mark.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -28,8 +29,13 @@ fn all_tools() -> Vec<Value> {
     (0..25).map(|number| tool_definition(&format!("tool-{number:02}"))).collect()
 }
 
-/// A server of 25 tools in three pages, which changes its ways when it is told to.
-fn in_pages(ways: Arc<AtomicUsize>) -> impl Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync + 'static {
+// Behaviors of a server that does not list its tools properly.
+const HANGS: usize = 1;
+const NEW_CURSORS_FOREVER: usize = 2;
+const SAME_CURSOR_FOREVER: usize = 3;
+
+/// Handles `tools/list` of a server with 25 tools in three pages, unless `behavior` is one of the constants above.
+fn in_pages(behavior: Arc<AtomicUsize>) -> impl Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync + 'static {
     move |hit| {
         if hit.method() != "tools/list" {
             return None;
@@ -37,26 +43,25 @@ fn in_pages(ways: Arc<AtomicUsize>) -> impl Fn(&RecordedRequest) -> Option<Respo
         let at: usize = hit.message()["params"]["cursor"].as_str().and_then(|at| at.parse().ok()).unwrap_or(0);
         let tools = all_tools();
         let next = (at + 10).to_string();
-        match ways.load(Ordering::Relaxed) {
-            1 => Some(vec![ScriptStep::Pause(Duration::from_secs(5)), ScriptStep::Close]),
-            // It gives another cursor for ever.
-            2 => {
+        match behavior.load(Ordering::Relaxed) {
+            HANGS => Some(vec![ScriptStep::Pause(Duration::from_secs(5)), ScriptStep::Close]),
+            NEW_CURSORS_FOREVER => {
                 let mut script = vec![ScriptStep::Pause(Duration::from_millis(10))];
                 script.extend(page(hit, &tools[..5], Some((at + 1).to_string()))?);
                 Some(script)
             }
-            // It gives the same cursor for ever.
-            3 if at >= 20 => page(hit, &tools[20..], Some("20".to_owned())),
+            SAME_CURSOR_FOREVER if at >= 20 => page(hit, &tools[20..], Some("20".to_owned())),
             _ if at >= 20 => page(hit, &tools[20..], None),
             _ => page(hit, &tools[at..at + 10], Some(next)),
         }
     }
 }
 
-async fn listed(gw: &TestGateway) -> (Value, Duration) {
-    let begun = Instant::now();
-    let answer = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.message();
-    (answer["result"].clone(), begun.elapsed())
+/// Lists the tools, and returns the result and how long that took.
+async fn list_tools(gw: &TestGateway) -> (Value, Duration) {
+    let started = Instant::now();
+    let response = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.message();
+    (response["result"].clone(), started.elapsed())
 }
 
 fn names(list: &Value) -> Vec<String> {
@@ -65,70 +70,74 @@ fn names(list: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn twenty_servers_with_five_hundred_tools_are_one_list_whoever_of_them_fails() {
+async fn the_list_of_twenty_servers_is_complete_and_in_time_though_four_of_them_misbehave() {
     let mut builder = TestGateway::builder().policy(OPEN).at_aggregate();
-    let ways: Vec<Arc<AtomicUsize>> = (0..20).map(|_| Arc::default()).collect();
-    let desk = FakeUpstream::start(json!([]), in_pages(Arc::clone(&ways[0]))).await;
+    let behaviors: Vec<Arc<AtomicUsize>> = (0..20).map(|_| Arc::default()).collect();
+    let upstream = FakeUpstream::start(json!([]), in_pages(Arc::clone(&behaviors[0]))).await;
     let mut others = Vec::new();
-    for (number, way) in ways.iter().enumerate().skip(1) {
-        let upstream = FakeUpstream::start(json!([]), in_pages(Arc::clone(way))).await;
-        builder = builder.with_server(&format!("server-{number:02}"), &upstream.url(), OPEN);
-        others.push(upstream);
+    for (number, behavior) in behaviors.iter().enumerate().skip(1) {
+        let other = FakeUpstream::start(json!([]), in_pages(Arc::clone(behavior))).await;
+        builder = builder.with_server(&format!("server-{number:02}"), &other.url(), OPEN);
+        others.push(other);
     }
-    let gw = builder.start(&desk).await;
+    let gw = builder.start(&upstream).await;
     let servers = std::iter::once("desk".to_owned()).chain((1..20).map(|number| format!("server-{number:02}")));
-    let want: Vec<String> =
+    let expected: Vec<String> =
         servers.flat_map(|server| (0..25).map(move |number| format!("{server}__tool-{number:02}"))).collect();
 
     gw.initialize().await;
-    let list = complete(&gw).await;
-    assert_eq!(names(&list), want, "complete, in order, each once");
+    let (list, _) = complete_list(&gw).await;
+    assert_eq!(names(&list), expected, "complete, in order, each once");
     assert!(list.get("nextCursor").is_none());
 
     others[2].stop();
-    ways[5].store(1, Ordering::Relaxed);
-    ways[9].store(2, Ordering::Relaxed);
-    ways[12].store(3, Ordering::Relaxed);
+    behaviors[5].store(HANGS, Ordering::Relaxed);
+    behaviors[9].store(NEW_CURSORS_FOREVER, Ordering::Relaxed);
+    behaviors[12].store(SAME_CURSOR_FOREVER, Ordering::Relaxed);
     gw.change_grants(|_| ());
-    let mut most = 500;
+    let mut fewest_marked = 500;
     for _ in 0..5 {
-        let (list, took) = listed(&gw).await;
+        let (list, took) = list_tools(&gw).await;
         assert!(took < Duration::from_secs(1), "{took:?}");
-        assert_eq!(names(&list), want, "what was accepted stays listed");
+        assert_eq!(names(&list), expected, "pinned tools stay listed");
         let marked = list["tools"].as_array().expect("tools").iter().filter(|tool| tool["_meta"][MARK].is_string());
         let marked: Vec<&str> = marked.map(|tool| tool["name"].as_str().expect("a name")).collect();
         for server in ["server-03", "server-05", "server-09"] {
             assert_eq!(marked.iter().filter(|name| name.starts_with(server)).count(), 25, "{server}");
             assert!(list["_meta"][MARK][server].is_string(), "{}", list["_meta"]);
         }
-        most = most.min(marked.len());
+        fewest_marked = fewest_marked.min(marked.len());
     }
-    // On a busy machine others may be late now and then.
-    assert_eq!(most, 75, "the others answer");
+    // On a busy machine another server may miss the deadline in some of the rounds.
+    assert_eq!(fewest_marked, 75, "the other servers respond");
 }
 
-/// The list when every server has answered, however long they take to begin with.
-async fn complete(gw: &TestGateway) -> Value {
+/// Lists the tools until every server has responded. Returns the last result and how long it took.
+async fn complete_list(gw: &TestGateway) -> (Value, Duration) {
     for _ in 0..20 {
-        let (list, _) = listed(gw).await;
+        let (list, took) = list_tools(gw).await;
         if list.get("_meta").is_none() {
-            return list;
+            return (list, took);
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
-    panic!("the servers do not answer");
+    panic!("some servers do not respond");
 }
 
 #[tokio::test]
-async fn a_call_to_a_server_that_is_gone_says_so_and_what_is_hidden_stays_hidden() {
-    let desk = FakeUpstream::with_tools(&["read"]).await;
+async fn a_call_to_a_stopped_server_is_refused_with_the_reason_and_hidden_tools_stay_hidden() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
     let zoo = FakeUpstream::with_tools(&["feed", "secret"]).await;
     let policy = r#"{"version":"1","default":"deny","tools":{"feed":{}}}"#;
-    let gw =
-        TestGateway::builder().policy(OPEN).at_aggregate().with_server("zoo", &zoo.url(), policy).start(&desk).await;
-    assert_eq!(names(&listed(&gw).await.0), ["desk__read", "zoo__feed"]);
+    let gw = TestGateway::builder()
+        .policy(OPEN)
+        .at_aggregate()
+        .with_server("zoo", &zoo.url(), policy)
+        .start(&upstream)
+        .await;
+    assert_eq!(names(&list_tools(&gw).await.0), ["desk__read", "zoo__feed"]);
     stop_and_wait(&zoo).await;
-    let (list, _) = listed(&gw).await;
+    let (list, _) = list_tools(&gw).await;
     assert_eq!(names(&list), ["desk__read", "zoo__feed"]);
     assert!(list["tools"][0].get("_meta").is_none());
     assert!(list["tools"][1]["_meta"][MARK].as_str().expect("a mark").contains("cannot be reached"), "{list}");
@@ -137,7 +146,7 @@ async fn a_call_to_a_server_that_is_gone_says_so_and_what_is_hidden_stays_hidden
     assert_eq!(call("zoo__secret").await.code(), -32602);
     assert_eq!(call("desk__read").await.text(), "{}");
 
-    // The same for a client that comes now, with a session or without.
+    // The same holds for a new client, stateful or stateless.
     gw.initialize().await;
     assert!(call("zoo__feed").await.text().contains("the server cannot be reached; nothing was sent"));
     assert_eq!(call("zoo__secret").await.code(), -32602);
@@ -145,18 +154,18 @@ async fn a_call_to_a_server_that_is_gone_says_so_and_what_is_hidden_stays_hidden
     for (name, is_hidden) in [("zoo__feed", false), ("zoo__secret", true)] {
         let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", name)];
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "_meta": meta}});
-        let answer = gw.post(&headers, &body.to_string()).await;
+        let response = gw.post(&headers, &body.to_string()).await;
         if is_hidden {
-            assert_eq!(answer.code(), -32602);
+            assert_eq!(response.code(), -32602);
         } else {
-            assert!(answer.text().contains("cannot be reached"), "{}", answer.body);
+            assert!(response.text().contains("cannot be reached"), "{}", response.body);
         }
     }
 }
 
 #[tokio::test]
-async fn a_server_that_is_only_slow_is_listed_by_what_it_said_last() {
-    let desk = FakeUpstream::with_tools(&["read"]).await;
+async fn a_slow_server_is_listed_with_its_last_known_tools() {
+    let upstream = FakeUpstream::with_tools(&["read"]).await;
     let slow = FakeUpstream::start(json!([tool_definition("think")]), |hit| {
         let mut script = vec![ScriptStep::Pause(Duration::from_millis(1000))];
         let text =
@@ -166,15 +175,18 @@ async fn a_server_that_is_only_slow_is_listed_by_what_it_said_last() {
         (hit.method() == "tools/list").then_some(script)
     })
     .await;
-    let gw =
-        TestGateway::builder().policy(OPEN).at_aggregate().with_server("slow", &slow.url(), OPEN).start(&desk).await;
+    let gw = TestGateway::builder()
+        .policy(OPEN)
+        .at_aggregate()
+        .with_server("slow", &slow.url(), OPEN)
+        .start(&upstream)
+        .await;
     gw.initialize().await;
-    let (list, took) = listed(&gw).await;
-    assert_eq!(names(&list), ["desk__read"], "nothing of it was accepted yet");
+    let (list, took) = list_tools(&gw).await;
+    assert_eq!(names(&list), ["desk__read"], "no definition of it is pinned yet");
     assert!(list["_meta"][MARK]["slow"].is_string() && took < Duration::from_secs(1), "{list} {took:?}");
-    tokio::time::sleep(Duration::from_millis(700)).await;
-    let (list, took) = listed(&gw).await;
+    let (list, took) = complete_list(&gw).await;
     assert_eq!(names(&list), ["desk__read", "slow__think"]);
-    assert!(list.get("_meta").is_none() && took < Duration::from_secs(1), "{list} {took:?}");
+    assert!(took < Duration::from_secs(1), "{list} {took:?}");
     assert_eq!(gw.call("slow__think", json!({})).await.text(), "{}");
 }

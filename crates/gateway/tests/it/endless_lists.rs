@@ -1,4 +1,4 @@
-//! Lists that do not end, and names that are none of those that the protocol wants.
+//! Tool lists that do not end, and tool names that the specification does not recommend.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::support::{ALLOW_ALL, CapturedLog, StatelessTestClient, request_count, result_response};
 
-/// A server whose list of tools is what `page` makes of a cursor: the tools, and the next one.
-async fn server(page: impl Fn(&str) -> (Vec<Value>, String) + Send + Sync + 'static) -> FakeUpstream {
+/// Starts a server whose `tools/list` is `page`: it maps a cursor to the tools and the next cursor.
+async fn start_server(page: impl Fn(&str) -> (Vec<Value>, String) + Send + Sync + 'static) -> FakeUpstream {
     FakeUpstream::start(json!([]), move |hit: &RecordedRequest| {
         let (tools, next) = page(hit.message()["params"]["cursor"].as_str().unwrap_or_default());
         let result = json!({"tools": tools, "nextCursor": next});
@@ -18,7 +18,7 @@ async fn server(page: impl Fn(&str) -> (Vec<Value>, String) + Send + Sync + 'sta
     .await
 }
 
-async fn listed(gw: &TestGateway) -> Value {
+async fn list_tools(gw: &TestGateway) -> Value {
     gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await.message()
 }
 
@@ -28,21 +28,21 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_list_ends_at_the_first_cursor_that_comes_again() {
-    let upstream = server(|cursor| match cursor {
+async fn a_list_ends_at_the_first_repeated_cursor() {
+    let upstream = start_server(|cursor| match cursor {
         "" => (vec![tool_definition("one")], "a".to_owned()),
         "a" => (vec![tool_definition("two")], "b".to_owned()),
         _ => (vec![tool_definition("three")], "a".to_owned()),
     })
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
-    assert_eq!(names(&listed(&gw).await), ["one", "two", "three"]);
+    assert_eq!(names(&list_tools(&gw).await), ["one", "two", "three"]);
     assert_eq!(request_count(&upstream, "tools/list"), 3);
 }
 
 #[tokio::test]
-async fn a_list_whose_next_page_has_nothing_new_is_given_up_at_once() {
-    let upstream = server(|cursor| {
+async fn a_list_with_a_page_of_known_tools_is_abandoned_at_once() {
+    let upstream = start_server(|cursor| {
         let at: usize = cursor.parse().unwrap_or(0);
         (vec![tool_definition("one"), tool_definition("two")], (at + 1).to_string())
     })
@@ -52,24 +52,24 @@ async fn a_list_whose_next_page_has_nothing_new_is_given_up_at_once() {
     let text = gw.call("one", json!({})).await.text();
     assert!(text.contains("is not available; the call was not sent"), "{text}");
     assert_eq!(request_count(&upstream, "tools/list"), 2);
-    let answer = listed(&gw).await;
-    let said = answer["error"]["message"].as_str().unwrap_or_default();
-    assert!(said.starts_with("[UPSTREAM] the list does not end: a page contains nothing new"), "{answer}");
+    let response = list_tools(&gw).await;
+    let message = response["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("[UPSTREAM] the list does not end: a page contains nothing new"), "{response}");
     assert_eq!(request_count(&upstream, "tools/list"), 4);
     assert!(upstream.calls().is_empty());
 }
 
 #[tokio::test]
-async fn a_list_that_brings_something_new_for_ever_is_given_up_after_so_many_pages() {
-    let upstream = server(|cursor| {
+async fn a_list_of_endless_new_tools_is_abandoned_after_200_pages() {
+    let upstream = start_server(|cursor| {
         let at: usize = cursor.parse().unwrap_or(0);
         (vec![tool_definition(&format!("tool-{at}"))], (at + 1).to_string())
     })
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
-    let answer = listed(&gw).await;
-    let said = answer["error"]["message"].as_str().unwrap_or_default();
-    assert!(said.starts_with("[UPSTREAM] the list has more than 200 pages"), "{answer}");
+    let response = list_tools(&gw).await;
+    let message = response["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("[UPSTREAM] the list has more than 200 pages"), "{response}");
     assert_eq!(request_count(&upstream, "tools/list"), 200);
     let text = gw.call("tool-1", json!({})).await.text();
     assert!(text.contains("is not available; the call was not sent"), "{text}");
@@ -77,27 +77,27 @@ async fn a_list_that_brings_something_new_for_ever_is_given_up_after_so_many_pag
 }
 
 #[tokio::test]
-async fn no_call_waits_long_for_a_list_that_does_not_come() {
+async fn a_call_does_not_wait_long_for_a_list_that_hangs() {
     let upstream = FakeUpstream::start(json!([]), |hit: &RecordedRequest| {
-        let hangs: ResponseScript = vec![ScriptStep::Pause(Duration::from_secs(60)), ScriptStep::Close];
-        (hit.method() == "tools/list").then_some(hangs)
+        let hang: ResponseScript = vec![ScriptStep::Pause(Duration::from_secs(60)), ScriptStep::Close];
+        (hit.method() == "tools/list").then_some(hang)
     })
     .await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     gw.initialize().await;
-    let begun = Instant::now();
-    let (one, other) = tokio::join!(gw.call("read", json!({})), gw.call("read", json!({})));
-    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
-    for answer in [one, other] {
-        let text = answer.text();
+    let started = Instant::now();
+    let (first, second) = tokio::join!(gw.call("read", json!({})), gw.call("read", json!({})));
+    assert!(started.elapsed() < Duration::from_secs(7), "{:?}", started.elapsed());
+    for response in [first, second] {
+        let text = response.text();
         assert!(text.contains("is not available; the call was not sent"), "{text}");
     }
     assert!(upstream.calls().is_empty());
 }
 
 #[tokio::test]
-async fn a_name_that_the_protocol_would_not_choose_is_listed_and_called_everywhere_and_the_operator_is_told() {
-    let (log, _noted) = CapturedLog::start();
+async fn an_unusual_tool_name_is_listed_and_callable_everywhere_and_is_logged() {
+    let (log, _guard) = CapturedLog::start();
     let odd = ["bad name/é", "a,b"];
     let long = "x".repeat(129);
     let tools: Vec<Value> = odd
@@ -109,11 +109,11 @@ async fn a_name_that_the_protocol_would_not_choose_is_listed_and_called_everywhe
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let mut all: Vec<&str> = odd.to_vec();
     all.extend([long.as_str(), "plain"]);
-    assert_eq!(names(&listed(&gw).await), all);
-    let of_many = StatelessTestClient::new(&gw).at_aggregate().request("tools/list", json!({})).await.message();
-    let mut at_all: Vec<String> = all.iter().map(|name| format!("desk__{name}")).collect();
-    at_all.sort();
-    assert_eq!(names(&of_many), at_all);
+    assert_eq!(names(&list_tools(&gw).await), all);
+    let aggregate = StatelessTestClient::new(&gw).at_aggregate().request("tools/list", json!({})).await.message();
+    let mut prefixed: Vec<String> = all.iter().map(|name| format!("desk__{name}")).collect();
+    prefixed.sort();
+    assert_eq!(names(&aggregate), prefixed);
     assert_eq!(names(&StatelessTestClient::new(&gw).request("tools/list", json!({})).await.message()), all);
     for name in odd {
         assert_eq!(gw.call(name, json!({})).await.text(), "{}", "{name}");
@@ -124,8 +124,8 @@ async fn a_name_that_the_protocol_would_not_choose_is_listed_and_called_everywhe
             "{name}"
         );
     }
-    let told = log.text();
-    let why = "some clients reject its name: use 1 to 128 letters, digits, `_`, `-` and `.`";
-    assert_eq!(told.matches(why).count(), 3, "each once: {told}");
-    assert!(told.contains("the tool `bad name/é` of `desk`"), "{told}");
+    let log = log.text();
+    let warning = "some clients reject its name: use 1 to 128 letters, digits, `_`, `-` and `.`";
+    assert_eq!(log.matches(warning).count(), 3, "once for each: {log}");
+    assert!(log.contains("the tool `bad name/é` of `desk`"), "{log}");
 }
