@@ -1,5 +1,6 @@
 //! Each command exits only with the codes that its help names.
 
+use crate::package_index::{Index, wheel};
 use crate::support::Folder;
 
 fn named(folder: &Folder, command: &[&str]) -> Vec<i32> {
@@ -12,12 +13,17 @@ fn named(folder: &Folder, command: &[&str]) -> Vec<i32> {
 #[test]
 fn exit_codes_are_those_of_the_help() {
     let folder = Folder::with_index();
+    let registry = Index::serve([("book-mcp", wheel(&[("a.py", "x = 1\n")]))]);
+    let registry_option = format!("--index={}", registry.address());
     folder.write("bad.glx", b"GLINDEX\n\x02");
     folder.write("line.jsonl", "{}");
     folder.write("label.jsonl", "{\"name\": \"get_x\", \"category\": \"Read\"}\n");
     std::fs::create_dir(folder.path("full")).unwrap();
     folder.write("full/x", "");
     let cases: &[(&[&str], &[&str], i32)] = &[
+        (&["read"], &["pypi:book-mcp", &registry_option], 0),
+        (&["read"], &["book-mcp", &registry_option], 2),
+        (&["read"], &["pypi:book-mcp", "--index=http://127.0.0.1:1"], 4),
         (&["index"], &["facts.jsonl", "--out=o.glx"], 0),
         (&["index"], &["line.jsonl", "--out=o.glx"], 1),
         (&["index"], &["none.jsonl", "--out=o.glx"], 2),
@@ -48,7 +54,7 @@ fn exit_codes_are_those_of_the_help() {
 #[test]
 fn help_names_every_command() {
     let help = Folder::new().run(&["--help"]).stdout;
-    for command in ["crawl", "index", "export", "train", "eval"] {
+    for command in ["crawl", "read", "index", "export", "train", "eval"] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command} in {help}");
     }
 }

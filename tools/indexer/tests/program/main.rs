@@ -13,4 +13,5 @@ mod exit_codes;
 mod export;
 mod index_file;
 mod package_index;
+mod read;
 mod support;
