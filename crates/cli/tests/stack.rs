@@ -31,6 +31,8 @@ mod large;
 mod pages;
 #[path = "stack/precheck.rs"]
 mod precheck;
+#[path = "stack/precheck_read.rs"]
+mod precheck_read;
 #[path = "stack/reach.rs"]
 mod reach;
 #[path = "stack/replaced.rs"]

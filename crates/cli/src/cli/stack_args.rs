@@ -10,25 +10,32 @@ use super::index_args::{IndexSourceArgs, parse_level};
 /// Says what to do about a server before one connects to it: `proceed`, `connect-with-rule` or `ask-first`, with the
 /// reasons and the rule.
 ///
-/// It looks into the index; nothing is started, and nothing fetched but the entry of a server in a registry whose address
-/// is given. Of a bundle its manifest is read. What is not known is `ask-first`. It judges what a server could do, not
-/// who wrote it, and never vouches for one.
+/// It searches the package index. Nothing is started, and nothing is fetched except a registry entry if its URL is given.
+/// Only the manifest of a bundle is read. A server that is not known is `ask-first`. The verdict is about what a server
+/// could do, not about its author, and never says that a server is safe.
+///
+/// With `--read`, each package is fetched and read now, without being run, by the program `gatelodge-indexer` from the
+/// folder of this program or from `PATH`. Packages come from the registry that your own `npm` or `pip` uses.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge precheck mcp-server-git
   gatelodge precheck npm:@modelcontextprotocol/server-filesystem@2025.8.21 --json
+  gatelodge precheck npm:@acme/new-server --read
   gatelodge precheck ./server.json
   gatelodge precheck files.mcpb
   gatelodge precheck catalogue.yaml
   gatelodge precheck https://example.com/mcp
   gatelodge precheck https://registry.example.com/v0.1/servers/com.example%2Ffiles/versions/latest
 
-Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 4 the registry does not answer,
-5 the index cannot be used.")]
+Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 4 the registry does not answer
+in time, 5 the index or `gatelodge-indexer` cannot be used.")]
 pub struct PrecheckArgs {
     /// A package; an address, of a server or of its entry in an MCP registry; or a file: a `server.json`, an MCP bundle
     /// (`.mcpb`), a Docker catalogue (`.yaml`).
     pub target: String,
+    /// Fetch and read each package now, instead of searching the index; needs `gatelodge-indexer`.
+    #[arg(long)]
+    pub read: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

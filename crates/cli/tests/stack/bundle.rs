@@ -59,12 +59,8 @@ fn a_bundle_that_starts_a_known_package_is_told_by_that_unless_it_says_more() {
     for (at, value, says) in [
         ("tools_generated", json!(true), "adds tools while it runs"),
         ("manifest_version", json!("9.0"), "manifest version is not supported"),
-        ("tools", json!([{"name": "list_files"}, {"name": "send_files"}]), "lists tools that the index does not have"),
-        (
-            "tools",
-            json!([{"name": "list_files"}, {"name": "x".repeat(257)}]),
-            "lists tools that the index does not have",
-        ),
+        ("tools", json!([{"name": "list_files"}, {"name": "send_files"}]), "lists tools that were not found"),
+        ("tools", json!([{"name": "list_files"}, {"name": "x".repeat(257)}]), "lists tools that were not found"),
     ] {
         let before = text[at].clone();
         text[at] = value;
