@@ -107,6 +107,17 @@ impl PackageName {
         }
     }
 
+    /// Returns the version if it is one version of this registry. `None` for a range, a tag, or no version.
+    pub fn exact_version(&self, source: PackageRegistry) -> Option<&str> {
+        let version = self.version.as_deref().filter(|_| !self.is_range)?;
+        let is_exact = version.trim_start_matches('v').starts_with(|first: char| first.is_ascii_digit())
+            && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+' | b'!'))
+            && !version.split('.').any(|part| part == "x" || part == "X")
+            // For npm, 1.2 is a range.
+            && (source == PackageRegistry::Pypi || version.split('.').count() >= 3);
+        is_exact.then_some(version)
+    }
+
     /// Compares the version with the one that was read. Without a version there is nothing to compare: the newest one
     /// starts, which may be later than the one that was read.
     pub fn compare_version(&self, source: PackageRegistry, read: &str) -> VersionComparison {
@@ -120,12 +131,7 @@ impl PackageName {
             let shorter = |text: String| std::iter::successors(Some(text), |text| ends(text)).last();
             if source == PackageRegistry::Pypi { shorter(version).unwrap_or_default() } else { version }
         };
-        let is_exact = version.trim_start_matches('v').starts_with(|first: char| first.is_ascii_digit())
-            && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+' | b'!'))
-            && !version.split('.').any(|part| part == "x" || part == "X")
-            // For npm, 1.2 is a range.
-            && (source == PackageRegistry::Pypi || version.split('.').count() >= 3);
-        match is_exact {
+        match self.exact_version(source).is_some() {
             _ if plain(version) == plain(read) => VersionComparison::Same,
             true => VersionComparison::Different,
             false => VersionComparison::Unknown,

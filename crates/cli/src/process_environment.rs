@@ -1,7 +1,7 @@
 //! Environment variables, programs on `PATH`, and the current user.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Looks up an environment variable. A value that is not valid UTF-8 counts as missing.
@@ -15,6 +15,16 @@ pub fn variables_without_prefix(prefix: &str) -> Vec<(String, String)> {
     let text =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     text.filter(|(name, _)| !name.starts_with(prefix)).collect()
+}
+
+/// Finds a program in the folder of this program, or else in the folders of `PATH`.
+///
+/// Relative folders of `PATH` are skipped: a file in the current directory must not be run in place of the program.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = find_variable("PATH").unwrap_or_default();
+    let own_folder = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned()));
+    let folders = own_folder.into_iter().chain(std::env::split_paths(&path)).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(|program| can_run(program))
 }
 
 fn can_run(path: &Path) -> bool {

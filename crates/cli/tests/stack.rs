@@ -29,6 +29,8 @@ mod large_configs;
 mod misleading_configs;
 #[path = "stack/precheck.rs"]
 mod precheck;
+#[path = "stack/precheck_read.rs"]
+mod precheck_read;
 #[path = "stack/project_servers.rs"]
 mod project_servers;
 #[path = "stack/reports.rs"]

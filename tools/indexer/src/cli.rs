@@ -7,13 +7,15 @@ use clap::{Args, Parser, Subcommand};
 /// Builds the index of published MCP packages that `gatelodge` ships and searches.
 ///
 /// It reads packages of PyPI and npm without running them, classifies the tools they offer, writes the index file and
-/// the static site, and trains and evaluates the classifier. The gateway does not need this program.
+/// the static site, and trains and evaluates the classifier. The gateway does not need this program, except for
+/// `gatelodge precheck --read`.
 #[derive(Debug, Parser)]
 #[command(name = "gatelodge-indexer", version, propagate_version = true, disable_help_subcommand = true)]
 #[command(after_help = "Examples:
   gatelodge-indexer crawl pypi --out crawl-pypi
   gatelodge-indexer index crawl-pypi/facts.jsonl --outcomes crawl-pypi/done.jsonl --out index.glx
   gatelodge-indexer export --index index.glx --out site
+  gatelodge-indexer read npm:@modelcontextprotocol/server-filesystem
 
 The exit codes are those of `gatelodge`: 0 success, 1 findings, 2 usage, 4 unreachable, 5 internal error.")]
 pub struct IndexerCli {
@@ -26,6 +28,7 @@ pub struct IndexerCli {
 pub enum IndexerCommand {
     #[command(subcommand)]
     Crawl(CrawlCommand),
+    Read(ReadArgs),
     Index(IndexArgs),
     Export(ExportArgs),
     Train(TrainArgs),
@@ -85,6 +88,24 @@ pub struct CrawlArgs {
     /// share it.
     #[arg(long, value_name = "FILE")]
     pub definitions: Option<PathBuf>,
+}
+
+/// Reads one published package, without running it, and prints the facts about its tools as JSON.
+///
+/// `gatelodge precheck --read` calls this command. Nothing is left on disk. The JSON has the members of a line of
+/// `done.jsonl` and, if the package has tools, `facts` with the members of a line of `facts.jsonl`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatelodge-indexer read pypi:mcp-server-git
+  gatelodge-indexer read npm:@modelcontextprotocol/server-filesystem@2025.8.21
+
+Exit code: 0 the package has an outcome, 2 usage, 4 the package index does not answer.")]
+pub struct ReadArgs {
+    /// The package: `pypi:name`, `pypi:name==1.0`, `npm:name` or `npm:name@1.0.0`.
+    pub package: String,
+    /// Address of the package index, in place of the one that `pip` or `npm` uses.
+    #[arg(long, value_name = "URL")]
+    pub index: Option<String>,
 }
 
 /// Builds an index file from facts that `crawl` wrote.

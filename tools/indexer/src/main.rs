@@ -26,6 +26,7 @@ fn main() -> IndexerExitCode {
     let is_json = matches!(&command, IndexerCommand::Eval(args) if args.json);
     let outcome = match command {
         IndexerCommand::Crawl(command) => commands::crawl_registry::run(command),
+        IndexerCommand::Read(args) => commands::read_package::run(&args),
         IndexerCommand::Index(args) => commands::build_index::run(&args),
         IndexerCommand::Export(args) => commands::export_site::run(&args),
         IndexerCommand::Train(args) => commands::train::run(&args),

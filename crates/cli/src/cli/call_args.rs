@@ -28,8 +28,8 @@ pub struct CallArgs {
     #[arg(long, value_name = "GENERATION", default_value = "auto")]
     pub protocol: ProtocolChoice,
     /// Former name of `--protocol`.
-    #[arg(long, hide = true, value_parser = refuse_former_name)]
-    pub era: Option<String>,
+    #[arg(long = "era", hide = true, value_parser = refuse_former_name)]
+    pub former_protocol: Option<String>,
     /// Repeat the call this many times, one after the other, until one is refused.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub times: u32,

@@ -13,22 +13,29 @@ use super::index_args::{IndexSourceArgs, parse_level};
 /// It uses the package index. Nothing is started, and nothing is fetched except a registry entry whose URL you give. Of
 /// a bundle, only the manifest is read. The result for an unknown package is `ask-first`. The result depends on what a
 /// server can do, not on who wrote it, and is no guarantee that the server is safe.
+///
+/// With `--read`, each package is fetched and read now, without being run, by the program `gatelodge-indexer` from the
+/// folder of this program or from `PATH`. Packages come from the registry that your own `npm` or `pip` uses.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge precheck mcp-server-git
   gatelodge precheck npm:@modelcontextprotocol/server-filesystem@2025.8.21 --json
+  gatelodge precheck npm:@acme/new-server --read
   gatelodge precheck ./server.json
   gatelodge precheck files.mcpb
   gatelodge precheck catalogue.yaml
   gatelodge precheck https://example.com/mcp
   gatelodge precheck https://registry.example.com/v0.1/servers/com.example%2Ffiles/versions/latest
 
-Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 4 the registry cannot be reached,
-5 the index cannot be used.")]
+Exit code: 0 proceed or connect-with-rule, 1 ask-first, 2 usage, 4 the registry does not answer
+in time, 5 the index or `gatelodge-indexer` cannot be used.")]
 pub struct PrecheckArgs {
     /// A package; the URL of a server or of its entry in an MCP registry; or a file: a `server.json`, an MCP bundle
     /// (`.mcpb`), a Docker catalogue (`.yaml`).
     pub target: String,
+    /// Fetch and read each package now, instead of searching the index; needs `gatelodge-indexer`.
+    #[arg(long)]
+    pub read: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -17,9 +17,9 @@ use crate::cli::{CatalogueCommand, MovedArgs};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::process_environment;
 
-/// The separate program that builds the index.
-const INDEXER: &str = "gatelodge-indexer";
-const INSTALL_INDEXER: &str = "`cargo install --path tools/indexer` in the source tree installs it";
+/// The separate program that builds the index, and reads packages for `precheck --read`.
+pub const INDEXER: &str = "gatelodge-indexer";
+pub const INSTALL_INDEXER: &str = "`cargo install --path tools/indexer` in the source tree installs it";
 
 pub fn run(command: CatalogueCommand) -> Result<CommandExitCode> {
     match command {

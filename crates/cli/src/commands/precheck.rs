@@ -2,6 +2,8 @@
 
 mod claimed_tools;
 mod docker_catalogue;
+mod facts_source;
+mod indexer_read;
 mod mcp_bundle;
 mod registry_entry;
 mod server_json;
@@ -9,12 +11,11 @@ mod server_json;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{
-    CataloguedServer, PackageIndex, PackageName, PrecheckResult, PrecheckVerdict, Strictness, grade_server, precheck,
-};
+use gatelodge_catalogue::{CataloguedServer, PackageName, PrecheckResult, PrecheckVerdict, Strictness, precheck};
 use serde_json::{Value, json};
 
 use self::claimed_tools::ClaimedTools;
+use self::facts_source::FactsSource;
 use super::catalogue::{index_access, show_package};
 use crate::cli::PrecheckArgs;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
@@ -33,7 +34,8 @@ struct PrecheckedServer {
 
 pub fn run(args: &PrecheckArgs) -> Result<CommandExitCode> {
     let index = index_access::open_index(&args.index_source)?;
-    let checked = check_target(&index, &args.target)?;
+    let facts_source = if args.read { FactsSource::Indexer(&index) } else { FactsSource::Index(&index) };
+    let checked = check_target(facts_source, &args.target)?;
     let verdict = checked.iter().map(|server| server.advice.verdict).max().unwrap_or(PrecheckVerdict::AskFirst);
     match args.json {
         true => stdout_output::print_json(&json!({
@@ -45,25 +47,25 @@ pub fn run(args: &PrecheckArgs) -> Result<CommandExitCode> {
 }
 
 /// Checks a target, which is a URL, a file (recognized by its extension) or a package name.
-fn check_target(index: &PackageIndex, what: &str) -> Result<Vec<PrecheckedServer>> {
+fn check_target(facts_source: FactsSource<'_>, what: &str) -> Result<Vec<PrecheckedServer>> {
     if what.contains("://") {
         return match registry_entry::is_registry_url(what) {
-            true => registry_entry::check_registry_entry(index, what),
+            true => registry_entry::check_registry_entry(facts_source, what),
             false => Ok(vec![check_address()]),
         };
     }
     let path = Path::new(what);
     let extension = path.extension().and_then(|server| server.to_str()).unwrap_or_default().to_ascii_lowercase();
     match extension.as_str() {
-        "mcpb" | "dxt" => Ok(vec![mcp_bundle::check_bundle(index, path)?]),
+        "mcpb" | "dxt" => Ok(vec![mcp_bundle::check_bundle(facts_source, path)?]),
         "yaml" | "yml" => docker_catalogue::check_catalogue(path),
-        "json" => check_server_json(index, path),
-        _ if path.is_file() => check_server_json(index, path),
+        "json" => check_server_json(facts_source, path),
+        _ if path.is_file() => check_server_json(facts_source, path),
         _ => {
             let named = PackageName::read(what).ok_or_else(|| {
                 UsageError(format!("`{}` is not a package, a URL or a file", server_url::redact_url(what)))
             })?;
-            Ok(vec![check_package(index, &named)])
+            Ok(vec![facts_source.check_package(&named)?.server])
         }
     }
 }
@@ -71,25 +73,6 @@ fn check_target(index: &PackageIndex, what: &str) -> Result<Vec<PrecheckedServer
 fn check_address() -> PrecheckedServer {
     let why = "a URL does not show the tools behind it; `gatelodge scan --url` lists and rates them";
     unknown_server("the server at this URL", why)
-}
-
-fn check_package(index: &PackageIndex, named: &PackageName) -> PrecheckedServer {
-    match index.find(named.source, &named.name) {
-        Some(server) => {
-            let known = CataloguedServer::of(&server);
-            PrecheckedServer {
-                name: format!("{}:{}", server.source().as_str(), escape_for_terminal(server.package())),
-                grade: Some(grade_server(&known.tools).letter),
-                version: Some(escape_for_terminal(server.version())),
-                rule: show_package::server_policy(&known, Strictness::Recommended).ok(),
-                advice: index_access::advise(index, named, &server, &known.tools),
-            }
-        }
-        None => {
-            let (name, advice) = (escape_for_terminal(&named.name), index_access::advise_unknown(index, named));
-            PrecheckedServer { name, advice, grade: None, version: None, rule: None }
-        }
-    }
 }
 
 fn unknown_server(name: &str, why: &str) -> PrecheckedServer {
@@ -124,21 +107,21 @@ impl PrecheckedServer {
     }
 }
 
-fn check_server_json(index: &PackageIndex, path: &Path) -> Result<Vec<PrecheckedServer>> {
+fn check_server_json(facts_source: FactsSource<'_>, path: &Path) -> Result<Vec<PrecheckedServer>> {
     let source = source_file::read_source(path)?;
     let document = serde_json::from_slice(&source.text).map_err(|error| {
         UsageError(format!("`{}` is not a server.json: {error}", escape_for_terminal(&source.name)))
     })?;
-    check_document(index, &document, &escape_for_terminal(&source.name))
+    check_document(facts_source, &document, &escape_for_terminal(&source.name))
 }
 
 /// Checks each package and URL of a `server.json`.
-fn check_document(index: &PackageIndex, document: &Value, name: &str) -> Result<Vec<PrecheckedServer>> {
+fn check_document(facts_source: FactsSource<'_>, document: &Value, name: &str) -> Result<Vec<PrecheckedServer>> {
     let document = server_json::parse_server_json(document);
     let mut checked = Vec::new();
     for package in document.packages {
         let server = match &package.package_name {
-            Some(named) => check_package(index, named),
+            Some(named) => facts_source.check_package(named)?.server,
             // The identifier is not printed: it may be a URL with a password in it.
             None => unknown_server("a package of another kind", "packages of this kind are not in the index"),
         };

@@ -59,12 +59,8 @@ fn a_bundle_that_starts_an_indexed_package_is_rated_by_the_index() {
     for (at, value, message) in [
         ("tools_generated", json!(true), "adds tools while it runs"),
         ("manifest_version", json!("9.0"), "manifest version is not supported"),
-        ("tools", json!([{"name": "list_files"}, {"name": "send_files"}]), "lists tools that the index does not have"),
-        (
-            "tools",
-            json!([{"name": "list_files"}, {"name": "x".repeat(257)}]),
-            "lists tools that the index does not have",
-        ),
+        ("tools", json!([{"name": "list_files"}, {"name": "send_files"}]), "lists tools that were not found"),
+        ("tools", json!([{"name": "list_files"}, {"name": "x".repeat(257)}]), "lists tools that were not found"),
     ] {
         let before = text[at].clone();
         text[at] = value;

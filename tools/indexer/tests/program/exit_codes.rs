@@ -1,6 +1,7 @@
 //! Each command exits only with the codes that its help names.
 
 use crate::support::TestDir;
+use crate::test_registry::{TestRegistry, wheel};
 
 fn documented_codes(dir: &TestDir, command: &[&str]) -> Vec<i32> {
     let help = dir.run(&[command, &["--help"]].concat()).stdout;
@@ -12,12 +13,17 @@ fn documented_codes(dir: &TestDir, command: &[&str]) -> Vec<i32> {
 #[test]
 fn commands_exit_with_the_codes_of_their_help() {
     let dir = TestDir::with_index();
+    let registry = TestRegistry::serve([("book-mcp", wheel(&[("a.py", "x = 1\n")]))]);
+    let registry_option = format!("--index={}", registry.address());
     dir.write("bad.glx", b"GLINDEX\n\x02");
     dir.write("line.jsonl", "{}");
     dir.write("label.jsonl", "{\"name\": \"get_x\", \"category\": \"Read\"}\n");
     std::fs::create_dir(dir.path("full")).unwrap();
     dir.write("full/x", "");
     let cases: &[(&[&str], &[&str], i32)] = &[
+        (&["read"], &["pypi:book-mcp", &registry_option], 0),
+        (&["read"], &["book-mcp", &registry_option], 2),
+        (&["read"], &["pypi:book-mcp", "--index=http://127.0.0.1:1"], 4),
         (&["index"], &["facts.jsonl", "--out=o.glx"], 0),
         (&["index"], &["line.jsonl", "--out=o.glx"], 1),
         (&["index"], &["none.jsonl", "--out=o.glx"], 2),
@@ -48,7 +54,7 @@ fn commands_exit_with_the_codes_of_their_help() {
 #[test]
 fn help_names_every_command() {
     let help = TestDir::new().run(&["--help"]).stdout;
-    for command in ["crawl", "index", "export", "train", "eval"] {
+    for command in ["crawl", "read", "index", "export", "train", "eval"] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{command} in {help}");
     }
 }

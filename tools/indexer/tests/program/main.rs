@@ -12,5 +12,6 @@ mod eval;
 mod exit_codes;
 mod export;
 mod index_file;
+mod read;
 mod support;
 mod test_registry;

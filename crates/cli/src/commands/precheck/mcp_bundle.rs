@@ -4,12 +4,11 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{
-    ArchiveFormat, ArchiveLimits, ExtractDecision, PackageIndex, PackageName, SkipReason, ToolFacts, unpack,
-};
+use gatelodge_catalogue::{ArchiveFormat, ArchiveLimits, ExtractDecision, PackageName, SkipReason, ToolFacts, unpack};
 use serde_json::Value;
 
-use super::{PrecheckedServer, check_package, claimed_tools};
+use super::facts_source::{FactsSource, PackageCheck};
+use super::{PrecheckedServer, claimed_tools};
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::UsageError;
 
@@ -22,31 +21,37 @@ const UNREAD_BUNDLE_REASON: &str =
     "the contents of the bundle were not read and are not in the index; its tools are as its manifest lists them";
 
 /// Checks the server of a bundle.
-pub fn check_bundle(index: &PackageIndex, path: &Path) -> Result<PrecheckedServer> {
+pub fn check_bundle(facts_source: FactsSource<'_>, path: &Path) -> Result<PrecheckedServer> {
     let manifest = read_manifest(path)?;
     let name = manifest.get("name").and_then(Value::as_str).unwrap_or("a bundle without a name");
     let config = manifest.get("server").and_then(|server| server.get("mcp_config"));
     let claims = claimed_tools::read_claimed_tools(name, manifest.get("tools"));
     let package = config.and_then(launched_package);
-    let known = package.as_ref().and_then(|own| Some((own, index.find(own.source, &own.name)?)));
-    let mut own = match known {
-        Some((package, server)) => {
-            let is_new = |tool: &ToolFacts| !server.tools().any(|own| own.name() == tool.name);
-            let has_unindexed_tools = claims.skipped > 0 || claims.tools.iter().any(is_new);
-            let own = check_package(index, package);
-            let own = PrecheckedServer { name: format!("{} ({})", escape_for_terminal(name), own.name), ..own };
-            match has_unindexed_tools {
-                true => {
-                    own.with_doubt("its manifest lists tools that the index does not have for the package it starts")
-                }
+    let checked = match &package {
+        Some(package) => Some((package, facts_source.check_package(package)?)),
+        None => None,
+    };
+    let mut own = match checked {
+        Some((_, PackageCheck { server, tool_names: Some(tool_names) })) => {
+            let is_new = |tool: &ToolFacts| !tool_names.contains(&tool.name);
+            let has_unknown_tools = claims.skipped > 0 || claims.tools.iter().any(is_new);
+            let own = PrecheckedServer { name: format!("{} ({})", escape_for_terminal(name), server.name), ..server };
+            match has_unknown_tools {
+                true => own.with_doubt("its manifest lists tools that were not found in the package it starts"),
                 false => own,
             }
         }
+        Some((package, PackageCheck { server, tool_names: None })) => {
+            let mut own = PrecheckedServer::from_claims(name, claims, UNREAD_BUNDLE_REASON);
+            match facts_source {
+                FactsSource::Index(_) => own.advice = own.advice.with_incidents(&package.incidents(None)),
+                // These reasons say why the package could not be read, and include its incidents.
+                FactsSource::Indexer(_) => own.advice.reasons.extend(server.advice.reasons),
+            }
+            own
+        }
         None => PrecheckedServer::from_claims(name, claims, UNREAD_BUNDLE_REASON),
     };
-    if let (Some(package), None) = (&package, known) {
-        own.advice = own.advice.with_incidents(&package.incidents(None));
-    }
     if config.is_some_and(|config| config.get("platform_overrides").is_some()) {
         own = own.with_doubt("it is started differently on some systems");
     }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gatelodge_catalogue::PackageIndex;
 use serde_json::Value;
 
+use super::facts_source::FactsSource;
 use super::{PrecheckedServer, check_document};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{admin_context, mcp_client, server_url};
@@ -25,7 +25,7 @@ pub fn is_registry_url(url: &str) -> bool {
 }
 
 /// Checks the packages and URLs of a registry entry.
-pub fn check_registry_entry(index: &PackageIndex, url: &str) -> Result<Vec<PrecheckedServer>> {
+pub fn check_registry_entry(facts_source: FactsSource<'_>, url: &str) -> Result<Vec<PrecheckedServer>> {
     let shown = server_url::redact_url(url);
     let uri = server_url::parse_server_url(url)
         .map_err(|error| UsageError(format!("`{shown}` {}; {}", error.message(), error.help())))?;
@@ -41,7 +41,7 @@ pub fn check_registry_entry(index: &PackageIndex, url: &str) -> Result<Vec<Prech
     })?;
     let document: Value = serde_json::from_slice(&response)
         .map_err(|_| ExitError(CommandExitCode::Unreachable, format!("the response of `{shown}` is not JSON")))?;
-    let checked = check_document(index, &document, &shown)?;
+    let checked = check_document(facts_source, &document, &shown)?;
     // Entries in an older format have the status under another key; they are treated as active.
     let status = document.get("_meta").and_then(|meta| meta.get(OFFICIAL_META_KEY)?.get("status")?.as_str());
     Ok(match status {

@@ -1,0 +1,68 @@
+//! Where `precheck` gets the tools of a package from: the package index, or the package itself.
+
+use std::collections::HashSet;
+
+use anyhow::Result;
+use gatelodge_catalogue::{CataloguedServer, PackageIndex, PackageName, PrecheckResult, Strictness, grade_server};
+
+use super::{PrecheckedServer, indexer_read};
+use crate::commands::catalogue::{index_access, show_package};
+use crate::diagnostic_report::escape_for_terminal;
+
+/// Source of the facts about packages.
+#[derive(Debug, Clone, Copy)]
+pub enum FactsSource<'i> {
+    /// The package index. Nothing is started or fetched.
+    Index(&'i PackageIndex),
+    /// The package, which `gatelodge-indexer` fetches and reads. The index is only searched for similar names.
+    Indexer(&'i PackageIndex),
+}
+
+/// Result for one package.
+pub struct PackageCheck {
+    pub server: PrecheckedServer,
+    /// Names of its tools; `None` if there are no facts about the package.
+    pub tool_names: Option<HashSet<String>>,
+}
+
+impl FactsSource<'_> {
+    /// Checks a package.
+    pub fn check_package(self, named: &PackageName) -> Result<PackageCheck> {
+        match self {
+            Self::Index(index) => Ok(check_indexed_package(index, named)),
+            Self::Indexer(index) => indexer_read::check_package(index, named),
+        }
+    }
+}
+
+impl PackageCheck {
+    /// Result for a package with facts.
+    pub fn known(name: String, version: &str, known: &CataloguedServer, advice: PrecheckResult) -> Self {
+        let server = PrecheckedServer {
+            name,
+            advice,
+            grade: Some(grade_server(&known.tools).letter),
+            version: Some(escape_for_terminal(version)),
+            rule: show_package::server_policy(known, Strictness::Recommended).ok(),
+        };
+        Self { server, tool_names: Some(known.tools.iter().map(|tool| tool.name.clone()).collect()) }
+    }
+
+    /// Result for a package without facts.
+    pub fn unknown(name: String, advice: PrecheckResult) -> Self {
+        let server = PrecheckedServer { name, advice, grade: None, version: None, rule: None };
+        Self { server, tool_names: None }
+    }
+}
+
+fn check_indexed_package(index: &PackageIndex, named: &PackageName) -> PackageCheck {
+    match index.find(named.source, &named.name) {
+        Some(server) => {
+            let known = CataloguedServer::of(&server);
+            let name = format!("{}:{}", server.source().as_str(), escape_for_terminal(server.package()));
+            let advice = index_access::advise(index, named, &server, &known.tools);
+            PackageCheck::known(name, server.version(), &known, advice)
+        }
+        None => PackageCheck::unknown(escape_for_terminal(&named.name), index_access::advise_unknown(index, named)),
+    }
+}

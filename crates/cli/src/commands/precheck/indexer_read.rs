@@ -1,0 +1,200 @@
+//! Reads a published package now, with `gatelodge-indexer read`.
+//!
+//! The parsers of foreign source code are linked into that program and not into this one.
+
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use gatelodge_catalogue::{
+    CataloguedServer, PackageFacts, PackageIndex, PackageName, PackageRegistry, PrecheckResult, PrecheckVerdict,
+    VersionComparison, precheck,
+};
+use serde::Deserialize;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+
+use super::facts_source::PackageCheck;
+use crate::commands::catalogue::{INDEXER, INSTALL_INDEXER, index_access};
+use crate::diagnostic_report::escape_for_terminal;
+use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
+use crate::{admin_context, process_environment};
+
+/// Maximum size of the JSON for one package: 4,000 tools with 256 parameters each are smaller.
+const MAX_OUTPUT_BYTES: u64 = 64 << 20;
+/// Time limit for one package. The indexer gives up on a registry that refuses connections after two minutes, and its
+/// message is more precise.
+const READ_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Members of the output of `gatelodge-indexer read` that are used here.
+#[derive(Debug, Deserialize)]
+struct IndexerOutput {
+    outcome: String,
+    #[serde(default, rename = "why")]
+    reason: Option<String>,
+    #[serde(default)]
+    facts: Option<PackageFacts>,
+}
+
+/// Reads a package and advises on it. Reads the newest version unless `named` has an exact one.
+pub fn check_package(index: &PackageIndex, named: &PackageName) -> Result<PackageCheck> {
+    let source = named.source.ok_or_else(|| {
+        let name = escape_for_terminal(&named.name);
+        UsageError(format!("`--read` needs the registry of `{name}`: write `npm:{name}` or `pypi:{name}`"))
+    })?;
+    let program = process_environment::find_program(INDEXER).ok_or_else(|| {
+        UsageError(format!(
+            "`--read` needs the program `{INDEXER}`, which is neither in the folder of `gatelodge` nor on `PATH`; {INSTALL_INDEXER}"
+        ))
+    })?;
+    let package = package_argument(source, &named.name, named.exact_version(source));
+    let output = admin_context::block_on(run_indexer(&program, &package, READ_TIMEOUT))?;
+    let name = format!("{}:{}", source.as_str(), escape_for_terminal(&named.name));
+    let Some(facts) = output.facts else {
+        let advice = advise_unread(index, named, &output.outcome, output.reason.as_deref());
+        return Ok(PackageCheck::unknown(name, advice));
+    };
+    let known = CataloguedServer::from_facts(&facts.package, facts.tools);
+    let advice = advise_read(named, source, &facts.version, &known);
+    Ok(PackageCheck::known(name, &facts.version, &known, advice))
+}
+
+/// Precheck of a package that was read.
+fn advise_read(
+    named: &PackageName,
+    source: PackageRegistry,
+    version: &str,
+    known: &CataloguedServer,
+) -> PrecheckResult {
+    let mut advice = precheck(&known.tools);
+    if named.compare_version(source, version) != VersionComparison::Same {
+        let why = format!("version {} was read; another one may start", escape_for_terminal(version));
+        advice = advice.at_least(PrecheckVerdict::ConnectWithRule, why);
+    }
+    let version = named.version.clone().or_else(|| Some(version.to_owned()));
+    advice.with_incidents(&PackageName { version, ..named.clone() }.incidents(None))
+}
+
+/// Precheck of a package in which no tools were found, or that could not be read.
+fn advise_unread(index: &PackageIndex, named: &PackageName, outcome: &str, detail: Option<&str>) -> PrecheckResult {
+    let detail = detail.map(|detail| format!(" ({})", escape_for_terminal(detail))).unwrap_or_default();
+    let reason = format!("{}{detail}, so its tools are not known", outcome_reason(outcome));
+    let mut advice = index_access::advise_unknown(index, named);
+    // The first reason is that the package is not in the index, which was not searched for it.
+    match advice.reasons.first_mut() {
+        Some(first) => *first = reason,
+        None => advice.reasons.push(reason),
+    }
+    advice
+}
+
+/// Why a package with this outcome has no facts.
+fn outcome_reason(outcome: &str) -> &'static str {
+    match outcome {
+        "not-found" => "the registry has no such package",
+        "no-files" => "the registry has no readable file of it in this version",
+        "no-sources" => "it has no source files",
+        "no-mcp" => "its source files do not use MCP",
+        "no-tools" => "no tool was found in its source files",
+        "too-large" => "it is too large to be read completely",
+        "wrong-hash" => "its archive does not match the hash that the registry lists",
+        "hostile" => "its archive is corrupt or malicious",
+        _ => "it could not be read",
+    }
+}
+
+/// Argument of `gatelodge-indexer read` for a package.
+fn package_argument(source: PackageRegistry, name: &str, version: Option<&str>) -> String {
+    let separator = if source == PackageRegistry::Pypi { "==" } else { "@" };
+    let version = version.map(|version| format!("{separator}{version}")).unwrap_or_default();
+    format!("{}:{name}{version}", source.as_str())
+}
+
+/// Runs the indexer for one package and parses its output. Its messages go to standard error.
+async fn run_indexer(program: &Path, package: &str, timeout: Duration) -> Result<IndexerOutput> {
+    let mut child = Command::new(program)
+        .args(["read", "--", package])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| format!("cannot run `{}`", program.display()))?;
+    let (program, package) = (program.display(), escape_for_terminal(package));
+    let Ok(finished) = tokio::time::timeout(timeout, read_output(&mut child)).await else {
+        // The process must not outlive this command.
+        let _ = child.kill().await;
+        let time = gatelodge_gateway::format_seconds(timeout.as_secs());
+        return Err(UnreachableError(format!(
+            "`{program}` did not finish reading `{package}` within {time} and was stopped"
+        ))
+        .into());
+    };
+    let (output, status) = finished.with_context(|| format!("cannot read the output of `{program}`"))?;
+    match status.code() {
+        Some(0) => serde_json::from_slice(&output).with_context(|| {
+            format!(
+                "the output of `{program}` for `{package}` is not valid (is it from the same version as `gatelodge`?)"
+            )
+        }),
+        Some(4) => Err(UnreachableError(format!("cannot fetch `{package}`: the registry does not answer")).into()),
+        Some(2) => Err(UsageError(format!("`{program}` refused to read `{package}`")).into()),
+        _ => {
+            Err(ExitError(CommandExitCode::InternalError, format!("`{program}` failed for `{package}`: {status}"))
+                .into())
+        }
+    }
+}
+
+async fn read_output(child: &mut Child) -> Result<(Vec<u8>, ExitStatus)> {
+    let mut output = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(MAX_OUTPUT_BYTES + 1).read_to_end(&mut output).await?;
+    }
+    if output.len() as u64 > MAX_OUTPUT_BYTES {
+        anyhow::bail!("it is larger than {} MiB", MAX_OUTPUT_BYTES >> 20);
+    }
+    Ok((output, child.wait().await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn write_script(folder: &tempfile::TempDir, commands: &str) -> PathBuf {
+        let path = folder.path().join(INDEXER);
+        std::fs::write(&path, format!("#!/bin/sh\n{commands}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn run(program: &Path, timeout: Duration) -> Result<IndexerOutput> {
+        admin_context::block_on(run_indexer(program, "npm:new", timeout))
+    }
+
+    #[test]
+    fn indexer_over_the_time_limit_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid_file = folder.path().join("pid");
+        let script = format!("echo $$ >'{}'\nexec sleep 600", pid_file.display());
+        let start = Instant::now();
+        let error = run(&write_script(&folder, &script), Duration::from_secs(1)).unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(60));
+        assert_eq!(CommandExitCode::of_error(&error), CommandExitCode::Unreachable);
+        assert!(error.to_string().contains("did not finish reading `npm:new` within 1 s"), "{error}");
+        let pid = std::fs::read_to_string(pid_file).unwrap();
+        assert!(!Path::new("/proc").join(pid.trim()).exists(), "process {pid} still runs");
+    }
+
+    #[test]
+    fn output_over_the_size_limit_is_refused_and_the_indexer_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = run(&write_script(&folder, "exec cat /dev/zero"), Duration::from_secs(60)).unwrap_err();
+        assert_eq!(CommandExitCode::of_error(&error), CommandExitCode::InternalError);
+        assert!(format!("{error:#}").contains("larger than 64 MiB"), "{error:#}");
+    }
+}
