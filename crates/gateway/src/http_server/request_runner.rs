@@ -1,9 +1,9 @@
 //! Runs each request inside its connection's task. If the client disconnects, the request is detached and finishes on
 //! its own, so its record and reservation are always completed.
 //!
-//!
 //! The future of a request is large and mostly uninitialised at first. A runner is created once per connection and
-//! reused, so that it is not allocated, moved and freed for each request.
+//! reused, so that it is not allocated, moved and freed for each request. With a spawned task per request instead, a
+//! small call takes 24 % more instructions (`bench/instructions.py`, 16 connections: 194,300 instead of 156,100).
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

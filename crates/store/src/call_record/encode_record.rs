@@ -1,4 +1,5 @@
-//! Serialises call records for the log: the same text as serde, but faster. Every call writes two.
+//! Serialises call records for the log: the same text as serde, but faster. Every call writes two. With `serde_json`, a
+//! small call takes 4 % more instructions (`bench/instructions.py`, 16 connections: 162,800 instead of 156,100).
 
 use std::cell::RefCell;
 
