@@ -202,8 +202,8 @@ mod tests {
         assert_eq!(is_affected("postmark-mcp", Some("1.0.0")), Some(false));
         for version in ["1", "1.0"] {
             assert_eq!(is_affected("postmark-mcp", Some(version)), Some(true), "{version}");
-            let says = incidents_of_package(PackageRegistry::Npm, "postmark-mcp", Some(version)).remove(0).message;
-            assert!(says.ends_with("is unknown"), "{says}");
+            let message = incidents_of_package(PackageRegistry::Npm, "postmark-mcp", Some(version)).remove(0).message;
+            assert!(message.ends_with("it is unknown whether the version in question is affected"), "{message}");
         }
         assert_eq!(is_affected("mcp-remote-other", None), None);
         assert!(incidents_of_package(PackageRegistry::Pypi, "mcp-remote", None).is_empty());

@@ -87,7 +87,9 @@ fn a_token_is_read_from_the_environment_a_file_or_a_hash_and_refused_inline() {
     dir.write("token.txt", "glt_not-a-token\n");
     let run = check("token_file = \"token.txt\"");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("not a token") && !run.stderr.contains("not-a-token"), "{}", run.stderr);
+    assert!(!run.stderr.contains("not-a-token"), "{}", run.stderr);
+    assert!(run.stderr.contains("this is not a valid token"), "{}", run.stderr);
+    assert!(run.stderr.contains("a token starts with `glt_`"), "{}", run.stderr);
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn json_output_is_complete_and_a_file_is_never_overwritten() {
     dir.write("draft.json", "mine");
     let run = draft(&dir, &["--grant", "ci", "--out", "draft.json"]);
     assert_eq!((run.code, dir.read("draft.json").as_str()), (2, "mine"));
-    assert!(run.stderr.contains("`draft.json` is there already"), "{}", run.stderr);
+    assert!(run.stderr.contains("`draft.json` exists already"), "{}", run.stderr);
     let run = draft(&dir, &["--grant", "ci", "--out", "none/draft.json"]);
     assert_eq!(run.code, 2, "{run:?}");
     assert!(run.stderr.contains("cannot write `none/draft.json`"), "{}", run.stderr);

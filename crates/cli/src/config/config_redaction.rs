@@ -25,7 +25,9 @@ pub fn redact_spans(text: &str, secrets: &[Range<usize>]) -> Vec<u8> {
     let tokens = text.match_indices(TOKEN_PREFIX).map(|(at, _)| {
         let rest = text.get(at..).unwrap_or_default();
         let ends = |character: char| character.is_whitespace() || "\"'`,;[](){}<>".contains(character);
-        at..at + rest.find(ends).unwrap_or(rest.len())
+        let length = rest.find(ends).unwrap_or(rest.len());
+        // The prefix alone is no secret, and our own messages name it.
+        if length == TOKEN_PREFIX.len() { at..at } else { at..at + length }
     });
     for span in secrets.iter().cloned().chain(tokens) {
         overwrite_with_stars(out.get_mut(span).unwrap_or_default());

@@ -21,7 +21,7 @@ fn an_invalid_index_is_refused_and_the_old_one_stays() {
     let mut damaged = good.clone();
     *damaged.last_mut().unwrap() ^= 1;
     for (bytes, message) in [
-        (&good[..good.len() / 2], "cut off"),
+        (&good[..good.len() / 2], "truncated"),
         (&b"PK\x03\x04 not an index"[..], "not a catalogue index"),
         (&other_format, "format 9"),
         (&damaged, "checksum"),
