@@ -34,7 +34,7 @@ const MAX_LEAKS: usize = 20;
 struct StackReport {
     servers: Vec<StackServer>,
     members: Vec<StackMember>,
-    /// Totals for the servers that are not disabled.
+    /// Totals for the enabled servers.
     totals: StackSummary,
     /// The first combinations that can leak data; `leak_count` is the number of all of them.
     leaks: Vec<LeakCombination>,
@@ -87,7 +87,7 @@ impl StackReport {
         leak.servers.iter().filter_map(|at| self.servers.get(*at)).map(|entry| entry.name.as_str()).collect()
     }
 
-    /// Returns the public incidents that affect, or may affect, the version of a server that is not disabled.
+    /// Returns the public incidents that affect, or may affect, the version of an enabled server.
     fn public_cases(&self) -> impl Iterator<Item = (&str, &str)> {
         let on = self.servers.iter().filter(|entry| !entry.is_disabled);
         let all = on.flat_map(|entry| entry.concerns.iter().map(|own| (entry.name.as_str(), own)));

@@ -153,7 +153,7 @@ fn observing_attachments(grants: &[list_grants::GrantView]) -> Vec<String> {
     found
 }
 
-/// Asks the admin address whether the gateway is ready.
+/// Asks the gateway at its admin address whether it is ready.
 async fn gateway_state(ctx: &AdminContext) -> GatewayState {
     let file = app::find_status_file(&ctx.store_config.data);
     let configured = ctx.config.as_ref().map(|config| config.gateway.admin_listen);

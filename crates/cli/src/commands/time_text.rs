@@ -10,7 +10,7 @@ pub fn local_time(at: Timestamp) -> String {
     at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
-/// Formats a time for a message that may also be part of `--json` output, where it is in UTC; otherwise in local time.
+/// Formats a time for a message: in UTC if the message is part of `--json` output, else in local time.
 pub fn time_text(at: Timestamp, json: bool) -> String {
     if json { at.to_string() } else { local_time(at) }
 }

@@ -30,7 +30,7 @@ struct UnfinishedCall {
     is_printed: bool,
 }
 
-/// Prints new calls until interrupted, starting after the last row that the query for `found` covered.
+/// Prints new calls until interrupted, starting after the last row that was in the log when `found` was queried.
 pub async fn follow_calls(ctx: &AdminContext, query: &CallQuery, json: bool, found: CallQueryResult) -> Result<()> {
     let mut seen = found.last_seq;
     let mut open = UnfinishedCallList { calls: VecDeque::new(), json };

@@ -192,12 +192,12 @@ pub fn advise_unknown(index: &PackageIndex, named: &PackageName) -> PrecheckResu
     advice
 }
 
-/// Finds an indexed package whose name differs from `named` by one or two typing errors, and formats it with its source
-/// and version.
+/// Finds an indexed package whose name differs from `named` by one or two typos, and formats it with its source and
+/// version.
 fn similar_package(index: &PackageIndex, named: &PackageName) -> Option<String> {
     /// Minimum length of the names: in a shorter name, changing one letter often gives a different word.
     const MIN_NAME_LENGTH: usize = 6;
-    /// Minimum length of a name in which two differences are still considered a typing error.
+    /// Minimum length of a name in which two differences are still considered typos.
     const LONG_NAME_LENGTH: usize = 14;
     let (scope, name) = split_scope(&named.name);
     let max_distance = if name.len() >= LONG_NAME_LENGTH { 2 } else { 1 };

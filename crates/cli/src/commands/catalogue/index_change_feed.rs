@@ -38,7 +38,7 @@ pub struct FeedUpdateSummary {
     /// Number of changed tools that have their own line.
     #[serde(rename = "told")]
     pub listed: usize,
-    /// Number of changed tools that are only counted in their server's last line.
+    /// Number of changed tools that are only counted, in a summary line for their server.
     pub counted: usize,
     /// Number of changed tools that are neither listed nor counted.
     pub left_out: usize,

@@ -11,7 +11,7 @@ use crate::client_config::{
 /// A server entry in a client's file.
 #[derive(Debug)]
 pub struct ScannedServer {
-    /// The file, and where in it the entry is.
+    /// The file, and the path of the servers within it.
     pub location: ClientConfigLocation,
     /// Name and content of the entry.
     pub named_entry: NamedServerEntry,

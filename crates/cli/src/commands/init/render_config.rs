@@ -67,7 +67,7 @@ pub fn starter_policy(server: &str) -> String {
     )
 }
 
-/// Returns a shell script that exports each token from its file, in the environment variable that the client reads.
+/// Returns a shell script that reads each token from its file and exports it in the variable that the client uses.
 pub fn export_script(grants: &[PlannedGrant], tokens: &Path) -> String {
     let mut out = "# Written by `gatelodge init`. Where clients start: . tokens/export.sh\n".to_owned();
     for grant in grants {

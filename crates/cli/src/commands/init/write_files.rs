@@ -14,7 +14,7 @@ pub struct InitWriteSet {
     pub folders: Vec<PathBuf>,
     /// The gateway's files; either all of them are written or none.
     pub own_files: Vec<PlannedWrite>,
-    /// The clients' files; each is written or fails on its own.
+    /// The clients' files; if one of them cannot be written, the others still are.
     pub client_files: Vec<PlannedWrite>,
 }
 

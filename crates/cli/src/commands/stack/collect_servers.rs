@@ -36,7 +36,7 @@ pub struct StackServer {
     pub name: String,
     /// Ids of the clients that have the server.
     pub clients: Vec<String>,
-    /// Agents for which the server is not disabled.
+    /// Agents for which the server is enabled.
     agents: Vec<AgentKey>,
     /// Path of the file, relative to the current directory; `None` for the user's own files and for files elsewhere.
     pub file: Option<String>,
@@ -78,8 +78,8 @@ impl AgentKey {
         Self { client: client.strip_suffix("-project").unwrap_or(client), project }
     }
 
-    /// Returns whether this agent also has the servers of `other`, which are those of the same client for all projects
-    /// or for the same project.
+    /// Returns whether this agent also has `other`'s servers: `other` must be the same client, for all projects or for
+    /// the same project.
     fn includes(self, other: Self) -> bool {
         self.client == other.client && (other.project.is_none() || other.project == self.project)
     }
