@@ -24,12 +24,12 @@ use crate::{header_template, process_environment, server_url};
 const UPSTREAM_NAME: &str = "gateway";
 const ALLOW_ALL_POLICY: &str =
     r#"{"version":"1","default":"allow","client_requests":{"sampling":"allow","roots":"allow","elicitation":"allow"}}"#;
-/// Age at which records are dropped from memory; the remote gateway keeps the call log.
+/// How long records stay in memory; the permanent call log is kept by the remote gateway.
 const RECORD_RETENTION: Duration = Duration::from_secs(60);
 
-/// Far more than a token needs, so a larger file is reported as the wrong one.
+/// Maximum size of a token file, far above the length of a token; a larger file is reported as not being a token file.
 const MAX_TOKEN_FILE_BYTES: u64 = 4_096;
-/// File mode bits of the group and of others.
+/// File mode bits that give access to the group or to other users.
 const GROUP_AND_OTHER_MODE_BITS: u32 = 0o077;
 
 pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
@@ -72,7 +72,7 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Reads the token from `--token-file`, or from the variable that `--token-env` names.
+/// Reads the token from `--token-file`, or from the environment variable named by `--token-env`.
 fn read_token(args: &BridgeArgs) -> Result<String, UsageError> {
     if let Some(path) = &args.token_file {
         let token =
@@ -86,7 +86,8 @@ fn read_token(args: &BridgeArgs) -> Result<String, UsageError> {
     })
 }
 
-/// Checks the metadata of the opened file, not of its path: the path could be replaced in between.
+/// Reads a token file. Checks the permissions of the opened file rather than of the path, which could be replaced
+/// between the check and the read.
 fn token_from_file(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| format!("it cannot be read: {error}"))?;
     let metadata = file.metadata().map_err(|error| format!("its metadata cannot be read: {error}"))?;

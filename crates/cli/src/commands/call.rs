@@ -12,7 +12,7 @@ use crate::exit_code::{CommandExitCode, UsageError};
 use crate::mcp_client::{McpClient, McpClientError};
 use crate::{process_environment, server_url, stdout_output};
 
-/// Prefix of a refusal's text, and the exit code for it.
+/// Prefixes of refusal messages, with the exit code for each.
 const REFUSAL_EXIT_CODES: &[(&str, CommandExitCode)] = &[
     ("[POLICY DENIED]", CommandExitCode::Denied),
     ("[GATEWAY]", CommandExitCode::InternalError),
@@ -83,7 +83,7 @@ async fn list_tools(client: &mut McpClient, args: &CallArgs) -> Result<CommandEx
     Ok(CommandExitCode::Success)
 }
 
-/// Prints why there is no result, and returns the exit code.
+/// Prints why the call returned no result, and returns the exit code.
 fn report_failure(error: &McpClientError, args: &CallArgs) -> Result<CommandExitCode> {
     let url = server_url::redact_url(&args.url);
     let why = escape_for_terminal(&error.to_string());
@@ -122,7 +122,7 @@ fn result_exit_code(result: &Value) -> CommandExitCode {
     known.map_or(CommandExitCode::Findings, |(_, exit)| *exit)
 }
 
-/// Text of a result; other content is shown as its type in brackets.
+/// Returns the text of a result. Content that is not text is shown as its type in brackets.
 fn result_text(result: &Value) -> String {
     let content = result.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
     let blocks = content.iter().map(|item| match item.get("text").and_then(Value::as_str) {

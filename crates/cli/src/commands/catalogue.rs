@@ -1,4 +1,4 @@
-//! `gatelodge catalogue …`: the package index and the classification of tools.
+//! `gatelodge catalogue …`: searches and updates the package index, and classifies tools.
 
 mod catalogue_mcp;
 pub mod classification_io;
@@ -17,7 +17,7 @@ use crate::cli::{CatalogueCommand, MovedArgs};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::process_environment;
 
-/// The separate program that builds the index, and reads packages for `precheck --read`.
+/// The separate program that builds the index and reads packages for `precheck --read`.
 pub const INDEXER: &str = "gatelodge-indexer";
 pub const INSTALL_INDEXER: &str = "`cargo install --path tools/indexer` in the source tree installs it";
 
@@ -37,7 +37,7 @@ pub fn run(command: CatalogueCommand) -> Result<CommandExitCode> {
     }
 }
 
-/// Error for a subcommand that moved to `gatelodge-indexer`.
+/// Returns the error for a subcommand that has moved to `gatelodge-indexer`.
 fn moved(verb: &str, args: &MovedArgs) -> anyhow::Error {
     let words = args.rest.iter().map(|word| format!(" {}", process_environment::quote_for_shell(word)));
     let command = format!("{INDEXER} {verb}{}", words.collect::<String>());

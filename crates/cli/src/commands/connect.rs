@@ -1,4 +1,4 @@
-//! `gatelodge connect`: prints the configuration of a client, or writes it to the client's file.
+//! `gatelodge connect`: prints a client's configuration for the gateway, or writes it to the client's file.
 
 mod first_request;
 pub mod gateway_target;
@@ -52,8 +52,8 @@ pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Rejects names that a shell would not accept, because some clients pass the name to one, and a token that is given in
-/// place of the name.
+/// Rejects names that are not valid in a shell, because some clients pass the name to one. Also rejects a token given
+/// in place of a name.
 fn check_token_env(name: &str) -> Result<(), UsageError> {
     if GrantToken::parse(name).is_ok() {
         return Err(UsageError(
@@ -69,7 +69,8 @@ fn check_token_env(name: &str) -> Result<(), UsageError> {
     }
 }
 
-/// File from which the bridge reads the token: `--token-file`, else the one that `init` wrote for this client.
+/// Returns the file from which the bridge reads the token: `--token-file`, else the one that `init` wrote for this
+/// client.
 fn resolve_token_file(
     args: &ConnectArgs,
     client: &ClientProfile,
@@ -92,8 +93,8 @@ fn resolve_token_file(
     Ok(file.map(std::path::absolute).transpose()?.map(|file| file.display().to_string()))
 }
 
-/// Returns the home directory and whether it was given with `--home`. If it was, environment variables do not change
-/// where client files are looked for.
+/// Returns the home directory, and whether it was given with `--home`. If it was, environment variables have no effect
+/// on where client files are searched for.
 pub fn home_directory(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     if let Some(home) = named {
         return Ok((std::path::absolute(home)?, true));
@@ -103,7 +104,7 @@ pub fn home_directory(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     Ok((home, false))
 }
 
-/// Directories of client files: below the given home directory, or as the environment says.
+/// Returns the directories of client files: below the given home directory, or as the environment specifies.
 pub fn user_directories((home, is_named): (PathBuf, bool), project: Option<&Path>) -> Result<UserDirectories> {
     let project = project.map(std::path::absolute).transpose()?;
     Ok(if is_named {
@@ -113,7 +114,7 @@ pub fn user_directories((home, is_named): (PathBuf, bool), project: Option<&Path
     })
 }
 
-/// Chooses the configuration file of a client: the first that exists, else the most common one.
+/// Chooses a client's configuration file: the first one that exists, else the most common one.
 fn choose_location(
     args: &ConnectArgs,
     client: &'static ClientProfile,
@@ -169,7 +170,7 @@ fn print_snippet(
     Ok(())
 }
 
-/// Notes that the entry itself does not tell: where the token goes, and problems with the URL.
+/// Returns notes on what the entry itself does not show: where to put the token, and problems with the URL.
 fn connection_notes(client: &ClientProfile, entry: &GatewayEntry) -> Vec<String> {
     let mut notes = Vec::new();
     let local = server_url::parse_server_url(&entry.url).ok().filter(server_url::is_loopback);
@@ -210,7 +211,7 @@ fn connection_json(
     if let Value::Object(result) = result { result } else { Map::new() }
 }
 
-/// Full path of this program: desktop programs search other directories than a shell does.
+/// Returns the full path of this program, because desktop programs do not search the same directories as a shell.
 pub fn own_program_path() -> String {
     std::env::current_exe().map_or_else(|_| "gatelodge".to_owned(), |path| path.display().to_string())
 }

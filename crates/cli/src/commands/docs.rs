@@ -1,4 +1,4 @@
-//! `gatelodge docs`: generates pages of the documentation from the program's own tables and help texts.
+//! `gatelodge docs`: generates documentation pages from the program's own tables and help texts.
 
 use anyhow::Result;
 use clap::{Command, CommandFactory};
@@ -7,7 +7,7 @@ use crate::cli::{Cli, DocsArgs, DocsPage};
 use crate::exit_code::CommandExitCode;
 use crate::{client_config, config, stdout_output};
 
-/// Line width of help texts on the page.
+/// Maximum line width of help texts on the generated page.
 const HELP_WIDTH: usize = 100;
 
 pub fn run(args: &DocsArgs) -> Result<CommandExitCode> {

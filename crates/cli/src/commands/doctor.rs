@@ -1,4 +1,4 @@
-//! `gatelodge doctor`: checks the installation for problems, and says for each how to fix it.
+//! `gatelodge doctor`: checks the installation for problems and says how to fix each one.
 
 mod client_bypass;
 mod doctor_checks;
@@ -28,26 +28,26 @@ pub struct CheckResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckStatus {
-    /// No problem.
+    /// The check found no problem.
     Fine,
-    /// A possible problem.
+    /// The check found a possible problem.
     Warning,
-    /// A problem.
+    /// The check found a problem.
     Wrong,
 }
 
 impl CheckResult {
-    /// A check that found no problem.
+    /// Creates the result of a check that found no problem.
     pub fn fine(name: &'static str, message: impl Into<String>) -> Self {
         Self { name, status: CheckStatus::Fine, message: message.into(), fix: None }
     }
 
-    /// A check that found a possible problem.
+    /// Creates the result of a check that found a possible problem.
     pub fn warning(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { name, status: CheckStatus::Warning, message: message.into(), fix: Some(fix.into()) }
     }
 
-    /// A check that found a problem.
+    /// Creates the result of a check that found a problem.
     pub fn wrong(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { name, status: CheckStatus::Wrong, message: message.into(), fix: Some(fix.into()) }
     }

@@ -58,7 +58,7 @@ fn generate_token(args: &GenerateTokenArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Loads a grant from the store. Refuses grants of the configuration file and revoked ones.
+/// Loads a grant from the store. Returns an error if it is defined in the configuration file or has been revoked.
 async fn load_editable_grant(ctx: &AdminContext, name: &str) -> Result<Grant> {
     let is_in_file =
         ctx.config_entries().grants.iter().any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
@@ -85,7 +85,7 @@ async fn load_editable_grant(ctx: &AdminContext, name: &str) -> Result<Grant> {
     }
 }
 
-/// Expiry of a token that is created now; `None` if it does not expire.
+/// Returns the expiry time of a token created now, or `None` if it does not expire.
 fn token_expiry(life: &TokenLifetimeArgs, now: Timestamp) -> Result<Option<Timestamp>, UsageError> {
     if life.no_expiry {
         return Ok(None);
@@ -105,7 +105,7 @@ fn token_expiry(life: &TokenLifetimeArgs, now: Timestamp) -> Result<Option<Times
     if end <= now { Err(UsageError(format!("{} is in the past", local_time(end)))) } else { Ok(Some(end)) }
 }
 
-/// Text form of an attachment.
+/// Describes an attachment in one line.
 fn attachment_text(attachment: &GrantAttachment) -> String {
     let policy = match &attachment.policy {
         Some(policy) => format!("with policy `{policy}`"),

@@ -1,4 +1,4 @@
-//! `gatelodge init`: imports the servers of the user's clients and points the clients to the gateway.
+//! `gatelodge init`: imports the servers from the user's clients and points the clients to the gateway.
 
 mod choose_servers;
 mod client_rewrite;
@@ -70,7 +70,7 @@ pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
     apply_import(args, scan, import, plan, InitContext { target, journal_file, report })
 }
 
-/// Gateway, undo journal and the report so far.
+/// The gateway, the undo journal and the report so far.
 struct InitContext {
     target: GatewayTarget,
     journal_file: PathBuf,
@@ -129,7 +129,7 @@ fn print_scan(scan: &ClientScan, home: &std::path::Path, gateway: &str) -> Resul
     stdout_output::print(&scan_report::scan_table(scan, home, gateway))
 }
 
-/// Prints the files and servers of the plan.
+/// Prints which files would be written and which servers would be imported.
 fn print_plan(plan: &InitPlan, import: &ServerImport) {
     print_stderr("\nfiles to write:");
     plan.writes.iter().for_each(|output| print_stderr(&format!("  {}", output.snapshot.path().display())));
@@ -138,7 +138,8 @@ fn print_plan(plan: &InitPlan, import: &ServerImport) {
     print_stderr("their policies ALLOW EVERYTHING and record it, up to 120 calls a minute, until you tighten them\n");
 }
 
-/// Whether to rewrite the clients' files: decided by a flag or by asking; without a terminal, they stay unchanged.
+/// Decides whether to rewrite the clients' files, from the flags or by asking the user. Without a terminal, the files
+/// are left unchanged unless `--rewrite` is given.
 fn confirm_rewrite(args: &InitArgs, rewrite: &ClientRewrite) -> Result<bool> {
     if args.no_rewrite || rewrite.writes.is_empty() && rewrite.problems.is_empty() {
         return Ok(false);
@@ -151,13 +152,13 @@ fn confirm_rewrite(args: &InitArgs, rewrite: &ClientRewrite) -> Result<bool> {
     Ok(args.rewrite || prompt::confirm(false, "Point these entries to the gateway?")?)
 }
 
-/// Result of `init`, for the summary and for `--json`.
+/// The result of `init`, for the summary and for `--json`.
 #[derive(Default)]
 struct InitReport {
     found: Value,
     problems: Vec<ClientConfigProblem>,
     written: Vec<PathBuf>,
-    /// The data directory, if it is not the default one.
+    /// The data directory, unless it is the default one.
     data: Option<PathBuf>,
     variables: Vec<String>,
     manual_changes: Vec<String>,
@@ -185,7 +186,7 @@ fn finish(args: &InitArgs, report: InitReport) -> Result<CommandExitCode> {
     Ok(if report.problems.is_empty() { CommandExitCode::Success } else { CommandExitCode::Findings })
 }
 
-/// Commands that the user runs next.
+/// Returns the commands that the user should run next.
 fn next_steps(args: &InitArgs, report: &InitReport) -> Vec<String> {
     let config = quote_for_shell(&args.config.display().to_string());
     let folder = args.config.parent().unwrap_or(std::path::Path::new("")).to_owned();

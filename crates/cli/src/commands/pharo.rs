@@ -14,18 +14,19 @@ use crate::cli::PharoArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{diagnostic_report, process_environment};
 
-/// Maximum size of a response from the image. A result contains it twice, and the gateway accepts 64 MiB. In the worst
-/// case both copies grow threefold, because two bytes (U+0085) are escaped as six, and a screenshot of 8 MiB is added in
-/// Base64: 59 MiB. With `--compat` there is no screenshot, but `1e15` is written in full: 61 MiB.
+/// Maximum size of a response from the image. A result contains the response twice, and the gateway accepts 64 MiB. In
+/// the worst case both copies triple in size, because two bytes (U+0085) are escaped as six, and an 8 MiB screenshot is
+/// added in Base64: 59 MiB. With `--compat` there is no screenshot, but `1e15` is written out in full: 61 MiB.
 const MAX_IMAGE_RESPONSE_BYTES: usize = 8 << 20;
-/// The interop server in the image reads the same variable.
+/// Variable that holds the image's port; the interop server in the image reads the same one.
 const PORT_VARIABLE: &str = "PHARO_SIS_PORT";
 const DEFAULT_PORT: u16 = 8086;
-/// Interval of progress notifications for clients that ask for them; clients give up after a minute of silence.
+/// Interval between progress notifications for clients that ask for them; clients give up after a minute of silence.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
-/// Time for running calls after the client closed its end: some clients close it right after their last request.
+/// How long running calls may continue after the client closes its end. Some clients close it right after their last
+/// request.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time after that for the client to read the last responses.
+/// How long the client then has to read the last responses.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
@@ -71,7 +72,7 @@ pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
     served.map(|()| CommandExitCode::Success)
 }
 
-/// Port of the image: `--port`, else the image's own variable, else the default.
+/// Returns the image's port: `--port`, else the variable that the image also uses, else the default.
 fn resolve_port(requested: Option<u16>) -> Result<u16, UsageError> {
     // Clients' configurations often set a variable to an empty string.
     let named = || process_environment::find_variable(PORT_VARIABLE).filter(|port| !port.is_empty());
@@ -84,7 +85,7 @@ fn resolve_port(requested: Option<u16>) -> Result<u16, UsageError> {
     })
 }
 
-/// Refuses addresses of other machines unless `--beyond-loopback` is given.
+/// Returns an error for addresses on other machines unless `--beyond-loopback` is given.
 fn check_loopback(args: &PharoArgs) -> Result<(), UsageError> {
     if parse_ip(&args.host).is_none() && args.host.contains(|letter: char| !is_host_char(letter)) {
         let host = diagnostic_report::escape_for_terminal(&args.host);
@@ -117,7 +118,7 @@ fn parse_ip(host: &str) -> Option<IpAddr> {
     host.parse().ok().map(|address: IpAddr| address.to_canonical())
 }
 
-/// Whether a host name or address means this machine. Other names are checked when they are resolved.
+/// Returns whether a host name or address refers to this machine. Other names are checked when they are resolved.
 fn is_local_name(host: &str) -> bool {
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     parse_ip(host).map_or(name == "localhost" || name.ends_with(".localhost"), |address| address.is_loopback())

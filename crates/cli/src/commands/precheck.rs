@@ -22,9 +22,9 @@ use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{server_url, source_file, stdout_output};
 
-/// Result for one server.
+/// Precheck result for one server.
 struct PrecheckedServer {
-    /// Name to print.
+    /// Name of the server, ready to be printed.
     name: String,
     advice: PrecheckResult,
     grade: Option<char>,
@@ -86,8 +86,8 @@ fn unknown_server(name: &str, why: &str) -> PrecheckedServer {
 }
 
 impl PrecheckedServer {
-    /// A server rated by the tools that its author lists. The list is not verified, so there is no grade and the verdict
-    /// is to ask first.
+    /// Rates a server by the tools that its author lists. Since the list is not verified, there is no grade, and the
+    /// verdict is to ask first.
     fn from_claims(name: &str, claims: ClaimedTools, why: &str) -> Self {
         let mut server = unknown_server(&escape_for_terminal(name), why);
         server.advice.reasons.extend(claims.skipped_reason());
@@ -100,7 +100,7 @@ impl PrecheckedServer {
         server
     }
 
-    /// Raises the verdict to ask first, with a reason.
+    /// Raises the verdict to "ask first" and adds the reason.
     fn with_doubt(mut self, why: &str) -> Self {
         self.advice = self.advice.at_least(PrecheckVerdict::AskFirst, why.to_owned());
         self
@@ -115,7 +115,7 @@ fn check_server_json(facts_source: FactsSource<'_>, path: &Path) -> Result<Vec<P
     check_document(facts_source, &document, &escape_for_terminal(&source.name))
 }
 
-/// Checks each package and URL of a `server.json`.
+/// Checks each package and URL in a `server.json`.
 fn check_document(facts_source: FactsSource<'_>, document: &Value, name: &str) -> Result<Vec<PrecheckedServer>> {
     let document = server_json::parse_server_json(document);
     let mut checked = Vec::new();

@@ -19,7 +19,7 @@ use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, ProtocolChoice, ServerProbe};
 use crate::{admin_context, process_environment, server_url, source_file, stdout_output};
 
-/// Time limit for a server's responses.
+/// Time limit for the server to respond.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn run(args: ScanArgs) -> Result<CommandExitCode> {
@@ -74,7 +74,7 @@ async fn probe_url(url: &str, args: &ScanArgs) -> Result<ServerProbe> {
     })
 }
 
-/// Classifies the tools of a server and prints them or a policy; `redact` removes secrets.
+/// Classifies a server's tools and prints the result or a policy; `redact` removes secrets.
 fn print_scan(probe: &ServerProbe, args: &ScanArgs, redact: impl Fn(&str) -> String) -> Result<CommandExitCode> {
     // Redacted before anything is parsed, so that no later step can print a secret.
     let list = redact(&json!({"server": probe.server, "tools": probe.tools}).to_string());

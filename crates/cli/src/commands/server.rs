@@ -37,21 +37,21 @@ pub fn run(command: ServerCommand) -> Result<CommandExitCode> {
     }
 }
 
-/// A server as it is printed, without the values of its headers.
+/// The printed form of a server, without the values of its headers.
 #[derive(Debug, Serialize)]
 struct ServerView {
     name: String,
     url: String,
-    /// Names of the headers.
+    /// Header names.
     headers: Vec<String>,
-    /// Environment variables that the headers use; empty for servers of the configuration file.
+    /// Environment variables used in the headers; empty for servers defined in the configuration file.
     variables: Vec<String>,
-    /// Whether the call log records the arguments of calls.
+    /// Whether the call log includes the arguments of calls.
     log_arguments: bool,
     #[serde(rename = "from")]
     source: &'static str,
     created_at: Option<Timestamp>,
-    /// Labels of the grants that have the server attached.
+    /// Labels of the grants to which the server is attached.
     grants: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ pub fn parse_server_name(text: &str) -> Result<ServerName, UsageError> {
     })
 }
 
-/// All servers, those of the configuration file first.
+/// Returns all servers, starting with those defined in the configuration file.
 async fn all_servers(ctx: &AdminContext) -> Result<Vec<ServerView>> {
     let stored = load_stored_config(&ctx.stores).await?;
     let entries = ctx.config_entries();
@@ -114,7 +114,8 @@ async fn all_servers(ctx: &AdminContext) -> Result<Vec<ServerView>> {
     Ok(all)
 }
 
-/// View of a server that is neither in the file nor in the store; `place` says where it is.
+/// Creates the view of a server that is neither in the configuration file nor in the store; `place` says where it
+/// exists.
 fn view_of_unlisted(name: String, place: &str, from: &'static str) -> ServerView {
     ServerView {
         name,

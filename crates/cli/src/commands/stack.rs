@@ -1,7 +1,7 @@
-//! `gatelodge stack`: reports all servers that the agents of a client can reach, and what they add up to.
+//! `gatelodge stack`: reports all servers that a client's agents can reach, and the risks of combining them.
 //!
-//! `collect_servers` decides which parts of a configuration may be printed; the reports print nothing else. A named file
-//! that cannot be read is printed with the name that was given.
+//! `collect_servers` decides which parts of a configuration may be printed, and the reports print nothing else. If a
+//! file given on the command line cannot be read, the error shows its name as it was given.
 
 mod collect_servers;
 mod markdown_report;
@@ -27,28 +27,28 @@ use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 use collect_servers::StackServer;
 
-/// Maximum number of listed combinations; more are only counted.
+/// Maximum number of combinations to list; the others are only counted.
 const MAX_LEAKS: usize = 20;
 
-/// Content of the report.
+/// The content of the report.
 struct StackReport {
     servers: Vec<StackServer>,
     members: Vec<StackMember>,
-    /// Totals of the servers that are switched on.
+    /// Totals for the enabled servers.
     totals: StackSummary,
-    /// The first leaking combinations; `leak_count` is their number.
+    /// The first combinations that can leak data; `leak_count` is the number of all of them.
     leaks: Vec<LeakCombination>,
     leak_count: usize,
-    /// Files of clients that could not be read.
+    /// Messages about client files that could not be read.
     unread: Vec<String>,
     date: String,
 }
 
-/// Servers of one agent that together have private data, untrusted text and a channel to send data out.
+/// Servers of one agent that together provide access to private data, untrusted text and a way to send data out.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct LeakCombination {
     client: &'static str,
-    /// Indices of the servers in the report.
+    /// Indices of these servers in the report.
     servers: Vec<usize>,
 }
 
@@ -82,19 +82,19 @@ impl StackReport {
         Self { totals: summarize_stack(&on), members, servers, leaks, leak_count, unread, date }
     }
 
-    /// Names of the servers of a combination.
+    /// Returns the names of the servers in a combination.
     fn leak_names(&self, leak: &LeakCombination) -> Vec<&str> {
         leak.servers.iter().filter_map(|at| self.servers.get(*at)).map(|entry| entry.name.as_str()).collect()
     }
 
-    /// Public incidents that affect, or may affect, the version of a server that is switched on.
+    /// Returns the public incidents that affect, or may affect, the version of an enabled server.
     fn public_cases(&self) -> impl Iterator<Item = (&str, &str)> {
         let on = self.servers.iter().filter(|entry| !entry.is_disabled);
         let all = on.flat_map(|entry| entry.concerns.iter().map(|own| (entry.name.as_str(), own)));
         all.filter(|(_, own)| own.is_affected).map(|(name, own)| (name, own.message.as_str()))
     }
 
-    /// Highest level of the stack, raised by leaks and public incidents.
+    /// Returns the highest risk level in the stack, raised by leaks and public incidents.
     fn overall_level(&self) -> Option<RiskLevel> {
         self.totals.overall_level(self.leak_count > 0, self.public_cases().next().is_some())
     }
@@ -135,7 +135,7 @@ pub fn run(args: &StackArgs) -> Result<CommandExitCode> {
     Ok(if fails || !report.unread.is_empty() { CommandExitCode::Findings } else { CommandExitCode::Success })
 }
 
-/// Builds the report. The error has a text that the report may contain, and the cause.
+/// Builds the report. The error has the cause, and a text that is safe to include in a report.
 fn build_report(args: &StackArgs) -> Result<StackReport, (String, anyhow::Error)> {
     // The report must not contain the path of the index.
     let no_index = |error| ("the package index cannot be used; the error of the command says why".to_owned(), error);
@@ -146,14 +146,14 @@ fn build_report(args: &StackArgs) -> Result<StackReport, (String, anyhow::Error)
     Ok(StackReport::new(entries, unread, index.metadata().date.clone()))
 }
 
-/// Recommended policy of a server that is in the index.
+/// Returns the recommended policy for a server that is in the index.
 fn server_policy(entry: &StackServer) -> Option<String> {
     let package = entry.package.as_ref()?;
     let known = CataloguedServer::from_facts(package, entry.tools.clone()?);
     show_package::server_policy(&known, Strictness::Recommended).ok()
 }
 
-/// Writes the policies to new files and prints their names.
+/// Writes the policies to new files and prints the file names.
 fn write_policies(report: &StackReport, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     let mut count = 0;
@@ -169,9 +169,9 @@ fn write_policies(report: &StackReport, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a policy under the first unused name, or returns a file that has the same content.
+/// Writes a policy to the first unused file name. If a file with that content already exists, returns its path instead.
 fn write_policy(folder: &Path, name: &str, policy: &str) -> Result<PathBuf> {
-    /// With more files of one name, people cannot tell them apart.
+    /// Limit on the number of files for one name, beyond which people could not tell them apart.
     const MAX_FILES_PER_NAME: usize = 1_000;
     for number in 1..MAX_FILES_PER_NAME {
         let name = if number == 1 { format!("{name}.json") } else { format!("{name}-{number}.json") };
@@ -257,8 +257,8 @@ fn report_text(report: &StackReport) -> String {
     out
 }
 
-/// Note on the version if the indexed one may not be the one that starts. `format` escapes the version, which is foreign
-/// text.
+/// Returns a note on the version if the server may start a version other than the indexed one. `format` escapes the
+/// version, which is untrusted text.
 fn version_note(entry: &StackServer, format: impl Fn(&str) -> String) -> String {
     let read = format(entry.version.as_deref().unwrap_or_default());
     match (entry.version_match, &entry.launched_version) {
@@ -269,7 +269,7 @@ fn version_note(entry: &StackServer, format: impl Fn(&str) -> String) -> String 
     }
 }
 
-/// Summary of the stack in sentences.
+/// Summarizes the stack in a few sentences.
 fn summary_text(report: &StackReport) -> String {
     let sum = &report.totals;
     let off = match report.disabled_count() {
@@ -305,7 +305,7 @@ fn summary_text(report: &StackReport) -> String {
 }
 
 impl StackServer {
-    /// Precheck of the server, with concerns about its command, version and incidents.
+    /// Rates the server, with concerns about its command, version and incidents.
     fn advice(&self) -> PrecheckResult {
         let mut advice = match &self.tools {
             Some(tools) => precheck(tools),
@@ -321,7 +321,7 @@ impl StackServer {
         advice.with_incidents(&self.concerns)
     }
 
-    /// Why the indexed version may not be the one that starts; `None` if it is.
+    /// Returns why the server may start a version other than the indexed one, or `None` if it starts the indexed one.
     fn version_concern(&self) -> Option<String> {
         let read = format!("the indexed version is {}", self.version.as_deref()?);
         match (self.version_match, &self.launched_version) {

@@ -1,4 +1,4 @@
-//! `gatelodge status`: prints whether a gateway runs, its servers and grants, and attachments that only observe.
+//! `gatelodge status`: prints whether a gateway is running, its servers and grants, and attachments in observe mode.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use crate::stdout_output;
 /// Time limit for the readiness request.
 const READY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Content of the status.
+/// The content of the status report.
 #[derive(Debug, Serialize)]
 struct StatusReport {
     data: String,
     gateway: GatewayState,
-    /// Servers of the active configuration, or of the one that would be active if no gateway runs.
+    /// Servers in the active configuration, or in the one that would be active if a gateway were running.
     servers: Vec<String>,
     grants: GrantSummary,
     /// Attachments in observe mode, which refuse nothing.
@@ -34,7 +34,7 @@ struct StatusReport {
     /// Warnings about entries that were left out or overridden.
     #[serde(rename = "remarks")]
     warnings: Vec<String>,
-    /// Errors of a configuration that the gateway did not load, one line for each.
+    /// Errors in a configuration that the gateway did not load, one line each.
     #[serde(rename = "refused")]
     config_errors: Vec<String>,
     head: ChainHead,
@@ -44,17 +44,17 @@ struct StatusReport {
 #[derive(Debug, Serialize)]
 struct GatewayState {
     state: &'static str,
-    /// Status file of the gateway, if it responds.
+    /// The gateway's status file, if the gateway responds.
     #[serde(flatten)]
     status_file: Option<GatewayStatusFile>,
 }
 
 #[derive(Debug, Serialize)]
 struct GrantSummary {
-    /// Live grants known to this command; without those of the file if it has errors.
+    /// Number of live grants known to this command; if the configuration file has errors, its grants are not counted.
     #[serde(rename = "live")]
     active: usize,
-    /// Number of grants in the active configuration of the running gateway.
+    /// Number of grants in the running gateway's active configuration.
     #[serde(rename = "in_force")]
     running: Option<usize>,
     expired: Vec<String>,
@@ -153,7 +153,7 @@ fn observing_attachments(grants: &[list_grants::GrantView]) -> Vec<String> {
     found
 }
 
-/// Asks the admin address whether a gateway is ready.
+/// Asks the gateway at its admin address whether it is ready.
 async fn gateway_state(ctx: &AdminContext) -> GatewayState {
     let file = app::find_status_file(&ctx.store_config.data);
     let configured = ctx.config.as_ref().map(|config| config.gateway.admin_listen);

@@ -1,4 +1,4 @@
-//! Times for people. `--json` output has UTC times instead.
+//! Formats times for people to read. Times in `--json` output are in UTC instead.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -10,7 +10,7 @@ pub fn local_time(at: Timestamp) -> String {
     at.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
-/// Formats a time for a message that is also part of `--json` output: UTC there, local otherwise.
+/// Formats a time for a message: in UTC if the message is part of `--json` output, else in local time.
 pub fn time_text(at: Timestamp, json: bool) -> String {
     if json { at.to_string() } else { local_time(at) }
 }

@@ -1,4 +1,4 @@
-//! `gatelodge up`: starts a demo server behind a gateway, to try an allowed call, a refused one and a limit.
+//! `gatelodge up`: starts a demo server behind a gateway, for trying out an allowed call, a refused call and a limit.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Stores the demo policy if it does not exist yet; a changed policy is kept.
+/// Stores the demo policy if it does not exist yet. A policy that the user has changed is kept.
 async fn ensure_policy(ctx: &AdminContext) -> Result<()> {
     let name = demo_server::DEMO_NAME.parse()?;
     match ctx.stores.policies.get(&name, None).await {
@@ -79,7 +79,7 @@ async fn ensure_policy(ctx: &AdminContext) -> Result<()> {
     }
 }
 
-/// Gives the grant a new token. It stays the same grant, so its counters are kept.
+/// Gives the demo grant a new token, or creates the grant. An existing grant keeps its counters.
 async fn renew_grant(ctx: &AdminContext) -> Result<GrantToken> {
     let token = GrantToken::random()?;
     let (server, policy) = (demo_server::DEMO_NAME.parse()?, Some(demo_server::DEMO_NAME.parse()?));

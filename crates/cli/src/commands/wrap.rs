@@ -19,14 +19,14 @@ use crate::cli::WrapArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{admin_context, header_template, process_environment};
 
-/// Prefix of variables that are not passed to the server.
+/// Prefix of the environment variables that are not passed on to the server.
 const OWN_VARIABLE_PREFIX: &str = "GATELODGE_";
-/// Programs that only start another program.
+/// Programs that only start other programs.
 const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "run", "exec", "node", "python", "bunx", "bun", "pnpm", "deno", "docker"];
-/// Maximum length of the program name in a server name.
+/// Maximum length of the program's part of a server name.
 const MAX_NAME_STEM_CHARS: usize = 40;
-/// Short, because clients do not wait long for a server that they close.
+/// How long the server has to exit. Short, because clients do not wait long for a server that they close.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
@@ -58,7 +58,8 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Refuses a program that does not exist. Otherwise the client would only learn that the server cannot be reached.
+/// Returns an error if the program does not exist. Otherwise the client would only learn that the server is
+/// unreachable.
 pub fn refuse_missing_program(command: &[String]) -> Result<(), UsageError> {
     let Some(program) = command.first() else { return Ok(()) };
     process_environment::find_program_problem(program, Path::new("")).map_or(Ok(()), |why| Err(UsageError(why)))
@@ -71,7 +72,7 @@ fn active_policy(path: &Path, policy: Policy) -> Result<ActivePolicy> {
     Ok(ActivePolicy { name, version: PolicyVersion(0), policy })
 }
 
-/// Server that runs a command, under `name` or a name derived from the command.
+/// Returns a server that runs the command, with the given name or one derived from the command.
 pub fn server_from_command(command: &[String], name: Option<&str>) -> Result<UpstreamConfig> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(UsageError("write the server's command after `--`".to_owned()).into());
@@ -101,8 +102,8 @@ pub fn server_from_command(command: &[String], name: Option<&str>) -> Result<Ups
     })
 }
 
-/// Derives a name from a command: the program, and a few digits of the hash of the whole command, so that two servers
-/// with the same launcher do not share pinned definitions.
+/// Derives a name from a command: the program, followed by a few digits of a hash of the whole command, so that two
+/// servers with the same launcher do not share pinned definitions.
 fn default_name(command: &[String]) -> String {
     let is_launcher = |word: &str| LAUNCHERS.iter().any(|launcher| word.starts_with(launcher));
     let stem = |word: &String| {
@@ -115,7 +116,7 @@ fn default_name(command: &[String]) -> String {
     format!("{}-{}", name.trim_matches('-'), digits.get(..6).unwrap_or_default())
 }
 
-/// Converts a text to lower-case letters, digits and `-`.
+/// Converts a text so that it has only lower-case letters, digits and `-`.
 fn normalize_name(text: &str) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
     text.chars().map(plain).collect::<String>().trim_matches('-').to_owned()

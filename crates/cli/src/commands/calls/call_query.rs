@@ -8,20 +8,20 @@ use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallRecord, Ledger, Rec
 
 use crate::cli::CallsArgs;
 
-/// Rows per read.
+/// Number of rows to read at a time.
 const PAGE_ROWS: usize = 500;
 
 /// Filter and limit for logged calls.
 #[derive(Debug)]
 pub struct CallQuery {
     filter: CallLogFilter,
-    /// Also returns calls that no rule covers.
+    /// Whether to include calls that no rule covers.
     includes_passed: bool,
-    /// Maximum number of calls.
+    /// Maximum number of calls to return.
     max_calls: usize,
 }
 
-/// A call: its first row and, if there is one, its outcome row.
+/// A logged call: its first row and, if it has one, its outcome row.
 #[derive(Debug)]
 pub struct LoggedCall {
     pub row: CallLogRow,
@@ -33,9 +33,9 @@ pub struct LoggedCall {
 pub struct CallQueryResult {
     /// Calls, oldest first.
     pub calls: Vec<LoggedCall>,
-    /// Sequence number of the chain head when the query began.
+    /// Sequence number of the chain head when the query started.
     pub last_seq: u64,
-    /// Rows read by the query.
+    /// Number of rows that the query read.
     pub rows_read: usize,
 }
 
@@ -52,19 +52,20 @@ impl CallQuery {
         Self { filter, includes_passed: args.all, max_calls: args.last }
     }
 
-    /// Every call that passes `filter`.
+    /// Creates a query for every call that passes `filter`.
     #[cfg(test)]
     pub fn all(filter: CallLogFilter) -> Self {
         Self { filter, includes_passed: true, max_calls: usize::MAX }
     }
 
-    /// Whether a call that begins with this row matches.
+    /// Returns whether the query matches a call whose first row is `row`.
     pub fn matches(&self, row: &CallLogRow) -> bool {
         (self.includes_passed || row.record.kind != RecordKind::Unchecked) && self.filter.admits(row)
     }
 }
 
-/// Finds the newest calls. Reading backwards, an outcome comes before its intent; it is held by call id until then.
+/// Finds the newest calls. Since the log is read backwards, each outcome is met before its intent, and is kept by call
+/// id until the intent is found.
 pub async fn newest_calls(ledger: &dyn Ledger, query: &CallQuery) -> Result<CallQueryResult> {
     let mut found = CallQueryResult { last_seq: ledger.head().await?.seq, ..CallQueryResult::default() };
     // Outcomes with an intent further back; at most as many as there were calls in flight at that moment.
@@ -98,7 +99,7 @@ pub async fn newest_calls(ledger: &dyn Ledger, query: &CallQuery) -> Result<Call
 }
 
 impl LoggedCall {
-    /// Merges the outcome into the first row's record.
+    /// Returns the first row's record with the outcome merged into it.
     pub fn merged_record(&self) -> CallRecord {
         let mut record = self.row.record.clone();
         if let Some(CallLogRow { record: outcome, .. }) = &self.outcome {
@@ -127,7 +128,7 @@ mod tests {
 
     const CALLS: usize = 20_000;
 
-    /// A log with two rows per call and overlapping calls: each outcome follows the next two intents.
+    /// Creates a log of overlapping calls with two rows each: every outcome comes after the next two intents.
     async fn filled_store() -> MemoryStore {
         let at: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");
         let store = MemoryStore::new(Arc::new(ManualClock::at(at)));

@@ -1,4 +1,4 @@
-//! Text form of a logged call.
+//! Formats logged calls for the terminal.
 
 use gatelodge_gateway::format_seconds;
 use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
@@ -6,7 +6,7 @@ use gatelodge_store::{CallOutcome, CallRecord, RecordKind};
 use crate::commands::time_text::local_time;
 use crate::diagnostic_report::escape_for_terminal;
 
-/// Formats a call on one line, and the reason for its refusal or failure on the next.
+/// Formats a call on one line, followed by a line with the reason if it was refused or failed.
 pub fn call_text(record: &CallRecord) -> String {
     let word = |text: Option<&str>| escape_for_terminal(text.unwrap_or("-"));
     let at = local_time(record.at);
@@ -20,7 +20,7 @@ pub fn call_text(record: &CallRecord) -> String {
     out
 }
 
-/// Outcome of a call, in a few words.
+/// Summarizes the outcome of a call in a few words.
 fn outcome_summary(record: &CallRecord) -> String {
     let sent = || {
         let time = record.timings.map(|timings| format!(" in {:.1} ms", timings.upstream as f64 / 1_000.0));
@@ -51,7 +51,8 @@ fn outcome_text(outcome: CallOutcome) -> &'static str {
     }
 }
 
-/// Why the call was refused, would have been refused, or failed: code, rule, policy, and the message to the client.
+/// Says why the call was refused, would have been refused, or failed: code, rule, policy, and the message to the
+/// client.
 fn reason_text(record: &CallRecord) -> Option<String> {
     let code = record.code.as_deref()?;
     let rule = record.rule.as_deref().map(|rule| format!(" by {rule}")).unwrap_or_default();

@@ -13,9 +13,9 @@ use crate::stdout_output;
 
 /// Interval between reads of the log.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Number of polls after which a call is printed without its outcome.
+/// Number of polls after which a call without an outcome is printed as it is.
 const MAX_POLLS_WITHOUT_OUTCOME: u32 = 8;
-/// Maximum number of calls that wait for their outcome; the oldest is dropped first.
+/// Maximum number of calls waiting for their outcome; beyond that, the oldest is dropped.
 const MAX_UNFINISHED_CALLS: usize = 4_096;
 
 /// Calls that have no outcome yet, oldest first.
@@ -30,7 +30,7 @@ struct UnfinishedCall {
     is_printed: bool,
 }
 
-/// Prints calls until interrupted, starting after the rows that `found` covers.
+/// Prints new calls until interrupted, starting after the last row that was in the log when `found` was queried.
 pub async fn follow_calls(ctx: &AdminContext, query: &CallQuery, json: bool, found: CallQueryResult) -> Result<()> {
     let mut seen = found.last_seq;
     let mut open = UnfinishedCallList { calls: VecDeque::new(), json };
@@ -58,7 +58,7 @@ pub async fn follow_calls(ctx: &AdminContext, query: &CallQuery, json: bool, fou
 }
 
 impl UnfinishedCallList {
-    /// Processes the next row of the log.
+    /// Processes a new row of the log.
     fn add_row(&mut self, row: CallLogRow, query: &CallQuery) -> Result<()> {
         if row.record.kind == RecordKind::Outcome {
             return self.print_outcome(row, query);
@@ -74,7 +74,7 @@ impl UnfinishedCallList {
         Ok(())
     }
 
-    /// Prints the outcome of a call that matches the query or was printed before.
+    /// Prints an outcome together with its call if the call is still waiting, or alone if it matches the query itself.
     fn print_outcome(&mut self, outcome: CallLogRow, query: &CallQuery) -> Result<()> {
         let place = self.calls.iter().position(|waiting| waiting.row.record.call == outcome.record.call);
         match place.and_then(|place| self.calls.remove(place)) {
@@ -91,7 +91,7 @@ impl UnfinishedCallList {
         }
     }
 
-    /// Prints calls that have waited long enough for their outcome.
+    /// Prints the calls that have waited too long for their outcome.
     fn print_overdue(&mut self) -> Result<()> {
         for waiting in self.calls.iter_mut().filter(|waiting| !waiting.is_printed) {
             waiting.polls += 1;

@@ -1,4 +1,4 @@
-//! `catalogue mcp`: serves the catalogue as an MCP server over stdio. Handles one message at a time, because every
+//! `catalogue mcp`: runs an MCP server for the catalogue over stdio. Messages are handled one at a time, because every
 //! response is computed from memory.
 
 mod catalogue_methods;

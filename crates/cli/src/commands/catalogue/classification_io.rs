@@ -12,7 +12,7 @@ use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::source_file::{self, NamedSource};
 
-/// Reads a file of tool definitions, at most 64 MiB.
+/// Reads a file with tool definitions, of at most 64 MiB.
 pub fn read_tool_definitions(path: &Path) -> Result<NamedSource> {
     let source =
         source_file::try_read_reply(path).map_err(|error| UsageError(format!("{}; {}", error.message, error.help)))?;
@@ -24,7 +24,7 @@ pub fn read_tool_definitions(path: &Path) -> Result<NamedSource> {
     Ok(source)
 }
 
-/// Groups tools by server key, because the other tools of a server are part of each tool's context.
+/// Groups tools by server key, because a tool is classified in the context of the server's other tools.
 pub fn group_servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> BTreeMap<String, ServerContext> {
     let mut groups: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
     for item in tools {
@@ -34,14 +34,14 @@ pub fn group_servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> 
     groups.into_iter().map(|(group, (name, tools))| (group, ServerContext::new(&name, None, tools))).collect()
 }
 
-/// Prints the entries that are not valid tool definitions.
+/// Reports the entries that are not valid tool definitions.
 pub fn report_errors(errors: &[ReadToolError]) {
     report_messages(errors.iter().map(ToString::to_string).collect());
 }
 
-/// Prints one `not classified` line for each message.
+/// Prints each message on a line that begins with `not classified`.
 pub fn report_messages(errors: Vec<String>) {
-    /// More lines would not be read.
+    /// Maximum number of lines to print; a longer list would not be read.
     const MAX_PRINTED_ERRORS: usize = 20;
     for error in errors.iter().take(MAX_PRINTED_ERRORS) {
         print_stderr(&format!("not classified: {}", escape_for_terminal(error)));
@@ -51,7 +51,7 @@ pub fn report_messages(errors: Vec<String>) {
     }
 }
 
-/// Classification of a tool, for `--json`.
+/// Returns a tool's classification for `--json`.
 pub fn classification_json(server: &str, tool: &ToolSpec<'_>, known: &Classification) -> Result<Value> {
     let mut all = json!({"server": server, "name": tool.name});
     if let (Value::Object(all), Value::Object(known)) = (&mut all, serde_json::to_value(known)?) {
@@ -60,7 +60,7 @@ pub fn classification_json(server: &str, tool: &ToolSpec<'_>, known: &Classifica
     Ok(all)
 }
 
-/// Table row of a tool.
+/// Returns a tool's classification as a table row.
 pub fn classification_row(tool: &ToolSpec<'_>, known: &Classification) -> Vec<String> {
     let why = known.evidence.first().cloned().unwrap_or_else(|| "its definition has no evidence".to_owned());
     let confidence = format!("{:.2}", known.confidence);

@@ -1,4 +1,4 @@
-//! `catalogue classify`: classifies tool definitions from a file, one line for each tool.
+//! `catalogue classify`: classifies the tool definitions in a file and prints one line per tool.
 
 use anyhow::Result;
 use gatelodge_catalogue::{ReadToolError, ServerContext, ToolEntry, classify, read_tools};

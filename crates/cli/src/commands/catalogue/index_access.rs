@@ -1,4 +1,4 @@
-//! Opens the package index and looks packages up in it.
+//! Opens the package index and looks up packages in it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -16,7 +16,7 @@ use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::{admin_context, config, server_url};
 
-/// Opens the index: the one that `--index` names, else the one in the data directory, else the built-in one.
+/// Opens the index given with `--index`, else the one in the data directory, else the built-in one.
 pub fn open_index(from: &IndexSourceArgs) -> Result<PackageIndex> {
     if let Some(path) = &from.index {
         let bytes =
@@ -28,14 +28,14 @@ pub fn open_index(from: &IndexSourceArgs) -> Result<PackageIndex> {
     open_installed(&from.store)
 }
 
-/// Opens the index in the data directory or the built-in one. Warns if the built-in index is newer.
+/// Opens the index in the data directory, else the built-in one. Warns if the built-in index is newer.
 pub fn open_installed(store: &StoreArgs) -> Result<PackageIndex> {
     let index = open_installed_quietly(store)?;
     warn_if_outdated(&index);
     Ok(index)
 }
 
-/// Like [`open_installed`], without the warning, for callers that replace the index.
+/// Like [`open_installed`], but without the warning, for callers that are about to replace the index.
 pub fn open_installed_quietly(store: &StoreArgs) -> Result<PackageIndex> {
     let Some(path) = data_directory(store)?.map(|data| data.join(INDEX_FILE)) else { return open_built_in() };
     let bytes = match read_index_file(&path) {
@@ -56,8 +56,8 @@ pub fn open_installed_quietly(store: &StoreArgs) -> Result<PackageIndex> {
     })
 }
 
-/// Warns that the built-in index is newer than the one in use. The older one stays in use because a person installed
-/// it, perhaps with private servers in it, and `catalogue update` records the changes between the two.
+/// Warns if the built-in index is newer than the one in use. The older index stays in use because someone installed it,
+/// perhaps with private servers in it, and because `catalogue update` records the changes between the two.
 fn warn_if_outdated(index: &PackageIndex) {
     let own = PackageIndex::built_in_date().unwrap_or_default();
     if index.metadata().date < own {
@@ -75,7 +75,7 @@ fn open_built_in() -> Result<PackageIndex> {
     })
 }
 
-/// Returns the data directory, or `None` if it is not configured and there is no home directory.
+/// Returns the data directory, or `None` if none is configured and there is no home directory.
 fn data_directory(store: &StoreArgs) -> Result<Option<PathBuf>> {
     if store.config.is_none() && store.data.is_none() {
         return Ok(config::default_data_directory());
@@ -85,7 +85,7 @@ fn data_directory(store: &StoreArgs) -> Result<Option<PathBuf>> {
     Ok(Some(admin_context::resolve_store_config(store, config.as_ref())?.data))
 }
 
-/// Paths of the installed index and of its change feed.
+/// Returns the paths of the installed index and its change feed.
 pub fn index_paths(store: &StoreArgs) -> Result<(PathBuf, PathBuf)> {
     let data = data_directory(store)?.ok_or_else(|| {
         UsageError("there is no home directory for the index; name a directory with `--data`".to_owned())
@@ -93,21 +93,21 @@ pub fn index_paths(store: &StoreArgs) -> Result<(PathBuf, PathBuf)> {
     Ok((data.join(INDEX_FILE), data.join(CHANGES_FILE)))
 }
 
-/// Publishes the staged changes of the installed index. On failure they stay staged.
+/// Publishes the staged changes of the installed index. If that fails, they stay staged.
 pub fn publish_staged_changes(index: &Path, log: &Path) {
     if let Ok(bytes) = read_index_file(index) {
         let _ = index_change_feed::publish_staged(log, &index_hash(&bytes));
     }
 }
 
-/// Reads an index file, at most one byte more than the maximum size of an index.
+/// Reads an index file, up to one byte more than the maximum size so that a larger file can be recognized.
 pub fn read_index_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(PackageIndex::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Finds a package in the index. The error suggests a package with a similar name.
+/// Finds a package in the index. The error mentions an indexed package with a similar name, if there is one.
 pub fn require_package<'i>(index: &'i PackageIndex, package: &str) -> Result<(PackageName, IndexedServer<'i>)> {
     let named = PackageName::read(package).ok_or_else(|| {
         let package = server_url::redact_url(package);
@@ -123,7 +123,7 @@ pub fn require_package<'i>(index: &'i PackageIndex, package: &str) -> Result<(Pa
     Ok((named, server))
 }
 
-/// Precheck of a package that is in the index, with warnings about its version, its source and known incidents.
+/// Rates an indexed package, with warnings about its version, its source and known incidents.
 pub fn advise(
     index: &PackageIndex,
     named: &PackageName,
@@ -142,7 +142,7 @@ pub fn advise(
     advice.with_incidents(&named.incidents(Some(server)))
 }
 
-/// Warning for a version that differs from the indexed one, or that cannot be compared with it.
+/// Returns a warning if the named version differs from the indexed one or cannot be compared with it.
 pub fn version_mismatch(named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
     let read = format!("the indexed version is {}", escape_for_terminal(server.version()));
     match named.compare_version(server.source(), server.version()) {
@@ -154,8 +154,8 @@ pub fn version_mismatch(named: &PackageName, server: &IndexedServer<'_>) -> Opti
     }
 }
 
-/// Warning for a name without a source that the index has from one registry only: the other registry may have a package
-/// of this name that is not indexed, and that one may be meant.
+/// Returns a warning if no source is given and only one registry's package of this name is indexed. The other registry
+/// may have one too, and the user may mean that one.
 fn single_source_warning(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
     let is_unambiguous = named.source.is_some() || index.same_name_elsewhere(server).is_some();
     let (own, other) = match server.source() {
@@ -170,7 +170,7 @@ fn single_source_warning(index: &PackageIndex, named: &PackageName, server: &Ind
     })
 }
 
-/// Warning for a name without a source that the index has from both registries.
+/// Returns a warning if no source is given and packages of this name are indexed from both registries.
 pub fn ambiguous_source_warning(
     index: &PackageIndex,
     named: &PackageName,
@@ -182,7 +182,7 @@ pub fn ambiguous_source_warning(
     Some(format!("there is `{}` as well; this is the riskier one, `{}`: name the source", name(&other), name(server)))
 }
 
-/// Precheck of a package that is not in the index.
+/// Rates a package that is not in the index.
 pub fn advise_unknown(index: &PackageIndex, named: &PackageName) -> PrecheckResult {
     let advice = PrecheckResult::unknown("it is not in the index, so its tools are not known");
     let mut advice = advice.with_incidents(&named.incidents(None));
@@ -192,12 +192,12 @@ pub fn advise_unknown(index: &PackageIndex, named: &PackageName) -> PrecheckResu
     advice
 }
 
-/// Finds an indexed package with a name within one or two typing errors of `named`, and formats it with source and
+/// Finds an indexed package whose name differs from `named` by one or two typos, and formats it with its source and
 /// version.
 fn similar_package(index: &PackageIndex, named: &PackageName) -> Option<String> {
-    /// In shorter names, one changed letter makes a different word.
+    /// Minimum length of the names: in a shorter name, changing one letter often gives a different word.
     const MIN_NAME_LENGTH: usize = 6;
-    /// From this length on, two differences still count as a typing error.
+    /// Minimum length of a name in which two differences are still considered typos.
     const LONG_NAME_LENGTH: usize = 14;
     let (scope, name) = split_scope(&named.name);
     let max_distance = if name.len() >= LONG_NAME_LENGTH { 2 } else { 1 };

@@ -1,8 +1,8 @@
-//! Change feed of the package index: a file of JSON lines next to it, each with a sequence number that readers use as a
-//! cursor.
+//! The change feed of the package index: a file of JSON lines next to the index, each with a sequence number that
+//! clients use as a cursor.
 //!
-//! A reader uses few of the indexed servers, so no changed server may be missing: its most severe changes get a line
-//! each, and the rest are counted in one line for the server.
+//! Each user has only a few of the indexed servers, so every changed server must appear: its most severe changes get a
+//! line each, and the rest are counted in one more line.
 
 mod index_change_page;
 
@@ -23,31 +23,31 @@ pub use index_change_page::{IndexChangePage, events_after};
 const MAX_FEED_LINES: usize = 80_000;
 /// Maximum number of lines that one update adds.
 const MAX_ADDED_LINES: usize = 40_000;
-/// Candidates for the number of changes listed per server; the first one with which all changes fit is used.
+/// Possible numbers of listed changes per server. The first one with which all changes fit is used.
 const CHANGES_PER_SERVER_STEPS: [usize; 6] = [50, 20, 10, 4, 1, 0];
 /// Maximum size of the file; the oldest lines are dropped first.
 const MAX_FEED_BYTES: usize = 64 << 20;
 
-/// Counts of what [`stage_changes`] wrote and dropped.
+/// Counts of the changes that [`stage_changes`] wrote and of what it left out.
 #[derive(Debug, Default, Serialize)]
 pub struct FeedUpdateSummary {
-    /// Tools that changed.
+    /// Number of tools that changed.
     pub changes: usize,
-    /// Servers with such tools.
+    /// Number of servers with changed tools.
     pub servers: usize,
-    /// Tools that have a line of their own.
+    /// Number of changed tools that have their own line.
     #[serde(rename = "told")]
     pub listed: usize,
-    /// Tools that are only counted in a line of their server.
+    /// Number of changed tools that are only counted, in a summary line for their server.
     pub counted: usize,
-    /// Tools that are neither listed nor counted.
+    /// Number of changed tools that are neither listed nor counted.
     pub left_out: usize,
-    /// Older lines that were dropped.
+    /// Number of older lines that were dropped.
     pub dropped: usize,
 }
 
-/// Writes the feed with the changes between two indexes to a staging file that is named after the new index's hash.
-/// [`publish_staged`] replaces the feed with it once the new index is installed.
+/// Adds the changes between two indexes to the feed, and writes the result to a staging file named after the new
+/// index's hash. [`publish_staged`] replaces the feed with that file once the new index is installed.
 pub fn stage_changes(
     log: &Path,
     date: &str,
@@ -103,7 +103,8 @@ pub fn stage_changes(
     Ok(kept)
 }
 
-/// Replaces the feed with the staged one of the index with this hash. A killed update may have left it unpublished.
+/// Replaces the feed with the one staged for the index with this hash, if there is one. An interrupted update may have
+/// left it unpublished.
 pub fn publish_staged(log: &Path, hash: &str) -> io::Result<()> {
     match fs::rename(staged_path(log, hash), log) {
         // Another process published it, or nothing is staged.
@@ -112,7 +113,7 @@ pub fn publish_staged(log: &Path, hash: &str) -> io::Result<()> {
     }
 }
 
-/// Removes files that killed updates left. The caller must hold the update lock.
+/// Removes files left behind by interrupted updates. The caller must hold the update lock.
 pub fn remove_stale_files(index: &Path, log: &Path) {
     let names = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (index_name, log_name) = (names(index), names(log));
@@ -129,13 +130,13 @@ pub fn remove_stale_files(index: &Path, log: &Path) {
     }
 }
 
-/// Path of the staged feed for the index with this hash.
+/// Returns the path of the feed staged for the index with this hash.
 fn staged_path(log: &Path, hash: &str) -> PathBuf {
     log.with_file_name(pending_changes_file(hash))
 }
 
-/// Reads the lines, oldest first. Skips the oldest lines of a file larger than [`MAX_FEED_BYTES`], so that new changes
-/// are always returned.
+/// Reads the lines of the feed, oldest first. If the file is larger than [`MAX_FEED_BYTES`], skips the oldest lines, so
+/// that new changes are always returned.
 pub fn feed_lines(log: &Path) -> io::Result<impl Iterator<Item = io::Result<String>>> {
     let mut file = match File::open(log) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,

@@ -40,7 +40,7 @@ pub fn run(args: &SearchIndexArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// A server, for `--json`.
+/// Returns a server for `--json`.
 pub fn server_json(server: &IndexedServer<'_>) -> Value {
     let facts = server.facts();
     json!({
@@ -50,7 +50,7 @@ pub fn server_json(server: &IndexedServer<'_>) -> Value {
     })
 }
 
-/// A tool, for `--json`.
+/// Returns a tool for `--json`.
 pub fn tool_json(tool: &IndexedTool<'_>) -> Value {
     json!({
         "name": escape_for_terminal(tool.name()), "package": tool.server().map(|server| escape_for_terminal(server.package())),
@@ -75,7 +75,7 @@ fn server_row(server: &IndexedServer<'_>) -> Vec<String> {
     ]
 }
 
-/// Name of the registry that publishes a server.
+/// Returns the name of the registry that a server is published in.
 pub fn source_name(server: &IndexedServer<'_>) -> &'static str {
     server.source().as_str()
 }

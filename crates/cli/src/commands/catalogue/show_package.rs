@@ -1,4 +1,4 @@
-//! `catalogue show`: prints what the index knows about a server or a tool.
+//! `catalogue show`: prints what the index contains about a server or a tool.
 
 use anyhow::Result;
 use gatelodge_catalogue::{
@@ -48,7 +48,7 @@ impl From<PostureArg> for Strictness {
     }
 }
 
-/// Generates a policy for all tools of a server.
+/// Generates a policy that covers all tools of a server.
 pub fn server_policy(known: &CataloguedServer, posture: Strictness) -> Result<String> {
     known.with_classifications(|tools| {
         let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
@@ -61,7 +61,7 @@ fn tools_policy(server: &str, tools: &[(&ToolSpec<'_>, &Classification)], postur
         .map_err(|error| ExitError(CommandExitCode::Findings, error.to_string()).into())
 }
 
-/// Everything the index has about a server, for `--json`.
+/// Returns everything the index contains about a server, for `--json`.
 pub fn package_json(index: &PackageIndex, server: &IndexedServer<'_>) -> Result<Value> {
     let known = CataloguedServer::of(server);
     let name = escape_for_terminal(server.package());

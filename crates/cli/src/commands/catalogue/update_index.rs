@@ -15,9 +15,9 @@ use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{admin_context, mcp_client, server_url, source_file, stdout_output};
 
-/// Long enough for eight megabytes over a slow connection.
+/// Time limit for the download; long enough for eight megabytes over a slow connection.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
-/// An index with less than one half of the servers is more likely a mistake than an update.
+/// A new index with fewer than half as many servers is more likely a mistake than an update.
 const MIN_SIZE_DIVISOR: usize = 2;
 
 pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
@@ -65,7 +65,7 @@ pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Returns all reasons why the index is rejected, with the options that allow it.
+/// Returns all reasons for rejecting the new index, with the options that would allow it.
 fn rejection_reason(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateIndexArgs) -> Option<String> {
     let (mut why, mut options) = (Vec::new(), Vec::new());
     if after.date < before.date && !args.allow_older {

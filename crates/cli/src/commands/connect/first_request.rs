@@ -19,7 +19,7 @@ use crate::{admin_context, stdout_output};
 /// Interval between reads of the log.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Waits for the first row after the chain head at the time of [`FirstRequestWatch::start`].
+/// Waits for the first row that is logged after [`FirstRequestWatch::start`].
 pub struct FirstRequestWatch {
     stores: StoreHandles,
     filter: CallLogFilter,
@@ -53,7 +53,7 @@ impl FirstRequestWatch {
         Ok(Self { stores, filter, timeout: time, json: args.json })
     }
 
-    /// Waits for a row of a grant and prints its time.
+    /// Waits for a row with a grant and prints its time.
     pub fn wait(self, client: &ClientProfile, result: &mut Map<String, Value>) -> Result<()> {
         if !self.json {
             print_stderr(&format!("waiting for the first request of {}; press Ctrl-C to stop", client.name));

@@ -1,7 +1,8 @@
-//! Finds the gateway's address and servers: from the running gateway, else the configuration, else the defaults.
+//! Finds the gateway's address and servers. The address comes from the running gateway, else from the configuration,
+//! else it is the default; server names come from both.
 //!
-//! The configuration is read without validating it: the variables that it refers to are usually not set where a client
-//! is configured.
+//! The configuration is read without validation, because the environment variables that it refers to are usually not
+//! set where a client is configured.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -16,18 +17,18 @@ use crate::{app, server_url, source_file};
 
 /// Address, servers and data directory of a gateway.
 pub struct GatewayTarget {
-    /// Address for clients.
+    /// Address that clients connect to.
     pub listen: SocketAddr,
-    /// Names of the servers, sorted.
+    /// Server names, sorted.
     pub servers: Vec<String>,
     /// Data directory.
     pub data: PathBuf,
-    /// Configured grants with a token file: label, server, file.
+    /// Configured grants that have a token file, as label, server and file.
     token_files: Vec<(String, String, PathBuf)>,
 }
 
 impl GatewayTarget {
-    /// Reads the configuration, if one is named, and the status file of a running gateway.
+    /// Reads the configuration, if one is given, and the status file of a running gateway.
     pub fn load(args: &StoreArgs) -> Result<Self> {
         let mut table = toml::Table::new();
         let mut home = PathBuf::new();
@@ -62,7 +63,7 @@ impl GatewayTarget {
         Ok(Self { listen, servers, data, token_files: tokens.collect() })
     }
 
-    /// Token file of the grant that `init` created for a client and a server.
+    /// Returns the token file of the grant that `init` created for this client and server.
     pub fn token_file(&self, client: &str, server: Option<&str>) -> Option<PathBuf> {
         let label = format!("{client}-{}", server?);
         let found = self.token_files.iter().find(|(own, at, _)| *own == label && Some(at.as_str()) == server);
@@ -100,13 +101,13 @@ impl GatewayTarget {
         Ok((Some(server.clone()), self.server_url(server)))
     }
 
-    /// URL of a server behind the gateway, for programs on this machine.
+    /// Returns the URL of a server behind the gateway, for programs on this machine.
     pub fn server_url(&self, server: &str) -> String {
         format!("http://{}/mcp/{server}", loopback_if_unspecified(self.listen))
     }
 }
 
-/// Replaces the unspecified address with loopback: a gateway that listens on all interfaces is reachable there.
+/// Replaces the unspecified address with loopback, where a gateway that listens on all interfaces can be reached.
 fn loopback_if_unspecified(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -1,4 +1,4 @@
-//! `connect --write`: shows the change of the client's file, asks for confirmation, keeps a backup and writes the file.
+//! `connect --write`: shows the change to the client's file, asks for confirmation, makes a backup and writes the file.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::exit_code::UsageError;
 use crate::prompt;
 use crate::stdout_output;
 
-/// File in the data directory that records what `connect` wrote.
+/// File in the data directory that records the changes `connect` made.
 pub const UNDO_JOURNAL_NAME: &str = "connect.json";
 
 /// Writes the entry into the client's file.
@@ -75,8 +75,8 @@ pub fn run(
     Ok(Map::from_iter([("written".to_owned(), json!(path)), ("backup".to_owned(), json!(backup))]))
 }
 
-/// Backs up the file, records the change in the undo journal and writes the file. If a step fails, removes backup and
-/// journal entry again.
+/// Backs up the file, records the change in the undo journal and writes the file. If a step fails, removes the backup
+/// and the journal entry again.
 fn write_with_undo(output: &PlannedWrite, data: &Path) -> Result<Option<PathBuf>, ClientFileError> {
     let journal_file = data.join(UNDO_JOURNAL_NAME);
     let mut journal = UndoJournal::load(&journal_file)?.unwrap_or_default();
@@ -93,7 +93,7 @@ fn write_with_undo(output: &PlannedWrite, data: &Path) -> Result<Option<PathBuf>
     Ok(backup)
 }
 
-/// Error for a client file that cannot be read or written.
+/// Returns the error for a client file that cannot be read or written.
 pub fn file_error(name: &str, error: &ClientFileError) -> anyhow::Error {
     ClientFileError(format!("`{name}`: {error}")).into()
 }

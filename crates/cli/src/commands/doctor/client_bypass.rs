@@ -1,4 +1,4 @@
-//! Checks whether clients of this user connect to servers directly, bypassing the gateway.
+//! Checks whether any of the user's clients connect to servers directly, bypassing the gateway.
 
 use anyhow::Result;
 use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
@@ -59,7 +59,7 @@ fn bypass_check(seen: &ScannedServer, active_config: &EffectiveConfig, file: &st
     }
 }
 
-/// Whether an entry runs the same program or has the same URL as a server of the gateway.
+/// Returns whether a client's entry runs the same command, or has the same URL, as one of the gateway's servers.
 fn is_same_server(seen: &ScannedServer, server: &UpstreamConfig) -> bool {
     match (&seen.named_entry.entry, &server.transport) {
         (Some(ServerEntry::Remote { url, .. }), UpstreamTransport::Http(http)) => {

@@ -1,4 +1,4 @@
-//! Checks of `gatelodge doctor`, one function for each.
+//! The individual checks of `gatelodge doctor`, one function each.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,9 +21,9 @@ use crate::config::{ConfigEntries, GatewaySection, StoreSection};
 use crate::diagnostic_report::count_noun;
 use crate::{admin_context, header_template, process_environment};
 
-/// An earlier time means that the clock was never set.
+/// Earliest plausible time; an earlier one means that the clock was never set.
 const MIN_PLAUSIBLE_TIME: &str = "2026-01-01T00:00:00Z";
-/// Number of rows that are checked for times in the future.
+/// Maximum number of rows to check for times in the future.
 const MAX_CLOCK_CHECK_ROWS: usize = 10_000;
 /// Time limit for connecting to the running gateway.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ fn write_error_fix(kind: ErrorKind) -> String {
     }
 }
 
-/// Checks that this build can open the databases, and returns them.
+/// Checks that this build can open the databases, and returns the opened stores.
 pub fn check_databases(
     store: &StoreSection,
     clock: &Arc<dyn Clock>,
@@ -95,7 +95,7 @@ pub fn check_databases(
     stores
 }
 
-/// Checks that the clock is plausible, because the windows of limits depend on it.
+/// Checks that the clock is plausible, because the time windows of limits depend on it.
 pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -> CheckResult {
     let name = "clock";
     let time = |at: Timestamp| time_text(at, json);
@@ -124,7 +124,7 @@ pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -
     }
 }
 
-/// Checks that the variables in the headers of stored servers are set here.
+/// Checks that the environment variables used in the headers of stored servers are set in this environment.
 pub async fn check_variables(stores: &StoreHandles) -> Vec<CheckResult> {
     let name = "environment";
     let Ok(servers) = stores.servers.list().await else { return Vec::new() };
@@ -143,7 +143,8 @@ pub async fn check_variables(stores: &StoreHandles) -> Vec<CheckResult> {
     checks
 }
 
-/// Checks that each server responds. Returns the active configuration, or what it would be if no gateway runs.
+/// Checks that each server responds. Returns the active configuration, or the one that would be active if a gateway
+/// were running.
 pub async fn check_servers(
     stores: Option<&StoreHandles>,
     entries: &ConfigEntries,
@@ -238,7 +239,7 @@ fn unreachable_check(server: &UpstreamConfig, error: &str) -> CheckResult {
     CheckResult::wrong("server", format!("`{}` does not respond: {error}", server.name), fix)
 }
 
-/// Returns the program of a server if it does not exist where it would be searched for.
+/// Returns the name of a server's program if the program cannot be found where the gateway would search for it.
 fn find_missing_program(child: &UpstreamProcessConfig) -> Option<String> {
     let program = Path::new(&child.program);
     let is_there = if child.program.contains('/') {
@@ -250,7 +251,7 @@ fn find_missing_program(child: &UpstreamProcessConfig) -> Option<String> {
     (!is_there).then(|| child.program.clone())
 }
 
-/// Checks that an address is free or used by the running gateway.
+/// Checks that an address is free, or in use by the running gateway itself.
 pub fn check_port(
     name: &'static str,
     configured: Option<SocketAddr>,
@@ -283,7 +284,7 @@ pub fn check_port(
     }
 }
 
-/// Checks that the limit for open files is high enough for the configured connections.
+/// Checks that the limit on open files is high enough for the configured number of connections.
 pub fn check_open_files(listen: &GatewaySection) -> CheckResult {
     let name = "open files";
     let connections = listen.settings.max_connections;

@@ -1,4 +1,4 @@
-//! `grant attach` and `grant detach`: change the servers of a grant.
+//! `grant attach` and `grant detach`: change which servers a grant has access to.
 
 use anyhow::Result;
 use gatelodge_store::{EnforcementMode, GrantAttachment, PolicyName, ServerName};

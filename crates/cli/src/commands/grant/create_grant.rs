@@ -1,4 +1,4 @@
-//! `grant create` and `grant rotate`: generate a token, print it once, and store its hash.
+//! `grant create` and `grant rotate`: generate a token, print it once and store only its hash.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ pub fn rotate(args: RotateGrantArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// Prints the token; it is not stored and cannot be printed again.
+/// Prints the token, which is not stored and cannot be printed again.
 fn print_token(token: &GrantToken, label: &str, id: &str, expires_at: Option<Timestamp>, json: bool) -> Result<()> {
     if json {
         return stdout_output::print_json(

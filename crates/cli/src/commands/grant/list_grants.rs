@@ -1,4 +1,4 @@
-//! `grant list` and `grant show`: print grants of the configuration file and of the store.
+//! `grant list` and `grant show`: print the grants in the configuration file and in the store.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,8 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 
-/// A grant as it is printed. Leaves out the token hash, which is not secret but of no use to readers.
+/// The printed form of a grant. Omits the token hash, which is not secret but is of no use to anyone reading the
+/// output.
 #[derive(Debug, Serialize)]
 pub struct GrantView {
     id: String,
@@ -56,7 +57,7 @@ pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// All grants, those of the configuration file first.
+/// Returns all grants, starting with those defined in the configuration file.
 pub async fn all_grants(ctx: &AdminContext) -> Result<Vec<GrantView>> {
     let now = ctx.clock.now();
     let mut all: Vec<GrantView> =
@@ -110,7 +111,7 @@ fn grant_state(revoked_at: Option<Timestamp>, expires_at: Option<Timestamp>, now
     }
 }
 
-/// Returns one table row for each server; the label is only in the first.
+/// Returns one table row per server. Only the first row has the label.
 fn grant_rows(grant: &GrantView) -> Vec<Vec<String>> {
     let first = [escape_for_terminal(&grant.label), grant.state.to_owned(), grant.source.to_owned()];
     let mut servers = grant.attachments.iter().map(attachment_text);

@@ -10,7 +10,7 @@ use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::prompt;
 
-/// Returns the named clients, or all.
+/// Returns the named clients, or all clients if none are named.
 pub fn choose_clients(named: &[String]) -> Result<Vec<&'static ClientProfile>, UsageError> {
     if named.is_empty() {
         return Ok(client_config::ALL.iter().collect());

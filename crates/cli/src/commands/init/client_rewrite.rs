@@ -1,4 +1,5 @@
-//! Plans the changes that point clients' entries to the gateway. Entries that were not chosen stay unchanged.
+//! Plans the changes that point the clients' entries to the gateway. Entries that the user did not choose stay
+//! unchanged.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,30 +10,30 @@ use super::init_plan::PlannedGrant;
 use crate::client_config::{ClientProfile, EntryChange, GatewayEntry, PlannedWrite, config_snippet, entry_diff};
 use crate::diagnostic_report::escape_for_terminal;
 
-/// Planned changes of the clients' files.
+/// Planned changes to the clients' files.
 #[derive(Debug, Default)]
 pub struct ClientRewrite {
-    /// Files with their new content.
+    /// Files to write, with their new content.
     pub writes: Vec<PlannedWrite>,
-    /// Diffs to print.
+    /// Diffs of the changed files, to be printed.
     pub diffs: Vec<String>,
-    /// Entries for files that only the user can change.
+    /// Entries for files that the user has to change by hand.
     pub manual_changes: Vec<String>,
     /// Files that cannot be written.
     pub problems: Vec<ClientConfigProblem>,
 }
 
-/// Settings with which clients connect to the gateway.
+/// What clients need to connect to the gateway.
 pub struct GatewayAccess<'a> {
-    /// Returns the URL of a server.
+    /// Returns the URL of the server with the given name.
     pub url: &'a dyn Fn(&str) -> String,
-    /// Program that runs the bridge.
+    /// Path of the program that runs the bridge.
     pub program: &'a str,
-    /// Directory of the token files.
+    /// Directory that contains the token files.
     pub token_directory: &'a Path,
 }
 
-/// Plans the changes of each file.
+/// Plans the changes to each client file.
 pub fn plan_rewrite(
     scan: &mut ClientScan,
     import: &ServerImport,

@@ -1,4 +1,4 @@
-//! Reads the configuration files of all clients and lists the servers in them.
+//! Reads all clients' configuration files and lists the servers in them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use crate::client_config::{
 /// A server entry in a client's file.
 #[derive(Debug)]
 pub struct ScannedServer {
-    /// File and path of the entry.
+    /// The file, and the path of the servers within it.
     pub location: ClientConfigLocation,
     /// Name and content of the entry.
     pub named_entry: NamedServerEntry,
 }
 
-/// A client file that was read and parsed.
+/// A client's file that has been read and parsed.
 #[derive(Debug)]
 pub struct ScannedFile {
     /// Content at the time of the scan.
@@ -26,12 +26,12 @@ pub struct ScannedFile {
     pub document: ClientConfigDocument,
 }
 
-/// A file or entry that was skipped, while the rest was used.
+/// A file or entry that was skipped; the others are still used.
 #[derive(Debug, serde::Serialize)]
 pub struct ClientConfigProblem {
-    /// The file, or the server in it.
+    /// The file, or the server entry in it.
     pub subject: String,
-    /// Reason.
+    /// Why it was skipped.
     pub message: String,
 }
 
@@ -40,21 +40,21 @@ pub struct ClientConfigProblem {
 pub struct ClientScan {
     /// Servers, ordered by client and file.
     pub servers: Vec<ScannedServer>,
-    /// Files by path.
+    /// Files that were read, by path.
     pub files: BTreeMap<PathBuf, ScannedFile>,
     /// Files that could not be read.
     pub problems: Vec<ClientConfigProblem>,
 }
 
 impl ClientConfigProblem {
-    /// Creates a problem.
+    /// Creates a problem with the given subject and message.
     pub fn new(subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self { subject: subject.into(), message: message.into() }
     }
 }
 
 impl ScannedServer {
-    /// Text form: name and file.
+    /// Describes the server by its name and file.
     pub fn description(&self) -> String {
         format!(
             "{} in {}",
@@ -63,7 +63,7 @@ impl ScannedServer {
         )
     }
 
-    /// Whether the entry already points to a gateway of ours.
+    /// Returns whether the entry already points to the gateway, or runs `gatelodge bridge` or `gatelodge wrap`.
     pub fn is_gateway_entry(&self, gateway: &str) -> bool {
         match &self.named_entry.entry {
             Some(ServerEntry::Remote { url, .. }) => url.starts_with(gateway),
@@ -79,7 +79,7 @@ impl ScannedServer {
 }
 
 impl ClientScan {
-    /// Servers that the files have for projects other than the scanned one, by location.
+    /// Returns the servers that the files contain for projects other than the scanned one, by location.
     pub fn other_project_servers(
         &self,
         directories: &UserDirectories,
@@ -101,7 +101,7 @@ impl ClientScan {
     }
 }
 
-/// Scans all files of the clients. A file that cannot be read is recorded as a problem.
+/// Scans all files of the given clients. A file that cannot be read is recorded as a problem.
 pub fn scan_clients(directories: &UserDirectories, clients: &[&'static ClientProfile]) -> ClientScan {
     let mut scan = ClientScan::default();
     for client in clients {
@@ -112,8 +112,8 @@ pub fn scan_clients(directories: &UserDirectories, clients: &[&'static ClientPro
     scan
 }
 
-/// Like [`scan_clients`], plus the servers that the files have for any project: by default, Claude Code stores a server
-/// for the folder in which it was added.
+/// Like [`scan_clients`], but also includes the servers that the files contain for other projects. By default, Claude
+/// Code stores a server under the folder in which it was added.
 pub fn scan_all_projects(directories: &UserDirectories, clients: &[&'static ClientProfile]) -> ClientScan {
     let mut scan = scan_clients(directories, clients);
     for (location, found) in scan.other_project_servers(directories, clients) {

@@ -1,4 +1,4 @@
-//! Converts the chosen client entries to configured servers: one for each distinct definition, under a valid name.
+//! Converts the chosen client entries to configured servers, one for each distinct definition, with valid names.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,36 +12,36 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::process_environment::find_program_problem;
 use crate::{header_template, server_url};
 
-/// Maximum length of a name before the number that makes it unique.
+/// Maximum length of a name, not counting the number that is added to make it unique.
 const MAX_NAME_STEM_BYTES: usize = 60;
 
-/// A server for the gateway's configuration.
+/// A server to be added to the gateway's configuration.
 #[derive(Debug)]
 pub struct ImportedServer {
     /// Name in the gateway's configuration.
     pub name: String,
     /// Command or URL.
     pub entry: ServerEntry,
-    /// Variables or headers, with `${NAME}` references as the configuration writes them.
+    /// Environment variables or headers, with `${NAME}` references in the syntax of the gateway's configuration.
     pub values: Vec<(String, String)>,
-    /// Indices of the scanned servers that have this definition.
+    /// Indices of the scanned servers that have this same definition.
     pub scanned_indices: Vec<usize>,
 }
 
-/// Imported servers, and notes and problems about them.
+/// Imported servers, with notes and problems found during the import.
 #[derive(Debug, Default)]
 pub struct ServerImport {
     /// Imported servers.
     pub servers: Vec<ImportedServer>,
-    /// Variables that the gateway needs in its environment.
+    /// Environment variables that the gateway needs.
     pub variables: ServerVariables,
-    /// Notes that need no action.
+    /// Notes that require no action.
     pub notes: Vec<String>,
     /// Servers that were skipped.
     pub problems: Vec<ClientConfigProblem>,
 }
 
-/// Options of an import.
+/// Options for an import.
 #[derive(Debug, Clone, Copy)]
 pub struct ImportOptions<'a> {
     /// Whether secrets may be copied.
@@ -50,7 +50,7 @@ pub struct ImportOptions<'a> {
     pub project: Option<&'a Path>,
 }
 
-/// Imports the chosen servers. `taken` are the names that the configuration already has.
+/// Imports the chosen servers. `taken` contains the names that are already used in the configuration.
 pub fn import_servers(
     scanned: &[ScannedServer],
     chosen: &[usize],
@@ -88,7 +88,7 @@ pub fn import_servers(
     import
 }
 
-/// Checks that a server can be imported; the error says why not.
+/// Checks that a server can be imported. The error says why it cannot.
 fn check_importable(server: &ScannedServer, entry: &ServerEntry, copy_secrets: bool) -> Result<(), String> {
     let is_reference = |text: &str| !matches!(server.location.client.env_syntax.read(text), EntryValue::Literal(_));
     match entry {
@@ -121,7 +121,7 @@ fn check_importable(server: &ScannedServer, entry: &ServerEntry, copy_secrets: b
     }
 }
 
-/// Adds the working directory: clients start the servers of a project in the project's folder.
+/// Adds the working directory to a project's server, because clients start such a server in the project's folder.
 fn with_working_directory(entry: &ServerEntry, server: &ScannedServer, project: Option<&Path>) -> ServerEntry {
     match (entry, project) {
         (ServerEntry::Command { argv: words, env, cwd: None }, Some(project))
@@ -134,7 +134,7 @@ fn with_working_directory(entry: &ServerEntry, server: &ScannedServer, project: 
     }
 }
 
-/// Parses variables and headers. Drops headers that the gateway sets itself.
+/// Parses the entry's environment variables or headers. Drops headers that the gateway sets itself.
 fn read_values(server: &ScannedServer, entry: &ServerEntry, notes: &mut Vec<String>) -> Vec<(String, EntryValue)> {
     let mut values = Vec::new();
     for (name, value) in entry.variables_or_headers() {
@@ -180,7 +180,7 @@ fn unique_name(written: &str, taken: &mut BTreeSet<String>, notes: &mut Vec<Stri
     free
 }
 
-/// Converts a text to a valid server name.
+/// Converts any text to a valid server name.
 fn normalize_name(written: &str) -> String {
     let letters = written.to_lowercase();
     let letters = letters.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' });

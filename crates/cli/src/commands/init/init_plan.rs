@@ -1,4 +1,4 @@
-//! Plans all files of the gateway before any of them is written.
+//! Plans all of the gateway's files before any of them is written.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,29 +13,29 @@ use super::server_variables::variable_name;
 use crate::client_config::{DEFAULT_TOKEN_ENV, FileSnapshot, PlannedWrite};
 use crate::exit_code::UsageError;
 
-/// A grant for one client and one server, because a grant in the configuration file has one server.
+/// A grant for one client and one server. Grants in the configuration file have only one server each.
 #[derive(Debug)]
 pub struct PlannedGrant {
-    /// Label, and file name of the token.
+    /// Label of the grant, which is also the name of its token file.
     pub label: String,
     /// Id of the client.
     pub client: &'static str,
     /// Name of the server in the gateway's configuration.
     pub server: String,
-    /// Variable from which the client reads the token.
+    /// Environment variable from which the client reads the token.
     pub variable: String,
 }
 
-/// Planned files of the gateway.
+/// The gateway's files that `init` will write.
 #[derive(Debug)]
 pub struct InitPlan {
-    /// Planned grants.
+    /// Grants to create.
     pub grants: Vec<PlannedGrant>,
-    /// Files to write; the configuration is last, after the files that it refers to.
+    /// Files to write. The configuration comes last, after the files that it refers to.
     pub writes: Vec<PlannedWrite>,
     /// Folders to create.
     pub folders: Vec<PathBuf>,
-    /// Directory of the token files.
+    /// Directory that contains the token files.
     pub token_directory: PathBuf,
 }
 
@@ -48,7 +48,7 @@ pub struct ExistingConfig {
 }
 
 impl ExistingConfig {
-    /// Reads the configuration; a missing file counts as empty.
+    /// Reads and parses the configuration. A missing file is treated as empty.
     pub fn read(path: &Path) -> Result<Self> {
         let path = &std::path::absolute(path)?;
         let bad = |what: String| UsageError(format!("`{}`: {what}", path.display()));
@@ -60,19 +60,20 @@ impl ExistingConfig {
         Ok(Self { snapshot, text, table })
     }
 
-    /// Values of `field` in all sections of a kind.
+    /// Returns the values of `field` in all sections named `section`.
     pub fn section_names(&self, section: &str, field: &str) -> BTreeSet<String> {
         let sections = self.table.get(section).and_then(toml::Value::as_array);
         sections.into_iter().flatten().filter_map(|one| one.get(field)?.as_str().map(str::to_owned)).collect()
     }
 
-    /// Names that a new server cannot have. Includes policies, because each server gets a policy of the same name.
+    /// Returns the names that a new server cannot have. These include policy names, because each server gets a policy
+    /// of the same name.
     pub fn reserved_names(&self) -> BTreeSet<String> {
         self.section_names("servers", "name").into_iter().chain(self.section_names("policies", "name")).collect()
     }
 }
 
-/// Plans the files of the gateway.
+/// Plans the gateway's files.
 pub fn plan_files(
     existing: ExistingConfig,
     import: &ServerImport,
@@ -129,7 +130,7 @@ pub fn plan_files(
     })
 }
 
-/// Plans one grant for each client and server, under unused labels.
+/// Plans one grant for each pair of client and server, with labels that are not in use yet.
 fn plan_grants(
     import: &ServerImport,
     scanned: &[ScannedServer],

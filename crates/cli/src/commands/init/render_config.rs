@@ -1,4 +1,4 @@
-//! Texts that `init` writes: sections of the configuration, starter policies and shell scripts.
+//! Generates the text that `init` writes: configuration sections, starter policies and shell scripts.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::init_plan::PlannedGrant;
 use crate::client_config::ServerEntry;
 use crate::process_environment::quote_for_shell;
 
-/// First line of a new configuration.
+/// First line of a new configuration file.
 pub const CONFIG_HEADER: &str = "# Written by `gatelodge init`; all settings are in docs/config.md.\n";
 
-/// Sections of the configuration for a server and its policy.
+/// Returns the configuration sections for a server and its policy.
 pub fn server_section(server: &ImportedServer, policy_file: &str) -> String {
     let name = toml_string(&server.name);
     let mut out = format!("\n[[servers]]\nname = {name}\n");
@@ -43,15 +43,15 @@ pub fn server_section(server: &ImportedServer, policy_file: &str) -> String {
     out
 }
 
-/// Section of the configuration for a grant.
+/// Returns the configuration section for a grant.
 pub fn grant_section(grant: &PlannedGrant) -> String {
     let (label, file) = (toml_string(&grant.label), toml_string(&format!("tokens/{}", grant.label)));
     let server = toml_string(&grant.server);
     format!("\n[[grants]]\nlabel = {label}\ntoken_file = {file}\nserver = {server}\npolicy = {server}\n")
 }
 
-/// First policy of an imported server. It allows everything: a policy that denies would break the client on the first
-/// day, and a guessed one would be worse.
+/// Returns the first policy for an imported server. It allows everything, because a policy that denies calls would
+/// break the client on the first day, and a guessed policy would be worse.
 pub fn starter_policy(server: &str) -> String {
     format!(
         r#"// The first policy of `{server}`: EVERYTHING IS ALLOWED, and everything is recorded.
@@ -67,7 +67,7 @@ pub fn starter_policy(server: &str) -> String {
     )
 }
 
-/// Shell script that exports the tokens from their files in the variables that clients read.
+/// Returns a shell script that reads each token from its file and exports it in the variable that the client uses.
 pub fn export_script(grants: &[PlannedGrant], tokens: &Path) -> String {
     let mut out = "# Written by `gatelodge init`. Where clients start: . tokens/export.sh\n".to_owned();
     for grant in grants {
@@ -77,7 +77,7 @@ pub fn export_script(grants: &[PlannedGrant], tokens: &Path) -> String {
     out
 }
 
-/// Shell script with the values that clients had in their files, for the gateway's environment.
+/// Returns a shell script that sets, for the gateway, the variables whose values were in the clients' files.
 pub fn env_file_text<'v>(values: impl Iterator<Item = (&'v str, &'v str)>) -> String {
     let mut out =
         "# Written by `gatelodge init --copy-secrets`. Where the gateway starts: set -a; . gatelodge.env\n".to_owned();
@@ -87,7 +87,7 @@ pub fn env_file_text<'v>(values: impl Iterator<Item = (&'v str, &'v str)>) -> St
     out
 }
 
-/// Quotes a string for TOML.
+/// Quotes a string as a TOML value.
 fn toml_string(value: &str) -> String {
     Value::from(value).to_string()
 }

@@ -1,4 +1,4 @@
-//! Prints the scanned servers. Shows names of variables and headers, never their values.
+//! Prints the scanned servers. Shows the names of environment variables and headers, but never their values.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::client_config::{ServerEntry, redact_command, shorten_home};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::{server_url, stdout_output};
 
-/// Table of all servers.
+/// Formats all servers as a table.
 pub fn scan_table(scan: &ClientScan, home: &Path, gateway: &str) -> String {
     let header = ["client", "file", "server", "runs", "variables and headers"];
     let mut rows = vec![header.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>()];
@@ -29,7 +29,7 @@ pub fn scan_table(scan: &ClientScan, home: &Path, gateway: &str) -> String {
     stdout_output::format_table(&rows)
 }
 
-/// All servers, for `--json`.
+/// Returns all servers for `--json`.
 pub fn scan_json(scan: &ClientScan, gateway: &str) -> Value {
     let to_json = |server: &ScannedServer| {
         json!({

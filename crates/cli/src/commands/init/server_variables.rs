@@ -1,5 +1,5 @@
-//! Environment variables that the gateway needs so that imported servers keep their variables and headers. Only names
-//! are ever printed.
+//! Collects the environment variables that the gateway needs so that imported servers keep their variables and headers.
+//! Only the names are ever printed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::fmt;
 use crate::client_config::{EntryValue, ServerEntry};
 use crate::header_template;
 
-/// Variables that affect every program; a server's own value gets another name.
+/// Variables that affect every program. If a server sets one of them, its value is stored under another name.
 const COMMON_VARIABLES: &[&str] = &["PATH", "HOME", "USER", "SHELL", "LANG", "PWD", "TMPDIR", "TMP", "TEMP"];
 
 /// A value that may be a secret; `Debug` does not print it.
@@ -20,12 +20,12 @@ impl fmt::Debug for SecretValue {
     }
 }
 
-/// Variables by name, each with the value it had in a client's file, or `None` if the file did not have it.
+/// Variables by name, each with its value from a client's file, or `None` if the file does not contain the value.
 #[derive(Debug, Default)]
 pub struct ServerVariables(BTreeMap<String, Option<SecretValue>>);
 
 impl ServerVariables {
-    /// Adds the values of a server and returns them as `${NAME}` references.
+    /// Adds a server's values and returns them as `${NAME}` references.
     pub fn add_server_values(
         &mut self,
         server: &str,
@@ -51,18 +51,19 @@ impl ServerVariables {
         references
     }
 
-    /// Names that the user has to set, sorted: all, or only those without a known value if values are copied.
+    /// Returns the names of the variables that the user has to set, sorted. If values are copied, these are only the
+    /// variables without a known value.
     pub fn required_names(&self, are_copied: bool) -> Vec<&str> {
         let is_left = |secret: &Option<SecretValue>| !are_copied || secret.is_none();
         self.0.iter().filter(|(_, secret)| is_left(secret)).map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Variables with a known value.
+    /// Returns the variables whose values are known.
     pub fn known_values(&self) -> impl Iterator<Item = (&str, &SecretValue)> {
         self.0.iter().filter_map(|(name, secret)| Some((name.as_str(), secret.as_ref()?)))
     }
 
-    /// Returns a reference to a variable that is unused or has the same value.
+    /// Returns a reference to a variable that is not in use yet or already has the same value.
     fn allocate_reference(
         &mut self,
         server: &str,
@@ -87,7 +88,7 @@ impl ServerVariables {
     }
 }
 
-/// Converts a text to a variable name.
+/// Converts any text to a valid variable name.
 pub fn variable_name(text: &str) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
     let name: String = text.chars().map(letter).collect();

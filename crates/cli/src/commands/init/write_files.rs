@@ -8,17 +8,17 @@ use super::client_scan::ClientConfigProblem;
 use crate::client_config::{ClientFileError, PlannedWrite, UndoJournal, create_private_directory};
 use crate::exit_code::UsageError;
 
-/// Files to write.
+/// The files and folders that `init` writes.
 pub struct InitWriteSet {
     /// Folders to create.
     pub folders: Vec<PathBuf>,
-    /// Files of the gateway; either all are written or none.
+    /// The gateway's files; either all of them are written or none.
     pub own_files: Vec<PlannedWrite>,
-    /// Clients' files; each may fail independently.
+    /// The clients' files; if one of them cannot be written, the others still are.
     pub client_files: Vec<PlannedWrite>,
 }
 
-/// Written files and failures.
+/// Which files were written and which could not be.
 #[derive(Debug, Default)]
 pub struct InitWriteOutcome {
     /// Files that were written.
@@ -27,7 +27,7 @@ pub struct InitWriteOutcome {
     pub problems: Vec<ClientConfigProblem>,
 }
 
-/// Writes all files. If one of the gateway's files cannot be written, everything is rolled back; a client's file that
+/// Writes all files. If one of the gateway's files cannot be written, everything is rolled back. A client's file that
 /// cannot be written is skipped.
 pub fn write_files(work: InitWriteSet, journal_file: &Path) -> Result<InitWriteOutcome> {
     let mut done = InitWriteOutcome::default();
@@ -62,7 +62,7 @@ pub fn write_files(work: InitWriteSet, journal_file: &Path) -> Result<InitWriteO
     Ok(done)
 }
 
-/// Removes a file that was not written from the journal, and deletes its backup.
+/// Removes the journal entry and the backup of a file that was not written.
 fn drop_step(journal: &mut UndoJournal, file: &Path) {
     for step in journal.steps.iter().filter(|step| step.file == file) {
         step.backup.iter().for_each(|backup| drop(std::fs::remove_file(backup)));
@@ -79,7 +79,7 @@ fn roll_back_file(
     roll_back(journal, journal_file, format!("`{}`: {error}", output.snapshot.path().display()))
 }
 
-/// Undoes all steps and returns the error.
+/// Undoes all steps in the journal and returns an error with the reason.
 fn roll_back(journal: &UndoJournal, journal_file: &Path, why: String) -> anyhow::Error {
     for step in journal.steps.iter().rev() {
         // For a file that was not written yet, this only removes its backup.

@@ -1,6 +1,7 @@
-//! Reads the screenshot of `read_screen` from the path that the image returns.
+//! Reads the screenshot for `read_screen` from the path that the image returns.
 //!
-//! Code in the image therefore chooses the file; it can be any readable file that begins with the PNG signature.
+//! This means that code in the image chooses the file, which can be any readable file that begins with the PNG
+//! signature.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,13 +11,14 @@ use rustix::io::Errno;
 
 /// Maximum size of a screenshot.
 const MAX_PNG_BYTES: u64 = 8 << 20;
-/// First bytes of every PNG file. Other files are not read any further, because the image chooses the path.
+/// First bytes of every PNG file. Since the image chooses the path, nothing more is read from files that begin
+/// differently.
 const PNG_SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// Reads a PNG file.
 ///
 /// # Errors
-/// A text that says why the file was not read.
+/// Returns a message that says why the file could not be used.
 pub fn read_png(path: &str) -> Result<Vec<u8>, String> {
     if !path.starts_with('/') {
         return Err("its path is not absolute".to_owned());

@@ -1,4 +1,4 @@
-//! `policy check`: prints all diagnostics of policies in one run.
+//! `policy check`: prints all diagnostics for one or more policies in one run.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ pub fn run(args: &CheckPolicyArgs) -> Result<CommandExitCode> {
     Ok(diagnostics_by_file.exit_code())
 }
 
-/// Reads the tools of a server. Returns `None` after recording a diagnostic if the file cannot be used.
+/// Reads a server's tools from a file. If the file cannot be used, records a diagnostic and returns `None`.
 fn read_tools(path: &Path, diagnostics_by_file: &mut FileDiagnostics) -> Option<ToolList> {
     let source = diagnostics_by_file.record_unreadable(source_file::try_read_reply(path))?;
     ToolList::read(&source.text).map_err(|diagnostics| diagnostics_by_file.add(&source, diagnostics)).ok()

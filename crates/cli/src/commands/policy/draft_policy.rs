@@ -1,4 +1,4 @@
-//! `policy draft`: writes the smallest policy that covers the logged calls of a grant.
+//! `policy draft`: writes the smallest policy that covers the calls logged for a grant.
 
 mod draft_report;
 mod grant_usage;
@@ -49,7 +49,7 @@ pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// Parses a duration before now, a date, or a time.
+/// Parses a date, a time, or a duration that is counted back from now.
 fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, UsageError> {
     let back = parse_duration(text).and_then(|length| now.checked_sub(length).ok());
     let form = "a date like `2026-11-15`, a time like `2026-11-15T12:00:00Z`, or a duration before now";
@@ -58,8 +58,8 @@ fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, UsageError> {
     })
 }
 
-/// Refuses a grant that does not exist. Called only if the log has no rows of it: grants of `wrap`, or of an earlier
-/// configuration file, may exist only there.
+/// Returns an error if the grant does not exist. Called only if the log has no rows for it, because grants made by
+/// `wrap` or defined in an earlier configuration file may appear only in the log.
 async fn refuse_unknown_grant(ctx: &AdminContext, name: &str) -> Result<()> {
     let configured =
         ctx.config_entries().grants.iter().map(|grant| (grant.id.to_string(), grant.label.to_string())).collect();
@@ -77,7 +77,7 @@ async fn refuse_unknown_grant(ctx: &AdminContext, name: &str) -> Result<()> {
     .into())
 }
 
-/// Returns the server with calls that were sent. A policy is for one server, so several are an error.
+/// Returns the server that calls were sent to. A policy applies to one server, so it is an error if there are several.
 fn single_server<'g>(usage: &'g GrantUsage, grant: &str) -> Result<Option<(&'g str, &'g ServerUsage)>, UsageError> {
     let mut sent = usage.servers.iter().filter(|(_, server_usage)| server_usage.sent > 0);
     match (sent.next(), sent.next()) {

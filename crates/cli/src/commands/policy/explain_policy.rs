@@ -34,7 +34,7 @@ pub fn run(args: &ExplainPolicyArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Reads the call: the argument is a file name or, if it begins with `{`, the call itself.
+/// Reads the call. The argument is a file name or, if it begins with `{`, the call itself.
 fn read_call(call: &str, diagnostics: &mut FileDiagnostics) -> Option<NamedSource> {
     if call.trim_start().starts_with('{') {
         return Some(NamedSource { name: "<call>".into(), text: call.as_bytes().to_vec() });
@@ -42,7 +42,7 @@ fn read_call(call: &str, diagnostics: &mut FileDiagnostics) -> Option<NamedSourc
     diagnostics.read(Path::new(call))
 }
 
-/// Evaluates the call, if the policy was loaded.
+/// Parses the call and evaluates it if the policy was loaded.
 fn explain_source(policy: Option<&Policy>, source: &NamedSource) -> Result<Option<Explanation>, Vec<Diagnostic>> {
     let document =
         read(&source.text, &JsonLimits::REQUEST).map_err(|error| vec![Diagnostic::from_call_error(&error)])?;

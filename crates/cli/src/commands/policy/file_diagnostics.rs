@@ -1,4 +1,4 @@
-//! Collects the diagnostics of all files of a command and prints them together, as text or as JSON.
+//! Collects diagnostics for all files that a command reads and prints them together, as text or as JSON.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,20 +12,21 @@ use crate::diagnostic_report::{self, DiagnosticJson};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::source_file::{self, NamedSource, ReadSourceError};
 
-/// Diagnostics of all files, in the order of reading. An invalid file does not stop the others from being checked.
+/// Diagnostics for all files, in the order in which they were read. An invalid file does not keep the others from being
+/// checked.
 #[derive(Debug, Default)]
 pub struct FileDiagnostics {
     pub files: Vec<(NamedSource, Vec<Diagnostic>)>,
 }
 
 impl FileDiagnostics {
-    /// Reads a file. Returns `None` after recording a diagnostic if it cannot be read.
+    /// Reads a file. If it cannot be read, records a diagnostic and returns `None`.
     pub fn read(&mut self, path: &Path) -> Option<NamedSource> {
         let read = source_file::try_read_source(path);
         self.record_unreadable(read)
     }
 
-    /// Records why a file cannot be read.
+    /// Records a diagnostic if the file could not be read.
     pub fn record_unreadable(&mut self, read: Result<NamedSource, ReadSourceError>) -> Option<NamedSource> {
         read.map_err(|unreadable| {
             let diagnostic = unreadable_diagnostic(0..0, &unreadable);
@@ -34,19 +35,19 @@ impl FileDiagnostics {
         .ok()
     }
 
-    /// Parses a policy. Returns `None` after recording its diagnostics if it is invalid.
+    /// Parses a policy. If it is invalid, records its diagnostics and returns `None`.
     pub fn load(&mut self, source: &NamedSource, format_arg: Option<PolicyFormatArg>) -> Option<Policy> {
         let format = source.policy_format(format_arg);
         let loaded = parse(&source.text, format);
         loaded.map_err(|diagnostics| self.add(source, suggest_yaml(source, format, diagnostics))).ok()
     }
 
-    /// Records the diagnostics of a file, which may be none.
+    /// Records the diagnostics for a file; the list may be empty.
     pub fn add(&mut self, source: &NamedSource, diagnostics: Vec<Diagnostic>) {
         self.files.push((source.clone(), diagnostics));
     }
 
-    /// Diagnostics of all files, for `--json`.
+    /// Returns the diagnostics for all files, for `--json`.
     pub fn to_json_diagnostics(&self) -> Vec<DiagnosticJson<'_>> {
         let mut all = Vec::new();
         for (source, diagnostics) in &self.files {
@@ -64,7 +65,7 @@ impl FileDiagnostics {
         Ok(())
     }
 
-    /// Exit code of a command with these diagnostics.
+    /// Returns the exit code for a command with these diagnostics.
     pub fn exit_code(&self) -> CommandExitCode {
         let mut diagnostics = self.files.iter().flat_map(|(_, diagnostics)| diagnostics);
         if diagnostics.clone().any(|diagnostic| diagnostic.code == DiagnosticCode::UnreadableFile) {
@@ -78,7 +79,7 @@ impl FileDiagnostics {
     }
 }
 
-/// Diagnostic for a file that cannot be read; `span` is where it is named.
+/// Creates the diagnostic for a file that cannot be read; `span` is the place that names the file.
 pub fn unreadable_diagnostic(span: Range<usize>, unreadable: &ReadSourceError) -> Diagnostic {
     Diagnostic {
         code: DiagnosticCode::UnreadableFile,
@@ -90,7 +91,7 @@ pub fn unreadable_diagnostic(span: Range<usize>, unreadable: &ReadSourceError) -
     }
 }
 
-/// Adds a hint to the syntax error of a YAML document that was read as JSON.
+/// Adds a hint to the syntax error if the document is YAML but was read as JSON.
 pub fn suggest_yaml(source: &NamedSource, format: DocumentFormat, mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let first = source.text.iter().find(|byte| !byte.is_ascii_whitespace());
     if let [diagnostic] = diagnostics.as_mut_slice()
@@ -106,7 +107,7 @@ pub fn suggest_yaml(source: &NamedSource, format: DocumentFormat, mut diagnostic
     diagnostics
 }
 
-/// Refuses more than one `-` among the paths.
+/// Returns an error if `-` occurs more than once among the paths.
 pub fn refuse_repeated_stdin<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<()> {
     if paths.into_iter().filter(|path| *path == Path::new("-")).count() > 1 {
         let message = "standard input can be read only once, but `-` is given twice; name files for the others";

@@ -59,7 +59,7 @@ pub fn run(args: &FormatPolicyArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Message for a text that is not formatted.
+/// Returns the message for a policy that is not in the standard format.
 fn format_advice(name: &str, language: DocumentFormat, is_stdin: bool, comments_lost: usize) -> String {
     match language {
         DocumentFormat::Yaml => {
@@ -80,7 +80,7 @@ fn comment_count_text(count: usize) -> String {
     if count == 1 { "1 YAML comment is".to_owned() } else { format!("{count} YAML comments are") }
 }
 
-/// Refuses a read-only file, although a writable folder would allow replacing it.
+/// Returns an error if the file is read-only, although it could be replaced if its folder is writable.
 fn refuse_read_only(path: &Path) -> Result<()> {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly()) {
         let path = path.display();
@@ -90,7 +90,7 @@ fn refuse_read_only(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a new file next to the old one and renames it, so that a full disk does not destroy the policy.
+/// Writes a new file next to the old one and then renames it, so that a full disk does not destroy the policy.
 fn replace_policy(path: &Path, text: &str) -> std::io::Result<()> {
     // A symbolic link stays one: the file it points to is replaced.
     let path = path.canonicalize()?;

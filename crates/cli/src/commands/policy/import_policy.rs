@@ -1,4 +1,4 @@
-//! `policy import`: converts an Intercept policy in YAML.
+//! `policy import`: converts an Intercept policy from YAML.
 
 use anyhow::Result;
 use gatelodge_json::LineColumn;

@@ -1,4 +1,4 @@
-//! `policy schema`: prints the JSON schema of policies, for editors.
+//! `policy schema`: prints the JSON schema for policies, for use in editors.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! `policy put` and `policy rollback`: store a new version and list the counters that it resets.
+//! `policy put` and `policy rollback`: store a new version of a policy and list the counters that it resets.
 
 use anyhow::Result;
 use gatelodge_policy::{CounterIdentity, DocumentFormat, Policy, Severity, lint, parse};
@@ -41,7 +41,7 @@ pub fn rollback(args: RollbackPolicyArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// A version to store.
+/// A policy version that is about to be stored.
 struct NewPolicyVersion {
     name: PolicyName,
     text: String,

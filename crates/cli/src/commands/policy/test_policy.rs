@@ -1,4 +1,4 @@
-//! `policy test`: runs case files.
+//! `policy test`: runs the test cases in case files.
 
 use std::path::Path;
 
@@ -14,18 +14,18 @@ use crate::diagnostic_report::{DiagnosticJson, escape_for_terminal};
 use crate::exit_code::CommandExitCode;
 use crate::source_file::{self, NamedSource};
 
-/// Result of one case file.
+/// Result of running one case file.
 #[derive(Debug, Default)]
 struct CaseFileReport {
     name: String,
     /// The case file; `None` if it cannot be read.
     source: Option<NamedSource>,
     cases: Vec<CaseReport>,
-    /// Diagnostics of the case file, of its calls and of its policies.
+    /// Diagnostics for the case file, its calls and its policies.
     findings: FileDiagnostics,
 }
 
-/// A policy or its diagnostics; `None` if it cannot be read.
+/// A policy, or the diagnostics if it is invalid; `None` if its file cannot be read.
 type PolicyLoadResult = Option<Result<Policy, Vec<Diagnostic>>>;
 
 pub fn run(args: &TestPolicyArgs) -> Result<CommandExitCode> {
@@ -91,7 +91,7 @@ fn run_cases(path: &Path, source: &NamedSource, file: &CaseFile, report: &mut Ca
     report.findings.files.extend(findings.files);
 }
 
-/// Parses a policy and returns it with its file, if it is not inline.
+/// Parses a policy. Returns it with its file, unless it is defined inline.
 fn load_policy(
     cases: &Path,
     source: &NamedSource,
@@ -119,7 +119,7 @@ fn load_policy(
     }
 }
 
-/// A case file, for `--json`.
+/// The result of a case file, for `--json`.
 #[derive(Debug, Serialize)]
 struct CaseFileJson<'a> {
     file: &'a str,
@@ -149,7 +149,7 @@ impl CaseFileReport {
         CaseFileJson { file: &self.name, faults: self.findings.to_json_diagnostics(), cases: cases.collect() }
     }
 
-    /// Text form of the failed cases.
+    /// Formats the failed cases for the terminal.
     fn failures_text(&self) -> String {
         let mut out = String::new();
         for case in self.cases.iter().filter(|case| !case.has_passed()) {

@@ -1,4 +1,4 @@
-//! Tools that a manifest or catalogue lists for a server. The list is not verified against the server's code.
+//! Reads the tools that a manifest or catalogue lists for a server. The list is not verified against the server's code.
 
 use std::collections::HashSet;
 
@@ -7,15 +7,16 @@ use serde_json::{Map, Value, json};
 
 use crate::diagnostic_report::count_noun;
 
-/// Tools of such a list.
+/// The tools in such a list.
 pub struct ClaimedTools {
     pub tools: Vec<ToolFacts>,
-    /// Number of tools that were skipped: without a name, with a name that is too long, or above the maximum number.
+    /// Number of tools that were skipped because their name is missing or too long, or because there are too many
+    /// tools.
     pub skipped: usize,
 }
 
 impl ClaimedTools {
-    /// Reason to print if tools were skipped.
+    /// Returns the reason to print if tools were skipped.
     pub fn skipped_reason(&self) -> Option<String> {
         let count = count_noun(self.skipped, "tool");
         (self.skipped > 0)
@@ -23,7 +24,7 @@ impl ClaimedTools {
     }
 }
 
-/// Reads a list and derives the facts of its tools.
+/// Reads a list of tools and derives the facts about them.
 pub fn read_claimed_tools(server: &str, list: Option<&Value>) -> ClaimedTools {
     let list = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let found: Vec<ExtractedTool> = list.iter().filter_map(read_tool).collect();
@@ -43,7 +44,7 @@ fn read_tool(tool: &Value) -> Option<ExtractedTool> {
     Some(ExtractedTool { name, description, input_schema: input_schema(tool), annotations, optional: false })
 }
 
-/// Input schema of a tool, or one made from the argument list that Docker catalogues have.
+/// Returns a tool's input schema. Docker catalogues have an argument list instead, from which a schema is made.
 fn input_schema(tool: &Value) -> Value {
     if let Some(schema) = tool.get("inputSchema").filter(|schema| schema.is_object()) {
         return schema.clone();

@@ -1,4 +1,4 @@
-//! Reads a Docker catalogue file: YAML with one server for each name under `registry`.
+//! Reads a Docker catalogue file: YAML that lists the servers by name under `registry`.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const UNREAD_IMAGE_REASON: &str =
     "the image was not read and is not in the index; its tools are as the catalogue lists them";
 const UNREAD_REMOTE_REASON: &str = "a URL does not show the tools behind it; they are as the catalogue lists them";
 
-/// Checks each server of a catalogue.
+/// Checks each server in a catalogue.
 pub fn check_catalogue(path: &Path) -> Result<Vec<PrecheckedServer>> {
     let source = source_file::read_source(path)?;
     let refused = |why: &str| UsageError(format!("`{}` {why}", escape_for_terminal(&source.name)));

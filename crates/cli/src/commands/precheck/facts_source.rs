@@ -1,4 +1,4 @@
-//! Where `precheck` gets the tools of a package from: the package index, or the package itself.
+//! Determines where `precheck` gets a package's tools from: the package index, or the package itself.
 
 use std::collections::HashSet;
 
@@ -9,19 +9,19 @@ use super::{PrecheckedServer, indexer_read};
 use crate::commands::catalogue::{index_access, show_package};
 use crate::diagnostic_report::escape_for_terminal;
 
-/// Source of the facts about packages.
+/// Where the facts about packages come from.
 #[derive(Debug, Clone, Copy)]
 pub enum FactsSource<'i> {
     /// The package index. Nothing is started or fetched.
     Index(&'i PackageIndex),
-    /// The package, which `gatelodge-indexer` fetches and reads. The index is only searched for similar names.
+    /// The package itself, which `gatelodge-indexer` fetches and reads. The index is only searched for similar names.
     Indexer(&'i PackageIndex),
 }
 
-/// Result for one package.
+/// Precheck result for one package.
 pub struct PackageCheck {
     pub server: PrecheckedServer,
-    /// Names of its tools; `None` if there are no facts about the package.
+    /// Names of the package's tools; `None` if there are no facts about the package.
     pub tool_names: Option<HashSet<String>>,
 }
 
@@ -36,7 +36,7 @@ impl FactsSource<'_> {
 }
 
 impl PackageCheck {
-    /// Result for a package with facts.
+    /// Creates the result for a package whose facts are known.
     pub fn known(name: String, version: &str, known: &CataloguedServer, advice: PrecheckResult) -> Self {
         let server = PrecheckedServer {
             name,
@@ -48,7 +48,7 @@ impl PackageCheck {
         Self { server, tool_names: Some(known.tools.iter().map(|tool| tool.name.clone()).collect()) }
     }
 
-    /// Result for a package without facts.
+    /// Creates the result for a package without known facts.
     pub fn unknown(name: String, advice: PrecheckResult) -> Self {
         let server = PrecheckedServer { name, advice, grade: None, version: None, rule: None };
         Self { server, tool_names: None }

@@ -1,6 +1,6 @@
-//! Reads a published package now, with `gatelodge-indexer read`.
+//! Fetches and reads a published package by running `gatelodge-indexer read`.
 //!
-//! The parsers of foreign source code are linked into that program and not into this one.
+//! The parsers for untrusted source code are part of that program and not of this one.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -21,13 +21,13 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{admin_context, process_environment};
 
-/// Maximum size of the JSON for one package: 4,000 tools with 256 parameters each are smaller.
+/// Maximum size of the JSON output for one package; 4,000 tools with 256 parameters each take less.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
-/// Time limit for one package. The indexer gives up on a registry that refuses connections after two minutes, and its
-/// message is more precise.
+/// Time limit for one package. The indexer itself gives up after two minutes if the registry refuses connections, and
+/// its own message is more precise.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Members of the output of `gatelodge-indexer read` that are used here.
+/// The part of the output of `gatelodge-indexer read` that is used here.
 #[derive(Debug, Deserialize)]
 struct IndexerOutput {
     outcome: String,
@@ -37,7 +37,7 @@ struct IndexerOutput {
     facts: Option<PackageFacts>,
 }
 
-/// Reads a package and advises on it. Reads the newest version unless `named` has an exact one.
+/// Fetches a package and rates it. Uses the newest version unless `named` has an exact version.
 pub fn check_package(index: &PackageIndex, named: &PackageName) -> Result<PackageCheck> {
     let source = named.source.ok_or_else(|| {
         let name = escape_for_terminal(&named.name);
@@ -60,7 +60,7 @@ pub fn check_package(index: &PackageIndex, named: &PackageName) -> Result<Packag
     Ok(PackageCheck::known(name, &facts.version, &known, advice))
 }
 
-/// Precheck of a package that was read.
+/// Rates a package that has been read.
 fn advise_read(
     named: &PackageName,
     source: PackageRegistry,
@@ -76,7 +76,7 @@ fn advise_read(
     advice.with_incidents(&PackageName { version, ..named.clone() }.incidents(None))
 }
 
-/// Precheck of a package in which no tools were found, or that could not be read.
+/// Rates a package that could not be read, or in which no tools were found.
 fn advise_unread(index: &PackageIndex, named: &PackageName, outcome: &str, detail: Option<&str>) -> PrecheckResult {
     let detail = detail.map(|detail| format!(" ({})", escape_for_terminal(detail))).unwrap_or_default();
     let reason = format!("{}{detail}, so its tools are not known", outcome_reason(outcome));
@@ -89,7 +89,7 @@ fn advise_unread(index: &PackageIndex, named: &PackageName, outcome: &str, detai
     advice
 }
 
-/// Why a package with this outcome has no facts.
+/// Explains why there are no facts about a package with this outcome.
 fn outcome_reason(outcome: &str) -> &'static str {
     match outcome {
         "not-found" => "the registry has no such package",
@@ -104,14 +104,14 @@ fn outcome_reason(outcome: &str) -> &'static str {
     }
 }
 
-/// Argument of `gatelodge-indexer read` for a package.
+/// Returns the argument that names a package for `gatelodge-indexer read`.
 fn package_argument(source: PackageRegistry, name: &str, version: Option<&str>) -> String {
     let separator = if source == PackageRegistry::Pypi { "==" } else { "@" };
     let version = version.map(|version| format!("{separator}{version}")).unwrap_or_default();
     format!("{}:{name}{version}", source.as_str())
 }
 
-/// Runs the indexer for one package and parses its output. Its messages go to standard error.
+/// Runs the indexer for one package and parses its output. The indexer's messages go to standard error.
 async fn run_indexer(program: &Path, package: &str, timeout: Duration) -> Result<IndexerOutput> {
     let mut child = Command::new(program)
         .args(["read", "--", package])

@@ -1,4 +1,4 @@
-//! Reads an MCP bundle: a zip with a `manifest.json`. Only the manifest is read, and nothing is run.
+//! Reads an MCP bundle, which is a zip file with a `manifest.json`. Only the manifest is read, and nothing is run.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::exit_code::UsageError;
 
 /// Maximum size of a manifest.
 const MAX_MANIFEST_BYTES: usize = 1 << 20;
-/// Supported manifest versions; `0.1` names the member `dxt_version`.
+/// Supported manifest versions. In version `0.1`, the member that holds the version is called `dxt_version`.
 const MANIFEST_VERSIONS: [&str; 4] = ["0.1", "0.2", "0.3", "0.4"];
 
 const UNREAD_BUNDLE_REASON: &str =
     "the contents of the bundle were not read and are not in the index; its tools are as its manifest lists them";
 
-/// Checks the server of a bundle.
+/// Checks the server in a bundle.
 pub fn check_bundle(facts_source: FactsSource<'_>, path: &Path) -> Result<PrecheckedServer> {
     let manifest = read_manifest(path)?;
     let name = manifest.get("name").and_then(Value::as_str).unwrap_or("a bundle without a name");
@@ -66,7 +66,7 @@ pub fn check_bundle(facts_source: FactsSource<'_>, path: &Path) -> Result<Preche
     Ok(own)
 }
 
-/// Package that the bundle starts. Returns `None` if it starts its own contents, or if that is only a guess.
+/// Returns the package that the bundle starts, or `None` if it runs its own files or the package could only be guessed.
 fn launched_package(config: &Value) -> Option<PackageName> {
     let mut words = vec![config.get("command")?.as_str()?.to_owned()];
     for word in config.get("args").and_then(Value::as_array).into_iter().flatten() {
@@ -76,7 +76,7 @@ fn launched_package(config: &Value) -> Option<PackageName> {
     PackageName::of_command(&words, variables.map(|(name, _)| name.as_str())).filter(|own| !own.is_guess)
 }
 
-/// Reason with the number of settings that the bundle asks for.
+/// Returns a reason that says how many settings the bundle asks for.
 fn settings_reason(manifest: &Value) -> Option<String> {
     let all = manifest.get("user_config").and_then(Value::as_object).filter(|all| !all.is_empty())?;
     let is_secret = |own: &&Value| own.get("sensitive") == Some(&Value::Bool(true));

@@ -1,4 +1,4 @@
-//! Fetches a server entry from the official MCP registry, or from a registry with the same API.
+//! Fetches a server's entry from the official MCP registry, or from another registry with the same API.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::{admin_context, mcp_client, server_url};
 
 /// Maximum size of a response.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
-/// Time limit of the whole request; [`IDLE_TIMEOUT`] limits the time without data.
+/// Time limit for the whole request. [`IDLE_TIMEOUT`] limits how long no data may arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Member of `_meta` with the registry's own data about an entry.
+/// Key in `_meta` under which the registry stores its own data about an entry.
 const OFFICIAL_META_KEY: &str = "io.modelcontextprotocol.registry/official";
 
-/// Whether a URL is that of a registry entry: `https://HOST/v0.1/servers/NAME/versions/VERSION`.
+/// Returns whether a URL points to a registry entry: `https://HOST/v0.1/servers/NAME/versions/VERSION`.
 pub fn is_registry_url(url: &str) -> bool {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     ["/v0.1/servers/", "/v0/servers/"].iter().any(|part| path.contains(part)) && path.contains("/versions/")
 }
 
-/// Checks the packages and URLs of a registry entry.
+/// Checks the packages and URLs in a registry entry.
 pub fn check_registry_entry(facts_source: FactsSource<'_>, url: &str) -> Result<Vec<PrecheckedServer>> {
     let shown = server_url::redact_url(url);
     let uri = server_url::parse_server_url(url)

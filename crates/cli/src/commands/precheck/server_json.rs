@@ -1,30 +1,30 @@
-//! Parses a `server.json` of the MCP registry, in its current and its earlier formats.
+//! Parses a `server.json` from the MCP registry, in the current format or an earlier one.
 
 use gatelodge_catalogue::{PackageName, PackageRegistry};
 use serde_json::Value;
 
 use crate::server_url;
 
-/// Members of an argument that do not change the words it expands to.
+/// Keys that a literal argument may have; any other key may change the words that the argument expands to.
 const LITERAL_ARGUMENT_KEYS: [&str; 9] =
     ["type", "name", "value", "description", "isRequired", "is_required", "isRepeated", "is_repeated", "format"];
 
-/// Packages and remotes of a `server.json`.
+/// The packages and remotes listed in a `server.json`.
 pub struct ServerJson {
     pub packages: Vec<ServerJsonPackage>,
     /// Number of remote URLs.
     pub remotes: usize,
 }
 
-/// A package, and how it is started.
+/// A package in a `server.json`, with any concern about how it is started.
 pub struct ServerJsonPackage {
-    /// Name of the package; `None` if the index does not cover its registry.
+    /// Name of the package; `None` if the index does not cover the package's registry.
     pub package_name: Option<PackageName>,
     /// Why the command may start something other than the published package.
     pub launch_concern: Option<&'static str>,
 }
 
-/// Parses a document. Some have the server in a member `server`.
+/// Parses a document. In some documents, the server is under the key `server`.
 pub fn parse_server_json(document: &Value) -> ServerJson {
     let document = document.get("server").unwrap_or(document);
     let packages = list_member(document, &["packages"]).iter().map(parse_package).collect();
@@ -43,7 +43,7 @@ fn parse_package(package: &Value) -> ServerJsonPackage {
     }
 }
 
-/// Why the command may start something other than the published package; `None` if it does not.
+/// Returns why the command may start something other than the published package, or `None` if there is no such concern.
 fn launch_concern(package: &Value, identifier: &str, named: &PackageName) -> Option<&'static str> {
     if ["registryBaseUrl", "registry_base_url"].iter().any(|name| package.get(*name).is_some()) {
         return Some("it names its own registry, and the index may be from another one");
@@ -72,7 +72,8 @@ fn launch_concern(package: &Value, identifier: &str, named: &PackageName) -> Opt
     is_changed.then_some("it is started with variables that may change what runs")
 }
 
-/// Whether the server runs on this machine: over stdio, or at a loopback URL without a placeholder for the host.
+/// Returns whether the server runs on this machine: over stdio, or at a loopback URL without a placeholder for the
+/// host.
 fn is_local_transport(package: &Value) -> bool {
     let Some(transport) = package.get("transport").filter(|own| !own.is_null()) else { return true };
     match transport.get("url") {
@@ -84,7 +85,7 @@ fn is_local_transport(package: &Value) -> bool {
     }
 }
 
-/// Words that an argument expands to. Returns `None` if a value is filled in later.
+/// Returns the words that an argument expands to, or `None` if a value is filled in later.
 fn literal_words(argument: &Value) -> Option<Vec<String>> {
     let members = argument.as_object()?;
     let is_plain = members.keys().all(|name| LITERAL_ARGUMENT_KEYS.contains(&name.as_str()));
@@ -96,8 +97,8 @@ fn literal_words(argument: &Value) -> Option<Vec<String>> {
     (is_plain && !words.is_empty()).then_some(words)
 }
 
-/// Adds the `version` member to a package name. If the name has a different version, either could apply, so the result
-/// counts as a range.
+/// Adds the value of the `version` member to a package name. If the name already has a different version, either could
+/// apply, so the result is treated as a version range.
 fn with_version(own: PackageName, version: Option<&str>) -> PackageName {
     let is_ambiguous = own.version.is_some() && version.is_some() && own.version.as_deref() != version;
     let version = version.map(str::to_owned).or(own.version);

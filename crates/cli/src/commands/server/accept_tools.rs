@@ -1,4 +1,5 @@
-//! `server diff` and `server accept`: show drift of a server's tool definitions and accept it.
+//! `server diff` and `server accept`: show how a server's tool definitions have drifted, and accept the new
+//! definitions.
 
 use anyhow::Result;
 use gatelodge_policy::Category;
@@ -86,14 +87,14 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// Change that accepting a tool makes, for `--json`.
+/// Returns the change that accepting a tool makes, for `--json`.
 fn change_json(drift: &ToolDrift) -> Value {
     let word = |category: Option<Category>| category.map(Category::as_str);
     json!({"tool": drift.tool, "category": word(drift.category), "category_before": word(drift.category_before),
         "lapses": drift.lapsed_override})
 }
 
-/// Returns the chosen drifts, and the named tools that have no drift.
+/// Returns the drift of the chosen tools, and the named tools that have not drifted.
 fn choose_drifts<'d>(drifts: &'d [ToolDrift], args: &AcceptToolsArgs) -> (Vec<&'d ToolDrift>, Vec<String>) {
     let open: Vec<&ToolDrift> = drifts.iter().filter(|drift| drift.kind != DriftKind::Gone).collect();
     if args.all {
@@ -104,7 +105,8 @@ fn choose_drifts<'d>(drifts: &'d [ToolDrift], args: &AcceptToolsArgs) -> (Vec<&'
     (open.iter().filter(|drift| args.tools.contains(&drift.tool)).copied().collect(), unknown)
 }
 
-/// Loads the tools of a server. A server of `wrap` is in neither the configuration nor the store, but has tools here.
+/// Loads a server's tools. A server run by `wrap` is in neither the configuration nor the list of stored servers, but
+/// its tools are stored too.
 pub(super) async fn known_tools(ctx: &AdminContext, name: &str) -> Result<(ServerName, ServerTools)> {
     let name = super::parse_server_name(name)?;
     if let Some(known) = ctx.stores.tool_pins.server_tools(&name).await? {

@@ -1,4 +1,5 @@
-//! `server add`: stores a server with its headers. Secrets are not stored; headers refer to environment variables.
+//! `server add`: stores a server and its headers. Secrets are not stored; headers refer to environment variables
+//! instead.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `server list` and `server show`: print servers, and the risks of a server's tools.
+//! `server list` and `server show`: print the servers, or one server with the risks of its tools.
 
 use anyhow::Result;
 use serde::Serialize;

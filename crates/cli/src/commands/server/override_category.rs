@@ -1,4 +1,4 @@
-//! `server classify`: overrides the category that the catalogue gives a tool.
+//! `server classify`: overrides the category that the catalogue assigns to a tool.
 
 use anyhow::Result;
 use gatelodge_policy::Category;
@@ -12,7 +12,7 @@ use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 
-/// Maximum length of a reason.
+/// Maximum length of the reason for an override.
 const MAX_REASON_BYTES: usize = 1_000;
 
 pub fn run(args: OverrideCategoryArgs) -> Result<CommandExitCode> {

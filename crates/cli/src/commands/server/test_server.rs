@@ -1,4 +1,4 @@
-//! `server test`: connects to a server as the gateway would, and lists its tools.
+//! `server test`: connects to a server the way the gateway would, and lists its tools.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, ProtocolChoice, ServerProbe, probe_command};
 use crate::{process_environment, stdout_output};
 
-/// Time limit for a server over HTTP.
+/// Time limit for a server that is reached over HTTP.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for a server that has to be started.
 const START_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// Name, revision and tools of a server.
+/// A server's name, protocol revision and tools.
 #[derive(Debug, Serialize)]
 pub struct ServerTestReport {
     server: String,
     revision: String,
-    /// Names of the tools.
+    /// Tool names.
     pub tools: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub fn run(args: NamedItemArgs) -> Result<CommandExitCode> {
     with_server(&args.store, &args.name, async |server| print_report(&server, args.json).await)
 }
 
-/// Runs `work` with a configured server. Opens the store only if the server is not in the configuration file.
+/// Runs `work` with the named server. Opens the store only if the server is not in the configuration file.
 pub fn with_server(
     args: &StoreArgs,
     name: &str,
@@ -78,7 +78,7 @@ async fn load_server(ctx: &AdminContext, name: &str) -> Result<UpstreamConfig> {
     Err(UsageError(why.unwrap_or_else(|| format!("there is no server `{}`", escape_for_terminal(name)))).into())
 }
 
-/// Connects to a server and lists its tools, with its secrets removed from the result.
+/// Connects to a server and lists its tools. The server's secrets are removed from the result.
 pub async fn probe_redacted(server: &UpstreamConfig) -> Result<ServerTestReport, McpClientError> {
     let probe = probe_server(server).await?;
     let names = probe.tools.iter().map(|tool| tool.get("name").and_then(Value::as_str).unwrap_or("?"));
@@ -90,7 +90,7 @@ pub async fn probe_redacted(server: &UpstreamConfig) -> Result<ServerTestReport,
     })
 }
 
-/// Connects to a server with the headers or environment that the gateway uses, and lists its tools.
+/// Connects to a server with the same headers or environment as the gateway, and lists its tools.
 pub async fn probe_server(server: &UpstreamConfig) -> Result<ServerProbe, McpClientError> {
     match &server.transport {
         UpstreamTransport::Process(child) => probe_command(child, START_TIMEOUT).await,
@@ -108,13 +108,13 @@ pub async fn probe_server(server: &UpstreamConfig) -> Result<ServerProbe, McpCli
     }
 }
 
-/// Error for a server whose tools could not be listed.
+/// Returns the error for a server whose tools could not be listed.
 pub fn probe_error(server: &UpstreamConfig, error: &McpClientError) -> anyhow::Error {
     ExitError(probe_exit_code(error), format!("server `{}`: {}", server.name, redact_text(server, &error.to_string())))
         .into()
 }
 
-/// Removes the server's secrets from a text and escapes it.
+/// Removes the server's secrets from a text and escapes the text for the terminal.
 pub fn redact_text(server: &UpstreamConfig, text: &str) -> String {
     escape_for_terminal(&server.secret_redactor().redact_text(text))
 }

@@ -1,4 +1,4 @@
-//! Compares the tool definitions that a server lists with the accepted ones.
+//! Compares the tool definitions that a server currently lists with the accepted ones.
 
 mod definition_diff;
 mod drift_text;
@@ -19,34 +19,34 @@ pub use drift_text::{drift_headline, drift_text, lapsed_override_text};
 pub use grant_reach::GrantReach;
 use grant_reach::{GrantPolicies, grants_reaching, load_grant_policies};
 
-/// Drift of one tool.
+/// How one tool has drifted from its accepted definition.
 #[derive(Debug, Serialize)]
 pub struct ToolDrift {
     pub tool: String,
     #[serde(rename = "what")]
     pub kind: DriftKind,
-    /// Category of the listed definition, in the context of all listed tools; `None` if the tool is gone.
+    /// Category of the listed definition in the context of all listed tools; `None` if the tool is no longer listed.
     #[serde(serialize_with = "serialize_optional_category")]
     pub category: Option<Category>,
     /// Category of the accepted definition; `None` if the tool is new.
     #[serde(serialize_with = "serialize_optional_category")]
     pub category_before: Option<Category>,
-    /// Category override of the accepted definition that does not apply to the listed one.
+    /// A category override that was set for the accepted definition and does not apply to the listed one.
     #[serde(rename = "lapses")]
     pub lapsed_override: Option<LapsedOverride>,
     /// Fingerprint of the listed definition.
     pub fingerprint: Option<String>,
-    /// Why the tool cannot be accepted.
+    /// Why the tool cannot be accepted, if that is the case.
     #[serde(rename = "refused")]
     pub rejection: Option<String>,
-    /// Grants that could call the tool, with the rule.
+    /// Grants that could call the tool, each with the rule that applies.
     pub reached_by: Vec<GrantReach>,
-    /// Unified diff of the definitions.
+    /// Unified diff between the accepted definition and the listed one.
     #[serde(rename = "difference")]
     pub diff: String,
 }
 
-/// Kind of drift.
+/// The kind of drift.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriftKind {
@@ -54,7 +54,7 @@ pub enum DriftKind {
     New,
     /// The definition differs from the accepted one.
     Changed,
-    /// The tool was accepted and is no longer listed.
+    /// The tool was accepted but is no longer listed.
     Gone,
 }
 
@@ -72,11 +72,11 @@ fn serialize_optional_category<S: Serializer>(category: &Option<Category>, to: S
     category.map(Category::as_str).serialize(to)
 }
 
-/// Accepted and listed tools, with the data for comparing them.
+/// Accepted and listed tools, with everything needed to compare them.
 struct DriftComparison<'k> {
     accepted: BTreeMap<&'k str, &'k ToolDefinition>,
     offered: BTreeSet<&'k str>,
-    /// Names that cannot be accepted because they are confusable.
+    /// Names that cannot be accepted because they look like another tool's name or are unreadable.
     confusable_names: BTreeSet<&'k str>,
     before: BTreeMap<String, ToolCategorization>,
     after: BTreeMap<String, ToolCategorization>,
@@ -84,7 +84,7 @@ struct DriftComparison<'k> {
     context: &'k AdminContext,
 }
 
-/// Returns the drift of all tools of a server.
+/// Returns the drift for all of a server's tools.
 pub async fn find_drifts(ctx: &AdminContext, server: &ServerName, known: &ServerTools) -> Result<Vec<ToolDrift>> {
     let accepted: BTreeMap<&str, &ToolDefinition> =
         known.pinned.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition)).collect();

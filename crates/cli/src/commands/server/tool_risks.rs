@@ -1,4 +1,4 @@
-//! Category and risk level of a server's accepted tools, riskiest first.
+//! Determines the category and risk level of a server's accepted tools, riskiest first.
 
 use gatelodge_catalogue::{RiskLevel, category_name};
 use gatelodge_gateway::{ToolCategorization, categorize_accepted_tools};
@@ -9,26 +9,27 @@ use serde_json::{Value, json};
 
 use crate::diagnostic_report::escape_for_terminal;
 
-/// Risk of one tool.
+/// The risk of one tool.
 #[derive(Debug, Serialize)]
 pub struct ToolRisk {
     pub tool: String,
     #[serde(serialize_with = "serialize_category")]
     pub category: Category,
     pub level: RiskLevel,
-    /// Confidence of the catalogue; `None` if the category is overridden or the definition cannot be read.
+    /// The catalogue's confidence in the category; `None` if the category is overridden or the definition cannot be
+    /// read.
     pub confidence: Option<f64>,
     /// Evidence for the category.
     pub evidence: Vec<String>,
-    /// Category override: who set it, when and why.
+    /// The category override, if any: who set it, when and why.
     #[serde(rename = "said")]
     pub category_override: Option<Value>,
-    /// Category override of an earlier definition, which does not apply.
+    /// A category override that was set for an earlier definition and no longer applies.
     #[serde(rename = "lapsed")]
     pub lapsed_override: Option<Value>,
 }
 
-/// Risks of the accepted tools, sorted by level and name.
+/// Returns the risks of the accepted tools, sorted by level and name.
 pub fn tool_risks(server: &ServerName, known: &ServerTools) -> Vec<ToolRisk> {
     let mut risks: Vec<ToolRisk> = categorize_accepted_tools(server, known)
         .into_iter()
@@ -66,7 +67,7 @@ fn tool_risk(tool: String, categorization: ToolCategorization) -> ToolRisk {
 }
 
 impl ToolRisk {
-    /// Table row.
+    /// Formats the risk as a table row.
     pub fn rows(&self) -> Vec<Vec<String>> {
         let confidence = self.confidence.map(|confidence| format!("{:.0} %", confidence * 100.0)).unwrap_or_default();
         let text = |value: &Value, member: &str| {

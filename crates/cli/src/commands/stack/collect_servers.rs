@@ -1,8 +1,8 @@
-//! Collects the servers of clients' configurations and looks them up in the index.
+//! Collects the servers from clients' configurations and looks them up in the index.
 //!
-//! INVARIANT: only these parts of an entry leave this module: name, client, file and line, whether it is switched off,
-//! and a version that consists of digits and dots. Command, other arguments, URL, variables and headers do not. A
-//! package is named only as the index spells it.
+//! INVARIANT: only these parts of an entry leave this module: name, client, file and line, whether it is disabled, and
+//! a version that consists of digits and dots. Command, other arguments, URL, variables and headers do not. A package
+//! name is printed only as the index spells it.
 
 mod package_lookup;
 
@@ -24,48 +24,48 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use package_lookup::{ServerIdentity, look_up_package};
 
-/// Maximum number of servers; a report on more would be of no use.
+/// Maximum number of servers; a report on more would not be useful.
 const MAX_SERVERS: usize = 1_000;
 
-/// Name in place of the client for a file that several clients could read.
+/// Shown instead of the client's name for a file that several clients could read.
 const UNKNOWN_CLIENT: &str = "a file";
 
-/// A server of one or more clients.
+/// A server that one or more clients have configured.
 pub struct StackServer {
-    /// Name in the configuration.
+    /// Name of the server in the configuration.
     pub name: String,
-    /// Ids of the clients that have it.
+    /// Ids of the clients that have the server.
     pub clients: Vec<String>,
-    /// Agents that have it switched on.
+    /// Agents for which the server is enabled.
     agents: Vec<AgentKey>,
-    /// Path of its file, relative to the current directory; `None` for the user's own files.
+    /// Path of the file, relative to the current directory; `None` for the user's own files and for files elsewhere.
     pub file: Option<String>,
-    /// Line in the file.
+    /// Line of the entry in the file.
     pub line: usize,
-    /// Package name as the index has it.
+    /// Package name as spelled in the index.
     pub package: Option<String>,
     pub source: Option<PackageRegistry>,
-    /// Version in the index.
+    /// Version of the package in the index.
     pub version: Option<String>,
-    /// Kind of the entry, for the report: a package, a program or a URL.
+    /// What the entry starts, for the report: a package, a program or a URL.
     pub kind_text: &'static str,
     /// Whether the package is only guessed.
     pub is_guess: bool,
-    /// Whether the version that starts is the indexed one.
+    /// Whether the entry starts the indexed version.
     pub version_match: VersionComparison,
-    /// Version that starts, if it consists of digits and dots.
+    /// Version that the entry starts, if it differs from the indexed one and consists only of digits and dots.
     pub launched_version: Option<String>,
-    /// Whether it is switched off.
+    /// Whether the client has disabled the server.
     pub is_disabled: bool,
-    /// Tools; `None` if the server is not in the index.
+    /// The server's tools; `None` if the server is not in the index.
     pub tools: Option<Vec<ToolFacts>>,
-    /// Public incidents of the package that it starts.
+    /// Public incidents that concern the package that the entry starts.
     pub concerns: Vec<IncidentMatch>,
-    /// Distinguishes it from other servers of the same name. Never printed.
+    /// Distinguishes the server from others with the same name. Never printed.
     identity: ServerIdentity,
 }
 
-/// An agent: a client and, if its file has several projects, one of them.
+/// An agent: a client and, if the client has servers for several projects, one of these projects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AgentKey {
     client: &'static str,
@@ -78,14 +78,14 @@ impl AgentKey {
         Self { client: client.strip_suffix("-project").unwrap_or(client), project }
     }
 
-    /// Whether this agent also has the servers of `other`: those of the same client that are for all projects or for
-    /// the same one.
+    /// Returns whether this agent also has `other`'s servers: `other` must be the same client, for all projects or for
+    /// the same project.
     fn includes(self, other: Self) -> bool {
         self.client == other.client && (other.project.is_none() || other.project == self.project)
     }
 }
 
-/// All agents, each with its client and the indices of its servers.
+/// Returns all agents, each with its client and the indices of its servers.
 pub fn agent_servers(entries: &[StackServer]) -> Vec<(&'static str, Vec<usize>)> {
     let mut agents: Vec<AgentKey> = Vec::new();
     for agent in entries.iter().flat_map(|entry| &entry.agents) {
@@ -100,7 +100,7 @@ pub fn agent_servers(entries: &[StackServer]) -> Vec<(&'static str, Vec<usize>)>
     agents.iter().map(|agent| (agent.client, servers(agent))).collect()
 }
 
-/// Location of an entry.
+/// Where an entry was found.
 struct EntrySource<'s> {
     /// Id of the client.
     client: &'static str,
@@ -109,7 +109,7 @@ struct EntrySource<'s> {
     line: usize,
 }
 
-/// Collects all servers. Returns them with messages about files that could not be read.
+/// Collects all servers. Returns them with messages about the files that could not be read.
 pub fn collect_servers(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<StackServer>, Vec<String>)> {
     let client = match &args.client {
         Some(id) => Some(client_config::find_client(id).ok_or_else(|| {
@@ -161,7 +161,7 @@ pub fn collect_servers(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<St
     Ok((entries, scan.problems.iter().map(problem_text).collect()))
 }
 
-/// Lines of all entries, by file and path in the file. Parses each file once.
+/// Returns the line numbers of all entries, by file and by path within the file. Parses each file once.
 fn entry_lines(scan: &ClientScan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<String, usize>> {
     let mut roots: HashMap<&PathBuf, Vec<&Vec<String>>> = HashMap::new();
     for ClientConfigLocation { file, servers_path: root, .. } in scan.servers.iter().map(|scanned| &scanned.location) {
@@ -180,7 +180,7 @@ fn entry_lines(scan: &ClientScan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<S
     all
 }
 
-/// Index of a folder in `folders`, adding it if it is new.
+/// Returns the index of a folder in `folders`; adds the folder if it is new.
 fn project_index<'s>(folder: &'s str, folders: &mut Vec<&'s str>) -> usize {
     folders.iter().position(|known| *known == folder).unwrap_or_else(|| {
         folders.push(folder);
@@ -188,13 +188,13 @@ fn project_index<'s>(folder: &'s str, folders: &mut Vec<&'s str>) -> usize {
     })
 }
 
-/// Name of a file as the client documents it. The full path on this machine must not be printed.
+/// Returns the name of a file as the client's documentation gives it, because the full path must not be printed.
 fn client_file_name(location: &ClientConfigLocation) -> &'static str {
     let place = location.client.config_paths.iter().find(|place| location.file.ends_with(place.path));
     place.map_or("", |place| place.path)
 }
 
-/// Refuses more than [`MAX_SERVERS`] before they are looked up.
+/// Returns an error if there are more than [`MAX_SERVERS`] servers, before they are looked up.
 fn check_count(count: usize) -> Result<()> {
     if count > MAX_SERVERS {
         let why = format!("there are more than {MAX_SERVERS} servers; report on one file or client at a time");
@@ -203,7 +203,8 @@ fn check_count(count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Whether line numbers are needed: finding them parses each file again, and only SARIF has them.
+/// Returns whether line numbers are needed. Only SARIF reports contain them, and finding them means parsing each file
+/// again.
 fn wants_lines(args: &StackArgs) -> bool {
     args.format == Some(StackFormat::Sarif)
 }
@@ -268,12 +269,13 @@ fn collect_from_file(
     }
 }
 
-/// Whether a path in a file is that of a Claude Code project; no other client has projects in its file.
+/// Returns whether a path within a file belongs to a Claude Code project; no other client stores projects in its file.
 fn is_project_root(root: &[String]) -> bool {
     root.first().map(String::as_str) == Some(CLAUDE_PROJECTS_KEY)
 }
 
-/// Error message if the file has its servers where another client than the named one has them.
+/// Returns an error message if the servers in the file are not where the named client has them, but where another
+/// client does.
 fn find_misplaced_servers(client: &ClientProfile, bytes: &[u8]) -> Option<String> {
     let all: Vec<(&ClientProfile, bool)> =
         ALL.iter().filter(|own| !own.config_paths.is_empty()).map(|own| (own, false)).collect();
@@ -290,7 +292,7 @@ fn find_misplaced_servers(client: &ClientProfile, bytes: &[u8]) -> Option<String
     Some(format!("its servers are not where {} has them, but where {owner} them; name another `--client`", client.id))
 }
 
-/// Parses a file in each format that the clients use, once for each format.
+/// Parses a file once in each format that the clients use.
 fn parse_documents(
     readers: &[(&ClientProfile, bool)],
     bytes: &[u8],
@@ -299,8 +301,8 @@ fn parse_documents(
     formats.into_iter().map(|format| (format, ClientConfigDocument::read(format, bytes))).collect()
 }
 
-/// Clients that may read a file, each with whether the file has the client's name. The path of the servers in the file
-/// identifies the client; if several clients use the same path, which of them reads the file is not known.
+/// Returns the clients that may read a file, each with whether it uses a file of this name. The place of the servers in
+/// the file identifies the client; if several clients use the same place, it is unknown which one reads the file.
 fn candidate_clients(client: Option<&'static ClientProfile>, path: &Path) -> Vec<(&'static ClientProfile, bool)> {
     if let Some(client) = client {
         return vec![(client, true)];
@@ -315,19 +317,19 @@ fn candidate_clients(client: Option<&'static ClientProfile>, path: &Path) -> Vec
     readers
 }
 
-/// Whether a file in any folder has a name that only this client uses.
+/// Returns whether the file has a name that only this client uses, in whatever folder it is.
 fn is_unique_file_name(client: &ClientProfile, place: &ClientConfigPath, path: &Path) -> bool {
     let last = |place: &ClientConfigPath| place.path.rsplit('/').next().unwrap_or_default();
     let mut others = ALL.iter().filter(|other| other.id != client.id).flat_map(|other| other.config_paths);
     path.ends_with(last(place)) && others.all(|other| last(other) != last(place))
 }
 
-/// Whether two clients have their servers at the same path in the same format.
+/// Returns whether two clients have their servers at the same path within a file of the same format.
 fn has_same_location(one: &ClientProfile, other: &ClientProfile) -> bool {
     one.format == other.format && one.servers_path == other.servers_path
 }
 
-/// Whether the file's extension fits a client's format.
+/// Returns whether the file's extension matches the client's format.
 fn has_matching_extension(client: &ClientProfile, path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     client.config_paths.iter().any(|place| {
@@ -336,7 +338,7 @@ fn has_matching_extension(client: &ClientProfile, path: &Path) -> bool {
     }) || extension.is_empty()
 }
 
-/// Adds a server. Servers with the same name and identity are merged, with the ids of all their clients.
+/// Adds a server. Servers with the same name and identity are merged, and the ids of all their clients are kept.
 fn add_server(
     entries: &mut Vec<StackServer>,
     found: &NamedServerEntry,

@@ -1,10 +1,10 @@
-//! Markdown report, for pull requests.
+//! Generates the Markdown report, for pull requests.
 
 use gatelodge_catalogue::{RiskLevel, escape_for_display, escaped_html_code as code};
 
 use super::{StackReport, server_policy, summary_text, version_note};
 
-/// Maximum number of tools listed for one server; more are only counted.
+/// Maximum number of tools to list for one server; the others are only counted.
 const MAX_LISTED_TOOLS: usize = 8;
 
 pub fn markdown_report(report: &StackReport) -> String {

@@ -1,14 +1,15 @@
-//! Paths of files in a report: relative to the current directory, so that the report does not reveal where that is.
+//! Makes file paths in a report relative to the current directory, so that the report does not reveal where that
+//! directory is.
 
 use std::path::{Component, Path};
 
-/// Relative path of a named file, or its name alone if it is not below the current directory.
+/// Returns the relative path of a file, or only its name if it is not below the current directory.
 pub fn report_path(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     path_below_current_directory(path).unwrap_or_else(|| relative_uri(Path::new(name)))
 }
 
-/// Path relative to the current directory. Returns `None` if the file is elsewhere.
+/// Returns the path relative to the current directory, or `None` if the file is elsewhere.
 pub fn path_below_current_directory(path: &Path) -> Option<String> {
     let here = std::env::current_dir().ok()?.canonicalize().ok()?;
     // Relative to the root directory, the path would be the full path.

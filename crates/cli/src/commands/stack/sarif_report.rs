@@ -1,4 +1,4 @@
-//! SARIF 2.1.0 report, for code scanning.
+//! Generates the SARIF 2.1.0 report, for code scanning.
 
 use gatelodge_catalogue::{RiskLevel, category_name};
 use gatelodge_policy::Category;
@@ -69,7 +69,7 @@ pub fn sarif_report(report: &StackReport) -> Value {
     })
 }
 
-/// Escapes a foreign name: SARIF viewers would turn brackets into a link.
+/// Escapes an untrusted name, because SARIF viewers would turn brackets into a link.
 fn escape_markdown(name: &str) -> String {
     name.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]")
 }
@@ -100,7 +100,7 @@ fn rule_definitions() -> Value {
     ])
 }
 
-/// A SARIF result about a server; `of` names the tool, or the servers of a combination.
+/// Creates a SARIF result for a server. `of` names the tool, or the servers in a combination.
 fn sarif_result(rule: &str, level: &str, text: &str, entry: &StackServer, of: &str) -> Value {
     // The fingerprint must not change with the message text or with other results.
     let print = format!("{rule}/{}/{of}", entry.name);

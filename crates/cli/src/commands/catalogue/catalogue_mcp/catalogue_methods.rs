@@ -1,4 +1,4 @@
-//! Responses of the catalogue's MCP server, for both protocol generations.
+//! Answers the requests to the catalogue's MCP server, for both protocol generations.
 
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::http_headers::{check_meta, has_stateless_meta};
@@ -18,7 +18,7 @@ const SERVER_INFO: &str = concat!(
 const INSTRUCTIONS: &str = "Describes what published MCP servers let an agent do. Call check_mcp_server before adding a \
     server; its verdict is proceed, connect-with-rule or ask-first. No verdict is a guarantee.";
 
-/// Handles one line of input. Returns `None` for messages that get no response.
+/// Handles one line of input. Returns `None` for messages that need no response.
 pub fn handle_line(catalogue: &CatalogueServer, line: &[u8]) -> Option<String> {
     if line.is_empty() {
         return None;
@@ -100,7 +100,7 @@ fn text_content(text: &str) -> String {
     block
 }
 
-/// Adds the members that every stateless result carries.
+/// Adds the members that every result has in the stateless protocol.
 fn add_stateless_members(text: &str, generation: ProtocolGeneration) -> String {
     let Some(members) = text.strip_suffix('}').filter(|_| generation == ProtocolGeneration::Stateless) else {
         return text.to_owned();

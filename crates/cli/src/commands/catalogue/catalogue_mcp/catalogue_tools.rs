@@ -1,5 +1,5 @@
-//! Tools of the catalogue's MCP server. All are read-only; an error is returned as the tool's result and says what to
-//! do.
+//! The tools of the catalogue's MCP server. They are all read-only. Errors are returned as tool results that say what
+//! to do.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use crate::diagnostic_report::escape_for_terminal;
 const MAX_ITEMS: u64 = 100;
 /// Number of tools returned when `limit` is not given.
 const DEFAULT_TOOL_LIMIT: u64 = 25;
-/// A longer policy is not returned, because it would fill a model's context.
+/// Maximum length of a policy in a response; a longer one would fill the model's context.
 const MAX_POLICY_BYTES: usize = 12_000;
 
-/// Result of `tools/list`.
+/// The tool definitions that `tools/list` returns.
 pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"check_mcp_server","title":"Check a server","description":"Describes what a published MCP server lets an agent do, before it is added: verdict (proceed, connect-with-rule, ask-first) with reasons, grade, its tools with the riskiest first, and a policy if it is short. Long tool lists are paged: `tool_count` is the total, and `next_skip` is the `skip` for the next page. A server that is not in the index is ask-first.","inputSchema":{"type":"object","properties":{"server":{"type":"string","description":"A package, such as `npm:@scope/name@1.2.3` or `pypi:name==1.2.3`; source and version are optional."},"skip":{"type":"integer","minimum":0,"description":"Number of tools to skip, riskiest first."},"limit":{"type":"integer","minimum":1,"maximum":100}},"required":["server"],"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
 {"name":"search_registry","title":"Search servers and tools","description":"Finds servers and tools of the index by parts of their names, by category, level or signal.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Parts of names, separated by spaces."},"category":{"type":"string","enum":["read","write","execute","destructive","financial","unknown"]},"level":{"type":"string","enum":["low","medium","high","critical"]},"signal":{"type":"string","description":"A risk signal in a tool definition, such as `takes_code`."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}},
@@ -33,13 +33,13 @@ pub const TOOL_DEFINITIONS: &str = r#"[
 /// Data that the tools read.
 pub struct CatalogueServer {
     pub index: PackageIndex,
-    /// Change feed; `None` without a data directory.
+    /// Path of the change feed; `None` if there is no data directory.
     pub change_log: Option<PathBuf>,
-    /// Whether `--index` named the index; the change feed then belongs to another index.
+    /// Whether the index was chosen with `--index`, in which case the change feed belongs to a different index.
     pub is_custom_index: bool,
 }
 
-/// Calls a tool. Returns `None` if there is no tool of this name.
+/// Calls a tool. Returns `None` if there is no tool with this name.
 pub fn call_tool(catalogue: &CatalogueServer, name: &str, arguments: &Value) -> Option<Result<Value, String>> {
     let given = CatalogueToolArguments::of(arguments);
     let called = match name {
@@ -69,7 +69,7 @@ impl<'a> CatalogueToolArguments<'a> {
         Self(arguments.as_object())
     }
 
-    /// Rejects unknown arguments: a misspelled filter must not be ignored.
+    /// Returns an error for unknown arguments, so that a misspelled filter is not silently ignored.
     fn reject_unknown(self, names: &[&str]) -> Result<Self, String> {
         match self.0.into_iter().flatten().find(|(name, _)| !names.contains(&name.as_str())) {
             Some((name, _)) => Err(format!(
@@ -158,13 +158,13 @@ fn check_server(catalogue: &CatalogueServer, text: &str, given: &CatalogueToolAr
     Ok(result)
 }
 
-/// One tool of a list.
+/// Returns a tool as an entry in a list.
 fn tool_row_json(tool: &ToolFacts) -> Value {
     json!({"name": escape_for_terminal(&tool.name), "category": category_name(tool.category), "level": RiskLevel::of(tool.category),
         "confidence": tool.confidence, "optional": tool.optional})
 }
 
-/// Returns the recommended policy, or the command that prints it if it is too long for a model's context.
+/// Returns the recommended policy or, if it is too long for a model's context, the command that prints it.
 fn short_policy(server: &IndexedServer<'_>, known: &CataloguedServer) -> Value {
     let policy = show_package::server_policy(known, Strictness::Recommended).ok();
     match policy {

@@ -1,4 +1,4 @@
-//! Reads one page of the change feed.
+//! Reads the change feed one page at a time.
 
 use std::io;
 use std::path::Path;
@@ -9,20 +9,20 @@ use serde_json::Value;
 use super::feed_lines;
 use crate::diagnostic_report::escape_for_terminal;
 
-/// Events after a cursor.
+/// A page of events that follow a cursor.
 #[derive(Debug)]
 pub struct IndexChangePage {
-    /// Events; foreign text in them is escaped.
+    /// The events, with text from packages escaped.
     pub events: Vec<Value>,
     /// Cursor for the next page.
     pub cursor: u64,
-    /// Whether there is a next page.
+    /// Whether there are more events after this page.
     pub has_more: bool,
     /// Number of events after the requested cursor that are no longer stored.
     pub left_out: u64,
 }
 
-/// Error for a cursor that is larger than that of the newest event.
+/// Error for a cursor beyond the newest event.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the cursor is {cursor}, but the last event here is {newest}: the cursor is from a different change feed; start again with 0"
@@ -32,7 +32,7 @@ pub struct CursorAheadError {
     newest: u64,
 }
 
-/// Reads up to `limit` events after `cursor` that have at least the level `least`.
+/// Reads up to `limit` events after `cursor` whose level is at least `least`.
 pub fn events_after(
     log: &Path,
     cursor: u64,
@@ -75,7 +75,7 @@ pub fn events_after(
     Ok(Ok(page))
 }
 
-/// Escapes foreign text in an event.
+/// Escapes the text in an event that comes from a package.
 fn escape_event(mut event: Value) -> Value {
     for name in ["package", "version", "tool"] {
         if let Some(Value::String(text)) = event.get_mut(name) {

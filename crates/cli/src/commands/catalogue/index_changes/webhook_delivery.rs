@@ -1,4 +1,4 @@
-//! Posts change events to a webhook, signed, with at-least-once delivery: the cursor of each URL is saved only after the
+//! Posts signed change events to a webhook with at-least-once delivery: the cursor for a URL is saved only after the
 //! receiver has acknowledged the events.
 
 use std::collections::BTreeMap;
@@ -19,13 +19,13 @@ use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{admin_context, app, mcp_client, process_environment, server_url, source_file, stdout_output};
 
-/// File next to the change feed that holds the delivery cursors.
+/// File that stores the delivery cursors, next to the change feed.
 const CURSORS_FILE_NAME: &str = "catalogue-posted.json";
 /// Maximum number of events in one request.
 const EVENTS_PER_REQUEST: usize = 100;
-/// A shorter secret can be guessed.
+/// Minimum length of a secret; a shorter one could be guessed.
 const MIN_SECRET_BYTES: usize = 16;
-/// Prefix of a secret that is encoded in Base64.
+/// Prefix of a Base64-encoded secret.
 const BASE64_SECRET_PREFIX: &str = "whsec_";
 
 pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExitCode> {
@@ -73,7 +73,8 @@ fn delivery_error(error: &anyhow::Error, shown: &str, count: usize, cursor: u64)
     .into()
 }
 
-/// Reads the secret from a variable or a file; it is never a command-line argument, which other processes can see.
+/// Reads the secret from an environment variable or a file. It cannot be given as a command-line argument, which other
+/// processes could see.
 fn load_secret(args: &IndexChangesArgs) -> Result<Vec<u8>> {
     let text = match (&args.secret_env, &args.secret_file) {
         (Some(name), _) => process_environment::find_variable(name)
@@ -97,7 +98,7 @@ fn load_secret(args: &IndexChangesArgs) -> Result<Vec<u8>> {
     }
 }
 
-/// Posts a page, with retries, until the receiver accepts it.
+/// Posts a page. Retries up to `--retries` times after a temporary failure.
 async fn deliver(uri: &Uri, page: &IndexChangePage, secret: &[u8], args: &IndexChangesArgs) -> Result<()> {
     let body = super::page_json(page).to_string();
     let time = Duration::from_secs(args.timeout);
@@ -122,7 +123,7 @@ async fn deliver(uri: &Uri, page: &IndexChangePage, secret: &[u8], args: &IndexC
     Ok(())
 }
 
-/// Headers of Standard Webhooks: id, time and signature. The same events get the same id.
+/// Returns the Standard Webhooks headers: id, timestamp and signature. The same events always get the same id.
 fn signed_headers(body: &str, cursor: u64, secret: &[u8], second: i64) -> Result<HeaderMap> {
     let id = format!("{cursor}-{}", HEXLOWER.encode(Sha256::digest(body).get(..8).unwrap_or_default()));
     let mut mac =
@@ -137,10 +138,10 @@ fn signed_headers(body: &str, cursor: u64, secret: &[u8], second: i64) -> Result
     Ok(headers)
 }
 
-/// Delivery cursors by URL. Holds an exclusive lock on the file.
+/// Delivery cursors by URL hash. Holds an exclusive lock on their file.
 struct DeliveryCursors {
     path: PathBuf,
-    /// Hash of the URL, which may contain a secret.
+    /// Hash of the URL; the URL itself may contain a secret.
     endpoint_hash: String,
     cursors: BTreeMap<String, u64>,
     _lock: File,

@@ -1,4 +1,4 @@
-//! Notes and left-out calls that are printed with a draft.
+//! Formats the notes and the excluded calls that are printed with a draft.
 
 use gatelodge_policy::DraftPolicy;
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use crate::cli::DraftPolicyArgs;
 use crate::commands::time_text::time_text;
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 
-/// Maximum number of printed lines; the rest are counted.
+/// Maximum number of lines to print; the rest are only counted.
 const MAX_PRINTED_LINES: usize = 20;
 
-/// Notes that limit how far a draft can be trusted.
+/// Returns notes on why the draft may be incomplete.
 pub fn draft_notes(usage: &GrantUsage, query: &UsageQuery<'_>, json: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let oldest = usage.oldest.filter(|oldest| query.since.is_none_or(|since| since < *oldest));
@@ -39,12 +39,12 @@ pub fn draft_notes(usage: &GrantUsage, query: &UsageQuery<'_>, json: bool) -> Ve
     notes
 }
 
-/// Calls that were not sent, for all servers.
+/// Lists the calls that were not sent, for all servers.
 pub fn unsent_lines(usage: &GrantUsage) -> Vec<String> {
     truncate_lines(usage.servers.values().flat_map(exclusion_lines).collect())
 }
 
-/// Calls that the draft does not cover, with the reason.
+/// Lists the calls that the draft does not cover, with the reasons.
 pub fn excluded_lines(server_usage: &ServerUsage, drafted: &DraftPolicy) -> Vec<String> {
     let of_draft = drafted.uncovered.iter().map(|left| exclusion_line(&left.description, left.calls, left.reason));
     truncate_lines(exclusion_lines(server_usage).chain(of_draft).collect())
@@ -71,7 +71,7 @@ pub fn call_count_text(count: u64) -> String {
     if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
 }
 
-/// Draft with usage, left-out calls and notes, for `--json`.
+/// Returns the draft with usage, excluded calls and notes, for `--json`.
 pub fn draft_json(
     args: &DraftPolicyArgs,
     server: &str,

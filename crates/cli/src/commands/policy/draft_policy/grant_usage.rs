@@ -1,4 +1,4 @@
-//! Collects the logged calls of a grant. Reads the log once, backwards from its end, one page at a time.
+//! Collects the calls logged for a grant. Reads the log once, backwards from its end, one page at a time.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -8,12 +8,12 @@ use gatelodge_policy::{ClientRequestKind, DraftBuilder, ObservedCall, is_always_
 use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, Ledger, RecordKind};
 use jiff::Timestamp;
 
-/// Rows per read.
+/// Number of rows to read at a time.
 const PAGE_ROWS: usize = 500;
-/// Length of a name that the log truncated; it then ends with `…`.
+/// Length of a name that was truncated in the log, including the `…` at its end.
 const TRUNCATED_NAME_CHARS: usize = 513;
 
-/// Filter for the calls.
+/// Selects the calls to collect.
 #[derive(Debug)]
 pub struct UsageQuery<'a> {
     /// The grant's label or id.
@@ -22,36 +22,36 @@ pub struct UsageQuery<'a> {
     pub since: Option<Timestamp>,
 }
 
-/// Logged calls of a grant.
+/// The calls logged for a grant.
 #[derive(Debug, Default)]
 pub struct GrantUsage {
-    /// Usage by server, for the servers and times of the query.
+    /// Usage by server, limited to the servers and times in the query.
     pub servers: BTreeMap<String, ServerUsage>,
-    /// All servers that the grant ever called.
+    /// All servers that the grant has ever called.
     pub called_servers: BTreeSet<String>,
-    /// Ids of the grants; several may have had the same label.
+    /// Ids of the matching grants; several may have had the same label over time.
     pub grants: BTreeSet<String>,
-    /// Whether the log has any row of the grant.
+    /// Whether the log has any rows for the grant.
     pub has_rows: bool,
-    /// Time of the oldest row in the log, of any grant.
+    /// Time of the oldest row in the log, for any grant.
     pub oldest: Option<Timestamp>,
-    /// Number of rows that were pruned from the log.
+    /// Number of rows that have been pruned from the log.
     pub pruned_rows: u64,
 }
 
-/// Logged calls of a grant to one server.
+/// The calls that a grant made to one server.
 #[derive(Debug, Default)]
 pub struct ServerUsage {
     pub draft: DraftBuilder,
     /// Number of calls that were sent.
     pub sent: u64,
-    /// Number of calls that were refused, not sent or unusable, by description and reason.
+    /// Number of calls that were refused, not sent or unusable, by call and reason.
     pub left_out: BTreeMap<(String, String), u64>,
-    /// Tools with a definition that is not accepted; no policy allows them until it is.
+    /// Tools whose current definition is not accepted; no policy allows them until it is.
     pub unaccepted: BTreeSet<String>,
 }
 
-/// Reads the log. Reading backwards, an outcome, which has only the call id, comes before its intent.
+/// Reads the log. Since it is read backwards, each outcome is met before its intent; an outcome has only the call id.
 pub async fn collect_usage(ledger: &dyn Ledger, query: &UsageQuery<'_>) -> Result<GrantUsage> {
     let mut usage = GrantUsage::default();
     let mut not_sent: HashSet<CallId> = HashSet::new();
@@ -102,8 +102,8 @@ impl GrantUsage {
     }
 }
 
-/// Whether a policy has rules for the subject of a row. For unchecked rows, this is only client input that a server
-/// asked for.
+/// Returns whether policies have rules for what a row records. For unchecked rows, this is only the case for client
+/// input that a server requested.
 fn is_policy_relevant(method: &str, kind: RecordKind) -> bool {
     let is_client_input = ClientRequestKind::of_method(method).is_some();
     match kind {
@@ -116,7 +116,7 @@ fn is_policy_relevant(method: &str, kind: RecordKind) -> bool {
     }
 }
 
-/// Why a call is left out of the draft; `None` if it is included.
+/// Returns why a call is excluded from the draft, or `None` if it is included.
 fn exclusion_reason(record: &CallRecord, is_unsent: bool) -> Option<String> {
     let code = record.code.as_deref().unwrap_or("no reason given");
     let is_truncated = record

@@ -1,11 +1,11 @@
-//! Text form of drift.
+//! Formats tool drift for the terminal.
 
 use gatelodge_catalogue::category_name;
 
 use super::{DriftKind, GrantReach, ToolDrift};
 use crate::diagnostic_report::escape_for_terminal;
 
-/// Summary of a drift on one line.
+/// Summarizes the drift of a tool in one line.
 pub fn drift_headline(drift: &ToolDrift) -> String {
     let reach = |reach: &GrantReach| {
         let rule = reach.rule.as_deref().map(|rule| format!(" {}", escape_for_terminal(rule))).unwrap_or_default();
@@ -18,7 +18,7 @@ pub fn drift_headline(drift: &ToolDrift) -> String {
     format!("{tool}: {}; callable by {grants}", change_text(drift))
 }
 
-/// Kind of drift, and the categories before and after.
+/// Describes the kind of drift, and the categories before and after.
 fn change_text(drift: &ToolDrift) -> String {
     let what = match drift.kind {
         DriftKind::New => "new",
@@ -33,7 +33,7 @@ fn change_text(drift: &ToolDrift) -> String {
     }
 }
 
-/// Message about a category override that the change makes invalid.
+/// Returns a message about a category override that no longer applies because of the change.
 pub fn lapsed_override_text(drift: &ToolDrift) -> Option<String> {
     let lapsed = drift.lapsed_override.as_ref()?;
     let (by, why) = (escape_for_terminal(&lapsed.by), escape_for_terminal(&lapsed.why));
@@ -43,7 +43,7 @@ pub fn lapsed_override_text(drift: &ToolDrift) -> Option<String> {
     ))
 }
 
-/// A drift with its notes and its diff.
+/// Formats the drift of a tool with its notes and its diff.
 pub fn drift_text(drift: &ToolDrift) -> String {
     let line = |text: String| format!("  {text}\n");
     let refused = drift.rejection.as_deref().map(|why| line(format!("withheld: {why}"))).unwrap_or_default();

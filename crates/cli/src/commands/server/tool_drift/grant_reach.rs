@@ -1,4 +1,4 @@
-//! Finds the grants that could call a tool, and the rule that decides.
+//! Finds the grants that could call a tool, and the rule that applies to each.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ pub struct GrantReach {
     pub rule: Option<String>,
 }
 
-/// Labels of the grants that have a server attached, each with its policy.
+/// Labels of the grants to which a server is attached, each with its policy.
 pub(super) type GrantPolicies = Vec<(String, Arc<ActivePolicy>)>;
 
-/// Loads the grants of a server from the active configuration.
+/// Loads the grants to which a server is attached, from the active configuration.
 pub(super) async fn load_grant_policies(ctx: &AdminContext, server: &ServerName) -> Result<GrantPolicies> {
     let active_config = merge_config(
         &ctx.config_entries(),
@@ -37,7 +37,7 @@ pub(super) async fn load_grant_policies(ctx: &AdminContext, server: &ServerName)
     Ok(policies.collect())
 }
 
-/// Grants that could call the tool if it were accepted, assuming that the arguments satisfy all conditions.
+/// Returns the grants that could call the tool if it were accepted, assuming that the arguments satisfy all conditions.
 pub(super) fn grants_reaching(
     policies: &GrantPolicies,
     name: &str,

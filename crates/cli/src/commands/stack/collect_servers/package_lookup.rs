@@ -6,10 +6,10 @@ use gatelodge_catalogue::{
 
 use crate::client_config::{NamedServerEntry, ServerEntry as Written};
 
-/// Two entries with the same name and the same identity are the same server.
+/// Identity of a server. Two entries with the same name and the same identity are the same server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ServerIdentity {
-    /// A package of the index, with its version.
+    /// A package in the index, with the version that is started.
     Package {
         source: PackageRegistry,
         name: String,
@@ -24,20 +24,21 @@ pub enum ServerIdentity {
     Unknown,
 }
 
-/// Result of looking up an entry.
+/// The result of looking up an entry.
 pub struct PackageLookup<'i> {
     pub server: Option<IndexedServer<'i>>,
     pub kind_text: &'static str,
     pub is_guess: bool,
     pub version_match: VersionComparison,
-    /// Version that starts, if it consists of digits and dots: any other text could be private.
+    /// Version that the entry starts, if it differs from the indexed one and consists only of digits and dots. Any
+    /// other text could be private.
     pub launched_version: Option<String>,
     pub identity: ServerIdentity,
-    /// Public incidents of the package. Their texts are ours and contain nothing of the entry.
+    /// Public incidents that concern the package. Their messages are our own and contain nothing from the entry.
     pub concerns: Vec<IncidentMatch>,
 }
 
-/// Looks an entry up in the index.
+/// Looks up an entry in the index.
 pub fn look_up_package<'i>(found: &NamedServerEntry, index: &'i PackageIndex) -> PackageLookup<'i> {
     let named = match &found.entry {
         Some(Written::Command { argv: words, env, .. }) => {
