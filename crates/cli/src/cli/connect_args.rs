@@ -51,7 +51,7 @@ pub struct ConnectArgs {
     /// Undo the last change of the client's file.
     #[arg(long)]
     pub undo: bool,
-    /// With `--undo`: also if the file was changed since then; those changes are kept.
+    /// With `--undo`: undo even if the file has changed since then, and keep those changes.
     #[arg(long, requires = "undo")]
     pub force: bool,
     /// Do not ask for confirmation.

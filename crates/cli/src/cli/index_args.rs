@@ -100,9 +100,9 @@ pub struct AttackPatternsArgs {
 /// Replaces the package index with a newer one, after verifying it completely.
 ///
 /// A truncated, damaged, foreign or newer-format file is refused, and the old index stays in use. So is an index that
-/// is older or has less than half as many servers, unless a flag allows it. Changes of servers that are in both indexes
-/// are stored as change events, which `catalogue changes` and `catalogue mcp` report: the most severe of each server,
-/// and the number of others.
+/// is older or has less than half as many servers, unless a flag allows it. Changes to servers that are in both indexes
+/// are stored as change events, which `catalogue changes` and `catalogue mcp` report: the most severe change of each
+/// server, and the number of others.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge catalogue update --from index.glx
@@ -123,7 +123,7 @@ pub struct UpdateIndexArgs {
     /// Accept an index that has less than half as many servers as the one in use, or none.
     #[arg(long)]
     pub allow_smaller: bool,
-    /// How long the server may send nothing. A slow download may take longer in total.
+    /// How long to wait while the server sends nothing. A slow download may take longer in total.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub timeout: u64,
     /// Print JSON.
@@ -133,7 +133,7 @@ pub struct UpdateIndexArgs {
     pub store: StoreArgs,
 }
 
-/// Lists changes of servers between the indexes that were in use here, oldest first; or posts them to a webhook.
+/// Lists changes to servers between the indexes that were in use here, oldest first; or posts them to a webhook.
 ///
 /// With `--post`, events are sent in requests of at most 100, signed according to Standard Webhooks, each event at
 /// least once. The data directory stores a cursor for each URL, which advances only after a 2xx response. The next run

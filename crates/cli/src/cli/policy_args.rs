@@ -63,7 +63,7 @@ pub struct CheckPolicyArgs {
     pub json: bool,
 }
 
-/// Runs case files, which contain calls with the decision, code and rule that are expected.
+/// Runs case files, which contain calls and the decision, code and rule expected for each.
 ///
 /// A case file is YAML or JSON: `policy` (a path relative to the file, or the policy itself) and `cases`,
 /// each with a `name`, a `call` and an `expect`.
@@ -168,7 +168,7 @@ pub struct DraftPolicyArgs {
     pub store: StoreArgs,
 }
 
-/// Formats a policy as JSON. Keeps comments of JSON, but not of YAML.
+/// Formats a policy as JSON. Keeps comments in JSON files, but not in YAML files.
 ///
 /// Indents by two spaces, puts short values on one line, and keeps comments in place. Prints YAML as JSON, and reports
 /// how many comments are lost. Changes the file only with `--write`.

@@ -124,7 +124,7 @@ pub struct ListArgs {
     pub store: StoreArgs,
 }
 
-/// Arguments of commands on one named item.
+/// Arguments of commands that act on one named item.
 #[derive(Debug, Args)]
 pub struct NamedItemArgs {
     /// Name of the item; for a grant, its label or id.

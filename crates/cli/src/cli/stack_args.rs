@@ -60,7 +60,7 @@ version that was part of a public incident, count as Critical. A disabled server
 Exit code: 0 reported, 1 a level of `--fail-on` is reached or a file cannot be read, 2 usage, 5 the index cannot be used
 or a policy cannot be written.")]
 pub struct StackArgs {
-    /// Configuration file of a client, instead of those of this user.
+    /// A client's configuration file to read, instead of those of this user.
     #[arg(conflicts_with_all = ["home", "project"])]
     pub file: Option<PathBuf>,
     /// Only this client, or the client whose format the file has. docs/clients.md lists the names.
@@ -88,7 +88,7 @@ pub struct StackArgs {
     pub index_source: IndexSourceArgs,
 }
 
-/// Formats of the report.
+/// Formats of the stack report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StackFormat {
     /// Text for a terminal

@@ -31,7 +31,7 @@ pub struct WrapArgs {
     /// Label of the client in the log. Counters belong to it.
     #[arg(long, value_name = "LABEL", default_value = "local")]
     pub label: String,
-    /// Observe only: record what the policy would refuse, but send it.
+    /// Observe only: record what the policy would refuse, but send the call anyway.
     #[arg(long)]
     pub observe: bool,
     #[command(flatten)]

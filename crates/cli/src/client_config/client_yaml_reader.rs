@@ -1,11 +1,11 @@
-//! Reads YAML. There is no editor that changes YAML in place and keeps comments and layout.
+//! Reads YAML. It is not edited, because no editor changes YAML in place and keeps comments and layout.
 
 use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 
-/// Maximum nesting; real configurations are far below.
+/// Maximum nesting depth. Real configurations stay far below it.
 const MAX_DEPTH: usize = 64;
 
 pub fn read(text: &str) -> Result<Value, String> {

@@ -10,7 +10,7 @@ use crate::diagnostic_report::DiagnosticRef;
 /// An error or warning about the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigDiagnostic {
-    /// Its stable code.
+    /// Its code, which does not change between versions.
     pub code: ConfigDiagnosticCode,
     /// Byte range of the offending text.
     pub span: Range<usize>,
@@ -24,7 +24,7 @@ pub struct ConfigDiagnostic {
 
 macro_rules! diagnostic_codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal $severity:ident,)+) => {
-        /// Codes of diagnostics. Their texts are stable.
+        /// Diagnostic codes. Their texts do not change between versions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum ConfigDiagnosticCode { $($(#[doc = $doc])+ $name,)+ }
 
@@ -32,12 +32,12 @@ macro_rules! diagnostic_codes {
             /// All codes with their descriptions, for the documentation.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$name, concat!($($doc),+)),)+];
 
-            /// Returns the stable text.
+            /// Returns the code as text, which does not change between versions.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
 
-            /// Returns `Warning` if the configuration can still be used.
+            /// Returns `Warning` if the configuration can be used despite the diagnostic.
             pub fn severity(self) -> Severity {
                 match self { $(Self::$name => Severity::$severity,)+ }
             }
@@ -85,7 +85,7 @@ diagnostic_codes! {
 }
 
 impl ConfigDiagnostic {
-    /// Creates a diagnostic. A token that was pasted into the wrong field is not repeated in the message.
+    /// Creates a diagnostic. If a token was pasted into the wrong field, the message does not repeat it.
     pub fn new(code: ConfigDiagnosticCode, span: &Range<usize>, message: impl Into<String>) -> Self {
         Self { code, span: span.clone(), message: redact_tokens(message.into()), help: None, related: None }
     }
