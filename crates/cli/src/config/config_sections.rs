@@ -1,4 +1,4 @@
-//! All sections and fields of the configuration file. The reader and `docs/config.md` are generated from this table, so
+//! All sections and fields of the configuration file. The parser and `docs/config.md` are generated from this table, so
 //! they cannot disagree.
 
 use std::ops::Range;
@@ -20,17 +20,17 @@ const RENAMED_FIELDS: [(&str, &str); 7] = [
     ("sessions_per_grant", "max_sessions_per_grant"),
 ];
 
-/// Returns the current name of a field that was renamed.
+/// Returns the current name of a renamed field.
 pub fn current_name(old: &str) -> Option<&'static str> {
     RENAMED_FIELDS.iter().find(|(name, _)| *name == old).map(|(_, new)| *new)
 }
 
-/// Returns the former name of a field that was renamed.
+/// Returns the former name of a renamed field.
 pub fn former_name(new: &str) -> Option<&'static str> {
     RENAMED_FIELDS.iter().find(|(_, name)| *name == new).map(|(old, _)| *old)
 }
 
-/// A section, for the reader and for the documentation.
+/// A section, for the parser and the documentation.
 #[derive(Debug)]
 pub struct ConfigSection {
     /// Its heading in the file.
@@ -46,9 +46,9 @@ pub struct ConfigSection {
 pub struct ConfigField {
     /// Its name.
     pub name: &'static str,
-    /// The type of its value, in words.
+    /// The type of its value, as shown in the documentation.
     pub type_name: &'static str,
-    /// Its default, in words.
+    /// Its default, as shown in the documentation.
     pub default: &'static str,
     /// Its description in the documentation.
     pub description: &'static str,
@@ -116,21 +116,21 @@ section! {
         processes_per_server: u64 = "64",
         /// Maximum number of sessions.
         max_sessions: u64 = "10000",
-        /// Maximum number of sessions of a grant.
+        /// Maximum number of sessions for one grant.
         max_sessions_per_grant: u64 = "2500",
-        /// A session that is not used for this long is deleted.
+        /// A session that has been idle for this long is deleted.
         session_idle_timeout: String = "`1h`",
         /// Time limit for opening a connection to a server.
         connect_timeout: String = "`5s`",
         /// Time limit for a whole call.
         call_timeout: String = "`290s`",
-        /// Time that running calls get to finish when the gateway stops.
+        /// How long running calls may take to finish when the gateway stops.
         drain_timeout: String = "`10s`",
     }
 }
 
 section! {
-    /// Address of health, readiness and metrics, for operators.
+    /// Address of the health, readiness and metrics endpoints, for operators.
     RawAdmin at "[admin]" {
         /// Address and port. An address that other machines can reach needs `hosts` in `[gateway]`.
         listen: String = "`127.0.0.1:7421`",
@@ -237,7 +237,7 @@ section! {
     }
 }
 
-/// All sections, in the order of the documentation.
+/// All sections, in the order in which they are documented.
 pub const CONFIG_SECTIONS: &[&ConfigSection] = &[
     &RawGateway::SECTION,
     &RawAdmin::SECTION,

@@ -1,4 +1,4 @@
-//! Tools of the demo server: at least one of every category.
+//! Tools of the demo server: at least one in each category.
 
 use gatelodge_json::JsonValue;
 
@@ -15,7 +15,7 @@ pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"send_payment","description":"Pays somebody.","inputSchema":{"type":"object","properties":{"to":{"type":"string"},"amount":{"type":"number"},"currency":{"type":"string"}},"required":["to","amount"],"additionalProperties":false},"annotations":{"destructiveHint":true,"openWorldHint":true}}
 ]"#;
 
-/// Runs a tool. Returns `None` if there is no such tool; the inner error is one of the tool.
+/// Runs a tool. Returns `None` if there is no such tool. The inner error is the tool's own error message.
 pub fn run_tool(notes: &NoteStore, name: &str, arguments: Option<JsonValue<'_>>) -> Option<Result<String, String>> {
     let text = |key: &str| {
         let value = arguments.and_then(|arguments| arguments.get(key)).and_then(|value| value.as_str());
