@@ -118,7 +118,7 @@ pub fn is_json_requested() -> bool {
 /// Location of the store.
 #[derive(Debug, Clone, Args)]
 pub struct StoreArgs {
-    /// Configuration file of the gateway.
+    /// The gateway's configuration file.
     #[arg(long, value_name = "FILE", env = "GATELODGE_CONFIG", hide_env_values = true)]
     pub config: Option<PathBuf>,
     /// Data directory. Overrides the one in the configuration.
@@ -126,7 +126,7 @@ pub struct StoreArgs {
     pub data: Option<PathBuf>,
 }
 
-/// Prints a generated page of the documentation.
+/// Prints a generated documentation page.
 #[derive(Debug, Args)]
 pub struct DocsArgs {
     /// Page to print.

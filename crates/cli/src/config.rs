@@ -68,7 +68,7 @@ pub struct ConfigDiagnostics {
     files: Vec<FileStamp>,
 }
 
-/// A configuration, if it is valid, with its diagnostics.
+/// The result of reading a configuration file: the configuration, if it is valid, and the diagnostics.
 #[derive(Debug)]
 pub struct LoadedConfig {
     /// The configuration, or `None` if it has errors.

@@ -120,7 +120,7 @@ pub fn print_diagnostics<'f>(
     }
 }
 
-/// Prints to standard error. Errors are ignored: the exit code still reports the result.
+/// Prints to standard error. Write errors are ignored: the exit code still reports the result.
 pub fn print_stderr(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
@@ -134,7 +134,7 @@ pub fn count_noun(count: usize, noun: &str) -> String {
     }
 }
 
-/// Escapes control and invisible characters, so that foreign text stays on one line and cannot control the terminal.
+/// Escapes control and invisible characters, so that untrusted text stays on one line and cannot control the terminal.
 pub fn escape_for_terminal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

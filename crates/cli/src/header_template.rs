@@ -88,7 +88,7 @@ pub fn has_variable(value: &str) -> bool {
     parse_template(value).is_ok_and(|parts| parts.iter().any(|part| matches!(part, TemplatePart::Variable(_))))
 }
 
-/// Returns the variables that a value refers to; empty if the value is invalid.
+/// Returns the variables that a value refers to, or none if the value is invalid.
 pub fn referenced_variables(value: &str) -> Vec<String> {
     let parts = parse_template(value).unwrap_or_default();
     parts

@@ -27,9 +27,9 @@ const MAX_LIST_PAGES: usize = 100;
 pub enum ProtocolChoice {
     /// Stateless if the server supports it, otherwise stateful
     Auto,
-    /// Without a handshake, as since 2026-07-28
+    /// Without a handshake, as in revision 2026-07-28 and later
     Stateless,
-    /// With a handshake and a session, as until 2025-11-25
+    /// With a handshake and a session, as in revisions up to 2025-11-25
     Stateful,
 }
 

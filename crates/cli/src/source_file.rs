@@ -27,7 +27,7 @@ pub struct NamedSource {
 pub struct ReadSourceError {
     /// Name of the source.
     pub name: String,
-    /// The error.
+    /// The error message.
     pub message: String,
     /// How to fix it.
     pub help: &'static str,

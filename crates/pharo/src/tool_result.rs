@@ -18,7 +18,7 @@ const MAX_EXCERPT_CHARS: usize = 2_000;
 pub(crate) struct ToolResult {
     /// Content blocks as JSON.
     blocks: Vec<String>,
-    /// The image's object, unchanged.
+    /// The image's response object, unchanged.
     structured: Option<String>,
     /// Value of `isError`. `None` omits the member, as most servers do for a successful call.
     pub is_error: Option<bool>,
@@ -30,7 +30,7 @@ impl ToolResult {
         Self { is_error: Some(true), ..Self::default() }.with_text(text)
     }
 
-    /// Creates a result with the image's object as structured content.
+    /// Creates a result with the image's response object as structured content.
     pub fn of_object(object: impl Into<String>) -> Self {
         Self { structured: Some(object.into()), ..Self::default() }
     }

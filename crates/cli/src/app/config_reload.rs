@@ -58,7 +58,7 @@ pub struct WatchedConfig {
 }
 
 impl WatchedConfig {
-    /// Whether a file changed since the last check. Reports each change once.
+    /// Returns whether a file has changed since the last check. Each change is reported only once.
     fn has_changed(&mut self) -> bool {
         let now: Vec<FileStamp> = self.files.iter().map(|file| FileStamp::of(&file.path)).collect();
         let is_new = now != self.files;

@@ -171,7 +171,7 @@ impl EffectiveConfig {
         });
     }
 
-    /// Returns expired grants and when they expired.
+    /// Returns the labels of expired grants, and when each expired.
     pub fn expired_grants(&self, now: Timestamp) -> Vec<(&str, Timestamp)> {
         expired_grants(&self.grants, now)
     }
@@ -188,7 +188,7 @@ impl EffectiveConfig {
     }
 }
 
-/// Returns the labels of expired grants and when they expired.
+/// Returns the labels of expired grants, and when each expired.
 pub fn expired_grants(grants: &[GrantConfig], now: Timestamp) -> Vec<(&str, Timestamp)> {
     let expiry = |grant: &'_ GrantConfig| grant.expires.filter(|expires| *expires <= now);
     grants.iter().filter_map(|grant| Some((grant.label.as_ref(), expiry(grant)?))).collect()

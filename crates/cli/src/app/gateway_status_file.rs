@@ -37,12 +37,12 @@ pub struct GatewayStatusFile {
     pub config_errors: Vec<String>,
 }
 
-/// Reads the status file of a data directory. Its process may have exited.
+/// Reads the status file in a data directory. The process that wrote it may have exited.
 pub fn find_status_file(data: &Path) -> Option<GatewayStatusFile> {
     serde_json::from_slice(&std::fs::read(data.join(STATUS_FILE_NAME)).ok()?).ok()
 }
 
-/// Reads the status file of a data directory, if its process is running.
+/// Reads the status file in a data directory, if the process that wrote it is still running.
 pub fn find_running_gateway(data: &Path) -> Option<GatewayStatusFile> {
     let is_running = |pid: u32| {
         let pid = Pid::from_raw(pid.try_into().ok()?)?;

@@ -20,13 +20,13 @@ pub struct CallsArgs {
     /// Continue with new calls as they arrive.
     #[arg(long)]
     pub follow: bool,
-    /// Only calls of the grant with this label or id.
+    /// Only calls made with the grant of this label or id.
     #[arg(long, value_name = "LABEL")]
     pub grant: Option<String>,
     /// Only calls to this server.
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
-    /// Only calls of this tool, resource or prompt.
+    /// Only calls to this tool, resource or prompt.
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
     /// Only calls that were refused, or would have been in enforce mode.
@@ -57,7 +57,7 @@ pub enum AuditCommand {
     Prune(PruneLogArgs),
 }
 
-/// The two logs.
+/// The two audit logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AuditLogArg {
     /// Calls by clients

@@ -36,7 +36,7 @@ pub struct PharoArgs {
     /// Timeout for a response from the image: 500ms, 30s, 2m.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     pub timeout: Duration,
-    /// Timeout for imports, exports, installations and test runs. With `--compat`, `--timeout` applies to all.
+    /// Timeout for imports, exports, installations and test runs. With `--compat`, `--timeout` applies to all calls.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_timeout, conflicts_with = "compat")]
     pub long_timeout: Duration,
     /// Listen for HTTP clients at this address, instead of using stdio.

@@ -14,7 +14,7 @@ pub enum PolicyCommand {
     Explain(ExplainPolicyArgs),
     Import(ImportPolicyArgs),
     Draft(DraftPolicyArgs),
-    /// Prints the JSON Schema of policies, for editors.
+    /// Prints the JSON Schema for policies, for use in editors.
     Schema,
     Fmt(FormatPolicyArgs),
     Put(PutPolicyArgs),
@@ -155,7 +155,7 @@ pub struct DraftPolicyArgs {
     /// Only calls to this server; required if the grant called several.
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
-    /// Only calls since then: `14d`, `2026-11-15`, `2026-11-15T12:00:00Z`.
+    /// Only calls in this period or since this time: `14d`, `2026-11-15`, `2026-11-15T12:00:00Z`.
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
     /// Write the policy to this file, which must not exist.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::client_table::ClientProfile;
 use crate::header_template::EnvironmentLookup;
 
-/// Key under which Claude Code stores the servers of each project directory.
+/// Key under which Claude Code stores the servers for each project directory.
 pub const CLAUDE_PROJECTS_KEY: &str = "projects";
 
 /// The directory that a path is relative to.

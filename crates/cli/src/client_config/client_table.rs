@@ -100,7 +100,7 @@ impl ClientProfile {
         }
     }
 
-    /// Whether the client reads the token from the environment. Other clients ask for it.
+    /// Whether the client reads the token from the environment. Other clients prompt for it.
     pub fn can_read_token_env(&self) -> bool {
         self.env_syntax != EnvReferenceSyntax::Input && self.entry_shape != EntryShape::WebForm
     }

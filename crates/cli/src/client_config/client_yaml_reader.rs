@@ -49,7 +49,7 @@ impl<'a> ClientYamlReader<'a> {
         }
     }
 
-    /// Collects the lines of the entries at the end of `path`, below the value that `start` begins.
+    /// Collects the lines of the entries at the end of `path`, inside the value that begins with `start`.
     fn collect_lines(&mut self, start: Event<'a>, path: &[String], found: &mut HashMap<String, usize>) -> Option<()> {
         match (start, path.split_first()) {
             (Event::MappingStart(..), next) => loop {

@@ -20,7 +20,7 @@ pub struct UndoJournal {
     pub folders: Vec<PathBuf>,
 }
 
-/// One written file.
+/// A file that was written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UndoStep {
     /// Path of the file.

@@ -48,7 +48,7 @@ macro_rules! diagnostic_codes {
 diagnostic_codes! {
     /// The file is not valid TOML.
     Syntax = "syntax" Error,
-    /// Unknown section or field.
+    /// A section or field is unknown.
     UnknownField = "unknown-field" Error,
     /// A required field is missing.
     MissingField = "missing-field" Error,
@@ -56,11 +56,11 @@ diagnostic_codes! {
     WrongType = "wrong-type" Error,
     /// A value is invalid.
     BadValue = "bad-value" Error,
-    /// Two fields exclude each other.
+    /// Two fields cannot be used together.
     FieldClash = "field-clash" Error,
     /// A name, label or token is used twice.
     Repeated = "repeated" Error,
-    /// A name that is not defined in the file.
+    /// A name is not defined in the file.
     UnknownName = "unknown-name" Error,
     /// An environment variable is not set.
     MissingVariable = "missing-variable" Error,
@@ -70,9 +70,9 @@ diagnostic_codes! {
     BadPolicy = "bad-policy" Error,
     /// Other machines can reach the address, and `hosts` is missing.
     NeedsHosts = "needs-hosts" Error,
-    /// A feature that this build does not have.
+    /// A feature is not included in this build.
     NotBuilt = "not-built" Error,
-    /// A field with its former name, which still works.
+    /// A field is used under its former name, which still works.
     RenamedField = "renamed-field" Warning,
     /// A credential is written in the file.
     PlainSecret = "plain-secret" Warning,
@@ -80,7 +80,7 @@ diagnostic_codes! {
     ClearText = "clear-text" Warning,
     /// A value from the environment is too short to be removed from replies.
     ShortSecret = "short-secret" Warning,
-    /// A grant in observe mode, which refuses nothing.
+    /// A grant is in observe mode, which refuses nothing.
     Observes = "observes" Warning,
 }
 
@@ -116,7 +116,7 @@ impl<'a> From<&'a ConfigDiagnostic> for DiagnosticRef<'a> {
     }
 }
 
-/// Suggests the nearest known name, or lists all.
+/// Suggests the nearest known name, or lists all known names.
 pub fn suggest_name(word: &str, known: &[&str]) -> String {
     // A long word is not a misspelling, and comparing it is expensive.
     let short: String = word.chars().take(64).collect();

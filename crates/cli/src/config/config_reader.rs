@@ -39,7 +39,7 @@ pub trait ConfigValue: Sized {
     const TYPE_NAME: &'static str;
     /// Whether values of this type must not be shown.
     const IS_SECRET: bool = false;
-    /// Converts a TOML value, or returns `None` if it has another type.
+    /// Converts a TOML value, or returns `None` if it has a different type.
     fn of(value: &DeValue<'_>) -> Option<Self>;
 }
 

@@ -4,7 +4,7 @@ use gatelodge_json::JsonValue;
 
 use super::note_store::NoteStore;
 
-/// Entries of the `tools/list` result.
+/// The tool definitions in the `tools/list` result.
 pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"list_notes","description":"Lists the names of all notes.","inputSchema":{"type":"object","properties":{},"additionalProperties":false},"annotations":{"readOnlyHint":true}},
 {"name":"read_note","description":"Reads a note.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},

@@ -23,7 +23,7 @@ pub(crate) struct PharoReplyBody {
 
 #[derive(Debug)]
 enum PharoReplyContent {
-    /// A text, or nothing.
+    /// A single text, or an empty body.
     Whole(Option<Bytes>),
     /// A stream of events. The body ends when all senders are dropped.
     Events(mpsc::Receiver<Bytes>),
