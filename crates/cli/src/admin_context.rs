@@ -1,4 +1,4 @@
-//! Context of commands that use the store: the stores, the configuration file and the admin log.
+//! Shared context of the commands that use the store: the stores, the configuration file and the admin log.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,11 +18,11 @@ use crate::{mcp_client, process_environment};
 /// How long a gateway may take to answer the readiness check.
 const READY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The opened store, with clock and configuration.
+/// The open store, with a clock and the configuration.
 pub struct AdminContext {
     pub stores: StoreHandles,
     pub clock: Arc<dyn Clock>,
-    /// Location and settings of the store.
+    /// Where the store is, and its settings.
     pub store_config: StoreSection,
     /// The configuration file, if `--config` names one.
     pub config: Option<GatewayConfig>,
@@ -54,7 +54,7 @@ pub fn load_config(args: &StoreArgs) -> Result<Result<Option<GatewayConfig>, Inv
     }
 }
 
-/// Returns the settings of the store from `--data`, the configuration, or the default directory, in this order.
+/// Returns the store settings. The data directory comes from `--data`, the configuration or the default, in this order.
 pub fn resolve_store_config(args: &StoreArgs, config: Option<&GatewayConfig>) -> Result<StoreSection, UsageError> {
     let mut store = match config {
         Some(config) => config.store.clone(),
@@ -95,7 +95,7 @@ impl AdminContext {
         }
     }
 
-    /// Returns the entries of the configuration file; empty without a file.
+    /// Returns the entries defined in the configuration file, or no entries if there is no file.
     pub fn config_entries(&self) -> ConfigEntries {
         self.config.as_ref().map(|config| config.entries.clone()).unwrap_or_default()
     }
@@ -112,14 +112,14 @@ impl AdminContext {
     }
 }
 
-/// Builds the error for a store that cannot be opened, with help.
+/// Builds the error for a store that cannot be opened, with a hint on how to fix it.
 pub fn open_store_error(error: OpenStoreError) -> anyhow::Error {
     let help = error.help_for().map(|help| format!(" ({help})")).unwrap_or_default();
     anyhow::Error::new(error).context(format!("cannot open the data directory{help}"))
 }
 
-/// Refuses if the store is missing although the gateway of the configuration runs: the gateway would never see a store
-/// that is created now.
+/// Returns an error if the store is missing while the configured gateway is running: that gateway would never see a
+/// store that is created now.
 fn refuse_missing_store(store: &StoreSection, config: Option<&GatewayConfig>) -> Result<()> {
     let Some(config) = config else { return Ok(()) };
     if store.data.join("state.db").exists() || !block_on(is_gateway_up(config.gateway.admin_listen))? {
@@ -132,7 +132,7 @@ fn refuse_missing_store(store: &StoreSection, config: Option<&GatewayConfig>) ->
     Err(ExitError(CommandExitCode::InternalError, format!("{problem}; {help}")).into())
 }
 
-/// Whether a gateway responds at an admin address, ready or not.
+/// Returns whether a gateway responds at an admin address, ready or not.
 pub async fn is_gateway_up(admin: SocketAddr) -> Result<bool> {
     let url = format!("http://{admin}/readyz").parse()?;
     Ok(matches!(mcp_client::get_status(url, READY_TIMEOUT).await, Ok(200 | 503)))
@@ -156,7 +156,7 @@ pub fn invalid_config_error() -> anyhow::Error {
     ExitError(CommandExitCode::Findings, format!("the configuration is invalid, so nothing was done; {help}")).into()
 }
 
-/// Runs a future to completion on a runtime of its own.
+/// Runs a future to completion on its own runtime.
 pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

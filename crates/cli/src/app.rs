@@ -35,21 +35,21 @@ pub struct StoreHandles {
     pub servers: Arc<dyn Servers>,
     /// Grants created by commands.
     pub grants: Arc<dyn Grants>,
-    /// Policies stored by commands, as versions.
+    /// Versioned policies stored by commands.
     pub policies: Arc<dyn Policies>,
-    /// Log of changes by operators.
+    /// Log of the changes that operators make.
     pub admin_log: Arc<dyn AdminLog>,
-    /// Notifies of changes in the state database.
+    /// Reports changes to the state database.
     pub changes: Arc<dyn ChangeFeed>,
     /// Pinned tool definitions.
     pub tool_pins: Arc<dyn ToolPins>,
-    /// Sessions of clients.
+    /// Client sessions.
     pub sessions: Arc<dyn Sessions>,
     /// Which grant owns which task.
     pub task_owners: Arc<dyn TaskOwners>,
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
-    /// The same ledger, for what only this backend reports: its error count.
+    /// The same ledger as its concrete type, which also reports an error count.
     pub sqlite_ledger: Arc<SqliteLedger>,
 }
 
@@ -65,7 +65,7 @@ impl StoreHandles {
     }
 }
 
-/// Opens the stores, and creates what is missing.
+/// Opens the stores, creating any that are missing.
 pub fn open(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
     let state = SqliteState::open(&config.data)?;
     let ledger = SqliteLedger::open(&config.data, config.durability, Arc::clone(clock))?;

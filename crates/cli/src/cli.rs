@@ -57,7 +57,7 @@ pub struct Cli {
     pub command: CliCommand,
 }
 
-/// Commands. Where a subcommand has an arguments type, the comment of that type is its help text.
+/// The commands. If a command has its own arguments type, the doc comment on that type is its help text.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     Up(UpArgs),
@@ -93,7 +93,7 @@ pub enum CliCommand {
     Docs(DocsArgs),
 }
 
-/// Parses the command line. Returns also whether JSON output is requested.
+/// Parses the command line. Also returns whether JSON output is requested.
 pub fn parse_arguments() -> Result<(Cli, bool), clap::Error> {
     let matches = Cli::command().try_get_matches()?;
     let mut subcommand = &matches;
@@ -105,7 +105,7 @@ pub fn parse_arguments() -> Result<(Cli, bool), clap::Error> {
     Ok((Cli::from_arg_matches(&matches)?, json))
 }
 
-/// Whether an invalid command line requests JSON output.
+/// Returns whether an invalid command line requests JSON output.
 pub fn is_json_requested() -> bool {
     let words: Vec<OsString> = std::env::args_os().skip(1).take_while(|word| word != "--").collect();
     // In other commands `--format` is the format of a document, not of the report.
@@ -118,22 +118,22 @@ pub fn is_json_requested() -> bool {
 /// Location of the store.
 #[derive(Debug, Clone, Args)]
 pub struct StoreArgs {
-    /// Configuration file of the gateway.
+    /// The gateway's configuration file.
     #[arg(long, value_name = "FILE", env = "GATELODGE_CONFIG", hide_env_values = true)]
     pub config: Option<PathBuf>,
-    /// Data directory. Overrides the one of the configuration.
+    /// Data directory. Overrides the one in the configuration.
     #[arg(long, value_name = "DIR", env = "GATELODGE_DATA", hide_env_values = true)]
     pub data: Option<PathBuf>,
 }
 
-/// Prints a generated page of the documentation.
+/// Prints a generated documentation page.
 #[derive(Debug, Args)]
 pub struct DocsArgs {
     /// Page to print.
     pub page: DocsPage,
 }
 
-/// Generated pages.
+/// The generated documentation pages.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum DocsPage {
     /// `docs/config.md`.

@@ -1,5 +1,5 @@
-//! Configurations of MCP clients: where the files are, how entries look, and how entries are changed without touching
-//! the rest of the file. All knowledge about particular clients is in one table.
+//! Configurations of MCP clients: where the files are, what entries look like, and how to change entries without
+//! touching the rest of the file. Everything specific to a client is in one table.
 
 mod client_config_document;
 mod client_config_locations;

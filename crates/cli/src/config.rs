@@ -51,7 +51,7 @@ pub struct GatewayConfig {
     pub files: Vec<FileStamp>,
 }
 
-/// Servers, policies and grants of the configuration file. Commands cannot change them.
+/// Servers, policies and grants defined in the configuration file. Commands cannot change them.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigEntries {
     pub servers: Vec<UpstreamConfig>,
@@ -59,7 +59,7 @@ pub struct ConfigEntries {
     pub grants: Vec<GrantConfig>,
 }
 
-/// Diagnostics of a configuration file and its policies.
+/// Diagnostics for a configuration file and its policies.
 #[derive(Debug)]
 pub struct ConfigDiagnostics {
     source: NamedSource,
@@ -68,12 +68,12 @@ pub struct ConfigDiagnostics {
     files: Vec<FileStamp>,
 }
 
-/// A configuration, if it is valid, with its diagnostics.
+/// The result of reading a configuration file: the configuration, if it is valid, and the diagnostics.
 #[derive(Debug)]
 pub struct LoadedConfig {
     /// The configuration, or `None` if it has errors.
     pub config: Option<GatewayConfig>,
-    /// The `[store]` section, also of a file with errors in other sections; `None` if the file is not TOML.
+    /// The `[store]` section, even if other sections have errors; `None` if the file is not TOML.
     pub store: Option<StoreSection>,
     /// Errors and warnings.
     pub diagnostics: ConfigDiagnostics,
@@ -156,7 +156,7 @@ fn load_config_text(
     LoadedConfig { config: (diagnostics.error_count() == 0).then_some(config), store: Some(store), diagnostics }
 }
 
-/// The sections of the file, not validated yet.
+/// The sections of the file, not yet validated.
 #[derive(Debug, Default)]
 struct RawConfig {
     gateway: RawGateway,

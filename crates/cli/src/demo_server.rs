@@ -1,6 +1,6 @@
 //! A small MCP server for demonstrations, with fictitious notes, queries and payments.
 //!
-//! It listens on a free port of this machine, and accepts only requests with the key that the gateway sends.
+//! It listens on a free port on this machine, and accepts only requests with the key that the gateway sends.
 
 mod demo_methods;
 mod demo_tools;
@@ -27,12 +27,12 @@ use tokio::net::TcpListener;
 
 use note_store::NoteStore;
 
-/// Policy of the demo.
+/// The policy that the demo uses.
 pub const DEMO_POLICY: &str = include_str!("../../../examples/demo/policy.json");
-/// Name of the server, the policy and the grant of the demo.
+/// Name of the demo's server, policy and grant.
 pub const DEMO_NAME: &str = "demo";
 
-/// The server, bound but not serving yet.
+/// The demo server, bound to a port but not yet serving.
 pub struct DemoServer {
     listener: TcpListener,
     authorization: HeaderValue,
@@ -47,7 +47,7 @@ impl DemoServer {
         Ok(Self { listener, authorization: key, notes: Arc::default() })
     }
 
-    /// Returns the configuration with which the gateway reaches the server.
+    /// Returns the configuration that the gateway needs to reach the server.
     pub fn upstream_config(&self) -> Result<UpstreamConfig> {
         let url: Uri = format!("http://{}/mcp", self.listener.local_addr()?).parse()?;
         let secret = self.authorization.to_str()?.trim_start_matches("Bearer ").to_owned();
@@ -61,7 +61,7 @@ impl DemoServer {
         })
     }
 
-    /// Serves until it is dropped.
+    /// Serves until the future is dropped.
     pub async fn serve(self) {
         loop {
             // An error means that the client has disconnected already.

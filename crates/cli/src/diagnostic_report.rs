@@ -10,20 +10,20 @@ use serde::Serialize;
 
 use crate::source_file::NamedSource;
 
-/// Of longer lines, only the part around the error is shown.
+/// If a line is longer than this, only the part around the error is shown.
 const MAX_SNIPPET_LINE_BYTES: usize = 400;
 /// Number of characters shown on either side of the error.
 const EXCERPT_CHARS: usize = 40;
-/// Further diagnostics of a document are only counted. The policy parser reports 200 errors and one that there are
-/// more.
+/// Beyond this number, the diagnostics of a document are only counted. The policy parser reports 200 errors, and one
+/// more to say that there are others.
 const MAX_PRINTED_DIAGNOSTICS: usize = 201;
 
-/// A diagnostic of any kind of document.
+/// A diagnostic for any kind of document.
 #[derive(Debug, Clone)]
 pub struct DiagnosticRef<'a> {
-    /// Stable code.
+    /// The code, which does not change between versions.
     pub code: &'static str,
-    /// Whether the document can still be used.
+    /// Says whether the document can be used despite the diagnostic.
     pub severity: Severity,
     /// Byte range of the offending text.
     pub span: Range<usize>,
@@ -63,7 +63,7 @@ pub struct DiagnosticJson<'a> {
 }
 
 impl<'a> DiagnosticJson<'a> {
-    /// Builds the JSON form of a diagnostic of `source`.
+    /// Builds the JSON form of a diagnostic for `source`.
     pub fn new(source: &'a NamedSource, diagnostic: impl Into<DiagnosticRef<'a>>) -> Self {
         let diagnostic = diagnostic.into();
         let (start, end) =
@@ -83,7 +83,7 @@ impl<'a> DiagnosticJson<'a> {
 }
 
 impl DiagnosticJson<'_> {
-    /// Returns the diagnostic on one line, for logs.
+    /// Formats the diagnostic as one line, for logs.
     pub fn log_line(&self) -> String {
         let (file, message) = (escape_for_terminal(self.file), escape_for_terminal(self.message));
         format!("{file}:{}:{}: {}[{}]: {message}", self.line, self.column, self.severity, self.code)
@@ -102,7 +102,7 @@ pub fn print_error(error: &anyhow::Error) {
     print_stderr(&format!("error: {}", escape_for_terminal(&format!("{error:#}"))));
 }
 
-/// Prints diagnostics with the lines they refer to, the offending text underlined.
+/// Prints diagnostics with the lines they refer to, with the offending text underlined.
 pub fn print_diagnostics<'f>(
     source: &NamedSource,
     diagnostics: impl IntoIterator<Item = impl Into<DiagnosticRef<'f>>>,
@@ -120,7 +120,7 @@ pub fn print_diagnostics<'f>(
     }
 }
 
-/// Prints to standard error. Errors are ignored: the exit code still reports the result.
+/// Prints to standard error. Write errors are ignored: the exit code still reports the result.
 pub fn print_stderr(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
@@ -134,7 +134,7 @@ pub fn count_noun(count: usize, noun: &str) -> String {
     }
 }
 
-/// Escapes control and invisible characters, so that foreign text stays on one line and cannot control the terminal.
+/// Escapes control and invisible characters, so that untrusted text stays on one line and cannot control the terminal.
 pub fn escape_for_terminal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -171,7 +171,7 @@ pub fn render_diagnostic(source: &NamedSource, diagnostic: &DiagnosticRef<'_>) -
     Renderer::styled().render(&[group])
 }
 
-/// Renders a diagnostic whose line is too long or is not text, with an excerpt if possible.
+/// Renders a diagnostic whose line is too long or not text, with an excerpt if possible.
 fn render_without_snippet(source: &NamedSource, diagnostic: &DiagnosticRef<'_>) -> String {
     let location = LineColumn::of(&source.text, diagnostic.span.start);
     let help = diagnostic.help.map(|help| format!("\n  help: {}", escape_for_terminal(help))).unwrap_or_default();
@@ -202,8 +202,8 @@ fn source_excerpt(text: &[u8], span: &Range<usize>) -> Option<String> {
     Some(format!("\n   | …{before}{inside}{after}…\n   |  {}{carets}", " ".repeat(before.chars().count())))
 }
 
-/// Returns number and text of the line in which a span starts, and the span within it. `None` if the line is too long,
-/// empty or not UTF-8.
+/// Returns the number and text of the line in which a span starts, and the span within it; `None` if the line is too
+/// long, empty or not UTF-8.
 fn find_snippet_line<'a>(text: &'a [u8], span: &Range<usize>) -> Option<(usize, &'a str, Range<usize>)> {
     let text = str::from_utf8(text).ok()?;
     let begin = text.get(..span.start)?.rfind('\n').map_or(0, |at| at + 1);

@@ -11,9 +11,9 @@ use crate::client_config::ClientFileError;
 pub enum CommandExitCode {
     /// Success.
     Success = 0,
-    /// Findings, such as an invalid policy or a failed case.
+    /// There are findings, such as an invalid policy or a failed case.
     Findings = 1,
-    /// Wrong usage, including a file that does not exist.
+    /// The command was used wrongly, or a file does not exist.
     Usage = 2,
     /// The gateway refused a call because of the policy, a limit or the token.
     Denied = 3,
@@ -52,7 +52,7 @@ impl Termination for CommandExitCode {
     }
 }
 
-/// An error with an exit code of its own.
+/// An error with its own exit code.
 #[derive(Debug)]
 pub struct ExitError(pub CommandExitCode, pub String);
 
@@ -76,7 +76,7 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// A network error: nothing answered.
+/// A network error: the server or gateway did not answer.
 #[derive(Debug)]
 pub struct UnreachableError(pub String);
 

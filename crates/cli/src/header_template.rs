@@ -1,4 +1,4 @@
-//! Headers for servers in the configuration. `${NAME}` is replaced by that environment variable.
+//! Headers to send to servers, as written in the configuration. `${NAME}` is replaced with that environment variable.
 
 use gatelodge_gateway::InjectedHeader;
 use http::{HeaderName, HeaderValue};
@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue};
 /// Looks up an environment variable.
 pub type EnvironmentLookup<'e> = &'e dyn Fn(&str) -> Option<String>;
 
-/// Headers that only the gateway sets, because they describe the message and its end.
+/// Headers that only the gateway sets, because they describe the message and where it ends.
 const RESERVED_HEADERS: &[&str] = &[
     "accept",
     "connection",
@@ -20,22 +20,22 @@ const RESERVED_HEADERS: &[&str] = &[
     "upgrade",
 ];
 const RESERVED_HEADER_PREFIX: &str = "mcp-";
-/// Variables without secrets that programs need to start.
+/// Environment variables that programs need to start, and that contain no secrets.
 pub const INHERITED_VARIABLES: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
-/// Parts of header names that indicate a credential.
+/// Parts of header names that suggest a credential.
 const CREDENTIAL_PARTS: &[&str] = &["token", "key", "secret", "password"];
 const CREDENTIAL_NAMES: &[&str] = &["authorization", "cookie", "proxy-authorization"];
 
-/// A header that cannot be sent. Does not contain its value.
+/// A header that cannot be sent. The error does not contain the header's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderError {
-    /// The name is not a header name.
+    /// The name is not a valid header name.
     InvalidName,
     /// The gateway sets this header itself.
     Reserved,
-    /// The value is not a header value.
+    /// The value is not a valid header value.
     InvalidValue,
-    /// A `${` without `}`, or without a variable name in between.
+    /// There is a `${` without `}`, or without a variable name in between.
     InvalidReference,
     /// The environment variable is not set.
     MissingVariable(String),
@@ -54,7 +54,7 @@ impl HeaderError {
         }
     }
 
-    /// Returns how to fix it.
+    /// Returns how to fix the error.
     pub fn help(&self) -> String {
         match self {
             Self::InvalidName => "a name consists of letters, digits and `-`".to_owned(),
@@ -70,25 +70,25 @@ impl HeaderError {
     }
 }
 
-/// Whether a header with this name usually contains a credential.
+/// Returns whether a header with this name usually contains a credential.
 pub fn is_credential_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     CREDENTIAL_NAMES.contains(&name.as_str()) || CREDENTIAL_PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Whether a variable with this name usually contains a secret: `API_KEY` does, `XDG_KEYRING_DIR` does not.
+/// Returns whether a variable with this name usually contains a secret: `API_KEY` does, `XDG_KEYRING_DIR` does not.
 pub fn is_secret_variable(name: &str) -> bool {
     let parts =
         ["key", "apikey", "token", "secret", "password", "passwd", "pass", "credential", "credentials", "auth", "pat"];
     name.to_ascii_lowercase().split('_').any(|part| parts.contains(&part))
 }
 
-/// Whether a value refers to an environment variable.
+/// Returns whether a value refers to an environment variable.
 pub fn has_variable(value: &str) -> bool {
     parse_template(value).is_ok_and(|parts| parts.iter().any(|part| matches!(part, TemplatePart::Variable(_))))
 }
 
-/// Returns the variables that a value refers to; empty if the value is invalid.
+/// Returns the variables that a value refers to, or none if the value is invalid.
 pub fn referenced_variables(value: &str) -> Vec<String> {
     let parts = parse_template(value).unwrap_or_default();
     parts
@@ -102,7 +102,7 @@ pub fn check_header(name: &str, written: &str) -> Result<(), HeaderError> {
     expand_header(name, written, &|_| Some("x".to_owned())).map(drop)
 }
 
-/// Expands the variables in a header. Their values, and literal credentials, count as secrets.
+/// Expands the variables in a header. Their values, and literal credentials, are treated as secrets.
 pub fn expand_header(
     name: &str,
     written: &str,
@@ -123,7 +123,7 @@ pub fn expand_header(
     Ok(InjectedHeader { name: header, value: header_value, secrets })
 }
 
-/// Expands the variables in a text. Returns also their values, which count as secrets.
+/// Expands the variables in a text. Also returns their values, which are treated as secrets.
 pub fn expand_template(
     written: &str,
     environment: EnvironmentLookup<'_>,

@@ -24,7 +24,7 @@ use std::process::{ExitCode, Termination};
 use cli::{Cli, CliCommand};
 use exit_code::CommandExitCode;
 
-/// A call makes many small allocations and frees them on the same thread; mimalloc is faster at that than the system's
+/// A call makes many small allocations and frees them on the same thread; mimalloc is faster at that than the system
 /// allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,4 +1,4 @@
-//! A small MCP client over HTTP: one server, one request at a time, stateful or stateless protocol.
+//! A small MCP client over HTTP, for one server and one request at a time, with the stateful or stateless protocol.
 
 mod http_transport;
 mod rpc_message;
@@ -19,7 +19,7 @@ use rpc_message::TransportResponse;
 use sse_transport::SseTransport;
 pub use stdio_probe::{ServerProbe, probe_command};
 
-/// Maximum number of pages of a list that are requested.
+/// Maximum number of pages requested for one list.
 const MAX_LIST_PAGES: usize = 100;
 
 /// Protocol generation to use.
@@ -27,9 +27,9 @@ const MAX_LIST_PAGES: usize = 100;
 pub enum ProtocolChoice {
     /// Stateless if the server supports it, otherwise stateful
     Auto,
-    /// Without a handshake, as since 2026-07-28
+    /// Without a handshake, as in revision 2026-07-28 and later
     Stateless,
-    /// With a handshake and a session, as until 2025-11-25
+    /// With a handshake and a session, as in revisions up to 2025-11-25
     Stateful,
 }
 
@@ -64,11 +64,12 @@ pub struct McpClient {
     http: HttpTransport,
     /// Connection to a server that supports only HTTP+SSE.
     sse: Option<SseTransport>,
-    /// Headers of each request in addition to the configured ones: revision, and session if there is one.
+    /// Headers sent with each request in addition to the configured ones: the revision, and the session if there is
+    /// one.
     protocol_headers: HeaderMap,
     is_stateless: bool,
     next_id: u64,
-    /// Name and version that the server reports.
+    /// Name and version reported by the server.
     pub server_label: String,
     /// Protocol revision in use.
     pub revision: String,
@@ -178,7 +179,7 @@ impl McpClient {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}), Some(tool)).await
     }
 
-    /// Lists all tools, over all pages.
+    /// Lists all tools, reading every page.
     pub async fn list_tools(&mut self) -> Result<Vec<Value>, McpClientError> {
         let mut tools = Vec::new();
         let mut params = json!({});
@@ -203,7 +204,7 @@ impl McpClient {
     }
 }
 
-/// Whether the other protocol generation would fail as well.
+/// Returns whether the other protocol generation would fail as well.
 fn is_final_error(error: &McpClientError) -> bool {
     matches!(error, McpClientError::Unreachable(_) | McpClientError::Status(401 | 403 | 421 | 429, _))
         || matches!(error, McpClientError::Status(status, _) if *status >= 500)

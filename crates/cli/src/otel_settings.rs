@@ -1,5 +1,5 @@
-//! Settings of the OpenTelemetry export, from the configuration file and the standard `OTEL_*` variables. The file
-//! takes precedence. An unusable variable is logged and ignored, because it may be set for all programs of a machine.
+//! OpenTelemetry export settings, from the configuration file and the standard `OTEL_*` variables. The file takes
+//! precedence. An unusable variable is logged and ignored, because it may be set for all programs on the machine.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::server_url;
 const TRACES_PATH: &str = "/v1/traces";
 const SERVICE_NAME_KEY: &str = "service.name";
 
-/// Returns the settings of the export, or `None` if it is off.
+/// Returns the export settings, or `None` if export is off.
 pub fn resolve_telemetry(file: &TelemetrySection, environment: EnvironmentLookup<'_>) -> Option<TelemetryConfig> {
     // An empty variable counts as unset.
     let lookup = |name: &str| environment(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
@@ -44,7 +44,7 @@ pub fn resolve_telemetry(file: &TelemetrySection, environment: EnvironmentLookup
 
 type TrimmedEnvironmentLookup<'l> = &'l dyn Fn(&str) -> Option<String>;
 
-/// Returns the collector from the environment, if its protocol is supported.
+/// Returns the collector URL from the environment, if its protocol is supported.
 fn endpoint_from_environment(lookup: TrimmedEnvironmentLookup<'_>) -> Option<Uri> {
     let traces_variable = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
     let (name, text) = match lookup(traces_variable) {
@@ -90,7 +90,7 @@ fn headers_from_environment(lookup: TrimmedEnvironmentLookup<'_>) -> Vec<Injecte
     headers
 }
 
-/// Returns the attributes of the gateway itself.
+/// Returns the attributes that describe the gateway itself.
 fn resource_attributes(file: &TelemetrySection, lookup: TrimmedEnvironmentLookup<'_>) -> Vec<(String, String)> {
     let attributes = parse_pairs(&lookup("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
     let attribute_name = attributes.iter().find(|(name, _)| name == SERVICE_NAME_KEY).map(|(_, value)| value.clone());

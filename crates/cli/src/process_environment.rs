@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Looks up an environment variable. A value that is not valid UTF-8 counts as missing.
+/// Looks up an environment variable. A value that is not valid UTF-8 is treated as missing.
 #[expect(clippy::disallowed_methods, reason = "the only place where the environment is read")]
 pub fn find_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -17,9 +17,9 @@ pub fn variables_without_prefix(prefix: &str) -> Vec<(String, String)> {
     text.filter(|(name, _)| !name.starts_with(prefix)).collect()
 }
 
-/// Finds a program in the folder of this program, or else in the folders of `PATH`.
+/// Finds a program in the directory that contains this program, or else in the directories on `PATH`.
 ///
-/// Relative folders of `PATH` are skipped: a file in the current directory must not be run in place of the program.
+/// Relative directories on `PATH` are skipped: a file in the current directory must not be run in place of the program.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = find_variable("PATH").unwrap_or_default();
     let own_folder = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned()));
@@ -58,8 +58,8 @@ pub fn current_user() -> String {
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Returns the command that starts this program, for printed command lines: its name if that is found on `PATH`,
-/// otherwise its full path.
+/// Returns the command that starts this program, for printed command lines: its name if it is on `PATH`, otherwise its
+/// full path.
 pub fn own_program_command() -> String {
     let Ok(full) = std::env::current_exe() else { return "gatelodge".to_owned() };
     let path = find_variable("PATH").unwrap_or_default();
@@ -70,7 +70,7 @@ pub fn own_program_command() -> String {
     quote_for_shell(&if is_same { name.to_string_lossy().into_owned() } else { full.display().to_string() })
 }
 
-/// Quotes a text so that a shell takes it as one word.
+/// Quotes a text so that a shell treats it as one word.
 pub fn quote_for_shell(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_' | b':' | b'=');
     if !text.is_empty() && text.bytes().all(is_plain) {

@@ -1,4 +1,4 @@
-//! The supervisor process of one stdio server: `gatelodge keep GRACE_MS PROGRAM ARGUMENTS…`.
+//! The supervisor process for one stdio server: `gatelodge keep GRACE_MS PROGRAM ARGUMENTS…`.
 //!
 //! It copies its standard input to the server; the server inherits standard output and standard error. When the input
 //! ends, because the gateway closed it or exited, the supervisor closes the server's input. A server that has not
@@ -18,13 +18,13 @@ use signal_hook::iterator::Signals;
 
 mod descendants;
 
-/// Name of the subcommand. Only the gateway uses it, so the help does not show it.
+/// Name of the subcommand. Only the gateway uses it, so it is not in the help.
 const SUPERVISOR_COMMAND: &str = "keep";
 /// Exit code if the server could not be started.
 const EXIT_NOT_STARTED: u8 = 127;
 const EXIT_FAILED: u8 = 1;
 
-/// Runs as a supervisor if the arguments ask for it, and returns the exit code.
+/// Runs as a supervisor if the arguments request it, and returns the exit code.
 pub fn run_if_requested() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != SUPERVISOR_COMMAND {
@@ -88,7 +88,7 @@ fn supervise(mut command: Command, grace: Duration) -> u8 {
     }
 }
 
-/// Closes our copy of standard output, so that the gateway sees when the server closes its own.
+/// Closes our copy of standard output, so that the gateway notices when the server closes its own.
 fn close_output() {
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(null);

@@ -1,10 +1,10 @@
-//! Prompts on the terminal. Every prompt has a flag that answers it; without a terminal nothing is asked.
+//! Prompts on the terminal. Each prompt can be answered by a flag instead, and without a terminal none is shown.
 
 use std::io::{BufRead, IsTerminal, Write};
 
 use crate::exit_code::UsageError;
 
-/// Whether a person can be asked.
+/// Returns whether standard input and standard error are terminals, so that a person can answer.
 pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }

@@ -1,26 +1,26 @@
-//! URLs of servers.
+//! Server URLs.
 
 use std::net::IpAddr;
 
 use http::Uri;
 
-/// A text that is not a valid server URL.
+/// Why a text is not a valid server URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerUrlError {
-    /// Not `http://…` or `https://…` with a host.
+    /// The URL is not `http://…` or `https://…` with a host.
     InvalidForm,
-    /// It contains a user or password.
+    /// The URL contains a user name or password.
     HasCredentials,
-    /// Both of the above.
+    /// Both of the above apply.
     InvalidFormWithCredentials,
-    /// It contains a `#`.
+    /// The URL contains a `#`.
     HasFragment,
     /// The part after the host is not a valid port.
     InvalidPort,
 }
 
 impl ServerUrlError {
-    /// Returns the error message, without the URL, which may contain a secret.
+    /// Returns the error message. It does not contain the URL, which may contain a secret.
     pub fn message(&self) -> String {
         match self {
             Self::InvalidForm => "this is not a URL of the form `http://host/path` or `https://host/path`",
@@ -35,7 +35,7 @@ impl ServerUrlError {
         .to_owned()
     }
 
-    /// Returns how to fix it.
+    /// Returns how to fix the error.
     pub fn help(&self) -> &'static str {
         match self {
             Self::InvalidForm => "write it like `https://mcp.example.com/mcp`",
@@ -49,7 +49,7 @@ impl ServerUrlError {
     }
 }
 
-/// Parses the URL of a server.
+/// Parses a server URL.
 pub fn parse_server_url(text: &str) -> Result<Uri, ServerUrlError> {
     if text.contains('#') {
         return Err(ServerUrlError::HasFragment);
@@ -82,7 +82,7 @@ fn is_host_name(host: &str) -> bool {
     host.strip_suffix('.').unwrap_or(host).split('.').all(is_label)
 }
 
-/// Whether a URL points to this machine.
+/// Returns whether a URL points to this machine.
 pub fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())

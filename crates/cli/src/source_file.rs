@@ -1,4 +1,4 @@
-//! Reads files and standard input that the arguments name, up to a size limit, and writes files.
+//! Reads the files or standard input named in the arguments, up to a size limit, and writes files.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -13,27 +13,27 @@ use gatelodge_policy::DocumentFormat;
 use crate::cli::PolicyFormatArg;
 use crate::exit_code::UsageError;
 
-/// A text and its source.
+/// A text and the name of its source.
 #[derive(Debug, Clone)]
 pub struct NamedSource {
     /// Name of the source, for messages.
     pub name: String,
-    /// At most one byte more than the limit, so that the parser reports a document that is too large.
+    /// The text, up to one byte more than the limit, so that the parser reports a document that is too large.
     pub text: Vec<u8>,
 }
 
-/// A source that could not be read.
+/// Error for a source that could not be read.
 #[derive(Debug)]
 pub struct ReadSourceError {
     /// Name of the source.
     pub name: String,
-    /// The error.
+    /// The error message.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: &'static str,
 }
 
-/// A file and its metadata from just before it was read, so that a change during reading is noticed.
+/// A file with its metadata from just before it was read, so that a change during reading is noticed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileStamp {
     /// Path of the file.
@@ -58,12 +58,12 @@ pub fn read_source(path: &Path) -> Result<NamedSource> {
     Ok(try_read_source(path).map_err(|error| UsageError(error.message))?)
 }
 
-/// Like [`read_source`], with an error for callers that can continue without the file.
+/// Like [`read_source`], but with an error type for callers that can continue without the file.
 pub fn try_read_source(path: &Path) -> Result<NamedSource, ReadSourceError> {
     read_up_to(path, JsonLimits::DOCUMENT.max_bytes)
 }
 
-/// Reads a response of a server, which may be larger than a document written by hand.
+/// Reads a file with a server's response, which may be larger than a document written by hand.
 pub fn try_read_reply(path: &Path) -> Result<NamedSource, ReadSourceError> {
     read_up_to(path, JsonLimits::REPLY.max_bytes)
 }
@@ -92,7 +92,7 @@ fn read_source_error(path: &Path, error: &std::io::Error) -> ReadSourceError {
 }
 
 impl NamedSource {
-    /// Returns the format: as requested, otherwise by file extension, otherwise by the first character.
+    /// Returns the policy format: the requested one, or else by file extension, or else by the first character.
     pub fn policy_format(&self, requested: Option<PolicyFormatArg>) -> DocumentFormat {
         let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
         match (requested, extension) {

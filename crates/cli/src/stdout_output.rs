@@ -25,12 +25,12 @@ pub fn json_line(value: &impl serde::Serialize) -> Result<String> {
     Ok(format!("{}\n", escape_unprintable(&serde_json::to_string(value)?)))
 }
 
-/// Prints an error that ended a command as JSON.
+/// Prints the error that ended a command, as JSON.
 pub fn print_error_json(message: &str, exit: CommandExitCode) -> Result<()> {
     print_json(&serde_json::json!({"error": {"message": message, "exit_code": exit as u8}}))
 }
 
-/// Prints to standard output. A closed pipe is not an error: the reader wanted no more.
+/// Prints to standard output. A closed pipe is not an error: the reading program needed no more.
 ///
 /// # Errors
 /// The text could not be written completely.
@@ -38,8 +38,8 @@ pub fn print(text: &str) -> Result<()> {
     write_to(anstream::stdout().lock(), text)
 }
 
-/// Prints every byte unchanged, for texts that are covered by hashes: [`print`] removes colour codes where standard
-/// output is not a terminal.
+/// Prints every byte unchanged, for texts that are covered by hashes. [`print`] removes colour codes if standard output
+/// is not a terminal.
 ///
 /// # Errors
 /// The text could not be written completely.
@@ -47,7 +47,7 @@ pub fn print_raw(text: &str) -> Result<()> {
     write_to(std::io::stdout().lock(), text)
 }
 
-/// Whether the reader of standard output is gone. A write would report that only later.
+/// Returns whether the program reading standard output has closed it. A write would report that only later.
 pub fn is_stdout_closed() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let out = std::io::stdout();
@@ -65,8 +65,8 @@ fn write_to(mut out: impl Write, text: &str) -> Result<()> {
     }
 }
 
-/// Prints a list as JSON or as a table. For an empty list, prints `empty_hint` to standard error, which says how to add
-/// an entry.
+/// Prints a list as JSON or as a table. If the list is empty, prints `empty_hint`, which says how to add an entry, to
+/// standard error.
 pub fn print_list<T: serde::Serialize>(
     all: &[T],
     json: bool,
@@ -83,10 +83,10 @@ pub fn print_list<T: serde::Serialize>(
     }
 }
 
-/// Columns are padded to at most this width; a wider cell moves only the rest of its own row.
+/// Columns are padded to at most this width. A wider cell shifts only the rest of its own row.
 const MAX_COLUMN_WIDTH: usize = 200;
 
-/// Aligns columns, with two spaces between them.
+/// Formats rows as aligned columns, with two spaces between them.
 pub fn format_table(rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Requests in progress: limits their number, and cancels them by session and request id.
+//! Requests in progress. Limits their number, and cancels them by session and request id.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use gatelodge_mcp::RequestId;
 use gatelodge_mutants::mutant;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// More concurrent calls than an image can use.
+/// Maximum number of concurrent calls, which is more than an image can use.
 const MAX_CALLS: usize = 64;
-/// Streams stay open as long as their clients and cost the image nothing. They have a limit of their own so that they
-/// do not block calls.
+/// Maximum number of open streams. Streams stay open as long as their clients and cost the image nothing. They have
+/// their own limit so that they do not block calls.
 const MAX_STREAMS: usize = 64;
 
 type ActiveRequestKey = (String, RequestId<'static>);
@@ -20,20 +20,21 @@ type ActiveRequestKey = (String, RequestId<'static>);
 pub(crate) struct ActiveRequests {
     calls: Arc<Semaphore>,
     streams: Arc<Semaphore>,
-    /// Requests of a session. Requests without a session cannot be cancelled: two clients may use the same id.
+    /// Requests in sessions. A request without a session cannot be cancelled, because two clients may use the same id.
     cancellable: Mutex<HashMap<ActiveRequestKey, Arc<Notify>>>,
 }
 
-/// Limit that a request counts against.
+/// The limit that a request counts towards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestSlotKind {
-    /// Requests that end by themselves.
+    /// Requests that end on their own.
     Call,
-    /// Streams, which end with their clients.
+    /// Streams, which end when their clients disconnect.
     Stream,
 }
 
-/// A permit, held until the client has read the reply, so that a client that does not read cannot accumulate replies.
+/// A permit that is held until the client has read the reply, so that replies do not pile up for a client that does not
+/// read.
 pub(crate) type RequestSlot = Arc<OwnedSemaphorePermit>;
 
 /// A request in progress. Dropping it frees its id.
@@ -45,10 +46,10 @@ pub(crate) struct ActiveRequest {
     pub slot: RequestSlot,
 }
 
-/// Why a request cannot start.
+/// Why a request cannot be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BeginRequestError {
-    /// The limit is reached.
+    /// The limit has been reached.
     #[error("too many requests are in progress; try again later")]
     Busy,
     /// The session already has a request with this id.
@@ -99,7 +100,7 @@ impl ActiveRequests {
         }
     }
 
-    /// Cancels all requests of a session.
+    /// Cancels all requests in a session.
     pub fn cancel_all(&self, session: &str) {
         for ((own, _), request) in self.lock().iter() {
             if own == session {

@@ -1,11 +1,11 @@
-//! Validates the arguments of a call: required ones are present, types match, and there are no others.
+//! Validates the arguments of a call: required arguments are present, types match, and there are no unknown arguments.
 
 use gatelodge_json::{JsonKind as Json, JsonValue};
 use gatelodge_mcp::quote_excerpt;
 
 use crate::pharo_tools::{PharoParameter, PharoParameterType, PharoTool};
 
-/// An argument to send.
+/// An argument to send to the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PharoArgument {
     Text(String),
@@ -14,15 +14,15 @@ pub(crate) enum PharoArgument {
     Object(String),
 }
 
-/// Arguments with the parameter names of the image, in the order of the tool table.
+/// Arguments under the image's parameter names, in the order of the tool table.
 pub(crate) type PharoArguments = Vec<(&'static str, PharoArgument)>;
 
 /// Reads the arguments of a call.
 ///
-/// `is_lenient` accepts the strings and numbers for booleans that the interop project's own MCP server accepts.
+/// If `is_lenient`, booleans may be given as the strings and numbers that the interop project's own MCP server accepts.
 ///
 /// # Errors
-/// A message that lists all problems.
+/// Returns a message that lists all problems.
 pub(crate) fn read(tool: &PharoTool, given: Option<JsonValue<'_>>, is_lenient: bool) -> Result<PharoArguments, String> {
     let mut problems = Vec::new();
     let mut arguments = Vec::new();

@@ -1,4 +1,4 @@
-//! Compatibility mode: results in the format of the interop project's own MCP server. An error of the image is an
+//! Compatibility mode: results have the format of the interop project's own MCP server. An error in the image is an
 //! ordinary result with `success: false`.
 
 mod python_json;
@@ -13,7 +13,7 @@ use crate::pharo_image::{ImageResponse, PharoImageError};
 use crate::pharo_tools::PharoTool;
 use crate::tool_result::ToolResult;
 
-/// Rewrites arguments as Python would: floats lose their original spelling.
+/// Rewrites arguments as Python would: floats are not kept as the client wrote them.
 pub(crate) fn rewrite_arguments(arguments: PharoArguments) -> PharoArguments {
     let rewrite = |argument| match argument {
         PharoArgument::Object(raw) => PharoArgument::Object(
@@ -29,7 +29,7 @@ pub(crate) fn unknown_tool_result(name: &str) -> ToolResult {
     ToolResult::failed(&format!("Unknown tool: {name}"))
 }
 
-/// Converts a response of the image to a result.
+/// Converts the image's response to a tool result.
 pub(crate) fn to_tool_result(tool: &PharoTool, answer: Result<ImageResponse, PharoImageError>) -> ToolResult {
     let answer = match answer {
         Ok(answer) => answer,
@@ -69,7 +69,7 @@ fn object_result(object: &PythonValue) -> ToolResult {
     result
 }
 
-/// Returns the message of Python's HTTP client for a connection error.
+/// Returns the message that Python's HTTP client gives for a connection error.
 fn connection_error_text(error: &PharoImageError) -> String {
     match error {
         PharoImageError::Unreachable(error) => match error.raw_os_error() {
@@ -96,7 +96,7 @@ fn connection_error_text(error: &PharoImageError) -> String {
     }
 }
 
-/// Returns the message of Python for bytes that are not UTF-8.
+/// Returns the message that Python gives for bytes that are not UTF-8.
 fn decode_error_text(bytes: &[u8], error: Utf8Error) -> String {
     let at = error.valid_up_to();
     let byte = bytes.get(at).copied().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! MCP server for a Pharo Smalltalk image. Each tool call becomes one request to the image's interop server.
 //!
-//! It works without a gateway as well as behind one, over stdio or HTTP, and for both protocol generations. It keeps
-//! no state between calls.
+//! It works with or without a gateway, over stdio or HTTP, and for both protocol generations. It keeps no state between
+//! calls.
 
 mod active_requests;
 mod arguments;

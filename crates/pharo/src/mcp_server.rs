@@ -1,4 +1,4 @@
-//! Handles requests of both protocol generations, independently of the transport.
+//! Handles requests in both protocol generations, independently of the transport.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,26 +29,26 @@ const SERVER_INFO: &str = concat!(
 );
 const INSTRUCTIONS: &str = "Tools for one running Pharo Smalltalk image. Begin with the search and list tools; searches \
     match how a name begins. eval, import_package, install_project and the test tools run code in the image.";
-/// The list of tools never changes while the server runs.
+/// How long clients may cache the list of tools, which never changes while the server runs.
 const LIST_TTL_MS: u64 = 3_600_000;
 
-/// Settings of the server.
+/// Server settings.
 #[derive(Debug, Clone)]
 pub struct PharoSettings {
-    /// Time limit for a response of the image.
+    /// Time limit for a response from the image.
     pub timeout: Duration,
-    /// Time limit for tools that may take minutes: imports, exports, installations, tests.
+    /// Time limit for tools that may take minutes: imports, exports, installations and test runs.
     pub long_timeout: Duration,
-    /// Interval between progress notifications of a call.
+    /// Interval between progress notifications during a call.
     pub progress_interval: Duration,
     /// How long calls may continue after a stdio client has closed its input.
     pub call_drain_timeout: Duration,
-    /// How long the remaining output to that client may take after that.
+    /// How long writing the remaining output to that client may then take.
     pub output_drain_timeout: Duration,
-    /// Reads a screenshot file. `None` if the image is on another machine, where the path would name an unrelated
+    /// Reads a screenshot file. `None` if the image is on another machine, where the path would refer to an unrelated
     /// local file.
     pub read_screenshot: Option<ScreenshotReader>,
-    /// Whether results have the format of the interop project's own MCP server.
+    /// Whether results use the format of the interop project's own MCP server.
     pub compat: bool,
 }
 
@@ -64,33 +64,33 @@ pub struct PharoServer {
     pub(crate) active_requests: Arc<ActiveRequests>,
 }
 
-/// Operation of a request.
+/// What a request asks the server to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum McpOperation {
     Initialize,
     Ping,
     Discover,
     ListTools,
-    /// Lists something that this server does not have; the value is the member name.
+    /// List something that this server does not have. The value is the name of the empty list in the result.
     ListEmpty(&'static str),
     CallTool,
     Listen,
 }
 
-/// Receives messages that precede the reply.
+/// Receives the messages to send before the reply.
 pub(crate) type NotificationSender = mpsc::Sender<String>;
 
 impl PharoServer {
-    /// Creates a server for an image. The image is first contacted by a tool call.
+    /// Creates a server for an image. The image is not contacted until the first tool call.
     pub fn new(image: PharoImage, settings: PharoSettings) -> Self {
         let tools_json = tools_list::tools_json(settings.compat);
         Self { image, settings, tools_json, active_requests: Arc::new(ActiveRequests::new()) }
     }
 
-    /// Registers a request, which can be cancelled from now on.
+    /// Registers a request, which can be cancelled from then on.
     ///
     /// # Errors
-    /// The error reply and its HTTP status, if the request is refused.
+    /// Returns the error reply and its HTTP status if the request is refused.
     pub(crate) fn begin(
         &self,
         request: &ClientRequest<'_>,
@@ -235,7 +235,7 @@ impl PharoServer {
         }
     }
 
-    /// Sends a request to the image, and sends progress notifications meanwhile.
+    /// Sends a request to the image, and sends progress notifications until it responds.
     async fn ask_image(
         &self,
         tool: &PharoTool,
@@ -265,7 +265,7 @@ impl PharoServer {
 }
 
 impl McpOperation {
-    /// Returns the operation of a method, or `None` if the protocol generation or this server does not have it.
+    /// Returns the operation for a method, or `None` if the protocol generation or this server does not support it.
     fn of(method: &Method<'_>, generation: ProtocolGeneration) -> Option<Self> {
         Some(match (method, generation) {
             (Method::Initialize, ProtocolGeneration::Stateful) => Self::Initialize,
@@ -283,17 +283,18 @@ impl McpOperation {
     }
 }
 
-/// Returns the error reply to a request that violates its protocol generation.
+/// Returns the error reply to a request that violates the rules of its protocol generation.
 pub(crate) fn protocol_error_reply(id: Option<&RequestId<'_>>, protocol_error: &ProtocolError) -> String {
     error_response(id, protocol_error.code, &protocol_error.message, protocol_error.data.as_deref())
 }
 
-/// Whether a message has neither an id nor a known method: a notification of a later revision, which gets no reply.
+/// Returns whether a message has neither an id nor a known method: a notification from a later revision, which gets no
+/// reply.
 pub(crate) fn is_unknown_notification(wire_error: &MessageError) -> bool {
     wire_error.id.is_none() && wire_error.code == code::METHOD_NOT_FOUND
 }
 
-/// Reads a client's message.
+/// Parses a client's message.
 pub(crate) fn read(text: &[u8]) -> Result<ClientMessage<'_>, MessageError> {
     read_client_message(text, &JsonLimits::REQUEST)
 }
@@ -326,7 +327,7 @@ fn discover_result() -> String {
     out
 }
 
-/// Members of a stateless result that say how long it may be cached and which server sent it.
+/// Returns the members of a stateless result that say how long it may be cached and which server sent it.
 fn caching_members() -> String {
     let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":"#;
     format!(r#""ttlMs":{LIST_TTL_MS},"cacheScope":"public",{info}{SERVER_INFO}}}"#)
@@ -346,7 +347,7 @@ fn progress_notification(token: &RequestId<'_>, count: u64, tool: &PharoTool, el
     )
 }
 
-/// Adds the screenshot that the value names, or the reason why it cannot be read.
+/// Adds the screenshot whose path is in the value, or the reason why it cannot be read.
 async fn with_screenshot(given: ToolResult, value: &str, read: ScreenshotReader) -> ToolResult {
     let path = serde_json::from_str::<serde_json::Value>(value).ok();
     let path = path.as_ref().and_then(|value| value.get("screenshot")?.as_str()).map(str::to_owned);

@@ -20,15 +20,15 @@ use crate::pharo_tools::HttpVerb;
 pub struct PharoImage {
     /// A host name or an IP address.
     pub host: String,
-    /// Port of its interop server.
+    /// Port of the image's interop server.
     pub port: u16,
-    /// Whether it may be on another machine. The interop server does not authenticate clients.
+    /// Whether the image may be on another machine. The interop server does not authenticate clients.
     pub allow_remote: bool,
     /// Maximum size of a response.
     pub max_response_bytes: usize,
 }
 
-/// Why there is no valid response of the image.
+/// Why there is no valid response from the image.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PharoImageError {
     /// The host name cannot be resolved.
@@ -40,14 +40,14 @@ pub(crate) enum PharoImageError {
     /// The connection cannot be opened.
     #[error("{0}")]
     Unreachable(std::io::Error),
-    /// The connection was closed before the response was complete. Has the number of received body bytes if there were
-    /// headers.
+    /// The connection was closed before the response was complete. If the headers had arrived, says how much of the
+    /// body was received.
     #[error("the connection was closed before the response was complete")]
     ConnectionDropped(Option<TruncatedBody>),
     /// The response is not HTTP.
     #[error("the response is not HTTP: {0}")]
     NotHttp(String),
-    /// There was no complete response in time.
+    /// No complete response arrived in time.
     #[error("no response within {} s", .0.as_secs_f32())]
     Timeout(Duration),
     /// The request target is too long.
@@ -61,20 +61,20 @@ pub(crate) enum PharoImageError {
 /// How much of a truncated body was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TruncatedBody {
-    /// Received bytes.
+    /// Number of bytes received.
     pub received: u64,
-    /// Announced bytes, if there was a length.
+    /// Number of bytes announced, if the response had a length.
     pub expected: Option<u64>,
 }
 
-/// Response of the image.
+/// A response from the image.
 #[derive(Debug)]
 pub(crate) struct ImageResponse {
     pub status: StatusCode,
     pub body: Bytes,
 }
 
-/// Request to the image.
+/// A request to the image.
 #[derive(Debug)]
 pub(crate) struct ImageRequest {
     pub verb: HttpVerb,
@@ -84,7 +84,7 @@ pub(crate) struct ImageRequest {
 }
 
 impl PharoImage {
-    /// Host and port in URL syntax.
+    /// Returns the host and port in URL syntax.
     pub(crate) fn authority(&self) -> String {
         if self.host.contains(':') && !self.host.starts_with('[') {
             format!("[{}]:{}", self.host, self.port)
@@ -117,7 +117,7 @@ impl PharoImage {
         }
     }
 
-    /// Connects to the first address that accepts. The name is resolved each time, because it may change.
+    /// Connects to the first address that accepts. The name is resolved each time, because its addresses may change.
     async fn connect(&self) -> Result<TcpStream, PharoImageError> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         let found = tokio::net::lookup_host((host, self.port)).await.map_err(PharoImageError::UnknownHost)?;

@@ -1,4 +1,4 @@
-//! Definitions of the tools: name, parameters, endpoint of the image, and effect.
+//! Tool definitions: name, parameters, endpoint in the image, and effect.
 
 mod tool_table;
 
@@ -16,7 +16,7 @@ pub(crate) struct PharoTool {
     pub verb: HttpVerb,
     pub effect: ToolEffect,
     pub result_kind: ToolResultKind,
-    /// Whether it may take minutes.
+    /// Whether a call may take minutes.
     pub is_long_running: bool,
 }
 
@@ -30,14 +30,14 @@ pub(crate) struct PharoParameter {
     pub description: &'static str,
 }
 
-/// Type of a parameter, with its default.
+/// A parameter's type and default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PharoParameterType {
     /// A required string.
     Text,
     /// A string with a default.
     TextWithDefault(&'static str),
-    /// A string that is not sent if it is absent, null or empty.
+    /// A string that is left out of the request if it is absent, null or empty.
     OptionalText,
     /// A boolean with a default.
     Flag(bool),
@@ -54,25 +54,25 @@ pub(crate) enum HttpVerb {
     Post,
 }
 
-/// Effect of a call, for the annotations. In doubt, the worse one.
+/// A call's effect, for the tool annotations. If in doubt, the worse one is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolEffect {
-    /// Reads and changes nothing.
+    /// Only reads, and changes nothing.
     ReadsOnly,
-    /// Reads and leaves a screenshot file.
+    /// Reads, but leaves a screenshot file behind.
     CapturesScreen,
     /// Overwrites settings.
     ChangesSettings,
-    /// Writes files and overwrites those of the same name.
+    /// Writes files, overwriting those with the same name.
     WritesFiles,
     /// Runs code, which may do anything.
     RunsCode,
 }
 
-/// Kind of a successful result.
+/// The kind of value that a successful call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolResultKind {
-    /// The value of the code, of any type.
+    /// The value of the evaluated code, of any type.
     Anything,
     /// A string.
     Text,
@@ -85,7 +85,7 @@ pub(crate) enum ToolResultKind {
 }
 
 impl PharoTool {
-    /// Returns the tool of this exact name.
+    /// Returns the tool with exactly this name.
     pub fn find(name: &str) -> Option<&'static Self> {
         TOOLS.iter().find(|tool| tool.name == name)
     }

@@ -6,7 +6,7 @@ use gatelodge_json::quote_into;
 
 use crate::arguments::PharoArgument;
 
-/// Returns path and query of a GET request.
+/// Returns the path and query of a GET request.
 pub(crate) fn request_target(endpoint: &str, arguments: &[(&str, PharoArgument)]) -> String {
     let mut out = endpoint.to_owned();
     for (at, (name, argument)) in arguments.iter().enumerate() {
@@ -40,8 +40,8 @@ pub(crate) fn json_body(arguments: &[(&str, PharoArgument)]) -> String {
     out
 }
 
-/// Encodes everything but letters, digits and `-._~`, so that a value cannot become a second parameter or another
-/// path.
+/// Percent-encodes everything but letters, digits and `-._~`, so that a value cannot become a second parameter or
+/// another path.
 fn push_encoded(text: &str, out: &mut String) {
     for byte in text.bytes() {
         match byte {

@@ -1,5 +1,5 @@
-//! Serves one client over standard input and output, one message per line, with both protocol generations in one
-//! process.
+//! Serves one client over standard input and output, one message per line, and supports both protocol generations in
+//! the same process.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::mcp_server::{
 
 /// Maximum number of messages queued for a client that does not read.
 const MAX_QUEUED_MESSAGES: usize = 64;
-/// The client is the only one of the process, so there is one session.
+/// Session of all requests: the process has only one client.
 const STDIO_SESSION: &str = "stdio";
 
-/// Serves the client until its input ends. Then calls and their replies have the time that the settings allow.
+/// Serves the client until its input ends. Running calls and their replies may then take as long as the settings allow.
 ///
 /// # Errors
 /// A stream cannot be read or written.
@@ -80,7 +80,7 @@ async fn read_messages(
     Ok(())
 }
 
-/// Handles one message. Streams never end by themselves; they are in a separate set that is not awaited.
+/// Handles one message. Streams never end on their own, so they are in a separate set that is not awaited.
 async fn handle_line(
     pharo: &Arc<PharoServer>,
     line: Vec<u8>,
@@ -127,7 +127,8 @@ async fn handle_line(
     }
 }
 
-/// Mutant of [`handle_line`]: registers the request in its own task, so that the next line may be handled first.
+/// Faulty variant of [`handle_line`] for mutation tests: registers the request in its own task, so that the next line
+/// may be handled first.
 fn begin_late(
     pharo: &Arc<PharoServer>,
     line: &[u8],
@@ -148,7 +149,7 @@ fn begin_late(
     });
 }
 
-/// Returns the protocol generation, which each request determines by itself.
+/// Returns the protocol generation, which is determined separately for each request.
 fn request_generation(request: &ClientRequest<'_>) -> Result<ProtocolGeneration, ProtocolError> {
     if has_stateless_meta(request) {
         check_meta(request, &Revision::ALL).map(Revision::generation)
@@ -170,7 +171,7 @@ enum InputLine {
     TooLong,
 }
 
-/// Returns the next line, or `None` at the end of the input. The rest of an overlong line is read and dropped.
+/// Returns the next line, or `None` at the end of the input. The rest of a line that is too long is read and dropped.
 async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<InputLine>> {
     let max = JsonLimits::REQUEST.max_bytes;
     let mut line = Vec::new();

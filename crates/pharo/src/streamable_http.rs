@@ -1,4 +1,4 @@
-//! Streamable HTTP at `/mcp`, both protocol generations on one URL.
+//! Streamable HTTP at `/mcp`, with both protocol generations at one URL.
 //!
 //! A session is only an id that relates cancellations to requests. It has no state that could be lost.
 
@@ -34,7 +34,7 @@ use crate::mcp_server::{
 };
 use reply_body::PharoReplyBody;
 
-/// Limit for reading the headers and for reading the body of a request.
+/// Time limit for reading a request's headers, and for reading its body.
 const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval between keep-alive comments on an idle stream.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
@@ -42,7 +42,7 @@ const MAX_CONNECTIONS: usize = 256;
 const MAX_QUEUED_EVENTS: usize = 32;
 const MCP_PATH: &str = "/mcp";
 
-/// Serves until the listener fails. Accepted host names are the listener's address (see [`HostOriginGuard`]) and
+/// Serves until the listener fails. The accepted host names are the listener's address (see [`HostOriginGuard`]) and
 /// `names`.
 ///
 /// # Errors
@@ -161,7 +161,7 @@ async fn handle_post(pharo: Arc<PharoServer>, headers: HeaderMap, incoming: Inco
     }
 }
 
-/// Accepts a message without a reply. Runs `done` if the headers are valid.
+/// Accepts a message that has no reply. Runs `done` if the headers are valid.
 fn accept_one_way(headers: &HeaderMap, done: impl FnOnce()) -> Response<PharoReplyBody> {
     match http_headers::revision(headers, || Revision::ALL.to_vec()) {
         Err(why) => json_reply(why.status, protocol_error_reply(None, &why)),
@@ -192,7 +192,7 @@ async fn start_request(
     if operation == McpOperation::Initialize { with_session_id(response) } else { response }
 }
 
-/// Returns the protocol generation, which each request determines by itself.
+/// Returns the protocol generation, which is determined separately for each request.
 fn request_generation(headers: &HeaderMap, request: &ClientRequest<'_>) -> Result<ProtocolGeneration, ProtocolError> {
     if http_headers::is_stateless(headers, request) {
         check_stateless(headers, request, &Revision::ALL).map(Revision::generation)
@@ -211,14 +211,13 @@ struct HttpRequestTask {
 }
 
 impl HttpRequestTask {
-    /// Handles the request and frees its id. The slot is held until the reply is read.
+    /// Handles the request and frees its id. The slot is held until the client has read the reply.
     async fn respond(self, events: &mpsc::Sender<String>) -> Option<String> {
         let Ok(ClientMessage::Request(request)) = read(&self.body) else { return None };
         self.pharo.respond(&request, (self.operation, self.generation), &self.active_request, events).await
     }
 
-    /// Replies with one JSON message. If a stateless client disconnects, the call ends; a call of a stateful client
-    /// continues.
+    /// Replies with one JSON message. If the client disconnects, a stateless call ends, but a stateful call continues.
     async fn json_response(self) -> Response<PharoReplyBody> {
         let slot = Arc::clone(&self.active_request.slot);
         let (events, _) = mpsc::channel(1);
@@ -234,7 +233,7 @@ impl HttpRequestTask {
         }
     }
 
-    /// Replies with events, the last of which is the response.
+    /// Replies with a stream of events, the last of which is the response.
     fn stream_response(self) -> Response<PharoReplyBody> {
         let (texts, mut queue) = mpsc::channel::<String>(MAX_QUEUED_EVENTS);
         let (events, body) = mpsc::channel::<Bytes>(MAX_QUEUED_EVENTS);
@@ -275,7 +274,7 @@ impl HttpRequestTask {
     }
 }
 
-/// Returns the session id of a request, if it has the format of ours.
+/// Returns the session id of a request, if it has the format of our session ids.
 fn session_id(headers: &HeaderMap) -> Option<&str> {
     let id = headers.get(http_headers::SESSION_ID)?.to_str().ok()?;
     (id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)

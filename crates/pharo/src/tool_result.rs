@@ -1,4 +1,4 @@
-//! Converts a response of the image to a tool result: the value, or what went wrong and what to do.
+//! Converts the image's response to a tool result: the value, or what went wrong and how to fix it.
 
 use gatelodge_json::{JsonLimits, RawMember, quote_into, split_object};
 use gatelodge_mcp::ProtocolGeneration;
@@ -8,9 +8,9 @@ use serde::de::IgnoredAny;
 use crate::pharo_image::{ImageResponse, PharoImage, PharoImageError};
 use crate::pharo_tools::{PharoTool, ToolResultKind};
 
-/// Maximum nesting of a response: a gateway accepts 64 levels, and the result adds some around it.
+/// Maximum nesting depth of a response: a gateway accepts 64 levels, and the result adds some around the response.
 const MAX_DEPTH: usize = 60;
-/// Maximum length of a foreign page in an error message.
+/// Maximum length of the excerpt from an unexpected response in an error message.
 const MAX_EXCERPT_CHARS: usize = 2_000;
 
 /// Result of a tool call.
@@ -18,9 +18,9 @@ const MAX_EXCERPT_CHARS: usize = 2_000;
 pub(crate) struct ToolResult {
     /// Content blocks as JSON.
     blocks: Vec<String>,
-    /// The image's object, unchanged.
+    /// The image's response object, unchanged.
     structured: Option<String>,
-    /// `None` omits the member, as most servers do for a success.
+    /// Value of `isError`. `None` omits the member, as most servers do for a successful call.
     pub is_error: Option<bool>,
 }
 
@@ -30,7 +30,7 @@ impl ToolResult {
         Self { is_error: Some(true), ..Self::default() }.with_text(text)
     }
 
-    /// Creates a result with the image's object as structured content.
+    /// Creates a result with the image's response object as structured content.
     pub fn of_object(object: impl Into<String>) -> Self {
         Self { structured: Some(object.into()), ..Self::default() }
     }
@@ -43,7 +43,7 @@ impl ToolResult {
         self
     }
 
-    /// Adds a PNG image in Base64.
+    /// Adds a PNG image, encoded in Base64.
     pub fn with_png(mut self, data: &str) -> Self {
         self.blocks.push(format!(r#"{{"type":"image","mimeType":"image/png","data":"{data}"}}"#));
         self
@@ -67,20 +67,20 @@ impl ToolResult {
     }
 }
 
-/// A successful response of the image.
+/// A successful response from the image.
 pub(crate) struct ImageSuccess<'a> {
-    /// The whole object.
+    /// The whole response object.
     pub object: &'a str,
     /// The value as JSON, or `None` if it cannot be represented in JSON.
     pub value: Option<&'a str>,
-    /// The member `error` next to the value, as JSON.
+    /// The `error` member next to the value, as JSON.
     pub error: Option<&'a str>,
 }
 
-/// Reads a response of the image.
+/// Reads a response from the image.
 ///
 /// # Errors
-/// A message for the client, if the call failed or the response is not valid.
+/// Returns a message for the client if the call failed or the response is not valid.
 pub(crate) fn read<'a>(
     image: &PharoImage,
     answer: &'a Result<ImageResponse, PharoImageError>,
@@ -117,12 +117,12 @@ pub(crate) fn read<'a>(
     }
 }
 
-/// Returns a value as text: the content of a string, everything else as JSON.
+/// Returns a value as text: the content of a string, or the JSON of any other value.
 pub(crate) fn as_text(raw: &str) -> String {
     serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned())
 }
 
-/// Returns the text for a success without a value, with the explanation of the image.
+/// Returns the text for a successful call without a value, including the image's explanation.
 pub(crate) fn missing_value_text(tool: &PharoTool, error: Option<&str>) -> String {
     let said = error.map(|error| format!(" The image reports:\n\n{}", member_lines(error))).unwrap_or_default();
     let what = match tool.result_kind {
@@ -136,8 +136,8 @@ pub(crate) fn missing_value_text(tool: &PharoTool, error: Option<&str>) -> Strin
     format!("{what}{said}")
 }
 
-/// Whether a string in a JSON text has a lone surrogate. Strict readers, clients among them, would refuse the whole
-/// reply.
+/// Returns whether a string in a JSON text contains a lone surrogate. Strict parsers, including some clients, would
+/// refuse the whole reply.
 fn has_lone_surrogate(json: &str) -> bool {
     let unit = |escape: &str| u16::from_str_radix(escape.strip_prefix('u')?.get(..4)?, 16).ok();
     let mut rest = json;
@@ -218,7 +218,7 @@ fn http_error_text(image: &PharoImage, answer: &ImageResponse) -> String {
     )
 }
 
-/// Formats an error of the image: known members first, then all others.
+/// Formats an error from the image: known members first, then all others.
 fn smalltalk_error_text(parts: &[RawMember<'_>]) -> String {
     let mut out = match find_member(parts, "error") {
         None => "The image reported a failure without a reason. Look at its transcript.".to_owned(),
@@ -230,7 +230,7 @@ fn smalltalk_error_text(parts: &[RawMember<'_>]) -> String {
     out
 }
 
-/// Formats the members of an object as lines of text, the description first. Other values are formatted as they are.
+/// Formats the members of an object as lines of text, with the description first. Any other value is returned as text.
 fn member_lines(raw: &str) -> String {
     let Ok(parts) = split_object(raw.as_bytes(), &JsonLimits { max_bytes: raw.len(), ..JsonLimits::REPLY }) else {
         return as_text(raw);

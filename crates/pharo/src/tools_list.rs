@@ -1,4 +1,4 @@
-//! Builds the result of `tools/list`, once.
+//! Builds the `tools/list` result, once.
 
 use serde_json::{Map, Value, json};
 
@@ -54,8 +54,8 @@ fn property_schema(parameter: &PharoParameter) -> Value {
     }
 }
 
-/// Schema of the image's object. Clients drop a whole result for one member of another type, and the image decides
-/// what it returns; so the usual form is only described, and more members are allowed.
+/// Returns the schema of the image's response object. It only describes the usual form and allows more members: the
+/// image decides what it returns, and clients drop a whole result if one member has the wrong type.
 fn output_schema(gives: ToolResultKind) -> Value {
     let usual = match gives {
         ToolResultKind::Anything => "The value of the code, if it has a form in JSON.",

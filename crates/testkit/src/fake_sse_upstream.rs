@@ -21,7 +21,7 @@ pub struct SsePostReply {
     pub status: &'static str,
     /// Script that runs on the event stream.
     pub script: ResponseScript,
-    /// Whether the status is sent only after the script.
+    /// Whether the status is sent only after the script has run.
     pub status_after_script: bool,
 }
 
@@ -39,7 +39,7 @@ impl SsePostReply {
 
 type SsePostHandler = dyn Fn(&RecordedRequest) -> Option<SsePostReply> + Send + Sync;
 
-/// A fake MCP server of revision 2024-11-05.
+/// A fake MCP server for protocol revision 2024-11-05.
 #[derive(Clone)]
 pub struct FakeSseUpstream {
     address: SocketAddr,
@@ -51,14 +51,14 @@ struct FakeSseState {
     streams: Mutex<HashMap<String, mpsc::UnboundedSender<ScriptStep>>>,
     opened_streams: AtomicUsize,
     is_streamable: AtomicBool,
-    /// Data of the `endpoint` event; `ID` stands for the id of the stream.
+    /// Data of the `endpoint` event, in which `ID` is replaced with the stream's id.
     endpoint: Option<String>,
     tools: Value,
     handler: Box<SsePostHandler>,
 }
 
 impl FakeSseUpstream {
-    /// Starts a server with tools of the given names. `handler` may replace the default behaviour per message.
+    /// Starts a server with tools of the given names. `handler` may replace the default behaviour for each message.
     pub async fn start(
         names: &[&str],
         handler: impl Fn(&RecordedRequest) -> Option<SsePostReply> + Send + Sync + 'static,
@@ -66,7 +66,7 @@ impl FakeSseUpstream {
         Self::start_at(Some("/message?sessionId=ID"), names, handler).await
     }
 
-    /// Like [`Self::start`], with another `endpoint` event or without one.
+    /// Like [`Self::start`], but with a different `endpoint` event, or none.
     pub async fn start_at(
         endpoint: Option<&str>,
         names: &[&str],
@@ -93,17 +93,17 @@ impl FakeSseUpstream {
         Self { address, state }
     }
 
-    /// URL of the event stream.
+    /// Returns the URL of the event stream.
     pub fn url(&self) -> String {
         format!("http://{}/sse", self.address)
     }
 
-    /// Returns all requests in order.
+    /// Returns all requests in the order in which they arrived.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state.requests.lock().unwrap().clone()
     }
 
-    /// Returns the messages with a method.
+    /// Returns the messages with the given method.
     pub fn messages(&self, method: &str) -> Vec<RecordedRequest> {
         self.requests()
             .into_iter()
@@ -121,7 +121,7 @@ impl FakeSseUpstream {
         self.state.streams.lock().unwrap().values().for_each(|stream| drop(stream.send(step.clone())));
     }
 
-    /// Accepts messages at the stream's URL from now on, as servers since 2025-03-26 do.
+    /// From now on, accepts messages at the stream's URL, as servers have done since revision 2025-03-26.
     pub fn become_streamable(&self) {
         self.state.is_streamable.store(true, Ordering::SeqCst);
     }

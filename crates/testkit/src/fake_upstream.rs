@@ -26,7 +26,7 @@ impl RecordedRequest {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the message, or null for a request without a body.
+    /// Returns the message, or null if the request has no body.
     pub fn message(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)
     }
@@ -49,20 +49,20 @@ pub enum ScriptStep {
     Write(Vec<u8>),
     /// Waits for a duration.
     Pause(Duration),
-    /// Waits for a notification, which may have been sent earlier.
+    /// Waits for a notification, which may already have been sent.
     WaitFor(Arc<tokio::sync::Notify>),
-    /// Waits until the other side disconnects, and records that.
+    /// Waits until the other side disconnects, and sets the flag.
     WaitForHangUp(Arc<AtomicBool>),
     /// Closes the connection immediately.
     Close,
 }
 
-/// Steps for one request.
+/// The steps of the response to one request.
 pub type ResponseScript = Vec<ScriptStep>;
 
 type UpstreamHandler = Arc<dyn Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync>;
 
-/// A fake MCP server of revision 2025-11-25 with sessions and tools.
+/// A fake MCP server for protocol revision 2025-11-25, with sessions and tools.
 #[derive(Clone)]
 pub struct FakeUpstream {
     address: SocketAddr,
@@ -77,7 +77,7 @@ impl FakeUpstream {
         Self::start(json!(tools), |_| None).await
     }
 
-    /// Starts a server with a list of tools. `handler` may replace the default response per request.
+    /// Starts a server with a list of tools. `handler` may replace the default response for each request.
     pub async fn start(
         tools: Value,
         handler: impl Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync + 'static,
@@ -104,7 +104,7 @@ impl FakeUpstream {
         upstream
     }
 
-    /// URL of the server.
+    /// Returns the URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
@@ -114,12 +114,12 @@ impl FakeUpstream {
         self.stop.notify_one();
     }
 
-    /// Returns all requests in order.
+    /// Returns all requests in the order in which they arrived.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// Returns the calls of a tool.
+    /// Returns the calls to a tool.
     pub fn calls_to(&self, tool: &str) -> Vec<RecordedRequest> {
         self.requests().into_iter().filter(|hit| hit.method() == "tools/call" && hit.tool() == tool).collect()
     }
@@ -130,7 +130,7 @@ impl FakeUpstream {
     }
 }
 
-/// Returns a tool definition.
+/// Returns a definition for a tool with this name.
 pub fn tool_definition(name: &str) -> Value {
     json!({"name": name, "description": format!("does {name}"), "inputSchema": {"type": "object"}})
 }
@@ -144,7 +144,7 @@ pub fn json_response(status: &str, headers: &str, body: &str) -> ResponseScript 
     vec![ScriptStep::Write([head.as_bytes(), body.as_bytes()].concat())]
 }
 
-/// Returns a complete event stream.
+/// Returns a complete event stream response.
 pub fn event_response(events: &str) -> ResponseScript {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let body = format!("{:x}\r\n{events}\r\n0\r\n\r\n", events.len());

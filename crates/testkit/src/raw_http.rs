@@ -7,10 +7,10 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A response.
+/// A response, as the test received it.
 #[derive(Debug, Clone)]
 pub struct TestResponse {
-    /// The HTTP status, or 0 without a response.
+    /// The HTTP status, or 0 if there was no response.
     pub status: u16,
     /// Headers with lower-case names.
     pub headers: Vec<(String, String)>,
@@ -24,7 +24,7 @@ impl TestResponse {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns all messages: the body itself, or the data of its events.
+    /// Returns all messages: the body itself, or the data of each event in it.
     pub fn messages(&self) -> Vec<Value> {
         if self.header("content-type") != Some("text/event-stream") {
             return vec![serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body))];
@@ -33,7 +33,7 @@ impl TestResponse {
         data.map(|data| serde_json::from_str(data).expect("JSON in an event")).collect()
     }
 
-    /// Returns the last message, which is the response.
+    /// Returns the last message, which is the response to the request.
     pub fn message(&self) -> Value {
         self.messages().pop().expect("a message")
     }
@@ -52,7 +52,7 @@ impl TestResponse {
     }
 }
 
-/// Time limits for silence and for the whole response: a large response is slow while many tests run.
+/// Limits on the time without data and on the whole response time. A large response is slow while many tests run.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -1,4 +1,5 @@
-//! A client of the HTTP+SSE transport (2024-11-05): one event stream, and messages to the URL that it names.
+//! A client for the HTTP+SSE transport (2024-11-05): it opens one event stream, and sends messages to the URL named
+//! there.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use tokio::net::TcpStream;
 use crate::raw_http::{TestResponse, exchange};
 use crate::test_gateway::TestGateway;
 
-/// Connection of one client.
+/// One client's connection.
 pub struct SseTestClient {
-    /// URL for messages, from the first event.
+    /// URL to send messages to, from the first event.
     pub endpoint: String,
     address: SocketAddr,
     token: String,
@@ -20,7 +21,7 @@ pub struct SseTestClient {
 }
 
 impl SseTestClient {
-    /// Connects with the gateway's first grant, and waits for the endpoint.
+    /// Connects with the gateway's first grant, and waits for the `endpoint` event.
     pub async fn open(gw: &TestGateway) -> Self {
         Self::open_with(gw.address, gw.token.reveal()).await
     }
@@ -40,7 +41,7 @@ impl SseTestClient {
         client
     }
 
-    /// Connects and initializes.
+    /// Connects and performs the `initialize` handshake.
     pub async fn open_initialized(gw: &TestGateway, revision: &str) -> Self {
         let mut client = Self::open(gw).await;
         let params = json!({"protocolVersion": revision, "capabilities": {"sampling": {}, "elicitation": {}, "roots": {}}, "clientInfo": {"name": "sse", "version": "1"}});
@@ -97,7 +98,7 @@ impl SseTestClient {
         serde_json::from_str(&data).expect("JSON")
     }
 
-    /// Returns type and data of the next event, or `None` at the end.
+    /// Returns the type and data of the next event, or `None` at the end of the stream.
     pub async fn next_event(&mut self) -> Option<(String, String)> {
         let mut kind = String::new();
         loop {
@@ -110,14 +111,14 @@ impl SseTestClient {
         }
     }
 
-    /// Returns the next line, which may be a chunk header, or `None` at the end.
+    /// Returns the next line, which may be a chunk header, or `None` at the end of the stream.
     pub async fn next_line(&mut self) -> Option<String> {
         let next = tokio::time::timeout(Duration::from_secs(5), self.lines.next_line()).await;
         // The last chunk is empty; the connection may stay open.
         next.expect("a line in time").ok().flatten().filter(|line| line != "0")
     }
 
-    /// Waits for the end of the stream.
+    /// Waits until the stream ends.
     pub async fn wait_for_end(mut self) {
         while self.next_line().await.is_some() {}
     }

@@ -21,10 +21,10 @@ use tokio::net::TcpListener;
 use crate::fake_upstream::FakeUpstream;
 use crate::raw_http::{TestResponse, exchange};
 
-/// Name of the server at the gateway.
+/// The server's name at the gateway.
 const SERVER: &str = "desk";
 
-/// Builder of a [`TestGateway`].
+/// Builds a [`TestGateway`].
 pub struct TestGatewayBuilder {
     policy: Option<String>,
     mode: EnforcementMode,
@@ -36,7 +36,7 @@ pub struct TestGatewayBuilder {
     sessions: Option<Arc<dyn Sessions>>,
     tasks: Option<Arc<dyn TaskOwners>>,
     clock: Arc<ManualClock>,
-    /// Additional servers: name, URL and policy of the grant.
+    /// Additional servers, each with its name, its URL and the grant's policy for it.
     more_servers: Vec<(String, String, String)>,
     endpoint_path: &'static str,
 }
@@ -45,9 +45,9 @@ pub struct TestGatewayBuilder {
 pub struct TestGateway {
     /// The gateway.
     pub gateway: Arc<Gateway>,
-    /// Clock of the gateway and the store.
+    /// Clock that the gateway and the store use.
     pub clock: Arc<ManualClock>,
-    /// Counters and call log.
+    /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
     /// Pinned tool definitions.
     pub pins: Arc<MemoryStore>,
@@ -67,13 +67,13 @@ pub struct TestGateway {
 }
 
 impl TestGatewayBuilder {
-    /// Sets the policy of the grant, as JSON.
+    /// Sets the grant's policy, as JSON.
     pub fn policy(mut self, policy: &str) -> Self {
         self.policy = Some(policy.to_owned());
         self
     }
 
-    /// Sets how definitions are pinned.
+    /// Sets how tool definitions are pinned.
     pub fn pinning(mut self, pinning: PinningSettings) -> Self {
         self.pinning = pinning;
         self
@@ -91,7 +91,7 @@ impl TestGatewayBuilder {
         self
     }
 
-    /// Adds a secret header for the upstream.
+    /// Adds a header with a secret to requests to the upstream.
     pub fn secret_header(mut self, name: &'static str, value: &str, secret: &str) -> Self {
         self.headers.push(InjectedHeader {
             name: HeaderName::from_static(name),
@@ -126,13 +126,13 @@ impl TestGatewayBuilder {
         self
     }
 
-    /// Adds a server to the grant, with a policy of its own.
+    /// Adds a server to the grant, with its own policy.
     pub fn with_server(mut self, name: &str, url: &str, policy: &str) -> Self {
         self.more_servers.push((name.to_owned(), url.to_owned(), policy.to_owned()));
         self
     }
 
-    /// Sends requests to the aggregate endpoint.
+    /// Sends requests to the aggregate endpoint, `/mcp`.
     pub fn at_aggregate(mut self) -> Self {
         self.endpoint_path = "/mcp";
         self
@@ -143,13 +143,13 @@ impl TestGatewayBuilder {
         self.start_at(&upstream.url()).await
     }
 
-    /// Starts the gateway in front of a URL.
+    /// Starts the gateway in front of the server at a URL.
     pub async fn start_at(mut self, url: &str) -> TestGateway {
         let headers = std::mem::take(&mut self.headers);
         self.start_with_transport(http_transport(url, headers)).await
     }
 
-    /// Starts the gateway in front of a stdio server that runs in a shell, which is also its supervisor.
+    /// Starts the gateway in front of a stdio server that runs in a shell. The shell is also its supervisor.
     #[expect(clippy::disallowed_methods, reason = "the shell finds programs by the PATH of the test")]
     pub async fn start_process(mut self, script: &str) -> TestGateway {
         self.settings.supervisor = ["sh", "-c", r#"shift; exec "$@""#, "supervisor"].map(Into::into).to_vec();
@@ -228,7 +228,7 @@ fn http_transport(url: &str, headers: Vec<InjectedHeader>) -> UpstreamTransport 
     UpstreamTransport::Http(UpstreamHttpConfig { url: url.parse().expect("a URL"), headers })
 }
 
-/// A gateway from start to stop.
+/// A running gateway: its addresses and its task.
 struct GatewayInstance {
     gateway: Arc<Gateway>,
     address: SocketAddr,
@@ -256,7 +256,7 @@ async fn bind_listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.expect("a port")
 }
 
-/// Returns a grant for the one server.
+/// Returns a grant that can reach only the one server.
 fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: EnforcementMode) -> GrantConfig {
     let policy = policy.map(shared_policy);
     let attachments = HashMap::from([(SERVER.parse().expect("a name"), ServerAccess { policy, mode })]);
@@ -282,7 +282,7 @@ fn parse_policy(text: &str) -> ActivePolicy {
 }
 
 impl TestGateway {
-    /// Returns a builder with defaults. The clock starts at noon of a Sunday.
+    /// Returns a builder with defaults. The clock starts at noon on a Sunday.
     pub fn builder() -> TestGatewayBuilder {
         TestGatewayBuilder {
             policy: None,
@@ -305,7 +305,7 @@ impl TestGateway {
         Self::builder().policy(policy).start(upstream).await
     }
 
-    /// Adds a grant with a policy of its own.
+    /// Adds a grant with its own policy.
     pub fn add_grant(&self, label: &str, policy: &str) -> GrantToken {
         let token = GrantToken::random().expect("randomness");
         let mut grants = self.grants.lock().unwrap();
@@ -326,7 +326,7 @@ impl TestGateway {
         self.gateway.apply_config(servers.clone(), grants.clone());
     }
 
-    /// Activates the next version of the first grant's policy for a server, which may be a new one.
+    /// Activates the next version of the first grant's policy for a server, which may be new to the grant.
     pub fn put_policy(&self, server: &str, policy: &str) {
         let server = server.parse().expect("a name");
         self.change_grants(|grants| {
@@ -338,7 +338,7 @@ impl TestGateway {
         });
     }
 
-    /// Activates a server and replaces one of the same name.
+    /// Activates a server, replacing any server with the same name.
     pub fn put_server(&self, name: &str, url: &str) {
         self.change_config(|servers, _| {
             let transport =
@@ -355,7 +355,7 @@ impl TestGateway {
         self.initialize_with(capabilities).await
     }
 
-    /// Opens a session as a client with these capabilities.
+    /// Opens a session as a client with the given capabilities.
     pub async fn initialize_with(&self, capabilities: Value) -> TestResponse {
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}});
@@ -370,12 +370,12 @@ impl TestGateway {
         self.session.lock().unwrap().clone().expect("a session")
     }
 
-    /// Sends a message in the session, which is opened if necessary.
+    /// Sends a message in the session, opening one if necessary.
     pub async fn send(&self, message: &Value) -> TestResponse {
         self.send_text(&message.to_string()).await
     }
 
-    /// Sends a body in the session, unchanged.
+    /// Sends a body unchanged in the session.
     pub async fn send_text(&self, body: &str) -> TestResponse {
         if self.session.lock().unwrap().is_none() {
             Box::pin(self.initialize()).await;
@@ -402,7 +402,7 @@ impl TestGateway {
         self.send_raw("POST", self.endpoint_path, &all, body.as_bytes()).await
     }
 
-    /// Sends a request with only these headers and the ones that HTTP requires.
+    /// Sends a request with only the given headers and those that HTTP requires.
     pub async fn send_raw(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TestResponse {
         let mut head = format!("{verb} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         for (name, value) in headers {
@@ -412,7 +412,7 @@ impl TestGateway {
         exchange(self.address, &[head.as_bytes(), body].concat()).await
     }
 
-    /// Stops the gateway and waits until all its tasks have ended, which must be immediately.
+    /// Stops the gateway, and checks that all its tasks end immediately.
     pub async fn assert_stops_promptly(&self) {
         self.gateway.stop();
         let run = self.run.lock().unwrap().take().expect("the gateway runs");
@@ -430,7 +430,7 @@ impl TestGateway {
         self.run = std::sync::Mutex::new(Some(instance.run));
     }
 
-    /// Starts a second gateway on the same stores, which knows the session of this one.
+    /// Starts a second gateway on the same stores, which also knows this gateway's session.
     pub async fn second_gateway(&self) -> Self {
         let grants = self.grants.lock().unwrap().clone();
         let servers = self.servers.lock().unwrap().clone();
@@ -453,7 +453,7 @@ impl TestGateway {
         }
     }
 
-    /// Accepts all definitions that the upstream listed last.
+    /// Accepts all tool definitions in the list that the upstream sent last.
     pub async fn accept_all(&self) {
         let server = SERVER.parse().expect("a name");
         let known = self.pins.server_tools(&server).await.expect("a store").expect("the tools were listed");
@@ -462,7 +462,7 @@ impl TestGateway {
         self.change_grants(|_| ());
     }
 
-    /// Sets the category of a tool, for its pinned definition or for any future one.
+    /// Sets the category of a tool, either for its pinned definition only or for future ones as well.
     pub async fn classify_tool(&self, tool: &str, category: Category, even_if_changed: bool) {
         let server = SERVER.parse().expect("a name");
         let known = self.pins.server_tools(&server).await.expect("a store").expect("the tools were listed");
@@ -490,7 +490,7 @@ impl TestGateway {
         }
     }
 
-    /// Returns all rows of the call log.
+    /// Returns all call log rows.
     pub async fn rows(&self) -> Vec<CallLogRow> {
         self.ledger.flush().await.expect("a store");
         self.ledger.rows(CallLogFilter { limit: usize::MAX, ..CallLogFilter::default() }).await.expect("rows")

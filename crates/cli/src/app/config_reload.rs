@@ -24,22 +24,22 @@ use crate::source_file::FileStamp;
 
 /// How often files are checked for changes.
 const FILE_POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Files that do not change for this long are taken to be completely written.
+/// Files that have not changed for this long are assumed to be completely written.
 const FILE_SETTLE_TIME: Duration = Duration::from_millis(150);
 /// A file that never stops changing is read after this many polls.
 const MAX_SETTLE_POLLS: usize = 20;
-/// Delay before waiting for changes again, after the store failed.
+/// How long to wait after a store error before watching for changes again.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Applies configuration changes to a running gateway.
 pub struct ConfigReloader {
     pub gateway: Arc<Gateway>,
     pub stores: StoreHandles,
-    /// Clock for the times in the status file.
+    /// Clock for the timestamps in the status file.
     pub clock: Arc<dyn Clock>,
     /// The configuration file, if there is one.
     pub file: Option<WatchedConfig>,
-    /// Entries of the configuration file, or built-in ones.
+    /// Entries defined in the configuration file, or built-in ones.
     pub entries: ConfigEntries,
     /// Data directory, which contains the status file.
     pub data: PathBuf,
@@ -53,12 +53,12 @@ pub struct WatchedConfig {
     pub path: PathBuf,
     /// Stamps of the file and of all files it refers to, taken just before they were read.
     pub files: Vec<FileStamp>,
-    /// Sections whose changes need a restart.
+    /// Sections that can only be changed by a restart.
     pub restart_only: (GatewaySection, StoreSection),
 }
 
 impl WatchedConfig {
-    /// Whether a file changed since the last check. Reports each change once.
+    /// Returns whether a file has changed since the last check. Each change is reported only once.
     fn has_changed(&mut self) -> bool {
         let now: Vec<FileStamp> = self.files.iter().map(|file| FileStamp::of(&file.path)).collect();
         let is_new = now != self.files;
@@ -80,7 +80,7 @@ impl WatchedConfig {
 }
 
 impl ConfigReloader {
-    /// Merges file and store and applies the result to the gateway.
+    /// Merges the entries from the file and the store, and applies the result to the gateway.
     pub async fn apply(&mut self) -> Result<(), StoreError> {
         let stored = load_stored_config(&self.stores).await?;
         let active_config = merge_config(&self.entries, &stored, &process_environment::find_variable);
@@ -94,7 +94,7 @@ impl ConfigReloader {
         Ok(())
     }
 
-    /// Applies changes until it is dropped. `seen` is the version of the store that is active.
+    /// Applies changes until the future is dropped. `seen` is the store version that is already active.
     pub async fn run(mut self, mut hangup: Signal, seen: StateVersion) {
         // One slot is enough: a pending notification also covers the changes that follow it.
         let (sender, mut changes) = mpsc::channel(1);
@@ -215,7 +215,7 @@ fn warn_restart_needed(file: &WatchedConfig, config: &GatewayConfig) {
     }
 }
 
-/// Logs what operators should know about a configuration that becomes active.
+/// Logs what operators should know about a newly active configuration.
 fn log_effective_config(active_config: &EffectiveConfig, now: Timestamp) {
     for (label, expires) in active_config.expired_grants(now) {
         warn!(grant.label = label, "grant `{label}` expired on {expires}: its token is refused");

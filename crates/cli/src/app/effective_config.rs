@@ -1,5 +1,5 @@
-//! The active configuration: the entries of the file merged with those of the store. Where both have an entry of the
-//! same name, the file takes precedence.
+//! The active configuration: the entries from the configuration file merged with the stored ones. If both have an entry
+//! with the same name, the one from the file takes precedence.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::config::ConfigEntries;
 use crate::header_template::{self, EnvironmentLookup};
 use crate::server_url;
 
-/// Entries of the store.
+/// Configuration entries read from the store.
 #[derive(Debug, Default)]
 pub struct StoredConfig {
     /// Stored servers.
     pub servers: Vec<StoredServer>,
-    /// Stored policies, in their active versions.
+    /// The active version of each stored policy.
     pub policies: Vec<StoredPolicy>,
     /// Stored grants, including revoked ones.
     pub grants: Vec<Grant>,
 }
 
-/// Active configuration, with warnings for operators.
+/// The active configuration, with warnings for operators.
 #[derive(Debug, Default)]
 pub struct EffectiveConfig {
     pub servers: Vec<UpstreamConfig>,
@@ -36,7 +36,7 @@ pub struct EffectiveConfig {
     pub warnings: Vec<String>,
 }
 
-/// Reads the entries of the store.
+/// Reads the configuration entries from the store.
 pub async fn load_stored_config(stores: &StoreHandles) -> Result<StoredConfig, StoreError> {
     let mut policies = Vec::new();
     for summary in stores.policies.list().await? {
@@ -45,7 +45,7 @@ pub async fn load_stored_config(stores: &StoreHandles) -> Result<StoredConfig, S
     Ok(StoredConfig { servers: stores.servers.list().await?, policies, grants: stores.grants.list().await? })
 }
 
-/// Merges the entries of the file with those of the store.
+/// Merges the entries from the file with the stored ones.
 pub fn merge_config(
     entries: &ConfigEntries,
     stored: &StoredConfig,
@@ -78,8 +78,8 @@ pub fn merge_config(
     config
 }
 
-/// Returns the end of the warning about a grant whose server does not exist. `doctor` drops the warning by this text when
-/// the running gateway has that server.
+/// Returns the end of the warning about a grant whose server does not exist. `doctor` recognizes the warning by this
+/// text, and drops it if the running gateway has that server.
 pub fn missing_server_text(server: &str) -> String {
     format!(" refers to a server `{server}`, which does not exist")
 }
@@ -171,7 +171,7 @@ impl EffectiveConfig {
         });
     }
 
-    /// Returns expired grants and when they expired.
+    /// Returns the labels of expired grants, and when each expired.
     pub fn expired_grants(&self, now: Timestamp) -> Vec<(&str, Timestamp)> {
         expired_grants(&self.grants, now)
     }
@@ -188,7 +188,7 @@ impl EffectiveConfig {
     }
 }
 
-/// Returns the labels of expired grants and when they expired.
+/// Returns the labels of expired grants, and when each expired.
 pub fn expired_grants(grants: &[GrantConfig], now: Timestamp) -> Vec<(&str, Timestamp)> {
     let expiry = |grant: &'_ GrantConfig| grant.expires.filter(|expires| *expires <= now);
     grants.iter().filter_map(|grant| Some((grant.label.as_ref(), expiry(grant)?))).collect()

@@ -17,9 +17,9 @@ pub struct GatewayStatusFile {
     pub pid: u32,
     /// Address for clients.
     pub listen: SocketAddr,
-    /// Address of health, readiness and metrics.
+    /// Address of the health, readiness and metrics endpoints.
     pub admin: SocketAddr,
-    /// Configuration file, if it has one.
+    /// The configuration file, if there is one.
     pub config: Option<PathBuf>,
     /// When the active configuration was loaded.
     pub loaded_at: Timestamp,
@@ -31,18 +31,18 @@ pub struct GatewayStatusFile {
     /// Entries that were left out or overridden, with reasons.
     #[serde(rename = "remarks")]
     pub warnings: Vec<String>,
-    /// Errors of a later configuration that was not applied, one per line.
+    /// Errors in a later configuration that was not applied, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "refused")]
     pub config_errors: Vec<String>,
 }
 
-/// Reads the status file of a data directory. Its process may have exited.
+/// Reads the status file in a data directory. The process that wrote it may have exited.
 pub fn find_status_file(data: &Path) -> Option<GatewayStatusFile> {
     serde_json::from_slice(&std::fs::read(data.join(STATUS_FILE_NAME)).ok()?).ok()
 }
 
-/// Reads the status file of a data directory, if its process is running.
+/// Reads the status file in a data directory, if the process that wrote it is still running.
 pub fn find_running_gateway(data: &Path) -> Option<GatewayStatusFile> {
     let is_running = |pid: u32| {
         let pid = Pid::from_raw(pid.try_into().ok()?)?;
@@ -53,8 +53,8 @@ pub fn find_running_gateway(data: &Path) -> Option<GatewayStatusFile> {
 }
 
 impl GatewayStatusFile {
-    /// Writes the file again if it is missing: another gateway on the same directory removed its own. A directory that
-    /// was removed is not created.
+    /// Writes the file again if it is missing because another gateway with the same directory removed its own. Does not
+    /// recreate a directory that was removed.
     pub fn restore_if_missing(&self, data: &Path) {
         if data.is_dir() && !data.join(STATUS_FILE_NAME).exists() {
             // Retried at the next poll.

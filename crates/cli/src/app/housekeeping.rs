@@ -1,4 +1,4 @@
-//! Periodic work: prunes rows of the call log that are older than the retention time, and reports errors of the ledger.
+//! Periodic work: prunes call log rows that are older than the retention time, and reports ledger errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tracing::{error, info, warn};
 
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3_600);
 
-/// How often the error count of the ledger is checked.
+/// How often the ledger's error count is checked.
 const LEDGER_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Logs when the ledger lost rows or could not sync. Never returns.
+/// Logs a message when the ledger has lost rows or could not sync. Never returns.
 pub async fn watch_ledger(ledger: Arc<SqliteLedger>) {
     let mut interval = tokio::time::interval(LEDGER_POLL_INTERVAL);
     let mut known = 0;
@@ -26,7 +26,7 @@ pub async fn watch_ledger(ledger: Arc<SqliteLedger>) {
     }
 }
 
-/// Removes old rows at start and once per hour. Never returns.
+/// Removes old call log rows at startup and then once per hour. Never returns.
 pub async fn prune_periodically(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, retention: Option<Duration>) {
     let Some(retention) = retention else { return std::future::pending().await };
     let mut interval = tokio::time::interval(PRUNE_INTERVAL);

@@ -10,7 +10,7 @@ use tracing_subscriber::{Layer, fmt};
 
 use crate::exit_code::UsageError;
 
-/// Logging of a running gateway.
+/// Logging options of a running gateway.
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
     /// Format of the log on standard error.
@@ -48,8 +48,8 @@ pub fn start_logging(args: &LogArgs) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// A part without `=` must be a level. `Targets` would take any other word as a module and log everything of it, so
-/// that a misspelt level would log too much.
+/// Parses a log filter, in which a part without `=` must be a level. `Targets` would take any other word for a module
+/// and log everything from it, so a misspelt level would log too much.
 fn parse_filter(text: &str) -> Option<Targets> {
     let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
     let is_valid = text.split(',').all(|part| part.contains('=') || is_level(part));

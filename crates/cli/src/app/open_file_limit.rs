@@ -1,9 +1,9 @@
-//! Limit of open files. Each connection uses one file descriptor.
+//! The limit on open files. Each connection uses one file descriptor.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
-/// File descriptors for other uses than client connections: databases, logs, connections to servers.
+/// File descriptors for uses other than client connections: databases, logs, connections to servers.
 pub const RESERVED_FILE_DESCRIPTORS: usize = 256;
 
 /// Returns the current (soft) limit, or `None` if there is no limit.
@@ -11,12 +11,12 @@ pub fn current_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Returns the hard limit, up to which this process can raise its own, or `None` if there is no limit.
+/// Returns the hard limit, up to which this process can raise its soft limit, or `None` if there is no limit.
 pub fn maximum_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum
 }
 
-/// Whether `limit` is too low for `connections` client connections.
+/// Returns whether `limit` is too low for `connections` client connections.
 pub fn is_too_low(limit: Option<u64>, connections: usize) -> bool {
     limit.is_some_and(|limit| limit < connections.saturating_add(RESERVED_FILE_DESCRIPTORS) as u64)
 }

@@ -20,15 +20,15 @@ use crate::config::{ConfigEntries, GatewaySection, StoreSection};
 use crate::source_file::FileStamp;
 use crate::{otel_settings, process_environment};
 
-/// Parameters of a gateway.
+/// Parameters for starting a gateway.
 pub struct GatewayStartup {
     /// Addresses and limits.
     pub gateway: GatewaySection,
     /// Data directory, durability and retention.
     pub store: StoreSection,
-    /// Entries in addition to those of the store.
+    /// Configuration entries in addition to the stored ones.
     pub entries: ConfigEntries,
-    /// The configuration file that the entries come from, and all files it refers to.
+    /// The configuration file that defines the entries, and all files it refers to.
     pub file: Option<(PathBuf, Vec<FileStamp>)>,
 }
 

@@ -18,8 +18,8 @@ pub struct StdioGateway {
     pub client_label: String,
 }
 
-/// Serves until the client closes standard input, a stop signal arrives, or `background`, which runs concurrently,
-/// returns.
+/// Serves until the client closes standard input or a stop signal arrives. Runs `background` concurrently, and also
+/// stops when it returns.
 pub fn run_stdio_gateway(params: StdioGateway, background: impl Future<Output = ()>) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     let ended = runtime.block_on(async {

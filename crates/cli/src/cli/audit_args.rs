@@ -7,7 +7,7 @@ use gatelodge_store::ChainHead;
 
 use super::StoreArgs;
 
-/// Shows the calls of agents, and why calls were refused.
+/// Shows agents' calls, and why calls were refused.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge calls --refused
@@ -20,19 +20,19 @@ pub struct CallsArgs {
     /// Continue with new calls as they arrive.
     #[arg(long)]
     pub follow: bool,
-    /// Only calls of the grant with this label or id.
+    /// Only calls made with the grant of this label or id.
     #[arg(long, value_name = "LABEL")]
     pub grant: Option<String>,
     /// Only calls to this server.
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
-    /// Only calls of this tool, resource or prompt.
+    /// Only calls to this tool, resource or prompt.
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
     /// Only calls that were refused, or would have been in enforce mode.
     #[arg(long)]
     pub refused: bool,
-    /// Only the call with this id, which refusals contain.
+    /// Only the call with this id. Refusals contain the id of the call.
     #[arg(long, value_name = "ID")]
     pub call: Option<String>,
     /// Number of newest calls to show.
@@ -57,10 +57,10 @@ pub enum AuditCommand {
     Prune(PruneLogArgs),
 }
 
-/// The two logs.
+/// The two audit logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AuditLogArg {
-    /// Calls of clients
+    /// Calls by clients
     Calls,
     /// Changes by operators
     Admin,
@@ -117,7 +117,7 @@ pub struct LogHeadArgs {
     pub store: StoreArgs,
 }
 
-/// Removes old rows of the call log. The hash of the last removed row is kept as an anchor, so that the rest can be
+/// Removes old rows from the call log. The hash of the last removed row is kept as an anchor, so that the rest can be
 /// verified.
 #[derive(Debug, Args)]
 pub struct PruneLogArgs {
@@ -131,7 +131,7 @@ pub struct PruneLogArgs {
     pub store: StoreArgs,
 }
 
-/// Shows servers, policies and grants, and whether a gateway runs.
+/// Shows servers, policies and grants, and whether a gateway is running.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit code: 0 fine, 1 the configuration is invalid or a change was not applied.")]
 pub struct StatusArgs {

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::mcp_client::ProtocolChoice;
 
-/// Calls a tool of an MCP server over HTTP, like an agent, and prints the result.
+/// Calls a tool of an MCP server over HTTP, as an agent would, and prints the result.
 #[derive(Debug, Args)]
 #[command(after_help = r#"Examples:
   export GATELODGE_TOKEN=…    the token of a grant
@@ -18,7 +18,7 @@ pub struct CallArgs {
     pub url: String,
     /// Tool to call. Without one, the tools are listed.
     pub tool: Option<String>,
-    /// Arguments of the tool, a JSON object.
+    /// Arguments for the tool, as a JSON object.
     #[arg(default_value = "{}")]
     pub arguments: String,
     /// Environment variable that holds the token.

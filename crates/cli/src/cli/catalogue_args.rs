@@ -90,7 +90,7 @@ pub struct ScanArgs {
     pub json: bool,
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Program of a stdio server, and its arguments.
+    /// Program that runs a stdio server, and its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

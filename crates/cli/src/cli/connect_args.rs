@@ -35,7 +35,7 @@ pub struct ConnectArgs {
     /// Name of the entry [default: the server's name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Environment variable of the client that holds the token.
+    /// Environment variable from which the client reads the token.
     #[arg(long, value_name = "NAME", default_value = client_config::DEFAULT_TOKEN_ENV)]
     pub token_env: String,
     /// For a client that starts the bridge: file that holds the token [default: the one that `init` created]
@@ -48,10 +48,10 @@ pub struct ConnectArgs {
     /// the file.
     #[arg(long, conflicts_with = "undo")]
     pub write: bool,
-    /// Undo the last change of the client's file.
+    /// Undo the last change to the client's file.
     #[arg(long)]
     pub undo: bool,
-    /// With `--undo`: also if the file was changed since then; those changes are kept.
+    /// With `--undo`: undo even if the file has changed since then, and keep those changes.
     #[arg(long, requires = "undo")]
     pub force: bool,
     /// Do not ask for confirmation.
@@ -72,7 +72,7 @@ pub struct ConnectArgs {
     /// Wait for the client's first request.
     #[arg(long, conflicts_with = "undo")]
     pub wait: bool,
-    /// With `--wait`: only requests of the grant with this label or id.
+    /// With `--wait`: only requests made with the grant of this label or id.
     #[arg(long, value_name = "LABEL", requires = "wait")]
     pub grant: Option<String>,
     /// With `--wait`: maximum time to wait.

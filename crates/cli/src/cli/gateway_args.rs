@@ -24,7 +24,7 @@ pub struct UpArgs {
     /// Address for clients.
     #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::DEFAULT_GATEWAY_ADDRESS)]
     pub listen: SocketAddr,
-    /// Address of health, readiness and metrics.
+    /// Address of the health, readiness and metrics endpoints.
     #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::DEFAULT_ADMIN_ADDRESS)]
     pub admin: SocketAddr,
     #[command(flatten)]

@@ -36,7 +36,7 @@ pub struct CreateGrantArgs {
     /// Policy for the server. Without one, every call is refused.
     #[arg(long, value_name = "NAME", requires = "server")]
     pub policy: Option<String>,
-    /// Observe only: record what the policy would refuse, but send it.
+    /// Observe only: record what the policy would refuse, but send the call anyway.
     #[arg(long, requires = "policy")]
     pub observe: bool,
     /// Value that policies can use as `grant.labels.<key>`. Can be repeated.
@@ -54,7 +54,7 @@ pub struct CreateGrantArgs {
     pub store: StoreArgs,
 }
 
-/// Expiry of a token.
+/// When a token expires.
 #[derive(Debug, Args)]
 pub struct TokenLifetimeArgs {
     /// When the token expires: after a duration (`90d`) or on a date (`2027-01-31`).
@@ -65,7 +65,7 @@ pub struct TokenLifetimeArgs {
     pub no_expiry: bool,
 }
 
-/// Replaces the token of a grant. Its counters continue.
+/// Replaces the token of a grant. The grant keeps its counters.
 #[derive(Debug, Args)]
 pub struct RotateGrantArgs {
     /// Label or id of the grant.
@@ -93,7 +93,7 @@ pub struct AttachServerArgs {
     /// Policy for the server. Without one, every call is refused.
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
-    /// Observe only: record what the policy would refuse, but send it.
+    /// Observe only: record what the policy would refuse, but send the call anyway.
     #[arg(long, requires = "policy")]
     pub observe: bool,
     /// Print JSON.

@@ -59,7 +59,7 @@ pub struct SearchIndexArgs {
     pub index_source: IndexSourceArgs,
 }
 
-/// Shows what the index contains about a server or one of its tools: grade, categories, reasons, and a suitable rule.
+/// Shows what the index says about a server or one of its tools: grade, categories, reasons, and a suitable rule.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge catalogue show mcp-server-git
@@ -70,7 +70,7 @@ Exit code: 0 shown, 1 it is not in the index, 2 usage, 5 the index cannot be use
 pub struct ShowPackageArgs {
     /// Package name, optionally prefixed by its registry: `npm:` or `pypi:`.
     pub package: String,
-    /// One of its tools.
+    /// One of the package's tools.
     pub tool: Option<String>,
     /// Print a policy instead: for the whole server, or only for the tool.
     #[arg(long, value_name = "POSTURE", conflicts_with = "json")]
@@ -100,9 +100,9 @@ pub struct AttackPatternsArgs {
 /// Replaces the package index with a newer one, after verifying it completely.
 ///
 /// A truncated, damaged, foreign or newer-format file is refused, and the old index stays in use. So is an index that
-/// is older or has less than half as many servers, unless a flag allows it. Changes of servers that are in both indexes
-/// are stored as change events, which `catalogue changes` and `catalogue mcp` report: the most severe of each server,
-/// and the number of others.
+/// is older or has less than half as many servers, unless a flag allows it. Changes to servers that are in both indexes
+/// are stored as change events, which `catalogue changes` and `catalogue mcp` report: the most severe change of each
+/// server, and the number of others.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge catalogue update --from index.glx
@@ -123,7 +123,7 @@ pub struct UpdateIndexArgs {
     /// Accept an index that has less than half as many servers as the one in use, or none.
     #[arg(long)]
     pub allow_smaller: bool,
-    /// How long the server may send nothing. A slow download may take longer in total.
+    /// How long to wait while the server sends nothing. A slow download may take longer in total.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub timeout: u64,
     /// Print JSON.
@@ -133,7 +133,7 @@ pub struct UpdateIndexArgs {
     pub store: StoreArgs,
 }
 
-/// Lists changes of servers between the indexes that were in use here, oldest first; or posts them to a webhook.
+/// Lists changes to servers between the indexes that were in use here, oldest first; or posts them to a webhook.
 ///
 /// With `--post`, events are sent in requests of at most 100, signed according to Standard Webhooks, each event at
 /// least once. The data directory stores a cursor for each URL, which advances only after a 2xx response. The next run
@@ -146,7 +146,7 @@ pub struct UpdateIndexArgs {
 Exit code: 0 listed or posted, 1 the cursor belongs to other events, 2 usage, 4 the webhook does not accept them, 5 the
 events cannot be read or the cursor cannot be stored.")]
 pub struct IndexChangesArgs {
-    /// Only events after this cursor [default: all; with `--post`, those that were not posted yet]
+    /// Only events after this cursor [default: all; with `--post`, those not posted yet]
     #[arg(long, value_name = "CURSOR")]
     pub since: Option<u64>,
     /// Only tools of at least this level: low, medium, high, critical.
@@ -158,13 +158,14 @@ pub struct IndexChangesArgs {
     /// Post the events to this URL: `https://`, or `http://` on this machine.
     #[arg(long, value_name = "URL")]
     pub post: Option<String>,
-    /// Environment variable that holds the signing secret of at least 16 bytes; after `whsec_` it is Base64.
+    /// Environment variable that holds the signing secret, at least 16 bytes long. After the prefix `whsec_`, it is
+    /// Base64.
     #[arg(long, value_name = "NAME", requires = "post", conflicts_with = "secret_file")]
     pub secret_env: Option<String>,
     /// File that holds the signing secret.
     #[arg(long, value_name = "FILE", requires = "post")]
     pub secret_file: Option<PathBuf>,
-    /// How often a request is retried, after 1, 2, 4 seconds and so on.
+    /// Maximum number of retries for a request, after 1, 2, 4 seconds and so on.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=8))]
     pub retries: u32,
     /// How long a response may take.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Finds the MCP servers of your clients, and moves those you choose behind the gateway.
+/// Finds the MCP servers configured in your clients, and moves those you choose behind the gateway.
 ///
 /// It lists the servers, writes a configuration with a grant for each client and server, and offers to change the
 /// clients' files so that they use the gateway.
@@ -53,7 +53,7 @@ pub struct InitArgs {
     /// Undo everything that `init` wrote.
     #[arg(long, conflicts_with_all = ["servers", "all", "rewrite", "copy_secrets"])]
     pub undo: bool,
-    /// With `--undo`: also undo in files that were changed since then, and keep those changes.
+    /// With `--undo`: also undo in files that have changed since then, and keep those changes.
     #[arg(long, requires = "undo")]
     pub force: bool,
     /// Project directory whose client configurations are also read.

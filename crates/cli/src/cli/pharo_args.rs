@@ -33,10 +33,10 @@ pub struct PharoArgs {
     /// Port of the interop server in the image [default: the variable PHARO_SIS_PORT, or 8086]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// Timeout for a response of the image: 500ms, 30s, 2m.
+    /// Timeout for a response from the image: 500ms, 30s, 2m.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     pub timeout: Duration,
-    /// Timeout for imports, exports, installations and test runs. With `--compat`, `--timeout` applies to all.
+    /// Timeout for imports, exports, installations and test runs. With `--compat`, `--timeout` applies to all calls.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_timeout, conflicts_with = "compat")]
     pub long_timeout: Duration,
     /// Listen for HTTP clients at this address, instead of using stdio.
@@ -54,7 +54,7 @@ pub struct PharoArgs {
     pub beyond_loopback: bool,
 }
 
-/// Upper limit of timeouts. Larger values would come close to the range of the timer, and serve no purpose.
+/// Upper limit for timeouts. Larger values would come close to the timer's range, and serve no purpose.
 const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {

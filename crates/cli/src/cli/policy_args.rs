@@ -14,7 +14,7 @@ pub enum PolicyCommand {
     Explain(ExplainPolicyArgs),
     Import(ImportPolicyArgs),
     Draft(DraftPolicyArgs),
-    /// Prints the JSON Schema of policies, for editors.
+    /// Prints the JSON Schema for policies, for use in editors.
     Schema,
     Fmt(FormatPolicyArgs),
     Put(PutPolicyArgs),
@@ -63,7 +63,7 @@ pub struct CheckPolicyArgs {
     pub json: bool,
 }
 
-/// Runs case files, which contain calls with the decision, code and rule that are expected.
+/// Runs case files, which contain calls and the decision, code and rule expected for each.
 ///
 /// A case file is YAML or JSON: `policy` (a path relative to the file, or the policy itself) and `cases`,
 /// each with a `name`, a `call` and an `expect`.
@@ -155,7 +155,7 @@ pub struct DraftPolicyArgs {
     /// Only calls to this server; required if the grant called several.
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
-    /// Only calls since then: `14d`, `2026-11-15`, `2026-11-15T12:00:00Z`.
+    /// Only calls in this period or since this time: `14d`, `2026-11-15`, `2026-11-15T12:00:00Z`.
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
     /// Write the policy to this file, which must not exist.
@@ -168,7 +168,7 @@ pub struct DraftPolicyArgs {
     pub store: StoreArgs,
 }
 
-/// Formats a policy as JSON. Keeps comments of JSON, but not of YAML.
+/// Formats a policy as JSON. Keeps comments in JSON files, but not in YAML files.
 ///
 /// Indents by two spaces, puts short values on one line, and keeps comments in place. Prints YAML as JSON, and reports
 /// how many comments are lost. Changes the file only with `--write`.

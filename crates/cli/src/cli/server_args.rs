@@ -22,10 +22,10 @@ pub enum ServerCommand {
     Classify(OverrideCategoryArgs),
 }
 
-/// Overrides the category of a tool. Policies and the call log use it instead of the catalogue's.
+/// Overrides the category of a tool. Policies and the call log use the new category instead of the catalogue's.
 ///
-/// It is stored with user, time and reason. When a changed definition of the tool is accepted, the catalogue classifies
-/// it again, except with `--even-if-changed`.
+/// The override is stored with the user, time and reason. When a changed definition of the tool is accepted, the
+/// catalogue classifies it again, except with `--even-if-changed`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge server show books
@@ -84,7 +84,7 @@ pub struct AcceptToolsArgs {
 
 /// Adds a server. A running gateway serves it within a second, at `/mcp/<name>`.
 ///
-/// Secrets are not stored: a header refers to an environment variable of the gateway for its credential.
+/// Secrets are not stored: a header takes its credential from an environment variable of the gateway.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge server add notes http://127.0.0.1:8000/mcp
@@ -101,10 +101,10 @@ pub struct AddServerArgs {
     /// stored.
     #[arg(long)]
     pub log_arguments: bool,
-    /// Refuse all tools until `server accept`. Otherwise the tools of the first list are pinned.
+    /// Refuse all tools until `server accept`. Otherwise the tools in the server's first list are pinned.
     #[arg(long)]
     pub review: bool,
-    /// Pin tools that the server adds later automatically. Changed tools never are.
+    /// Automatically pin tools that the server adds later. Changed tools are never pinned automatically.
     #[arg(long)]
     pub accept_new: bool,
     /// Print JSON.
@@ -124,7 +124,7 @@ pub struct ListArgs {
     pub store: StoreArgs,
 }
 
-/// Arguments of commands on one named item.
+/// Arguments of commands that act on one named item.
 #[derive(Debug, Args)]
 pub struct NamedItemArgs {
     /// Name of the item; for a grant, its label or id.

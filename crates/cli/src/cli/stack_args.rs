@@ -10,12 +10,12 @@ use super::index_args::{IndexSourceArgs, parse_level};
 /// Recommends what to do about a server before you connect to it: `proceed`, `connect-with-rule` or `ask-first`, with
 /// reasons and a rule.
 ///
-/// It uses the package index. Nothing is started, and nothing is fetched except a registry entry whose URL you give. Of
-/// a bundle, only the manifest is read. The result for an unknown package is `ask-first`. The result depends on what a
-/// server can do, not on who wrote it, and is no guarantee that the server is safe.
+/// It uses the package index. Nothing is started, and nothing is fetched except a registry entry whose URL you give.
+/// Only the manifest of a bundle is read. The result for an unknown package is `ask-first`. The result depends on what
+/// a server can do, not on who wrote it, and is no guarantee that the server is safe.
 ///
-/// With `--read`, each package is fetched and read now, without being run, by the program `gatelodge-indexer` from the
-/// folder of this program or from `PATH`. Packages come from the registry that your own `npm` or `pip` uses.
+/// With `--read`, each package is fetched and read now, without being run, by the program `gatelodge-indexer`, from the
+/// same folder as this program or from `PATH`. Packages come from the registry that your own `npm` or `pip` uses.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge precheck mcp-server-git
@@ -43,7 +43,7 @@ pub struct PrecheckArgs {
     pub index_source: IndexSourceArgs,
 }
 
-/// Shows everything that the agents of your MCP clients can call, the combined risk, and a policy for each server.
+/// Shows everything that agents in your MCP clients can call, the combined risk, and a policy for each server.
 ///
 /// Servers are recognized by the packages that the client configurations start. The output contains only names of
 /// servers and known packages from the configurations: no paths, arguments, URLs, variables or headers. Nothing is
@@ -60,10 +60,10 @@ version that was part of a public incident, count as Critical. A disabled server
 Exit code: 0 reported, 1 a level of `--fail-on` is reached or a file cannot be read, 2 usage, 5 the index cannot be used
 or a policy cannot be written.")]
 pub struct StackArgs {
-    /// Configuration file of a client, instead of those of this user.
+    /// A client's configuration file to read, instead of those of this user.
     #[arg(conflicts_with_all = ["home", "project"])]
     pub file: Option<PathBuf>,
-    /// Only this client, or the client whose format the file has. docs/clients.md lists the names.
+    /// Only this client. With a file, the client whose format the file has. docs/clients.md lists the names.
     #[arg(long, value_name = "NAME")]
     pub client: Option<String>,
     /// Print JSON; the same as `--format json`.
@@ -88,7 +88,7 @@ pub struct StackArgs {
     pub index_source: IndexSourceArgs,
 }
 
-/// Formats of the report.
+/// Formats of the stack report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StackFormat {
     /// Text for a terminal

@@ -28,17 +28,17 @@ pub struct WrapArgs {
     /// Name of the server in the log and in the policy's `server` [default: the program's name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Label of the client in the log. Counters belong to it.
+    /// Label of the client in the log. Counters are tied to this label.
     #[arg(long, value_name = "LABEL", default_value = "local")]
     pub label: String,
-    /// Observe only: record what the policy would refuse, but send it.
+    /// Observe only: record what the policy would refuse, but send the call anyway.
     #[arg(long)]
     pub observe: bool,
     #[command(flatten)]
     pub store: StoreArgs,
     #[command(flatten)]
     pub log: LogArgs,
-    /// Program of the server, and its arguments.
+    /// Program that runs the server, and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -62,7 +62,7 @@ pub struct BridgeArgs {
     /// Environment variable that holds the token.
     #[arg(long, value_name = "NAME", default_value = "GATELODGE_TOKEN")]
     pub token_env: String,
-    /// File that holds the token, readable only by its owner. It is read at start.
+    /// File that holds the token, readable only by its owner. It is read at startup.
     #[arg(long, value_name = "FILE", conflicts_with = "token_env")]
     pub token_file: Option<PathBuf>,
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! Text of a client's configuration: reads its servers, and replaces entries. Keeps comments, order, indentation, line
-//! endings and byte order mark.
+//! Text of a client's configuration. Reads its servers and replaces entries, keeping comments, order, indentation, line
+//! endings and the byte order mark.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::{client_jsonc_editor, client_toml_editor, client_yaml_reader};
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A parsed configuration, with its text.
+/// A parsed configuration, together with its text.
 #[derive(Debug, Clone)]
 pub struct ClientConfigDocument {
     format: ClientConfigFormat,
@@ -21,21 +21,21 @@ pub struct ClientConfigDocument {
     value: Value,
 }
 
-/// Change of one entry.
+/// A change to one entry.
 #[derive(Debug, Clone)]
 pub struct EntryChange {
-    /// Keys that lead to the servers.
+    /// Keys that lead to the table of servers.
     pub servers_path: Vec<String>,
     /// Name of the entry.
     pub name: String,
     /// New value; `None` removes the entry.
     pub entry: Option<Value>,
-    /// An input that VS Code asks for, added unless it exists.
+    /// An input that VS Code prompts for, which is added unless it exists.
     pub vscode_input: Option<Value>,
 }
 
 impl EntryChange {
-    /// Returns the path of the entry; its own name is last.
+    /// Returns the path of the entry, ending with its own name.
     pub fn path(&self) -> Vec<String> {
         [self.servers_path.as_slice(), std::slice::from_ref(&self.name)].concat()
     }
@@ -45,7 +45,7 @@ impl ClientConfigDocument {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// The syntax error with its line, without any text of the file.
+    /// Returns the syntax error with its line, but without any text from the file.
     pub fn read(format: ClientConfigFormat, bytes: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(bytes).map_err(|error| {
             let line = bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n').count() + 1;
@@ -91,8 +91,8 @@ impl ClientConfigDocument {
         }
     }
 
-    /// Returns the line of each entry below each of `roots`, by name, as far as it can be determined. Parses the text
-    /// only once.
+    /// Returns the line of each entry below each of `roots`, by name, if it can be determined. Parses the text only
+    /// once.
     pub fn entry_lines(&self, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
         let offsets = match self.format {
             ClientConfigFormat::Json => client_jsonc_editor::entry_offsets(&self.text, roots),
@@ -110,12 +110,12 @@ impl ClientConfigDocument {
         offsets.into_iter().map(lines).collect()
     }
 
-    /// Whether it has no settings at all.
+    /// Returns whether the configuration has no settings at all.
     pub fn is_empty(&self) -> bool {
         self.value.as_object().is_none_or(Map::is_empty)
     }
 
-    /// Returns all paths with servers that the client uses: its root, and one for each project it knows.
+    /// Returns the paths of all server tables that the client uses: its root, and one for each project it knows.
     pub fn servers_paths(&self, client: &ClientProfile) -> Vec<Vec<String>> {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let projects = self.value.get(CLAUDE_PROJECTS_KEY).and_then(Value::as_object);
@@ -131,7 +131,7 @@ impl ClientConfigDocument {
         self.find_value(root)?.get(name)
     }
 
-    /// Returns the text with changed entries. Nothing else in it changes.
+    /// Returns the text with the entries changed. Nothing else in it changes.
     ///
     /// # Errors
     /// The entries cannot be changed without changing something else.
@@ -189,7 +189,7 @@ fn apply_change(value: &mut Value, change: &EntryChange) {
     }
 }
 
-/// Removes empty tables on a path. Without an entry, TOML has no table, but JSON has an empty one.
+/// Removes empty tables on a path: after the last entry is removed, TOML has no table left, but JSON has an empty one.
 fn remove_empty_tables(value: &mut Value, root: &[String]) {
     let Some((first, rest)) = root.split_first() else { return };
     let Value::Object(fields) = value else { return };

@@ -1,38 +1,38 @@
-//! Locations of client configurations. Takes everything that depends on the machine as parameters.
+//! Locations of client configurations. Everything that depends on the machine is passed as a parameter.
 
 use std::path::{Path, PathBuf};
 
 use super::client_table::ClientProfile;
 use crate::header_template::EnvironmentLookup;
 
-/// Key under which Claude Code stores the servers of each project directory.
+/// Key under which Claude Code stores the servers for each project directory.
 pub const CLAUDE_PROJECTS_KEY: &str = "projects";
 
-/// Base of a path.
+/// The directory that a path is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BaseDirectory {
     /// The user's home directory.
     Home,
-    /// Configuration directory of the system: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
+    /// The system's configuration directory: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
     Config,
     /// `~/.config` on every system.
     Xdg,
     /// `%LOCALAPPDATA%`.
     LocalData,
-    /// Configuration directory of Claude Code: `CLAUDE_CONFIG_DIR`, or the home directory.
+    /// Claude Code's configuration directory: `CLAUDE_CONFIG_DIR`, or the home directory.
     Claude,
     /// A project directory.
     Project,
 }
 
-/// Path of a file below its base, with a different one for Windows if necessary.
+/// Path of a file below its base directory, with a separate one for Windows if needed.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientConfigPath {
-    /// What the path begins at.
+    /// The base directory.
     pub base: BaseDirectory,
-    /// Path below the base.
+    /// Path below the base directory.
     pub path: &'static str,
-    /// Base and path on Windows, if different.
+    /// Base directory and path on Windows, if different.
     pub windows: Option<(BaseDirectory, &'static str)>,
 }
 
@@ -47,7 +47,7 @@ pub enum OperatingSystem {
     Windows,
 }
 
-/// Directories of one user, and optionally of one project.
+/// A user's directories, and optionally a project directory.
 #[derive(Debug, Clone)]
 pub struct UserDirectories {
     system: OperatingSystem,
@@ -59,19 +59,19 @@ pub struct UserDirectories {
     project: Option<PathBuf>,
 }
 
-/// A file of a client, and the path to the servers in it.
+/// A client's configuration file, and the path to the servers in it.
 #[derive(Debug, Clone)]
 pub struct ClientConfigLocation {
     /// The client.
     pub client: &'static ClientProfile,
     /// The file.
     pub file: PathBuf,
-    /// Keys that lead to the servers.
+    /// Keys that lead to the table of servers.
     pub servers_path: Vec<String>,
 }
 
 impl ClientConfigLocation {
-    /// Returns the project directory of the servers, for a file with servers of several projects.
+    /// Returns the project directory that the servers belong to, if the file has servers for several projects.
     pub fn project_directory(&self) -> Option<&str> {
         match self.servers_path.as_slice() {
             [first, directory, _] if first == CLAUDE_PROJECTS_KEY => Some(directory),
@@ -81,7 +81,7 @@ impl ClientConfigLocation {
 }
 
 impl OperatingSystem {
-    /// Returns the system this program was built for.
+    /// Returns the operating system that this program was built for.
     pub fn current() -> Self {
         if cfg!(target_os = "windows") {
             Self::Windows
@@ -99,7 +99,7 @@ impl UserDirectories {
         Self::of(system, home, project, &|_| None)
     }
 
-    /// Returns the directories of a user, with those that environment variables set.
+    /// Returns a user's directories, including those set by environment variables.
     pub fn of(
         system: OperatingSystem,
         home: PathBuf,
@@ -118,7 +118,7 @@ impl UserDirectories {
         }
     }
 
-    /// Returns the full path of a file, or `None` for a project file without a project.
+    /// Returns the full path of a file, or `None` for a project file if there is no project.
     fn resolve_path(&self, config_path: &ClientConfigPath) -> Option<PathBuf> {
         let (base, path) = match config_path.windows {
             Some(windows) if self.system == OperatingSystem::Windows => windows,

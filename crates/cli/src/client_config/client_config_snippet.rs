@@ -1,4 +1,4 @@
-//! Configuration snippets for clients, to be pasted.
+//! Configuration snippets that users paste into a client's configuration.
 
 use serde_json::{Map, Value, json};
 
@@ -52,7 +52,8 @@ fn pretty_json(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// Writes a value as YAML. Strings are quoted as in JSON, which is valid YAML, so that none is taken for another type.
+/// Writes a value as YAML. Strings are quoted as in JSON, which is valid YAML, so that none is mistaken for another
+/// type.
 fn write_yaml(value: &Value, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     match value {

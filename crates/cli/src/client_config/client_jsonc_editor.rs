@@ -1,4 +1,4 @@
-//! Reads JSON with comments and trailing commas, and edits it in offset.
+//! Reads JSON with comments and trailing commas, and edits it in place.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::client_config_document::EntryChange;
 
-/// Extensions of JSON that clients accept: comments and trailing commas.
+/// JSON extensions that clients accept: comments and trailing commas.
 const JSONC_PARSE_OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -44,8 +44,8 @@ pub fn entry_offsets(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, u
     finder.offsets
 }
 
-/// Visits the document once for all roots. A separate lookup for each entry would search a long table from its start
-/// each time.
+/// Finds the entries below all roots in one pass. A separate lookup for each entry would search a long table from its
+/// start each time.
 struct EntryOffsetFinder<'r> {
     roots: HashMap<&'r [String], usize>,
     max_depth: usize,
@@ -68,7 +68,7 @@ impl EntryOffsetFinder<'_> {
     }
 }
 
-/// Returns the entries of a table by name, or those of a list by their member `name`.
+/// Returns the entries of a table by name, or the items of a list by their `name` member.
 fn named_children(node: &Node<'_>) -> Vec<(String, usize)> {
     match node {
         Node::Object(table) => table.properties.iter().map(|own| (own.name.as_str().to_owned(), own.start())).collect(),
@@ -116,14 +116,14 @@ fn parse(text: &str) -> Result<CstRootNode, String> {
     })
 }
 
-/// Refuses a repeated key: some clients use the first value, others the last.
+/// Returns an error if a key is repeated: some clients use the first value, others the last.
 fn check_unique_key(table: &CstObject, name: &str) -> Result<(), String> {
     let is_same = |found: Option<String>| found.as_deref() == Some(name);
     let count = table.properties().iter().filter(|property| is_same(property.decoded_name())).count();
     if count > 1 { Err(format!("`{name}` occurs twice")) } else { Ok(()) }
 }
 
-/// Adds an input unless there is one with the same id.
+/// Adds an input unless one with the same id exists.
 fn add_vscode_input(top: &CstObject, input: &Value) -> Result<(), String> {
     check_unique_key(top, "inputs")?;
     let inputs = top.array_value_or_create("inputs").ok_or("`inputs` is not a list")?;

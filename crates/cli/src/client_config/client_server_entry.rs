@@ -1,4 +1,4 @@
-//! Server entries of client files. Clients differ only in the names of fields, so one reader is enough.
+//! Server entries in client files. Clients differ only in field names, so one parser is enough.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ pub enum ServerEntry {
     Command {
         /// The program and its arguments.
         argv: Vec<String>,
-        /// Environment variables, not expanded.
+        /// Environment variables, not yet expanded.
         env: Vec<(String, String)>,
         /// Working directory.
         cwd: Option<String>,
@@ -20,9 +20,9 @@ pub enum ServerEntry {
     Remote {
         /// URL of the server.
         url: String,
-        /// Headers, not expanded.
+        /// Headers, not yet expanded.
         headers: Vec<(String, String)>,
-        /// Whether it uses the old HTTP+SSE transport.
+        /// Whether the server uses the old HTTP+SSE transport.
         is_sse: bool,
     },
 }
@@ -36,14 +36,14 @@ pub struct NamedServerEntry {
     pub entry: Option<ServerEntry>,
     /// Whether the entry is disabled.
     pub is_disabled: bool,
-    /// Whether it has a working directory or a file of variables, which are not inspected.
+    /// Whether the entry has a working directory or an environment file. Neither is inspected.
     pub has_external_context: bool,
-    /// Names of variables that the client passes on, in addition to those in the entry.
+    /// Names of environment variables that the client passes on, in addition to those set in the entry.
     pub forwarded_variables: Vec<String>,
 }
 
 impl NamedServerEntry {
-    /// Reads an entry of a client.
+    /// Reads an entry from a client's configuration.
     pub fn read(client: &ClientProfile, name: &str, value: &Value) -> Self {
         let is_disabled = match client.disable_field {
             DisableField::None => false,
@@ -64,7 +64,7 @@ impl NamedServerEntry {
 }
 
 impl ServerEntry {
-    /// Returns the variables or headers, not expanded.
+    /// Returns the environment variables or headers, not yet expanded.
     pub fn variables_or_headers(&self) -> &[(String, String)] {
         match self {
             Self::Command { env, .. } => env,
@@ -73,13 +73,13 @@ impl ServerEntry {
     }
 }
 
-/// Field names of clients for a program, its variables, and a URL.
+/// Field names that clients use for a program, its environment variables, and a URL.
 const COMMAND_KEYS: [&str; 2] = ["command", "cmd"];
 const ENV_KEYS: [&str; 3] = ["env", "environment", "envs"];
 const URL_KEYS: [&str; 4] = ["httpUrl", "serverUrl", "url", "uri"];
-/// Field names for a working directory and a file of variables.
+/// Field names for a working directory and an environment file.
 const EXTERNAL_CONTEXT_KEYS: [&str; 5] = ["cwd", "workingDirectory", "working_directory", "envFile", "env_file"];
-/// Field names for a list of variables that are passed on.
+/// Field names for a list of environment variables that are passed on.
 const FORWARDED_ENV_KEYS: [&str; 2] = ["env_vars", "env_keys"];
 
 fn has_external_context(fields: &Map<String, Value>) -> bool {
@@ -93,8 +93,8 @@ fn forwarded_variables(value: &Value) -> Vec<String> {
     lists.flatten().filter_map(name).collect()
 }
 
-/// Whether an entry sets the same thing twice, or has both a command and a URL. It is unknown which one the client
-/// uses, so the entry could be assessed by the wrong one.
+/// Returns whether an entry sets the same thing twice, or has both a command and a URL. It is unknown which one the
+/// client uses, so the assessment could be based on the wrong one.
 fn is_ambiguous(fields: &Map<String, Value>) -> bool {
     let count = |names: &[&str]| {
         let is_set = |name: &&&str| fields.get(**name).is_some_and(|value| !value.is_null());
@@ -156,7 +156,7 @@ fn find_first_key<'f, 'n>(fields: &'f Map<String, Value>, names: &[&'n str]) -> 
     names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !value.is_null())?)))
 }
 
-/// Returns the arguments of a command; other values than strings in their JSON form.
+/// Returns a command's arguments as text. Values that are not strings are returned as JSON.
 fn value_texts(values: &[Value]) -> Vec<String> {
     values.iter().map(value_text).collect()
 }

@@ -1,4 +1,4 @@
-//! The table of supported clients, with everything that is specific to each.
+//! The table of supported clients, with everything specific to each client.
 
 use super::client_config_locations::{BaseDirectory, ClientConfigPath};
 use super::env_reference::EnvReferenceSyntax;
@@ -14,7 +14,7 @@ pub struct ClientProfile {
     pub config_paths: &'static [ClientConfigPath],
     /// Format of the files.
     pub format: ClientConfigFormat,
-    /// Keys that lead to the servers.
+    /// Keys that lead to the table of servers.
     pub servers_path: &'static [&'static str],
     /// Syntax of references to environment variables.
     pub env_syntax: EnvReferenceSyntax,
@@ -33,7 +33,7 @@ pub enum ClientConfigFormat {
     Json,
     /// TOML.
     Toml,
-    /// YAML; it is only read, and changes are printed for the user.
+    /// YAML, which is only read. Changes are printed for the user to make.
     Yaml,
     /// The client has no configuration file.
     NoFile,
@@ -42,15 +42,15 @@ pub enum ClientConfigFormat {
 /// Shape of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryShape {
-    /// A URL under the client's key for it, headers, and optionally a type.
+    /// A URL under the key that the client uses for it, headers, and optionally a type.
     Http { kind: Option<&'static str>, url: &'static str },
-    /// `[mcp_servers.NAME]` with the name of the environment variable.
+    /// A `[mcp_servers.NAME]` table with the name of the environment variable.
     Codex,
-    /// `type: remote`.
+    /// An entry with `type: remote`.
     OpenCode,
     /// An extension with a list of environment variables.
     Goose,
-    /// An item of a list.
+    /// A list item.
     Continue,
     /// A command that starts the bridge: the client supports only stdio servers, or cannot read a token from the
     /// environment.
@@ -79,9 +79,9 @@ pub enum DisableField {
 pub enum ConnectionMethod {
     /// Over HTTP, from this machine.
     Http,
-    /// Over stdio, by `gatelodge bridge`.
+    /// Over stdio, through `gatelodge bridge`.
     Bridge,
-    /// Over HTTPS, from machines of a service.
+    /// Over HTTPS, from a service's machines.
     PublicHttps,
 }
 
@@ -100,12 +100,12 @@ impl ClientProfile {
         }
     }
 
-    /// Whether the client reads the token from the environment. Other clients ask for it.
+    /// Whether the client reads the token from the environment. Other clients prompt for it.
     pub fn can_read_token_env(&self) -> bool {
         self.env_syntax != EnvReferenceSyntax::Input && self.entry_shape != EntryShape::WebForm
     }
 
-    /// Whether its files can be edited without losing comments or layout.
+    /// Whether the client's files can be edited without losing comments or layout.
     pub fn is_writable(&self) -> bool {
         matches!(self.format, ClientConfigFormat::Json | ClientConfigFormat::Toml)
     }

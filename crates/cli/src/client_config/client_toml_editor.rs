@@ -55,7 +55,7 @@ pub fn apply_changes(text: &str, changes: &[EntryChange]) -> Result<String, Stri
     Ok(if has_crlf { text.replace('\n', "\r\n") } else { text })
 }
 
-/// Sets an entry, in the form of the old one (table or inline table). Comments on it are kept.
+/// Sets an entry, keeping the old one's form (table or inline table) and comments.
 fn set_entry(table: &mut dyn TableLike, name: &str, entry: &Value) -> Result<(), String> {
     let fields = entry.as_object().ok_or("an entry is a table")?;
     let known = read_fields(table.get(name));
@@ -95,7 +95,7 @@ fn read_fields(entry: Option<&Item>) -> Map<String, Value> {
     }
 }
 
-/// Converts a value of an entry that we write: strings, lists and tables of strings.
+/// Converts a value in an entry that we write: a string, a list, or a table of strings.
 fn toml_value(value: &Value) -> TomlValue {
     match value {
         Value::Null => TomlValue::from(""),
@@ -110,7 +110,7 @@ fn toml_value(value: &Value) -> TomlValue {
     }
 }
 
-/// Formats a parse error with its line, without the text of the file.
+/// Formats a parse error with its line, but without text from the file.
 fn parse_error_text(text: &str, span: Option<std::ops::Range<usize>>, message: &str) -> String {
     let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
     format!("line {}: {}", before.matches('\n').count() + 1, message.lines().next().unwrap_or_default())

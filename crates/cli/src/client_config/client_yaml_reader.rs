@@ -1,11 +1,11 @@
-//! Reads YAML. There is no editor that changes YAML in place and keeps comments and layout.
+//! Reads YAML. It is not edited, because no editor changes YAML in place and keeps comments and layout.
 
 use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 
-/// Maximum nesting; real configurations are far below.
+/// Maximum nesting depth. Real configurations stay far below it.
 const MAX_DEPTH: usize = 64;
 
 pub fn read(text: &str) -> Result<Value, String> {
@@ -49,7 +49,7 @@ impl<'a> ClientYamlReader<'a> {
         }
     }
 
-    /// Collects the lines of the entries at the end of `path`, below the value that `start` begins.
+    /// Collects the lines of the entries at the end of `path`, inside the value that begins with `start`.
     fn collect_lines(&mut self, start: Event<'a>, path: &[String], found: &mut HashMap<String, usize>) -> Option<()> {
         match (start, path.split_first()) {
             (Event::MappingStart(..), next) => loop {

@@ -1,5 +1,5 @@
-//! Redacts entries for output. Values of variables and headers are never shown; arguments and URLs only if nothing in
-//! them looks like a secret.
+//! Redacts entries for output. Values of environment variables and headers are never shown. Arguments and URLs are
+//! shown only if nothing in them looks like a secret.
 
 use serde_json::{Map, Value, json};
 
@@ -7,9 +7,9 @@ use crate::header_template::is_credential_header;
 use crate::{diagnostic_report, server_url};
 
 const REDACTED_TEXT: &str = "***";
-/// A word of at least this length with letters and digits may be a key.
+/// A word with letters and digits that is at least this long may be a key.
 const MIN_KEY_LENGTH: usize = 20;
-/// Fields whose values are shown, because they only describe the kind of entry.
+/// Fields whose values are shown, because they only say what kind of entry it is.
 const SAFE_TEXT_KEYS: &[&str] = &["type", "transport", "command", "cmd", "cwd", "name", "bearer_token_env_var"];
 /// Fields that contain a URL.
 const URL_KEYS: &[&str] = &["url", "httpUrl", "serverUrl", "uri"];
@@ -38,7 +38,7 @@ fn redact_argument(previous: &str, word: &str) -> String {
     }
 }
 
-/// Whether an argument of a command, or a URL, looks as if it contains a credential.
+/// Returns whether a command's argument or a URL seems to contain a credential.
 pub fn is_likely_secret(previous: &str, word: &str) -> bool {
     if has_secret_assignment(word) || word.split('=').any(is_key_like) {
         return true;
@@ -59,7 +59,7 @@ pub fn is_likely_secret(previous: &str, word: &str) -> bool {
     is_header || is_line || is_key_like(word)
 }
 
-/// Whether a text contains the name of a secret followed by a value: `TOKEN=x`, `"token":"x"`, `Pwd=x;`.
+/// Returns whether a text contains the name of a secret followed by a value: `TOKEN=x`, `"token":"x"`, `Pwd=x;`.
 fn has_secret_assignment(word: &str) -> bool {
     let parts: Vec<&str> = word.split(['=', ':']).collect();
     parts.windows(2).any(|pair| match pair {
@@ -72,7 +72,7 @@ fn has_secret_assignment(word: &str) -> bool {
     })
 }
 
-/// Whether a name indicates a secret.
+/// Returns whether a name suggests a secret.
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let secret_words = ["auth", "pwd", "pass", "pin", "cred", "pat"];
@@ -83,14 +83,14 @@ fn is_secret_name(name: &str) -> bool {
             .any(|word| secret_words.iter().any(|part| word == *part || (part.len() > 3 && word.starts_with(part))))
 }
 
-/// Whether a word is long, has digits and letters, and has no characters that are typical of paths and packages.
+/// Returns whether a word is long, has both digits and letters, and has no characters typical of paths and packages.
 fn is_key_like(word: &str) -> bool {
     let is_dense = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'+' | b'='));
     let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
     word.len() >= MIN_KEY_LENGTH && is_dense && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
-/// Formats the change of an entry as a diff. The fields of `ours` are shown in full; the rest is redacted.
+/// Formats a change to an entry as a diff. The fields in `ours` are shown in full; the rest is redacted.
 pub fn entry_diff(old: Option<&Value>, new: &Value, ours: &Value) -> String {
     let mut out = String::new();
     let mut put = |sign: char, value: &Value| {
@@ -107,7 +107,7 @@ pub fn entry_diff(old: Option<&Value>, new: &Value, ours: &Value) -> String {
     out
 }
 
-/// Redacts every value of an entry that may be a secret.
+/// Redacts every value in an entry that may be a secret.
 fn redact_entry(entry: &Value) -> Value {
     let Some(fields) = entry.as_object() else { return json!(REDACTED_TEXT) };
     fields.iter().map(|(name, value)| (name.clone(), redact_field(name, value))).collect::<Map<_, _>>().into()

@@ -1,9 +1,9 @@
-//! References to environment variables in client configurations, and their conversion to ours: `${NAME}`.
+//! References to environment variables in client configurations, and their conversion to our syntax, `${NAME}`.
 
-/// Syntax of a client for references to environment variables.
+/// A client's syntax for references to environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnvReferenceSyntax {
-    /// `${NAME}`, also with a default: `${NAME:-x}`.
+    /// `${NAME}`, optionally with a default: `${NAME:-x}`.
     Braces,
     /// `${env:NAME}`.
     Env,
@@ -15,28 +15,28 @@ pub enum EnvReferenceSyntax {
     Shell,
     /// `${{ secrets.NAME }}`.
     Secrets,
-    /// `${input:id}`: the client asks the user; it also supports `${env:NAME}`.
+    /// `${input:id}`, for which the client prompts the user. The client also supports `${env:NAME}`.
     Input,
-    /// The client has no such references.
+    /// The client does not support references.
     Unsupported,
 }
 
-/// Meaning of a value in a client's file.
+/// What a value in a client's file means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryValue {
     /// A reference to an environment variable, in our syntax.
     EnvReference(String),
-    /// A literal value, which counts as a secret.
+    /// A literal value, which is treated as a secret.
     Literal(String),
     /// A reference that only the client can resolve.
     ClientOnly,
 }
 
-/// Prefixes of a reference that are not secret.
+/// Texts that may precede a reference and are not secret.
 const AUTH_SCHEME_PREFIXES: &[&str] = &["", "Bearer ", "bearer ", "Basic ", "Token ", "token "];
 
 impl EnvReferenceSyntax {
-    /// Returns a header value with the token of a variable, or `None` if the client has no references.
+    /// Returns a header value that refers to the token's variable, or `None` if the client does not support references.
     pub fn bearer_header(self, variable: &str) -> Option<String> {
         match self {
             Self::Braces => Some(format!("Bearer ${{{variable}}}")),
@@ -50,7 +50,7 @@ impl EnvReferenceSyntax {
         }
     }
 
-    /// Interprets a value.
+    /// Interprets a value in a client's file.
     pub fn read(self, text: &str) -> EntryValue {
         let Some((before, inside, after)) = self.split_reference(text) else {
             let has_variable = text.contains("${") || (self == Self::Curly && text.contains("{env:"));
@@ -99,12 +99,12 @@ impl EnvReferenceSyntax {
     }
 }
 
-/// Returns the id of the input with which VS Code asks for the token.
+/// Returns the id of the input through which VS Code prompts for the token.
 pub fn vscode_input_id(variable: &str) -> String {
     variable.to_ascii_lowercase().replace('_', "-")
 }
 
-/// Returns the variable name inside a reference, without a default value.
+/// Returns the variable name in a reference, without any default value.
 fn parse_variable_name(inside: &str) -> Option<&str> {
     let name = inside.split_once(":-").map_or(inside, |(name, _)| name).trim();
     (!name.is_empty() && name.chars().all(is_name_char)).then_some(name)

@@ -1,4 +1,4 @@
-//! Files of other programs: read up to a size limit, backed up, and replaced atomically.
+//! Other programs' files: read up to a size limit, backed up, and replaced atomically.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -10,12 +10,12 @@ use sha2::{Digest, Sha256};
 
 /// Maximum size of a file. Claude Code's file grows with every project, but stays far below this.
 const MAX_CONFIG_FILE_BYTES: u64 = 16 * 1024 * 1024;
-/// Mode of files that we create, because they may contain secrets such as tokens.
+/// Mode of the files we create, which may contain secrets such as tokens.
 const PRIVATE_FILE_MODE: u32 = 0o600;
-/// Suffix of the name of a backup.
+/// Suffix of backup file names.
 const BACKUP_SUFFIX: &str = "gatelodge-backup";
 
-/// A file that could not be used. It was not changed.
+/// A file could not be used. It has not been changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientFileError(pub String);
 
@@ -27,11 +27,11 @@ impl fmt::Display for ClientFileError {
 
 impl std::error::Error for ClientFileError {}
 
-/// A file as it was read.
+/// A file with the content it had when it was read.
 #[derive(Debug)]
 pub struct FileSnapshot {
     path: PathBuf,
-    /// The file after resolving all links. It is replaced, and the links are kept.
+    /// The file after resolving all links. This file is replaced, and the links are kept.
     target: PathBuf,
     bytes: Option<Vec<u8>>,
 }
@@ -66,7 +66,7 @@ impl FileSnapshot {
         &self.path
     }
 
-    /// Checks whether the file may be replaced, as far as possible without trying.
+    /// Checks whether the file can be replaced, as far as that can be known without trying.
     pub fn check_writable(&self) -> Result<(), ClientFileError> {
         match fs::metadata(&self.target) {
             // Replacing it would work, but a read-only file was probably made so on purpose.
@@ -75,7 +75,7 @@ impl FileSnapshot {
         }
     }
 
-    /// Creates a backup next to the file, with its mode. Never overwrites an earlier backup.
+    /// Creates a backup next to the file, with the same mode. Never overwrites an earlier backup.
     pub fn back_up(&self) -> Result<PathBuf, ClientFileError> {
         let backup_error =
             |error: std::io::Error| ClientFileError(format!("cannot create a backup next to it: {error}"));
@@ -95,10 +95,10 @@ impl FileSnapshot {
         Err(ClientFileError("it has too many backups".into()))
     }
 
-    /// Replaces the content atomically, and keeps mode and owner.
+    /// Replaces the content atomically, keeping the mode and owner.
     ///
     /// # Errors
-    /// Nothing was written: the file is not writable, or it was changed since it was read.
+    /// Nothing was written: the file is not writable, or it has changed since it was read.
     pub fn replace(&self, bytes: &[u8]) -> Result<(), ClientFileError> {
         self.check_writable()?;
         let write_error = |error: std::io::Error| ClientFileError(format!("it cannot be written: {error}"));
@@ -135,7 +135,7 @@ impl FileSnapshot {
     }
 }
 
-/// Returns the hash of a content, for the undo journal.
+/// Returns the hash of a file's content, for the undo journal.
 pub fn content_hash(bytes: &[u8]) -> String {
     HEXLOWER.encode(&Sha256::digest(bytes))
 }
@@ -189,7 +189,7 @@ fn write_and_sync(mut file: File, path: &Path, bytes: &[u8]) -> std::io::Result<
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|error| remove_incomplete(path, error))
 }
 
-/// Copies mode and owner.
+/// Copies the mode and owner of a file.
 fn copy_mode(from: &Path, to: &Path) -> std::io::Result<()> {
     let metadata = fs::metadata(from)?;
     #[cfg(unix)]
@@ -203,7 +203,7 @@ fn copy_mode(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::set_permissions(to, metadata.permissions())
 }
 
-/// Removes an incomplete file, and returns the error.
+/// Removes an incompletely written file, and returns the error.
 fn remove_incomplete(path: &Path, error: std::io::Error) -> std::io::Error {
     let _ = fs::remove_file(path);
     error

@@ -1,4 +1,4 @@
-//! Entries for the gateway in client configurations, and install commands or links for clients that have them.
+//! Gateway entries for client configurations, and install commands or links for clients that support them.
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::process_environment::quote_for_shell;
 /// Default environment variable for the token.
 pub const DEFAULT_TOKEN_ENV: &str = "GATELODGE_TOKEN";
 
-/// Fields of all clients that describe the connection to a server.
+/// Fields that describe the connection to a server, for all clients.
 const CONNECTION_KEYS: &[&str] = &[
     "type",
     "transport",
@@ -39,8 +39,8 @@ const CONNECTION_KEYS: &[&str] = &[
     "auth",
 ];
 
-/// A server behind the gateway, as a client connects to it. Contains the token's variable or file, never the token
-/// itself.
+/// A server behind the gateway, as a client connects to it. Names the variable or file that holds the token, but never
+/// contains the token itself.
 #[derive(Debug, Clone)]
 pub struct GatewayEntry {
     /// Name of the entry.
@@ -49,7 +49,8 @@ pub struct GatewayEntry {
     pub url: String,
     /// Environment variable that holds the token.
     pub token_env: String,
-    /// File that holds the token, for the bridge: many clients pass few variables to the programs they start.
+    /// File that holds the token, for the bridge: many clients pass few environment variables to the programs they
+    /// start.
     pub token_file: Option<String>,
     /// Program that clients start as the bridge.
     pub program: String,
@@ -96,7 +97,7 @@ impl GatewayEntry {
         }
     }
 
-    /// Returns the entry that replaces `old`: replaces the connection fields and keeps all others.
+    /// Returns the entry that replaces `old`, with new connection fields and all other fields kept.
     pub fn merged_entry(&self, client: &ClientProfile, old: Option<&Value>) -> Value {
         let mut entry = self.client_entry(client);
         if let (Some(Value::Object(old)), Value::Object(new)) = (old, &mut entry) {
@@ -116,7 +117,7 @@ impl GatewayEntry {
         })
     }
 
-    /// Returns the client's own command or link that adds the entry.
+    /// Returns the client's own command or link for adding the entry.
     pub fn install_command(&self, client: &ClientProfile) -> Option<String> {
         let (name, url, token) =
             (quote_for_shell(&self.name), quote_for_shell(&self.url), quote_for_shell(&self.token_env));
@@ -150,7 +151,7 @@ impl GatewayEntry {
         }
     }
 
-    /// Returns the arguments of the bridge.
+    /// Returns the arguments for the bridge.
     fn bridge_arguments(&self) -> Vec<&str> {
         let mut arguments = vec!["bridge", self.url.as_str()];
         match &self.token_file {
@@ -162,7 +163,7 @@ impl GatewayEntry {
     }
 }
 
-/// Returns a placeholder that the user replaces by the token.
+/// Returns a placeholder for the user to replace with the token.
 fn token_placeholder(variable: &str) -> String {
     format!("<the token in {variable}>")
 }

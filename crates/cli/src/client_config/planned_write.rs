@@ -1,4 +1,4 @@
-//! A planned change of a file.
+//! A planned change to a file.
 
 use super::client_table::ClientProfile;
 use super::file_snapshot::{ClientFileError, FileSnapshot, content_hash};
@@ -7,18 +7,18 @@ use super::undo_journal::UndoStep;
 /// A file and its new content.
 #[derive(Debug)]
 pub struct PlannedWrite {
-    /// The current file.
+    /// The file's current state.
     pub snapshot: FileSnapshot,
     /// New content.
     pub new_bytes: Vec<u8>,
-    /// Client that the file belongs to; `None` for a file of our own.
+    /// Client that the file belongs to, or `None` if it is one of our own files.
     pub client: Option<&'static ClientProfile>,
-    /// Entries that change, each as its path of keys.
+    /// Path of keys of each entry that changes.
     pub entries: Vec<Vec<String>>,
 }
 
 impl PlannedWrite {
-    /// Plans to write a file of our own.
+    /// Plans to write one of our own files.
     pub fn own_file(snapshot: FileSnapshot, text: String) -> Self {
         Self { snapshot, new_bytes: text.into_bytes(), client: None, entries: Vec::new() }
     }

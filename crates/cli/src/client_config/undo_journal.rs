@@ -1,5 +1,5 @@
-//! Undo journal: the files that a command wrote. It is written before the files, so that it is complete even after a
-//! crash.
+//! Undo journal: a list of the files that a command wrote. The journal is written before the files, so it is complete
+//! even after a crash.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use super::file_snapshot::{ClientFileError, FileSnapshot, content_hash};
 pub struct UndoJournal {
     /// Files, in the order in which they are written.
     pub steps: Vec<UndoStep>,
-    /// Directories that were created for them.
+    /// Directories that were created for the files.
     #[serde(default)]
     pub folders: Vec<PathBuf>,
 }
 
-/// One written file.
+/// A file that was written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UndoStep {
     /// Path of the file.
@@ -36,33 +36,33 @@ pub struct UndoStep {
     /// Client that the file belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Changed entries, each as its path of keys.
+    /// Path of keys of each changed entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<Vec<String>>,
 }
 
-/// State of a file compared with the journal.
+/// A file's state compared with the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoFileState {
-    /// As we wrote it.
+    /// The file is as we wrote it.
     AsWritten,
-    /// As it was before we wrote it.
+    /// The file is as it was before we wrote it.
     Original,
-    /// Changed since we wrote it.
+    /// The file has changed since we wrote it.
     Modified,
 }
 
 /// Result of undoing a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoOutcome {
-    /// The file, or at least our entries, are as before.
+    /// The file, or at least our entries in it, are as before.
     Restored,
-    /// The file is one that we created and was changed since, so it is kept.
+    /// We created the file, but it has changed since, so it is kept.
     LeftModified,
 }
 
 impl UndoJournal {
-    /// Reads the journal; `None` if there is no file.
+    /// Reads the journal, or returns `None` if there is no journal file.
     pub fn load(path: &Path) -> Result<Option<Self>, ClientFileError> {
         let read_error =
             |reason: String| ClientFileError(format!("cannot read the undo journal `{}`: {reason}", path.display()));
@@ -96,7 +96,7 @@ impl UndoStep {
         })
     }
 
-    /// Restores the old content, byte for byte, and removes the backup. If the file was changed since, those changes
+    /// Restores the old content, byte for byte, and removes the backup. If the file has changed since, those changes
     /// are kept: clients write to their files often, and people edit policies.
     pub fn undo(&self) -> Result<UndoOutcome, ClientFileError> {
         let old = self.backup_bytes()?;
@@ -127,7 +127,7 @@ impl UndoStep {
         Ok(Some(bytes.to_vec()))
     }
 
-    /// Restores only our entries, in a file that was changed since we wrote it.
+    /// Restores only our entries in a file that has changed since we wrote it.
     fn undo_entries(&self, old: Option<&[u8]>) -> Result<(), ClientFileError> {
         let snapshot = FileSnapshot::read(&self.file)?;
         let (Some(client), Some(bytes)) = (self.client.as_deref().and_then(find_client), snapshot.bytes()) else {

@@ -10,7 +10,7 @@ use crate::diagnostic_report::DiagnosticRef;
 /// An error or warning about the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigDiagnostic {
-    /// Its stable code.
+    /// Its code, which does not change between versions.
     pub code: ConfigDiagnosticCode,
     /// Byte range of the offending text.
     pub span: Range<usize>,
@@ -24,7 +24,7 @@ pub struct ConfigDiagnostic {
 
 macro_rules! diagnostic_codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal $severity:ident,)+) => {
-        /// Codes of diagnostics. Their texts are stable.
+        /// Diagnostic codes. Their texts do not change between versions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum ConfigDiagnosticCode { $($(#[doc = $doc])+ $name,)+ }
 
@@ -32,12 +32,12 @@ macro_rules! diagnostic_codes {
             /// All codes with their descriptions, for the documentation.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$name, concat!($($doc),+)),)+];
 
-            /// Returns the stable text.
+            /// Returns the code as text, which does not change between versions.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
 
-            /// Returns `Warning` if the configuration can still be used.
+            /// Returns `Warning` if the configuration can be used despite the diagnostic.
             pub fn severity(self) -> Severity {
                 match self { $(Self::$name => Severity::$severity,)+ }
             }
@@ -48,7 +48,7 @@ macro_rules! diagnostic_codes {
 diagnostic_codes! {
     /// The file is not valid TOML.
     Syntax = "syntax" Error,
-    /// Unknown section or field.
+    /// A section or field is unknown.
     UnknownField = "unknown-field" Error,
     /// A required field is missing.
     MissingField = "missing-field" Error,
@@ -56,11 +56,11 @@ diagnostic_codes! {
     WrongType = "wrong-type" Error,
     /// A value is invalid.
     BadValue = "bad-value" Error,
-    /// Two fields exclude each other.
+    /// Two fields cannot be used together.
     FieldClash = "field-clash" Error,
     /// A name, label or token is used twice.
     Repeated = "repeated" Error,
-    /// A name that is not defined in the file.
+    /// A name is not defined in the file.
     UnknownName = "unknown-name" Error,
     /// An environment variable is not set.
     MissingVariable = "missing-variable" Error,
@@ -70,9 +70,9 @@ diagnostic_codes! {
     BadPolicy = "bad-policy" Error,
     /// Other machines can reach the address, and `hosts` is missing.
     NeedsHosts = "needs-hosts" Error,
-    /// A feature that this build does not have.
+    /// A feature is not included in this build.
     NotBuilt = "not-built" Error,
-    /// A field with its former name, which still works.
+    /// A field is used under its former name, which still works.
     RenamedField = "renamed-field" Warning,
     /// A credential is written in the file.
     PlainSecret = "plain-secret" Warning,
@@ -80,12 +80,12 @@ diagnostic_codes! {
     ClearText = "clear-text" Warning,
     /// A value from the environment is too short to be removed from replies.
     ShortSecret = "short-secret" Warning,
-    /// A grant in observe mode, which refuses nothing.
+    /// A grant is in observe mode, which refuses nothing.
     Observes = "observes" Warning,
 }
 
 impl ConfigDiagnostic {
-    /// Creates a diagnostic. A token that was pasted into the wrong field is not repeated in the message.
+    /// Creates a diagnostic. If a token was pasted into the wrong field, the message does not repeat it.
     pub fn new(code: ConfigDiagnosticCode, span: &Range<usize>, message: impl Into<String>) -> Self {
         Self { code, span: span.clone(), message: redact_tokens(message.into()), help: None, related: None }
     }
@@ -116,7 +116,7 @@ impl<'a> From<&'a ConfigDiagnostic> for DiagnosticRef<'a> {
     }
 }
 
-/// Suggests the nearest known name, or lists all.
+/// Suggests the nearest known name, or lists all known names.
 pub fn suggest_name(word: &str, known: &[&str]) -> String {
     // A long word is not a misspelling, and comparing it is expensive.
     let short: String = word.chars().take(64).collect();

@@ -1,4 +1,4 @@
-//! Generates `docs/config.md` from the table that the reader uses.
+//! Generates `docs/config.md` from the table that the parser uses.
 
 use std::fmt::Write;
 

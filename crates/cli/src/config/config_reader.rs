@@ -1,4 +1,4 @@
-//! Reads TOML values with their locations. Collects all diagnostics, and all locations that must not be shown.
+//! Reads TOML values with their locations. Collects all diagnostics and the locations of secrets.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub struct SpannedValue<T> {
 #[derive(Debug, Clone, Default)]
 pub struct ConfigStringTable(pub Vec<(SpannedValue<String>, SpannedValue<String>)>);
 
-/// A table of strings that may be secrets, in file order.
+/// A table of strings, in file order, whose values may be secrets.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigSecretTable(pub Vec<(SpannedValue<String>, SpannedValue<String>)>);
 
@@ -33,13 +33,13 @@ pub struct ConfigSecretTable(pub Vec<(SpannedValue<String>, SpannedValue<String>
 #[derive(Debug, Clone)]
 pub struct DateOrDateTime(pub String);
 
-/// A type of field values.
+/// A type that field values can have.
 pub trait ConfigValue: Sized {
     /// Name of the type in the documentation and in messages.
     const TYPE_NAME: &'static str;
-    /// Whether the value must not be shown.
+    /// Whether values of this type must not be shown.
     const IS_SECRET: bool = false;
-    /// Converts a TOML value, or returns `None` if it has another type.
+    /// Converts a TOML value, or returns `None` if it has a different type.
     fn of(value: &DeValue<'_>) -> Option<Self>;
 }
 
@@ -108,7 +108,7 @@ impl ConfigValue for ConfigSecretTable {
     }
 }
 
-/// Returns why a value does not have the required type: its own type, or that of its elements.
+/// Returns why a value does not have the required type: its own type is wrong, or the type of its elements.
 fn mismatch_reason(value: &DeValue<'_>, required: &str) -> String {
     match value {
         DeValue::Integer(_) if required == u64::TYPE_NAME => "from 0 to 18446744073709551615".to_owned(),
@@ -122,12 +122,12 @@ fn mismatch_reason(value: &DeValue<'_>, required: &str) -> String {
     }
 }
 
-/// Diagnostics and secret locations of one file.
+/// Diagnostics and locations of secrets in one file.
 #[derive(Debug, Default)]
 pub struct ConfigReader {
-    /// Diagnostics so far.
+    /// Diagnostics reported so far.
     pub diagnostics: Vec<ConfigDiagnostic>,
-    /// Locations that must not be shown.
+    /// Locations of values that must not be shown.
     pub secret_spans: Vec<Range<usize>>,
 }
 
@@ -160,8 +160,8 @@ impl ConfigReader {
         }
     }
 
-    /// Reads a name that must be unique in its section. `taken` gets invalid names as well, so that uses of them are
-    /// not reported again.
+    /// Reads a name that must be unique in its section. Invalid names are added to `taken` as well, so that uses of
+    /// them are not reported again.
     pub fn read_unique_name<T: FromStr<Err = ParseNameError>>(
         &mut self,
         written: Option<&SpannedValue<String>>,
@@ -214,7 +214,7 @@ impl ConfigReader {
         }
     }
 
-    /// Warns about a field with its former name; both names at once are an error.
+    /// Warns about a field under its former name. Using both names is an error.
     fn report_renamed(&mut self, table: &DeTable<'_>, key: &Spanned<DeString<'_>>, current: &str) {
         let former = key.get_ref();
         let diagnostic = match table.get_key_value(current) {
@@ -242,7 +242,7 @@ impl ConfigReader {
         }
     }
 
-    /// Returns the tables of a section that can be repeated.
+    /// Returns the tables of a repeatable section.
     pub fn read_tables<'t, 'i>(
         &mut self,
         value: &'t Spanned<DeValue<'i>>,

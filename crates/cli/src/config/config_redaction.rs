@@ -1,12 +1,12 @@
-//! Redacts the file for messages: replaces everything that could be a secret by stars, and keeps the position of each
+//! Redacts the file for messages: replaces everything that could be a secret with stars, and keeps the position of each
 //! byte.
 
 use std::ops::Range;
 
-/// Prefix of our tokens.
+/// Prefix of gatelodge tokens.
 const TOKEN_PREFIX: &str = "glt_";
 
-/// Whether a text contains a token or a part of one.
+/// Returns whether a text contains a token or part of one.
 pub fn has_token(text: &str) -> bool {
     text.contains(TOKEN_PREFIX)
 }
@@ -35,7 +35,7 @@ pub fn redact_spans(text: &str, secrets: &[Range<usize>]) -> Vec<u8> {
     out
 }
 
-/// Redacts everything except names and headings, for a text that is not TOML, in which values cannot be recognized.
+/// Redacts everything except names and headings, for a text that is not TOML, where values cannot be recognized.
 pub fn redact_values(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! All sections and fields of the configuration file. The reader and `docs/config.md` are generated from this table, so
+//! All sections and fields of the configuration file. The parser and `docs/config.md` are generated from this table, so
 //! they cannot disagree.
 
 use std::ops::Range;
@@ -9,7 +9,7 @@ use super::config_reader::{
     ConfigReader, ConfigSecretTable, ConfigStringTable, ConfigValue, DateOrDateTime, SpannedValue,
 };
 
-/// Fields that had another name in version 0.1, as (old, new). The old name still works and gives a warning.
+/// Fields that had a different name in version 0.1, as (old, new) pairs. The old name still works, with a warning.
 const RENAMED_FIELDS: [(&str, &str); 7] = [
     ("call_time", "call_timeout"),
     ("connect_time", "connect_timeout"),
@@ -20,17 +20,17 @@ const RENAMED_FIELDS: [(&str, &str); 7] = [
     ("sessions_per_grant", "max_sessions_per_grant"),
 ];
 
-/// Returns the current name of a field that was renamed.
+/// Returns the current name of a renamed field.
 pub fn current_name(old: &str) -> Option<&'static str> {
     RENAMED_FIELDS.iter().find(|(name, _)| *name == old).map(|(_, new)| *new)
 }
 
-/// Returns the former name of a field that was renamed.
+/// Returns the former name of a renamed field.
 pub fn former_name(new: &str) -> Option<&'static str> {
     RENAMED_FIELDS.iter().find(|(_, name)| *name == new).map(|(old, _)| *old)
 }
 
-/// A section, for the reader and for the documentation.
+/// A section, for the parser and the documentation.
 #[derive(Debug)]
 pub struct ConfigSection {
     /// Its heading in the file.
@@ -41,14 +41,14 @@ pub struct ConfigSection {
     pub fields: &'static [ConfigField],
 }
 
-/// A field of a section.
+/// A field in a section.
 #[derive(Debug)]
 pub struct ConfigField {
     /// Its name.
     pub name: &'static str,
-    /// The type of its value, in words.
+    /// The type of its value, as shown in the documentation.
     pub type_name: &'static str,
-    /// Its default, in words.
+    /// Its default, as shown in the documentation.
     pub default: &'static str,
     /// Its description in the documentation.
     pub description: &'static str,
@@ -94,8 +94,8 @@ section! {
     RawGateway at "[gateway]" {
         /// Address and port for clients. An address that other machines can reach needs `hosts`.
         listen: String = "`127.0.0.1:7420`",
-        /// Host names under which clients reach the gateway, besides its address. A request with another `Host` is
-        /// refused.
+        /// Host names under which clients reach the gateway, in addition to its address. A request with any other
+        /// `Host` is refused.
         hosts: Vec<SpannedValue<String>> = "none",
         /// Origins of web pages that may send requests, for example `https://app.example.com`.
         origins: Vec<SpannedValue<String>> = "pages on this machine",
@@ -106,31 +106,32 @@ section! {
         /// Maximum number of open client connections. Each can buffer 256 KiB in each direction, in addition to the
         /// message.
         max_connections: u64 = "10000",
-        /// In-flight limit of a grant: concurrent requests, including calls that wait for client input; also the limit
-        /// of its open streams.
+        /// In-flight limit for each grant: the number of concurrent requests, including calls that wait for client
+        /// input. The same limit applies to its open streams.
         in_flight_per_grant: u64 = "256",
-        /// In-flight limit of a server: concurrent requests, including calls that wait for client input.
+        /// In-flight limit for each server: the number of concurrent requests, including calls that wait for client
+        /// input.
         in_flight_per_server: u64 = "512",
-        /// Maximum number of processes of a server with a `command`; each session has its own. Beyond it, the least
-        /// recently used process is stopped, and started again when its session is used.
+        /// Maximum number of processes for a server with a `command`; each session has its own process. Beyond that,
+        /// the least recently used process is stopped, and started again when its session is used.
         processes_per_server: u64 = "64",
         /// Maximum number of sessions.
         max_sessions: u64 = "10000",
-        /// Maximum number of sessions of a grant.
+        /// Maximum number of sessions for one grant.
         max_sessions_per_grant: u64 = "2500",
-        /// A session that is not used for this long is deleted.
+        /// A session that has been idle for this long is deleted.
         session_idle_timeout: String = "`1h`",
         /// Time limit for opening a connection to a server.
         connect_timeout: String = "`5s`",
         /// Time limit for a whole call.
         call_timeout: String = "`290s`",
-        /// Time that running calls get to finish when the gateway stops.
+        /// How long running calls may take to finish when the gateway stops.
         drain_timeout: String = "`10s`",
     }
 }
 
 section! {
-    /// Address of health, readiness and metrics, for operators.
+    /// Address of the health, readiness and metrics endpoints, for operators.
     RawAdmin at "[admin]" {
         /// Address and port. An address that other machines can reach needs `hosts` in `[gateway]`.
         listen: String = "`127.0.0.1:7421`",
@@ -138,13 +139,13 @@ section! {
 }
 
 section! {
-    /// Storage of counters, logs, and the servers, policies and grants that commands create.
+    /// Storage for counters, logs, and the servers, policies and grants that commands create.
     RawStore at "[store]" {
         /// Data directory. A relative path starts at the directory of this file.
         data: String = "`gatelodge` in the user's data directory",
         /// What a charge survives before its call is sent: `process` (a killed process) or `power` (a power failure).
         durability: String = "`process`",
-        /// How long rows of the call log are kept, for example `90d`.
+        /// How long call log rows are kept, for example `90d`.
         retention: String = "forever",
         /// URL of a PostgreSQL database. This build does not support it yet.
         url: String = "none",
@@ -152,9 +153,9 @@ section! {
 }
 
 section! {
-    /// OpenTelemetry collector for the spans of calls, which takes OTLP over HTTP in protobuf. Spans contain grant,
-    /// tool and decision, never arguments, results or tokens. For fields that are missing here, `serve` and `up` read
-    /// the variables of OpenTelemetry: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`,
+    /// OpenTelemetry collector that receives the spans of calls, as OTLP over HTTP in protobuf. Spans contain the
+    /// grant, tool and decision, but never arguments, results or tokens. For fields that are missing here, `serve` and
+    /// `up` read the standard OpenTelemetry variables: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`,
     /// `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_BSP_SCHEDULE_DELAY`.
     /// `OTEL_SDK_DISABLED=true` and `OTEL_TRACES_EXPORTER=none` turn the export off.
     RawTelemetry at "[telemetry]" {
@@ -168,13 +169,13 @@ section! {
 }
 
 section! {
-    /// An MCP server, which clients reach at `/mcp/<name>`. At `/mcp` its tools are called `<name>__<tool>`.
+    /// An MCP server, which clients reach at `/mcp/<name>`. At `/mcp`, its tools are named `<name>__<tool>`.
     RawServer at "[[servers]]" {
         /// Name of the server: letters a-z, digits and `-`.
         name: String = "required",
         /// URL of the server, for example `https://mcp.example.com/mcp`.
         url: String = "`url` or `command` is required",
-        /// Instead of `url`: a program and its arguments that speaks MCP over stdio. It runs without a shell, one
+        /// Instead of `url`: a program that speaks MCP over stdio, and its arguments. It runs without a shell, as one
         /// process for each session.
         command: Vec<SpannedValue<String>> = "none",
         /// Environment variables for `command`, in addition to `HOME`, `LANG`, `LOGNAME`, `PATH`, `SHELL`, `TERM`,
@@ -182,13 +183,14 @@ section! {
         env: ConfigSecretTable = "none",
         /// Working directory of `command`. A relative path starts at the directory of this file.
         directory: String = "working directory of the gateway",
-        /// How long `command` may take to exit after its input was closed, and again after SIGTERM.
+        /// How long `command` may take to exit after its input has been closed, and again after SIGTERM.
         grace: String = "`2s`",
         /// Headers to send with each request. `${NAME}` is replaced by that environment variable.
         headers: ConfigSecretTable = "none",
         /// Whether the call log keeps the values of arguments, with secrets removed.
         log_arguments: bool = "`false`",
-        /// Whether tools can be called only after `server accept`. Otherwise the tools of the first list are pinned.
+        /// Whether tools can be called only after `server accept`. Otherwise the tools in the server's first list are
+        /// pinned.
         review: bool = "`false`",
         /// Whether tools that the server adds later are pinned automatically. Changed tools never are.
         accept_new: bool = "`false`",
@@ -211,7 +213,7 @@ section! {
 section! {
     /// A grant: the servers that a token can reach. The token comes from one of three places, never from this file.
     RawGrant at "[[grants]]" {
-        /// Label of the grant. Counters belong to it.
+        /// Label of the grant. Its counters are tied to this label.
         label: String = "required",
         /// Environment variable that holds the token.
         token_env: String = "one of the three is required",
@@ -228,7 +230,7 @@ section! {
         servers: ConfigStringTable = "none",
         /// Values that policies can use as `grant.labels.<name>`.
         labels: ConfigStringTable = "none",
-        /// When the grant expires: `2027-01-31`, or with a time.
+        /// When the grant expires: a date such as `2027-01-31`, optionally with a time.
         expires: DateOrDateTime = "never",
         /// Oldest protocol revision that the client may use, for example `2025-11-25`.
         minimum_revision: DateOrDateTime = "any",
@@ -237,7 +239,7 @@ section! {
     }
 }
 
-/// All sections, in the order of the documentation.
+/// All sections, in the order in which they are documented.
 pub const CONFIG_SECTIONS: &[&ConfigSection] = &[
     &RawGateway::SECTION,
     &RawAdmin::SECTION,

@@ -14,7 +14,7 @@ use super::time_syntax::{DURATION_SYNTAX, parse_duration};
 /// Default address for clients: this machine only.
 pub const DEFAULT_GATEWAY_ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7420);
-/// Default address of health, readiness and metrics: this machine only.
+/// Default address of the health, readiness and metrics endpoints: this machine only.
 pub const DEFAULT_ADMIN_ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7421);
 
@@ -23,11 +23,11 @@ pub const DEFAULT_ADMIN_ADDRESS: SocketAddr =
 pub struct GatewaySection {
     /// Address for clients.
     pub listen: SocketAddr,
-    /// Address of health, readiness and metrics.
+    /// Address of the health, readiness and metrics endpoints.
     pub admin_listen: SocketAddr,
     /// Limits and timeouts.
     pub settings: GatewaySettings,
-    /// The `[telemetry]` section; environment variables complete it.
+    /// The `[telemetry]` section. Environment variables supply what it leaves out.
     pub telemetry: TelemetrySection,
 }
 
@@ -117,7 +117,8 @@ fn is_origin(text: &str) -> bool {
     host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ', '*']))
 }
 
-/// Upper limit of numbers; no machine has more of anything. Zero is not allowed, because it would refuse everything.
+/// Upper bound for configured limits, more than any machine can have. Zero is not allowed either, because a limit of
+/// zero would refuse everything.
 const MAX_LIMIT: u64 = 1 << 40;
 
 fn set_limit(field: &mut usize, written: Option<&SpannedValue<u64>>, reader: &mut ConfigReader) {
@@ -147,7 +148,7 @@ pub fn set_duration(field: &mut Duration, written: Option<&SpannedValue<String>>
 mod tests {
     use super::*;
 
-    /// The documentation table contains the defaults as text, which must agree with the code.
+    /// The documentation table states the defaults as text, which must agree with the code.
     #[test]
     fn the_documented_defaults_agree_with_the_code() {
         let settings = GatewaySettings::default();

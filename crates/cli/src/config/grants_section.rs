@@ -19,7 +19,8 @@ use super::time_syntax::parse_timestamp;
 use crate::header_template::EnvironmentLookup;
 use crate::source_file::FileStamp;
 
-/// Prefix of the ids of grants from the file. The id contains the label, so counters are kept as long as the label is.
+/// Prefix of the ids of grants defined in the file. The id contains the label, so a grant keeps its counters as long as
+/// its label stays the same.
 pub const FILE_GRANT_ID_PREFIX: &str = "file:";
 /// Maximum length of a label, to keep output readable.
 const MAX_LABEL_CHARS: usize = 128;
@@ -27,17 +28,17 @@ const MAX_LABEL_CHARS: usize = 128;
 /// What grants refer to: servers, policies, files and environment variables.
 #[derive(Clone, Copy)]
 pub struct GrantContext<'a> {
-    /// Servers of the file.
+    /// Servers defined in the configuration file.
     pub servers: &'a ServersSection,
-    /// Policies of the file.
+    /// Policies defined in the configuration file.
     pub policies: &'a PoliciesSection,
-    /// Base of relative paths.
+    /// Directory that relative paths start at.
     pub base_directory: &'a Path,
-    /// Environment, which may hold tokens.
+    /// The environment, whose variables may hold tokens.
     pub environment: EnvironmentLookup<'a>,
 }
 
-/// Validates the sections. Returns also the token files that were read.
+/// Validates the `[[grants]]` sections. Also returns the token files that were read.
 pub fn read_grants(
     raw: Vec<RawGrant>,
     context: GrantContext<'_>,
@@ -106,7 +107,7 @@ fn read_label(raw: &RawGrant, taken: &mut HashMap<String, Range<usize>>, reader:
     Some(value.clone())
 }
 
-/// Whether a text can be the label of a grant. A token is not allowed, because labels are written to the logs.
+/// Returns whether a text can be the label of a grant. A token cannot, because labels are written to the logs.
 pub fn is_valid_label(text: &str) -> bool {
     let length = text.chars().count();
     let is_clean = !text.chars().any(char::is_control) && !text.starts_with(FILE_GRANT_ID_PREFIX) && !has_token(text);
@@ -275,7 +276,7 @@ fn read_one_server_access(
     Some((name, ServerAccess { policy, mode }))
 }
 
-/// Reports a name that is not defined.
+/// Reports a name that is not defined. Returns whether the name is defined.
 fn check_known_name<'n>(
     name: &SpannedValue<String>,
     noun: &str,

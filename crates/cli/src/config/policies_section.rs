@@ -1,4 +1,4 @@
-//! `[[policies]]`: each policy is checked like with `policy check`; diagnostics refer to its own file.
+//! `[[policies]]`: each policy is checked as by `policy check`, and diagnostics refer to its own file.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,26 +15,26 @@ use super::config_sections::RawPolicy;
 use crate::diagnostic_report::count_noun;
 use crate::source_file::{self, FileStamp, NamedSource};
 
-/// Version of policies from the file in the log. They have no versions.
+/// Version that the log shows for policies from the configuration file, which have no versions.
 pub const FILE_POLICY_VERSION: PolicyVersion = PolicyVersion(0);
 
 /// Words for messages about names: singular, plural, and what the name is for.
 const POLICY_NAME_MESSAGES: (&str, &str, &str) = ("policy", "policies", "grants refer to it");
 
-/// Policies, and the diagnostics of their files.
+/// Policies, and the diagnostics for their files.
 #[derive(Debug, Default)]
 pub struct PoliciesSection {
     /// Valid policies by name.
     pub valid: HashMap<String, Arc<ActivePolicy>>,
-    /// All names, including those of invalid policies, with their locations.
+    /// All policy names with their locations, including the names of invalid policies.
     pub name_spans: HashMap<String, Range<usize>>,
-    /// Documents with diagnostics.
+    /// Policy documents that have diagnostics.
     pub diagnostics: Vec<(NamedSource, Vec<gatelodge_policy::Diagnostic>)>,
     /// Files that were read.
     pub files: Vec<FileStamp>,
 }
 
-/// Validates the sections.
+/// Validates the `[[policies]]` sections.
 pub fn read_policies(raw: Vec<RawPolicy>, base_directory: &Path, reader: &mut ConfigReader) -> PoliciesSection {
     let mut policies = PoliciesSection::default();
     for raw in raw {

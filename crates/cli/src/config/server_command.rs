@@ -1,4 +1,4 @@
-//! `command` of `[[servers]]`: a stdio server, which the gateway runs itself.
+//! The `command` field of `[[servers]]`: a stdio server that the gateway runs itself.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::header_template::{self, EnvironmentLookup, HeaderError};
 
 const DEFAULT_GRACE: Duration = Duration::from_secs(2);
 
-/// Validates the fields of the process.
+/// Validates the fields that describe the server process.
 pub fn read_child_config(
     raw: &RawServer,
     command: &SpannedValue<Vec<SpannedValue<String>>>,
@@ -101,7 +101,7 @@ fn read_variables(
     }
 }
 
-/// Reports fields that only a server with a `command` can have.
+/// Reports fields that are allowed only for a server with a `command`.
 pub fn refuse_command_fields(raw: &RawServer, reader: &mut ConfigReader) {
     let env = raw.env.as_ref().map(|env| ("env", &env.span));
     let directory = raw.directory.as_ref().map(|directory| ("directory", &directory.span));

@@ -1,4 +1,4 @@
-//! `[[servers]]`: MCP servers, by URL or command.
+//! `[[servers]]`: MCP servers, each with a URL or a command.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,16 +22,16 @@ use crate::server_url;
 /// Words for messages about names: singular, plural, and what the name is for.
 const SERVER_NAME_MESSAGES: (&str, &str, &str) = ("server", "servers", "clients reach it at `/mcp/<name>`");
 
-/// Valid servers, and all names, so that an invalid server is not reported again where it is used.
+/// Valid servers, and the names of all servers, so that uses of an invalid server are not reported again.
 #[derive(Debug, Default)]
 pub struct ServersSection {
     /// Valid servers.
     pub valid: Vec<UpstreamConfig>,
-    /// All names, with their locations.
+    /// The names of all servers, with their locations.
     pub name_spans: HashMap<String, Range<usize>>,
 }
 
-/// Validates the sections.
+/// Validates the `[[servers]]` sections.
 pub fn read_servers(
     raw: Vec<RawServer>,
     base_directory: &Path,

@@ -11,14 +11,14 @@ use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_sections::RawStore;
 use super::time_syntax::{DURATION_SYNTAX, parse_duration};
 
-/// Settings of the store.
+/// Store settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSection {
     /// Data directory.
     pub data: PathBuf,
-    /// What a charge survives: a killed process, or also a power failure.
+    /// What a charge survives: only a killed process, or a power failure as well.
     pub durability: Durability,
-    /// How long rows of the call log are kept; `None` keeps all.
+    /// How long call log rows are kept; `None` keeps them forever.
     pub retention: Option<Duration>,
 }
 
@@ -34,7 +34,7 @@ pub fn default_data_directory() -> Option<PathBuf> {
     etcetera::choose_base_strategy().ok().map(|base| base.data_dir().join("gatelodge"))
 }
 
-/// Validates the section. Relative paths start at `base_directory`, the directory of the file.
+/// Validates the section. Relative paths start at `base_directory`, the directory that contains the file.
 pub fn read_store_section(raw: RawStore, base_directory: &Path, reader: &mut ConfigReader) -> StoreSection {
     if let Some(SpannedValue { span, .. }) = &raw.url {
         let diagnostic = ConfigDiagnostic::new(

@@ -1,4 +1,4 @@
-//! `[telemetry]`: the collector of spans. Environment variables set what the file leaves out.
+//! `[telemetry]`: the collector that spans are sent to. Environment variables supply what the file leaves out.
 
 use gatelodge_gateway::InjectedHeader;
 use http::Uri;
@@ -8,14 +8,14 @@ use super::config_sections::RawTelemetry;
 use super::servers_section::{read_headers, read_url, warn_clear_text};
 use crate::header_template::EnvironmentLookup;
 
-/// Settings of the file.
+/// Telemetry settings from the configuration file.
 #[derive(Debug, Clone, Default)]
 pub struct TelemetrySection {
     /// URL of the collector, without the path for traces.
     pub endpoint: Option<Uri>,
-    /// Headers of each request.
+    /// Headers to send with each request.
     pub headers: Vec<InjectedHeader>,
-    /// Service name of the gateway in spans.
+    /// The gateway's service name in spans.
     pub service_name: Option<String>,
 }
 

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-/// Syntax of a duration, for messages.
+/// Describes the syntax of a duration, for messages.
 pub const DURATION_SYNTAX: &str = "a whole number with `ms`, `s`, `m`, `h`, `d` or `w`: `90d`, `15m`";
 
-/// Parses `90d`, `15m`, `500ms`. Returns `None` for anything else, and for zero.
+/// Parses a duration such as `90d`, `15m` or `500ms`. Returns `None` for anything else, and for zero.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let unit_at = text.find(|character: char| !character.is_ascii_digit())?;
     let (number, unit) = text.split_at_checked(unit_at)?;
@@ -26,7 +26,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     number.checked_mul(milliseconds).filter(|duration| *duration > 0).map(Duration::from_millis)
 }
 
-/// Parses a date, which means its start at midnight UTC, or a date with time and offset.
+/// Parses a date, which means midnight UTC at its start, or a date with a time and offset.
 pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
     if let Ok(timestamp) = text.parse::<Timestamp>() {
         return Some(timestamp);

@@ -55,7 +55,7 @@ fn method_not_found(id: &RequestId<'_>, is_stateless: bool) -> (StatusCode, Stri
     (status, error_response(Some(id), code::METHOD_NOT_FOUND, "the demo server does not know this method", None))
 }
 
-/// Adds the members that every stateless result has.
+/// Adds the members that every result in the stateless protocol has.
 fn add_stateless_members(text: String, is_stateless: bool) -> String {
     let Some(members) = text.strip_suffix('}').filter(|_| is_stateless) else { return text };
     let comma = if members.ends_with('{') { "" } else { "," };

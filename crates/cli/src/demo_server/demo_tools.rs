@@ -1,10 +1,10 @@
-//! Tools of the demo server: at least one of every category.
+//! Tools of the demo server: at least one in each category.
 
 use gatelodge_json::JsonValue;
 
 use super::note_store::NoteStore;
 
-/// Entries of the `tools/list` result.
+/// The tool definitions in the `tools/list` result.
 pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"list_notes","description":"Lists the names of all notes.","inputSchema":{"type":"object","properties":{},"additionalProperties":false},"annotations":{"readOnlyHint":true}},
 {"name":"read_note","description":"Reads a note.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false},"annotations":{"readOnlyHint":true}},
@@ -15,7 +15,7 @@ pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"send_payment","description":"Pays somebody.","inputSchema":{"type":"object","properties":{"to":{"type":"string"},"amount":{"type":"number"},"currency":{"type":"string"}},"required":["to","amount"],"additionalProperties":false},"annotations":{"destructiveHint":true,"openWorldHint":true}}
 ]"#;
 
-/// Runs a tool. Returns `None` if there is no such tool; the inner error is one of the tool.
+/// Runs a tool. Returns `None` if there is no such tool. The inner error is the tool's own error message.
 pub fn run_tool(notes: &NoteStore, name: &str, arguments: Option<JsonValue<'_>>) -> Option<Result<String, String>> {
     let text = |key: &str| {
         let value = arguments.and_then(|arguments| arguments.get(key)).and_then(|value| value.as_str());

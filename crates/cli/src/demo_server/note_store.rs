@@ -1,9 +1,9 @@
-//! Notes and payments of the demo server, in memory.
+//! The demo server's notes and payments, in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Notes and the number of payments.
+/// Notes, and the number of payments made.
 pub struct NoteStore {
     state: Mutex<NoteStoreState>,
 }
@@ -26,7 +26,7 @@ impl NoteStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns all names, one per line.
+    /// Returns the names of all notes, one per line.
     pub fn list(&self) -> String {
         self.lock_state().notes.keys().cloned().collect::<Vec<_>>().join("\n")
     }
@@ -36,7 +36,7 @@ impl NoteStore {
         self.lock_state().notes.get(name).cloned().ok_or_else(|| format!("there is no note `{name}`"))
     }
 
-    /// Returns the notes that contain a text.
+    /// Returns the notes that contain the query.
     pub fn search(&self, query: &str) -> String {
         let query = query.to_lowercase();
         let state = self.lock_state();
@@ -57,7 +57,7 @@ impl NoteStore {
         removed.map(|_| format!("note `{name}` is deleted")).ok_or_else(|| format!("there is no note `{name}`"))
     }
 
-    /// Pretends to pay.
+    /// Pretends to make a payment.
     pub fn pay(&self, to: &str, amount: &str) -> String {
         let mut state = self.lock_state();
         state.payments += 1;

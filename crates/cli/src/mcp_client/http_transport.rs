@@ -1,4 +1,4 @@
-//! HTTP transport of the client, with limits of time and size. Redirects are not followed.
+//! The client's HTTP transport, with limits on time and size. Redirects are not followed.
 
 use std::error::Error;
 use std::time::Duration;
@@ -78,12 +78,12 @@ impl HttpTransport {
         self.with_timeout(exchange).await
     }
 
-    /// Sends a message without a response.
+    /// Sends a message that has no response.
     pub async fn notify(&self, body: String, headers: &HeaderMap) -> Result<(), McpClientError> {
         self.notify_at(&self.url, body, headers).await
     }
 
-    /// Like [`Self::notify`], at another URL of the server.
+    /// Like [`Self::notify`], but sends to another URL of the server.
     pub async fn notify_at(&self, url: &Uri, body: String, headers: &HeaderMap) -> Result<(), McpClientError> {
         self.with_timeout(async {
             let response = self.send(url, Method::POST, body.into(), headers).await?;
@@ -130,7 +130,7 @@ impl HttpTransport {
     }
 }
 
-/// Sends a GET request, and returns the status.
+/// Sends a GET request, and returns the response status.
 pub async fn get_status(url: Uri, time: Duration) -> Result<u16, McpClientError> {
     let transport = HttpTransport::new(url, HeaderMap::new(), time)?;
     let response =
@@ -138,7 +138,7 @@ pub async fn get_status(url: Uri, time: Duration) -> Result<u16, McpClientError>
     Ok(response.status().as_u16())
 }
 
-/// Sends a POST request, and returns the status.
+/// Sends a POST request, and returns the response status.
 pub async fn post_for_status(
     url: Uri,
     body: String,
@@ -220,7 +220,7 @@ async fn status_error(status: StatusCode, body: Incoming) -> McpClientError {
     McpClientError::Status(status.as_u16(), crate::diagnostic_report::escape_for_terminal(&reason.unwrap_or_default()))
 }
 
-/// Returns the last cause, which says what happened; the others only say where in the library.
+/// Returns the last cause, which says what happened. The others only say where in the library it happened.
 fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,4 +1,4 @@
-//! JSON-RPC messages of the client.
+//! The client's JSON-RPC messages.
 
 use bytes::Bytes;
 use data_encoding::BASE64;
@@ -16,11 +16,11 @@ pub struct RpcError {
     pub message: String,
 }
 
-/// Messages of one HTTP response or event stream.
+/// The messages in one HTTP response or event stream.
 pub struct TransportResponse {
-    /// Id of the session that the server opened.
+    /// The session id, if the server opened a session.
     pub session_id: Option<HeaderValue>,
-    /// The messages, not parsed.
+    /// The messages, not yet parsed.
     pub messages: Vec<Bytes>,
 }
 
@@ -63,7 +63,7 @@ pub fn add_stateless_metadata(params: &mut Value, headers: &mut HeaderMap, metho
     }
 }
 
-/// Encodes a value that is not visible ASCII as `=?base64?…?=`.
+/// Encodes a value as `=?base64?…?=` if it is not visible ASCII.
 fn encode_header_value(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     let needs_encoding = text.starts_with("=?") || text != text.trim();
@@ -71,7 +71,7 @@ fn encode_header_value(text: &str) -> String {
 }
 
 impl TransportResponse {
-    /// Returns the result of the request `id`.
+    /// Returns the result of the request with this id.
     pub fn result(self, id: u64) -> Result<Value, McpClientError> {
         for message in &self.messages {
             let Ok(mut message) = serde_json::from_slice::<Value>(message) else {

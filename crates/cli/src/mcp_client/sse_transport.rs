@@ -1,4 +1,4 @@
-//! Client side of HTTP+SSE, the transport of revision 2024-11-05.
+//! The client side of HTTP+SSE, the transport of protocol revision 2024-11-05.
 
 use std::collections::VecDeque;
 
@@ -43,7 +43,7 @@ impl SseTransport {
         transport.with_timeout(opening).await
     }
 
-    /// Sends a request, and reads events until its response.
+    /// Sends a request, and reads events until its response arrives.
     pub async fn request(
         &mut self,
         transport: &HttpTransport,

@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use super::{MAX_LIST_PAGES, McpClientError, rpc_message, server_label};
 use crate::process_supervisor;
 
-/// Maximum number of bytes read from its standard error, for the error message.
+/// Maximum number of bytes read from the server's standard error, for the error message.
 const MAX_STDERR_BYTES: u64 = 4_096;
 
 /// Information about a server, and its tools.
@@ -66,7 +66,7 @@ async fn probe_process(process: &mut Child) -> Result<ServerProbe, McpClientErro
     Ok(ServerProbe { server: server_label(initialized.get("serverInfo")), revision, tools })
 }
 
-/// Lists all tools, over all pages.
+/// Lists all tools, reading every page.
 async fn list_tools(
     process: &mut Child,
     lines: &mut Lines<BufReader<ChildStdout>>,

@@ -1,4 +1,4 @@
-//! Descendants of a server: processes in its group, and those that left the group.
+//! A server's descendants: the processes in its group, and those that have left the group.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid, waitpid,
 };
 
-/// How long to look for remaining descendants. Each round kills one generation.
+/// How long to keep looking for remaining descendants. Each round kills one generation.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(3);
 const CLEANUP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -18,7 +18,7 @@ pub fn become_subreaper() {
     let _ = rustix::process::set_child_subreaper(Some(Pid::INIT));
 }
 
-/// Kills all descendants, and the server itself if it has not exited. The caller reaps the server.
+/// Kills all descendants, and the server itself if it has not exited. The caller must reap the server.
 pub fn terminate_descendants(server: Pid, grace: Duration) {
     if !other_children(server).is_empty() {
         let _ = kill_process_group(server, Signal::TERM);
@@ -35,8 +35,8 @@ pub fn terminate_descendants(server: Pid, grace: Duration) {
     });
 }
 
-/// Calls `signal` for each running child, reaps those that exited, and returns whether there were no children. A child
-/// that was reaped counts once more: its own children may have become ours only after the list was read.
+/// Calls `signal` for each running child, reaps those that have exited, and returns whether there were no children. A
+/// child that is reaped here still counts, because its own children may have become ours after the list was read.
 fn signal_and_reap(server: Pid, signal: impl Fn(Pid)) -> bool {
     let children = other_children(server);
     for child in children.iter().filter(|child| !has_exited(**child)) {
@@ -45,7 +45,7 @@ fn signal_and_reap(server: Pid, signal: impl Fn(Pid)) -> bool {
     children.is_empty()
 }
 
-/// Returns our children except the server, including zombies.
+/// Returns all our children except the server, including zombies.
 fn other_children(server: Pid) -> Vec<Pid> {
     let mut children = children();
     children.retain(|child| *child != server);

@@ -1,7 +1,7 @@
-//! Reads JSON like Python's `json`, with its error messages, and writes it like pydantic.
+//! Parses JSON like Python's `json` module, with the same error messages, and writes it like pydantic.
 //!
-//! More lenient than our own reader: the last of repeated keys applies, NaN and Infinity are numbers, and floats lose
-//! their original spelling.
+//! This parser is more lenient than our own: the last of several equal keys wins, NaN and Infinity are numbers, and
+//! floats are not kept as written.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -17,35 +17,35 @@ pub(crate) enum PythonValue {
     Dict(Vec<(String, PythonValue)>),
 }
 
-/// Output format. Floats differ.
+/// Output formats, which differ in how floats are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JsonOutputStyle {
-    /// Text of a result: `NaN` and `Infinity` are written by name.
+    /// Text content of a result: `NaN` and `Infinity` are written by name.
     TextContent,
-    /// Structured content of a result: they are `null`.
+    /// Structured content of a result: `NaN` and `Infinity` become `null`.
     StructuredContent,
-    /// Request to the image: they are `null`, and exponents have a sign and two digits.
+    /// Request to the image: `NaN` and `Infinity` become `null`, and exponents have a sign and two digits.
     RequestBody,
 }
 
-/// Why a text has no value.
+/// Why a text cannot be converted to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PythonJsonError {
-    /// The text is not JSON. The message is that of Python's reader.
+    /// The text is not JSON. The message matches Python's `json` decoder.
     NotJson(String),
     /// The text is JSON, but Python cannot represent it or pydantic cannot write it.
     PythonException(String),
 }
 
-/// Maximum nesting that pydantic writes.
+/// Maximum nesting depth that pydantic can write.
 const MAX_DEPTH: usize = 254;
-/// Maximum number of digits of an integer that Python reads.
+/// Maximum number of digits in an integer that Python can parse.
 const MAX_DIGITS: usize = 4_300;
 
-/// Reads a text.
+/// Parses a JSON text.
 ///
 /// # Errors
-/// The error that Python would report.
+/// Returns the error that Python would report.
 pub(crate) fn read(text: &str) -> Result<PythonValue, PythonJsonError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = PythonJsonReader { text, at: 0 };
@@ -142,7 +142,7 @@ impl PythonJsonReader<'_> {
         }
     }
 
-    /// Builds an error. Python counts characters, not bytes.
+    /// Builds an error. Its position counts characters, not bytes, as in Python.
     fn json_error(&self, what: &str, at: usize) -> PythonJsonError {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;

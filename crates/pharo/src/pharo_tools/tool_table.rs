@@ -1,5 +1,4 @@
-//! The table of tools. Names, parameters and defaults are those of the interop project's own MCP server, which agents
-//! know.
+//! The table of tools. Names, parameters and defaults match the interop project's own MCP server, which agents know.
 
 use super::{HttpVerb, PharoParameter, PharoParameterType, PharoTool, ToolEffect, ToolResultKind};
 
@@ -7,7 +6,7 @@ const fn text_parameter(name: &'static str, description: &'static str) -> PharoP
     PharoParameter { name, sent_as: name, kind: PharoParameterType::Text, description }
 }
 
-/// A tool that only reads. The table adds title and description.
+/// Defines a tool that only reads. The table adds its title and description.
 const fn read_only_tool(
     name: &'static str,
     endpoint: &'static str,
@@ -33,7 +32,7 @@ const PACKAGE: PharoParameter =
     text_parameter("package_name", "The exact name of the package, such as `Collections-Sequenceable`.");
 const SELECTOR: PharoParameter = text_parameter("method_name", "The exact selector, such as `at:put:`.");
 
-/// A directory with packages. The default is that of the interop server.
+/// A directory with packages. The default is the interop server's own.
 const PATH: PharoParameter = PharoParameter {
     name: "path",
     sent_as: "path",
@@ -83,7 +82,7 @@ const SETTINGS: PharoParameter = PharoParameter {
     description: "The settings to change, by name; snake_case is taken too.",
 };
 
-/// All tools in the order of `tools/list`.
+/// All tools, in the order of `tools/list`.
 pub(crate) const TOOLS: &[PharoTool] = &[
     PharoTool {
         title: "Evaluate code",

@@ -1,4 +1,4 @@
-//! Reply bodies: one text, or a stream of events.
+//! Reply bodies: a single text, or a stream of events.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::active_requests::RequestSlot;
 
-/// Chunk size for large texts: the slot is released only when the client has read the last chunk.
+/// Size of the chunks that a large text is sent in. The slot is released only when the client has read the last chunk.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// A reply body together with the request slot it holds.
@@ -23,9 +23,9 @@ pub(crate) struct PharoReplyBody {
 
 #[derive(Debug)]
 enum PharoReplyContent {
-    /// A text, or nothing.
+    /// A single text, or an empty body.
     Whole(Option<Bytes>),
-    /// Events. The body ends when all senders are dropped.
+    /// A stream of events. The body ends when all senders are dropped.
     Events(mpsc::Receiver<Bytes>),
 }
 
@@ -38,7 +38,7 @@ impl PharoReplyBody {
         Self { content: PharoReplyContent::Events(events), _slot: None }
     }
 
-    /// Holds a slot until the client has read everything.
+    /// Makes the body hold a slot until the client has read everything.
     pub fn holding_slot(self, slot: RequestSlot) -> Self {
         Self { _slot: (!mutant!("http-answer-frees-slot-unread")).then_some(slot), ..self }
     }
