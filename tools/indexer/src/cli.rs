@@ -1,4 +1,4 @@
-//! The command line. The comments of the argument types are the help texts.
+//! The command line. The doc comments of the argument types are the help texts.
 
 use std::path::PathBuf;
 
@@ -38,8 +38,8 @@ pub enum IndexerCommand {
 /// Reads many published packages, without running them, into facts about their tools.
 ///
 /// Packages come from the package index that the user's own `pip` or `npm` uses. A run that was interrupted continues
-/// where it stopped. It writes `facts.jsonl`, one line per package with tools, without any text of the authors, and
-/// `done.jsonl`, one line per package with its outcome.
+/// where it stopped. It writes `facts.jsonl`, one line per package with tools, without any text written by the authors,
+/// and `done.jsonl`, one line per package with its outcome.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   gatelodge-indexer crawl pypi --out crawl-pypi
@@ -48,7 +48,7 @@ pub enum IndexerCommand {
 
 Exit code: 0 all packages have an outcome, 2 usage, 4 the package index does not answer, 5 output cannot be written.")]
 pub enum CrawlCommand {
-    /// Python packages: those whose names contain `mcp`, or those of a file.
+    /// Python packages: those whose names contain `mcp`, or those listed in a file.
     Pypi {
         /// Only packages whose names contain this.
         #[arg(long, value_name = "PART")]
@@ -56,14 +56,14 @@ pub enum CrawlCommand {
         #[command(flatten)]
         common: CrawlArgs,
     },
-    /// npm packages of a file.
+    /// npm packages listed in a file.
     Npm {
         #[command(flatten)]
         common: CrawlArgs,
     },
 }
 
-/// Options that both sources have.
+/// Options common to both sources.
 #[derive(Debug, Args)]
 pub struct CrawlArgs {
     /// Address of the package index, in place of the one that `pip` or `npm` uses.
@@ -84,8 +84,8 @@ pub struct CrawlArgs {
     /// Number of packages to fetch at once, at most 64.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub connections: u8,
-    /// Also write each tool's definition to this file, for training only. It contains text of the authors: do not
-    /// share it.
+    /// Also write each tool's definition to this file, for training only. It contains text written by the authors: do
+    /// not share it.
     #[arg(long, value_name = "FILE")]
     pub definitions: Option<PathBuf>,
 }
