@@ -1,4 +1,4 @@
-//! Exit codes, and the errors that determine them. The codes are the same as for `gatelodge`.
+//! Exit codes, and the errors that determine them. `gatelodge` uses the same codes.
 
 use std::process::{ExitCode, Termination};
 

@@ -26,7 +26,7 @@ use gatelodge_catalogue::SourceFile;
 
 use crate::tool_extraction::ToolExtraction;
 
-/// Stack size that suffices for the most deeply nested expressions that are read, whatever the caller's thread has.
+/// Stack size for the most deeply nested expressions that are read, independent of the caller's thread.
 const READER_STACK_BYTES: usize = 256 << 20;
 
 /// Maximum number of syntax nodes in a package. Each takes about 160 bytes.

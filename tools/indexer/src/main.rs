@@ -16,7 +16,7 @@ use clap::Parser;
 use cli::{IndexerCli, IndexerCommand};
 use exit::IndexerExitCode;
 
-/// A crawl allocates and frees many small values on several threads, which the system's allocator is slower at.
+/// A crawl allocates and frees many small values on several threads, and the system allocator is slower at this.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

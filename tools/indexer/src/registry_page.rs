@@ -44,7 +44,7 @@ impl PypiFile {
     }
 }
 
-/// Returns the names of those packages in a registry's list that are wanted.
+/// Returns the package names in a registry's list that `wanted` accepts.
 pub fn package_names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     #[derive(Deserialize)]
     struct PypiProject {

@@ -1,6 +1,6 @@
 //! Settings that the user has to supply for a server to work at all.
 
-/// Words that names of such settings end in: credentials and locations, not switches.
+/// Last words in the names of such settings: credentials and locations, but not switches.
 const USER_SUPPLIED_SUFFIXES: [&str; 39] = [
     "KEY",
     "KEYS",

@@ -29,7 +29,7 @@ use source_cache::SourceCache;
 
 /// Maximum number of packages read at once, however many cores there are, because each thread needs its own memory.
 const MAX_CONCURRENT_READS: usize = 4;
-/// The crawl stops after this many consecutive failures, because the registry is then refusing everything.
+/// The crawl stops after this many consecutive failures, because the registry appears to refuse everything.
 const MAX_CONSECUTIVE_FAILURES: usize = 20;
 
 pub fn run(command: CrawlCommand) -> Result<IndexerExitCode> {

@@ -69,7 +69,7 @@ pub(super) enum JsNode {
 /// A condition, and whether it must be true or must be false.
 pub(super) type JsGuard = (JsNodeId, bool);
 
-/// An entry of an object literal.
+/// An entry in an object literal.
 #[derive(Debug)]
 pub(super) enum JsObjectEntry {
     Pair(JsSymbol, JsNodeId),

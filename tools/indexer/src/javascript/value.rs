@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::syntax::{JsClassId, JsFileId, JsFunctionId, JsLoopId, JsNodeId};
 
-/// Maximum length of a list. A limit is needed because lists of lists may double with every step. One element more is
+/// Maximum length of a list. A limit is needed because lists of lists may double with every step. One extra element is
 /// kept to show that the limit was exceeded.
 const MAX_LIST_ELEMENTS: usize = 5_000;
 

@@ -385,7 +385,7 @@ fn join_dotted(module: &str, item: &str) -> String {
     if module.is_empty() { item.to_owned() } else { format!("{module}.{item}") }
 }
 
-/// Returns the known operand if it decides the result although the other operand is unknown.
+/// Given that one operand is unknown, returns the other one if it alone decides the result.
 fn deciding_operand(other: PyValue, deciding: bool) -> PyValue {
     if other.is_certain() && other.truthiness() == Some(deciding) { other } else { PyValue::unknown() }
 }

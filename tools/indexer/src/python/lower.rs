@@ -22,7 +22,7 @@ const MAX_PARSER_STEPS: usize = 400_000;
 struct PyLowerContext<'t> {
     text: &'t str,
     depth: usize,
-    /// Set inside a function that does not mention tools, of which only the bindings and returns are kept.
+    /// Set inside a function that does not mention tools: only its bindings and returns are kept.
     bindings_only: bool,
 }
 

@@ -70,7 +70,7 @@ impl<'f> PyModuleFiles<'f> {
         self.candidates(whole.last()?).iter().copied().find(|at| self.module_parts(*at) == whole)
     }
 
-    /// Returns the files directly in a folder, whose path is relative to a file.
+    /// Returns the files directly in a folder. The folder is given relative to a file.
     pub fn files_in_folder(&self, from: usize, up: usize, folder: &[&str]) -> Vec<usize> {
         let above = if up == 0 { Some(Vec::new()) } else { self.find_parent_parts(from, up) };
         let Some(whole) = above.map(|above| [above.as_slice(), folder].concat()) else { return Vec::new() };

@@ -10,7 +10,7 @@ use super::syntax::{PyCall, PyImport};
 use super::value::PyFunction;
 use gatelodge_catalogue::SourceFile;
 
-/// Maximum number of paths to a tool. A tool with as many paths as this counts as reached.
+/// Maximum number of paths to a tool. A tool with this many paths counts as reached.
 const MAX_PATHS_PER_TOOL: usize = 12;
 /// Maximum number of bytes in which names are searched for.
 const MAX_SEARCHED_BYTES: usize = 1 << 30;

@@ -288,7 +288,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Registers `tools[name] = {…}`.
+    /// Registers a tool that is defined by `tools[name] = {…}`.
     pub fn register_keyed_assignment(&mut self, target: &PyExpr, value: &Rc<PyExpr>, scope: PyScopeId) {
         if let PyExpr::Index(_, keys) = target
             && let [key] = keys.as_slice()
@@ -297,7 +297,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Registers `{name: {"description": …, "inputSchema": …}}`, where the key is the name.
+    /// Registers a tool from `{name: {"description": …, "inputSchema": …}}`, where the key is the tool's name.
     pub fn register_keyed_pair(&mut self, key: &Rc<PyExpr>, value: &Rc<PyExpr>, scope: PyScopeId) {
         if has_key(value, "inputSchema") && has_key(value, "description") && !has_key(value, "name") {
             let (name, value) = (self.evaluate(key, scope), self.evaluate(value, scope));

@@ -67,7 +67,7 @@ pub struct PyInstance {
     pub class: PyClassValue,
     /// The constructor's arguments, or `None` for an arbitrary instance.
     pub arguments: Option<PyArguments>,
-    /// The call that created the instance.
+    /// Identifies the call that created the instance.
     pub id: Option<usize>,
 }
 
@@ -77,7 +77,7 @@ pub struct PyExternalObject {
     /// The dotted name that was called.
     pub path: Rc<str>,
     pub arguments: PyArguments,
-    /// The call.
+    /// Identifies the call.
     pub id: usize,
 }
 
@@ -133,7 +133,7 @@ impl PyValue {
         if let Self::Str(text) = self { Some(text) } else { None }
     }
 
-    /// Whether the value refers to scopes, which must be kept then.
+    /// Whether the value refers to scopes, which must then be kept.
     pub fn has_scope(&self) -> bool {
         match self {
             Self::Function(_) | Self::Class(_) | Self::Instance(_) => true,

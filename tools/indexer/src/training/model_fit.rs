@@ -165,7 +165,7 @@ struct AdamState {
 }
 
 impl AdamState {
-    /// Applies one Adam step. Steps become short where the gradient changes sign.
+    /// Applies one Adam step. Steps become shorter where the gradient changes sign.
     fn apply_step(
         &mut self,
         weights: &mut CategoryScores,

@@ -146,7 +146,8 @@ impl CrawlLog {
         })
     }
 
-    /// Whether a package does not have to be read again. It does if a different version is requested this time.
+    /// Whether a package has been read and can be skipped. It cannot if a different version is requested this time, or
+    /// if reading it failed.
     pub fn is_done(&self, wanted: &PackageRequest) -> bool {
         let Some(done) = self.records.get(&canonical_name(self.source, &wanted.name)) else { return false };
         let is_same = done.requested_version == wanted.version
@@ -210,7 +211,7 @@ impl CrawlLog {
         output::print(&output::table(&rows))
     }
 
-    /// Sorts the lines of a file by package and keeps the last line of each.
+    /// Sorts the lines of a file by package, keeping only the last line for each package.
     fn sort_lines(&self, file: &str, stays: impl Fn(&CrawlRecord) -> bool) -> Result<Vec<String>> {
         let path = self.folder.join(file);
         let mut by_package: BTreeMap<String, String> = BTreeMap::new();

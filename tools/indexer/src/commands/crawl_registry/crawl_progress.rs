@@ -48,7 +48,7 @@ impl CrawlProgress {
         self.report_if_due();
     }
 
-    /// Interval between reports.
+    /// Returns the interval between reports.
     pub fn report_interval(&self) -> Duration {
         if self.is_terminal { TERMINAL_REPORT_INTERVAL } else { LOG_REPORT_INTERVAL }
     }

@@ -85,7 +85,7 @@ pub struct CrawlLogLine {
     pub package: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The requested version, if it is not the newest.
+    /// The version that was requested, or `None` for the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "asked")]
     pub requested_version: Option<String>,
@@ -283,7 +283,7 @@ impl PackageArchive {
     }
 }
 
-/// Total size of the source texts.
+/// Returns the total size of the source texts.
 fn text_bytes(unpacked: &UnpackedArchive) -> usize {
     unpacked.files.values().map(String::len).sum()
 }

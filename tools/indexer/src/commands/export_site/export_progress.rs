@@ -38,7 +38,7 @@ impl ExportProgress {
         }
     }
 
-    /// Returns a summary.
+    /// Ends the progress display and returns a summary.
     pub fn finish(self) -> String {
         if self.is_terminal {
             let _ = write!(std::io::stderr(), "\r\x1b[K");

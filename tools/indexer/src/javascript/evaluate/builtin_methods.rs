@@ -1,4 +1,4 @@
-//! Built-in methods that lists of tools typically pass through.
+//! Evaluates the built-in methods that lists of tools typically pass through.
 
 use std::rc::Rc;
 

@@ -103,7 +103,7 @@ impl JsEvaluator<'_> {
         sites.has_dynamic_new || sites.constructor_calls.contains_key(&class)
     }
 
-    /// Returns the calls of a function in source order.
+    /// Returns the calls to a function, in source order.
     pub(super) fn call_sites(&mut self, function: JsFunctionId) -> Vec<JsNodeId> {
         let syntax = self.syntax;
         if let Some(id) = syntax.function(function).and_then(|known| known.class)

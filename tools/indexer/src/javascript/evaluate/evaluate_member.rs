@@ -28,8 +28,8 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Looks for a member in the arguments of an external function: those such as `defineTool` mostly return their
-    /// argument.
+    /// Looks for a member in the arguments of an external function, because functions such as `defineTool` mostly
+    /// return their argument.
     fn opaque_member(&mut self, node: JsNodeId, env: &JsEnv, key: &Rc<str>) -> JsValueResult {
         let (JsNode::Call(_, items) | JsNode::New(_, items)) = self.syntax.node(node) else {
             return Ok(JsValue::Opaque(None));
