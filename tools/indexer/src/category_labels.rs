@@ -1,19 +1,19 @@
-//! Category labels of tools, which people assign and the classifier is trained and evaluated with.
+//! Category labels of tools. People assign them, and the classifier is trained and evaluated with them.
 
 use gatelodge_catalogue::{ReadToolError, ToolAnnotations, ToolEntry, category_name};
 use gatelodge_policy::Category;
 
-/// True category of a tool, as far as the label says.
+/// The true category of a tool, as precisely as the label states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CategoryLabel {
-    /// Exactly this category.
+    /// The tool has exactly this category.
     Category(Category),
-    /// Write, Execute or Financial. Labels that are derived from annotations cannot be more precise.
+    /// Write, Execute or Financial. Labels derived from annotations cannot be more precise than this.
     NotReadNotDestructive,
 }
 
 impl CategoryLabel {
-    /// Returns the label of a line, or `None` if the line has no `category`.
+    /// Returns the label that a line gives its tool, or `None` if the line has no `category`.
     pub fn of(item: &ToolEntry<'_>) -> Result<Option<Self>, ReadToolError> {
         let Some(label) = item.entry.get("category") else { return Ok(None) };
         let word = label.as_str().unwrap_or_default();
@@ -48,7 +48,7 @@ impl CategoryLabel {
         self == Self::Category(Category::Destructive)
     }
 
-    /// Spelling of the label in files.
+    /// Returns the label as it is spelled in label files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Category(category) => category_name(category),
@@ -60,13 +60,13 @@ impl CategoryLabel {
 /// A tool with its label, if it has one.
 #[derive(Debug)]
 pub struct LabelledTool<'a> {
-    /// The tool without its annotations: some labels are derived from them.
+    /// The tool without its annotations, because some labels are derived from them.
     pub item: ToolEntry<'a>,
-    /// The label.
+    /// The label, if the line has one.
     pub label: Option<CategoryLabel>,
 }
 
-/// Reads the label of a tool and removes its annotations.
+/// Reads a tool's label and removes the tool's annotations.
 pub fn read_labelled_tool(item: ToolEntry<'_>) -> Result<LabelledTool<'_>, ReadToolError> {
     let label = CategoryLabel::of(&item)?;
     let mut item = item;

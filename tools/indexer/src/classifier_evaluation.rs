@@ -12,12 +12,12 @@ use crate::training::HeldOutPrediction;
 /// Number of equally wide confidence bins.
 const BIN_COUNT: usize = 10;
 
-/// A number of cases and how many of them met a criterion.
+/// How many of a number of cases met a criterion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct EvaluationRatio {
-    /// Cases that met it.
+    /// Number of cases that met the criterion.
     pub count: usize,
-    /// All cases.
+    /// Number of all cases.
     #[serde(rename = "of")]
     pub total: usize,
 }
@@ -28,7 +28,7 @@ impl EvaluationRatio {
         self.count += usize::from(counts);
     }
 
-    /// Returns the ratio, 0 to 1. It is 0 if there are no cases.
+    /// Returns the ratio, from 0 to 1, or 0 if there are no cases.
     pub fn ratio(self) -> f64 {
         if self.total == 0 { 0.0 } else { self.count as f64 / self.total as f64 }
     }
@@ -37,16 +37,16 @@ impl EvaluationRatio {
 /// Precision and recall of one category.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PrecisionRecall {
-    /// Of the tools that were given this category, how many have it.
+    /// Of the tools classified as this category, how many are labelled with it.
     pub precision: EvaluationRatio,
-    /// Of the tools that have this category, how many were given it.
+    /// Of the tools labelled with this category, how many were classified as it.
     pub recall: EvaluationRatio,
 }
 
-/// One bin of the calibration table.
+/// One confidence bin of the calibration table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct ConfidenceBin {
-    /// Predictions in this bin and how many were right.
+    /// Predictions in this bin, and how many of them were right.
     pub right: EvaluationRatio,
     /// Sum of the confidences in this bin.
     #[serde(rename = "claimed")]
@@ -56,19 +56,19 @@ pub struct ConfidenceBin {
 /// A tool that was classified wrongly.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Misclassification {
-    /// Server of the tool.
+    /// The server that offers the tool.
     pub server: String,
     /// Name of the tool.
     pub tool: String,
-    /// Its label.
+    /// The tool's label.
     pub label: &'static str,
     /// The predicted category.
     pub answer: &'static str,
     /// Confidence of the prediction.
     pub confidence: f64,
-    /// Rationale of the classifier.
+    /// The classifier's rationale.
     pub rationale: String,
-    /// Sort key. Taking another category for Read is the worst mistake.
+    /// Sort key. The worst mistake is to classify a tool as Read when it is not.
     #[serde(skip)]
     severity: u8,
 }
@@ -76,30 +76,30 @@ pub struct Misclassification {
 /// All results of an evaluation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ClassifierEvaluation {
-    /// Labelled tools and how many were classified correctly.
+    /// Labelled tools, and how many of them were classified correctly.
     pub right: EvaluationRatio,
-    /// Lines without a label. They are used as sibling tools only.
+    /// Number of lines without a label. Their tools serve only as siblings of labelled tools.
     pub unlabelled: usize,
-    /// Agreement on Read against everything else.
+    /// How often the prediction and the label agree on whether the tool is Read.
     pub read_or_not: EvaluationRatio,
-    /// Agreement on Destructive against everything else.
+    /// How often the prediction and the label agree on whether the tool is Destructive.
     pub destructive_or_not: EvaluationRatio,
     /// Of the tools that are not Read, how many were classified as Read.
     #[serde(rename = "called_read")]
     pub misread_as_read: EvaluationRatio,
-    /// Precision by predicted category, recall by label.
+    /// Precision, keyed by predicted category, and recall, keyed by label.
     pub categories: BTreeMap<&'static str, PrecisionRecall>,
     /// Number of tools by label, then by predicted category.
     pub confusion: BTreeMap<&'static str, BTreeMap<&'static str, usize>>,
-    /// Calibration table.
+    /// The calibration table.
     pub bins: [ConfidenceBin; BIN_COUNT],
-    /// All mistakes, the worst first.
+    /// All mistakes, worst first.
     #[serde(skip)]
     pub mistakes: Vec<Misclassification>,
 }
 
 impl ClassifierEvaluation {
-    /// Adds one prediction.
+    /// Adds the prediction for one tool.
     pub fn add(&mut self, server: &str, tool: &str, label: Option<CategoryLabel>, answer: &Classification) {
         let Some(label) = label else {
             self.unlabelled += 1;
@@ -119,7 +119,7 @@ impl ClassifierEvaluation {
         }
     }
 
-    /// Adds a prediction for a tool that was held out of the training.
+    /// Adds a prediction for a tool that was held out of training.
     pub fn add_held_out(&mut self, unseen: &HeldOutPrediction) {
         self.count(unseen.label, unseen.category, unseen.confidence);
     }
@@ -143,7 +143,7 @@ impl ClassifierEvaluation {
         }
     }
 
-    /// Sorts the mistakes: first those that were taken for Read, then missed Destructive ones, then by confidence.
+    /// Sorts the mistakes: tools wrongly classified as Read first, then missed Destructive tools, then by confidence.
     pub fn sort_mistakes(&mut self) {
         self.mistakes.sort_by(|one, other| {
             let sure = other.confidence.total_cmp(&one.confidence);

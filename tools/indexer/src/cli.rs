@@ -1,4 +1,4 @@
-//! The command line. The comments of the argument types are the help texts.
+//! The command line. The doc comments of the argument types are the help texts.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// Builds the index of published MCP packages that `gatelodge` ships and searches.
 ///
-/// It reads packages of PyPI and npm without running them, classifies the tools they offer, writes the index file and
+/// It reads packages from PyPI and npm without running them, classifies the tools they offer, writes the index file and
 /// the static site, and trains and evaluates the classifier. The gateway does not need this program, except for
 /// `gatelodge precheck --read`.
 #[derive(Debug, Parser)]
@@ -38,8 +38,8 @@ pub enum IndexerCommand {
 /// Reads many published packages, without running them, into facts about their tools.
 ///
 /// Packages come from the package index that the user's own `pip` or `npm` uses. A run that was interrupted continues
-/// where it stopped. It writes `facts.jsonl`, one line per package with tools, without any text of the authors, and
-/// `done.jsonl`, one line per package with its outcome.
+/// where it stopped. It writes `facts.jsonl`, one line per package with tools, without any text written by the authors,
+/// and `done.jsonl`, one line per package with its outcome.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   gatelodge-indexer crawl pypi --out crawl-pypi
@@ -48,7 +48,7 @@ pub enum IndexerCommand {
 
 Exit code: 0 all packages have an outcome, 2 usage, 4 the package index does not answer, 5 output cannot be written.")]
 pub enum CrawlCommand {
-    /// Python packages: those whose names contain `mcp`, or those of a file.
+    /// Python packages: those whose names contain `mcp`, or those listed in a file.
     Pypi {
         /// Only packages whose names contain this.
         #[arg(long, value_name = "PART")]
@@ -56,14 +56,14 @@ pub enum CrawlCommand {
         #[command(flatten)]
         common: CrawlArgs,
     },
-    /// npm packages of a file.
+    /// npm packages listed in a file.
     Npm {
         #[command(flatten)]
         common: CrawlArgs,
     },
 }
 
-/// Options that both sources have.
+/// Options common to both sources.
 #[derive(Debug, Args)]
 pub struct CrawlArgs {
     /// Address of the package index, in place of the one that `pip` or `npm` uses.
@@ -84,8 +84,8 @@ pub struct CrawlArgs {
     /// Number of packages to fetch at once, at most 64.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub connections: u8,
-    /// Also write each tool's definition to this file, for training only. It contains text of the authors: do not
-    /// share it.
+    /// Also write each tool's definition to this file, for training only. It contains text written by the authors: do
+    /// not share it.
     #[arg(long, value_name = "FILE")]
     pub definitions: Option<PathBuf>,
 }
@@ -111,8 +111,8 @@ pub struct ReadArgs {
 /// Builds an index file from facts that `crawl` wrote.
 ///
 /// The same facts give the same file. If a package occurs twice, the later facts apply, and the tools that a server
-/// lists take precedence over those read in its sources. A line that is not a fact is an error, and then the old file is
-/// unchanged.
+/// lists take precedence over those found in its sources. A line that is not a fact is an error, and the old file is
+/// then left unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatelodge-indexer index pypi/facts.jsonl npm/facts.jsonl --outcomes pypi/done.jsonl npm/done.jsonl --out index.glx
@@ -123,7 +123,7 @@ pub struct IndexArgs {
     /// Files with one package per line.
     #[arg(required_unless_present = "listed")]
     pub facts: Vec<PathBuf>,
-    /// A server by the tools it lists: a package with its version, and a file with the result of `tools/list`.
+    /// A server given by the tools it lists: a package with its version, and a file with the result of `tools/list`.
     #[arg(long, value_name = "PACKAGE@VERSION=FILE")]
     pub listed: Vec<String>,
     /// Files with one line per package that was read, with its outcome in the member `outcome`.
@@ -169,17 +169,17 @@ pub struct IndexerSourceArgs {
     pub data: Option<PathBuf>,
 }
 
-/// Learns the weights of the classifier from labelled tools, and prints them as the file `data/weights.json`.
+/// Learns the weights of the classifier from labelled tools, and prints them in the format of `data/weights.json`.
 ///
 /// Training uses no network and no random numbers: the same labels give the same weights. Figures for servers that were
-/// left out of the training go to standard error.
+/// left out of training go to standard error.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   gatelodge-indexer train \"labels of November\" train.jsonl > crates/catalogue/data/weights.json
 
 Exit code: 0 printed, 2 a file cannot be read, 5 internal error.")]
 pub struct TrainArgs {
-    /// Where the labels come from, in a few words; it is kept in the file with the hash of the labels.
+    /// Where the labels come from, in a few words; stored with the weights, next to the hash of the labels.
     pub origin: String,
     /// Files of labelled tools, one per line: see `eval`.
     #[arg(required = true)]

@@ -1,4 +1,4 @@
-//! The index and the change events in the data directory of `gatelodge`, which this program only reads.
+//! The index and the change events in the data directory of `gatelodge`. This program only reads them.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use crate::cli::IndexerSourceArgs;
 use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
 use crate::file;
 
-/// Opens the index that was named, the one in the data directory, or the one that is built into the program.
+/// Opens the index named on the command line, the one in the data directory, or the one built into the program.
 pub fn open_index(args: &IndexerSourceArgs) -> Result<PackageIndex> {
     let path = match (&args.index, directory(args)) {
         (Some(path), _) => path.clone(),
@@ -30,7 +30,8 @@ pub fn open_index(args: &IndexerSourceArgs) -> Result<PackageIndex> {
     }
 }
 
-/// The change events that updates of the index recorded, each with its date. An index that was named has none.
+/// Returns the change events recorded by index updates, each with its date. There are none for an index named on the
+/// command line.
 pub fn changes(args: &IndexerSourceArgs) -> Result<Vec<(String, ToolChange)>> {
     let Some(data) = directory(args).filter(|_| args.index.is_none()) else { return Ok(Vec::new()) };
     let log = change_log(&data);
@@ -46,7 +47,8 @@ pub fn changes(args: &IndexerSourceArgs) -> Result<Vec<(String, ToolChange)>> {
     Ok(text.lines().filter_map(read).collect())
 }
 
-/// The log of changes. An update that was killed after it replaced the index leaves the new log under another name.
+/// Returns the path of the change log. An update that is killed after replacing the index leaves the new log under
+/// another name.
 fn change_log(data: &Path) -> PathBuf {
     let index = fs::read(data.join(INDEX_FILE)).unwrap_or_default();
     let pending = data.join(pending_changes_file(&index_hash(&index)));

@@ -1,18 +1,18 @@
-//! Environment variables and the clock, read in this module alone.
+//! Environment variables and the clock, which only this module reads.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use jiff::Timestamp;
 
-/// Looks a variable up. One that is not UTF-8 counts as missing.
+/// Looks up a variable. A value that is not valid UTF-8 counts as missing.
 #[expect(clippy::disallowed_methods, reason = "the only place where the environment is read")]
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Replaces this process by a new run of the same program with a variable set, unless it is set already. If that
-/// fails, this process continues without it.
+/// Replaces this process with a new run of the same program in which a variable is set, unless it is set already. If
+/// that fails, this process continues without the variable.
 pub fn reexec_with_variable(name: &str, value: &str) {
     if let (None, Ok(program)) = (variable(name), std::env::current_exe()) {
         // `exec` returns only if it fails.
@@ -20,7 +20,7 @@ pub fn reexec_with_variable(name: &str, value: &str) {
     }
 }
 
-/// The day of the system clock in UTC, as `2026-11-16`.
+/// Returns the current date in UTC, such as `2026-11-16`.
 #[expect(clippy::disallowed_methods, reason = "the only place where the clock is read")]
 pub fn today() -> String {
     Timestamp::now().to_string().chars().take(10).collect()

@@ -1,4 +1,4 @@
-//! Exit codes, and the errors that choose one. The codes are those of `gatelodge`.
+//! Exit codes, and the errors that determine them. `gatelodge` uses the same codes.
 
 use std::process::{ExitCode, Termination};
 
@@ -7,13 +7,13 @@ use std::process::{ExitCode, Termination};
 pub enum IndexerExitCode {
     /// Success.
     Fine = 0,
-    /// There are findings: a line is not a fact, a server is not in the index.
+    /// There are findings: for example, a line is not a fact, or a server is not in the index.
     Findings = 1,
-    /// The command line is wrong, or names a file that cannot be read.
+    /// The command line is wrong, or it names a file that cannot be read.
     Usage = 2,
     /// A package index cannot be reached.
     Unreachable = 4,
-    /// Internal error, or the output cannot be written.
+    /// An internal error occurred, or the output cannot be written.
     Fault = 5,
 }
 
@@ -38,12 +38,12 @@ impl Termination for IndexerExitCode {
     }
 }
 
-/// An error with its own exit code.
+/// An error that specifies its exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{1}")]
 pub struct IndexerError(pub IndexerExitCode, pub String);
 
-/// A usage error; the message says what to do.
+/// A usage error. The message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct IndexerUsageError(pub String);

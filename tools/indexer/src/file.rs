@@ -1,4 +1,4 @@
-//! Reading input files within a size limit, and replacing output files in one step.
+//! Reads input files within a size limit, and replaces output files atomically.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use gatelodge_json::JsonLimits;
 
 use crate::exit::IndexerUsageError;
 
-/// Reads a file, or standard input for `-`. A file that is larger than a reply of a server may be is refused.
+/// Reads a file, or standard input for `-`. A file larger than the limit for a server's reply is refused.
 pub fn read(path: &Path) -> Result<Vec<u8>, IndexerUsageError> {
     let max_bytes = JsonLimits::REPLY.max_bytes;
     let shown = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };
@@ -33,7 +33,7 @@ pub fn read_up_to(path: &Path, max_bytes: usize) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces a file in one step: a reader sees the old content or the new content, complete.
+/// Replaces a file atomically: readers see either all of the old content or all of the new content.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let shown = path.display();
     let mut name = path.file_name().ok_or_else(|| IndexerUsageError(format!("`{shown}` is not a file")))?.to_owned();

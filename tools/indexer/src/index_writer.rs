@@ -1,4 +1,4 @@
-//! Writes the index file from facts. The same facts give the same file, in any order.
+//! Writes the index file from facts. The same facts give the same file, whatever their order.
 
 mod column;
 
@@ -14,18 +14,18 @@ use gatelodge_catalogue::{
 
 use column::ColumnWriter;
 
-/// Compression level of the body: it is compressed once and read often.
+/// Compression level of the body. A high level pays off because the body is compressed once and read often.
 const COMPRESSION_LEVEL: u8 = 10;
 
 /// Why an index cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteIndexError {
-    /// The facts of a package are not valid.
+    /// A package's facts are not valid.
     #[error("package `{package}`: {why}")]
     InvalidPackage {
         /// The package.
         package: String,
-        /// The problem.
+        /// What is wrong with the facts.
         why: String,
     },
     /// The facts exceed the maximum size of an index.
@@ -33,10 +33,10 @@ pub enum WriteIndexError {
     TooLarge,
 }
 
-/// Writes an index. Of several facts of one package, the last applies. Names of Python packages are normalized.
+/// Writes an index. If a package occurs more than once, its last facts apply. Python package names are normalized.
 ///
 /// # Errors
-/// The facts of a package are not valid, or there are too many.
+/// Returns an error if a package's facts are not valid, or if there are too many facts.
 pub fn write_index(
     packages: impl IntoIterator<Item = PackageFacts>,
     about: &IndexMetadata,
@@ -98,7 +98,7 @@ fn check_package(package: &PackageFacts) -> Result<(), WriteIndexError> {
     }
 }
 
-/// Interned strings: each distinct text is written once and referenced by number.
+/// Interned strings: each distinct text is written once and referred to by number.
 struct StringInterner<'f> {
     texts: Vec<&'f str>,
     numbers: HashMap<&'f str, u32>,
@@ -111,7 +111,8 @@ impl<'f> StringInterner<'f> {
         Self { texts, numbers }
     }
 
-    /// Writes the texts with front coding: the length of the prefix shared with the preceding text, and the rest.
+    /// Writes the texts with front coding: the length of the prefix shared with the preceding text, followed by the
+    /// rest.
     fn write(&self, out: &mut ColumnWriter) {
         let (mut shared, mut lengths, mut bytes) =
             (ColumnWriter::default(), ColumnWriter::default(), ColumnWriter::default());
@@ -137,7 +138,7 @@ struct IndexInterners<'f> {
     versions: StringInterner<'f>,
     dates: StringInterner<'f>,
     tool_names: StringInterner<'f>,
-    /// Sorted by frequency, so that common names have small numbers.
+    /// Parameter names, sorted by frequency so that common ones have small numbers.
     parameter_names: StringInterner<'f>,
 }
 

@@ -1,7 +1,7 @@
 //! Extracts tools from JavaScript and TypeScript sources without running them.
 //!
-//! `lower` turns files into a small syntax tree, `registration_forms` finds the known ways to define a tool in it, and
-//! `evaluate` follows names, descriptions and schemas that are defined elsewhere.
+//! `lower` turns files into a small syntax tree, `registration_forms` finds the known ways of defining a tool in it,
+//! and `evaluate` resolves names, descriptions and schemas that are defined elsewhere.
 
 mod bundle_manifest;
 mod default_tools;
@@ -26,12 +26,12 @@ use gatelodge_catalogue::SourceFile;
 
 use crate::tool_extraction::ToolExtraction;
 
-/// Stack for the deepest expressions that are read, independent of the caller's thread.
+/// Stack size for the most deeply nested expressions that are read, independent of the caller's thread.
 const READER_STACK_BYTES: usize = 256 << 20;
 
-/// Maximum number of syntax nodes of a package. Each takes about 160 bytes.
+/// Maximum number of syntax nodes in a package. Each takes about 160 bytes.
 const MAX_NODES: usize = 1_500_000;
-/// Lower bound of source bytes per node, in minified code.
+/// Minimum number of source bytes per node, as in minified code.
 const MIN_BYTES_PER_NODE: usize = 3;
 
 /// Extracts the tools that the files of one package define, sorted by name.
@@ -39,8 +39,8 @@ pub fn extract_javascript_tools(files: &[SourceFile<'_>]) -> ToolExtraction {
     run_with_stack(READER_STACK_BYTES, || read_package(files))
 }
 
-/// Runs `read` on a thread with a large stack. A panic or a failed spawn panics in the caller: it must not look like
-/// an empty result.
+/// Runs `read` on a thread with a large stack. If it panics or the thread cannot be started, the caller panics, too,
+/// because a failure must not look like an empty result.
 fn run_with_stack<T: Send>(stack: usize, read: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let reader = thread::Builder::new().stack_size(stack).spawn_scoped(scope, read);
@@ -67,7 +67,7 @@ fn read_package(files: &[SourceFile<'_>]) -> ToolExtraction {
     if found.tools.is_empty() && found.unread_parts == 0 { bundle_manifest::manifest_tools(files) } else { found }
 }
 
-/// Parses files until `MAX_NODES` is reached. Returns how many files were not read completely.
+/// Parses files until `MAX_NODES` is reached. Returns the number of files that were not read completely.
 fn parse_files(syntax: &mut syntax::JsSyntax, files: &[SourceFile<'_>]) -> usize {
     for (at, file) in files.iter().enumerate() {
         let nodes = syntax.node_count() as usize;

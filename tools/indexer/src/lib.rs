@@ -1,8 +1,8 @@
-//! Reads published packages without running them, finds the MCP tools they offer, and writes the index of them; trains
-//! and evaluates the classifier of tools.
+//! Reads published packages without running them, finds the MCP tools that they offer, and writes the index of these
+//! tools; also trains and evaluates the tool classifier.
 //!
 //! Nothing in this library touches a file, a clock or the network: bytes come in, facts go out. The program
-//! `gatelodge-indexer` fetches, stores and prints.
+//! `gatelodge-indexer` does the fetching, storing and printing.
 
 mod category_labels;
 mod classifier_evaluation;

@@ -1,7 +1,7 @@
 //! `gatelodge-indexer`: crawls packages, trains and evaluates the classifier, builds the index and exports the site.
 //!
-//! It is a program of its own so that no parser of foreign source code is linked into the gateway. The pure parts are
-//! in the library of this package; this program fetches, stores and prints.
+//! It is a separate program so that no parser for foreign source code is linked into the gateway. The parts without
+//! side effects are in the library of this package; this program does the fetching, storing and printing.
 
 mod cli;
 mod commands;
@@ -16,7 +16,7 @@ use clap::Parser;
 use cli::{IndexerCli, IndexerCommand};
 use exit::IndexerExitCode;
 
-/// A crawl allocates and frees many small values on several threads; the system's allocator is slower at that.
+/// A crawl allocates and frees many small values on several threads, and the system allocator is slower at this.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

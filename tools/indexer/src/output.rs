@@ -1,4 +1,4 @@
-//! Results on standard output, messages on standard error.
+//! Prints results to standard output and messages to standard error.
 
 use std::io::Write;
 
@@ -6,10 +6,10 @@ use anyhow::{Result, anyhow};
 use gatelodge_json::{escape_unprintable, is_unprintable};
 use serde::Serialize;
 
-/// A wider cell does not widen its column.
+/// Maximum width of a column. A wider cell does not widen its column.
 const MAX_COLUMN_WIDTH: usize = 200;
 
-/// Prints a message on standard error. Nothing depends on whether it can be written.
+/// Prints a message to standard error. A failure to write it is ignored.
 pub fn say(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
@@ -32,7 +32,7 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Aligns columns, two spaces between them.
+/// Formats rows as aligned columns with two spaces between them.
 pub fn table(rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {
@@ -53,12 +53,12 @@ pub fn table(rows: &[Vec<String>]) -> String {
     out
 }
 
-/// A number with its noun: `1 server`, `2 servers`.
+/// Formats a count with its noun: `1 server`, `2 servers`.
 pub fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Foreign text on one line, with control characters and hidden characters escaped.
+/// Escapes the control characters and hidden characters in foreign text, so that it can be shown on one line.
 pub fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,13 +1,13 @@
-//! Versions of Python packages and their order (PEP 440).
+//! Versions of Python packages and how they are ordered (PEP 440).
 
 use std::cmp::Ordering;
 
-/// A parsed version, without the parts that do not affect its order.
+/// A parsed version, without the parts that do not affect the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pep440Version {
     epoch: u64,
     release: Vec<u64>,
-    /// `a`, `b` or `rc`, and its number.
+    /// The kind, `a`, `b` or `rc`, and its number.
     pre_release: Option<(u8, u64)>,
     post: Option<u64>,
     dev: Option<u64>,
@@ -47,7 +47,7 @@ impl Pep440Version {
         rest.is_empty().then_some(Self { epoch, release, pre_release: before, post, dev })
     }
 
-    /// Whether it is a pre-release or a development release.
+    /// Whether the version is a pre-release or a development release.
     pub fn is_pre_release(&self) -> bool {
         self.pre_release.is_some() || self.dev.is_some()
     }
@@ -84,7 +84,7 @@ fn take_number(rest: &mut &str) -> Option<u64> {
     Some(value)
 }
 
-/// Takes a label with a number, with or without separators: `rc1`, `.post2`, `-dev`.
+/// Consumes a label with its number, with or without separators: `rc1`, `.post2`, `-dev`.
 fn take_labelled_number(rest: &mut &str, word: &str) -> Option<u64> {
     let parted = rest.strip_prefix(['.', '-', '_']).unwrap_or(rest);
     let after = parted.strip_prefix(word)?;

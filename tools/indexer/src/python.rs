@@ -1,7 +1,7 @@
 //! Extracts tools from Python sources.
 //!
 //! The sources are parsed, never run. Names are resolved through imports, loops over known lists, and functions that
-//! register tools for others. Values that cannot be determined are left out.
+//! register tools on behalf of others. Values that cannot be determined are left out.
 
 mod comment_runs;
 mod default_conditions;
@@ -35,10 +35,10 @@ use scope::{PyBoundNames, PyScope, PyScopeId};
 use syntax::PyStmt;
 use value::PyValue;
 
-/// Step limit per package. Steps are counted instead of time, so that every machine finds the same tools.
+/// Step limit per package. Counting steps rather than time finds the same tools on every machine.
 const MAX_STEPS: usize = 20_000_000;
 
-/// Maximum number of source bytes that are parsed per package; statements take many times the memory of their text.
+/// Maximum number of source bytes parsed per package. Statements take many times as much memory as their text.
 const MAX_SOURCE_BYTES: usize = 10 << 20;
 /// Maximum number of open scopes.
 const MAX_SCOPES: usize = 200_000;
@@ -67,7 +67,7 @@ pub fn extract_python_tools(files: &[SourceFile<'_>]) -> crate::tool_extraction:
     crate::tool_extraction::ToolExtraction::from_definitions(reader.into_tools(), ExtractedTool::says)
 }
 
-/// Whether a file of a package is read, by its path.
+/// Whether a file with this path is read.
 pub fn is_python_input(path: &str) -> bool {
     entry_points::is_python_input(path)
 }
@@ -77,53 +77,53 @@ pub fn uses_mcp(files: &[SourceFile<'_>]) -> bool {
     files.iter().any(|file| file_selection::imports_mcp(file.text))
 }
 
-/// State of the analysis of one package.
+/// State of the analysis of a package.
 struct PyAnalyzer<'f> {
     files: PyModuleFiles<'f>,
-    /// Whether any file imports an MCP SDK. Otherwise unknown objects are not taken for servers.
+    /// Whether any file imports an MCP SDK. If none does, unknown objects are not taken for servers.
     imports_mcp: bool,
     modules: HashMap<usize, (PyScopeId, Rc<Vec<PyStmt>>)>,
     scopes: Vec<PyScope>,
-    /// Scopes with lower ids are kept.
+    /// Scopes with ids below this are kept.
     retained_scope_count: usize,
-    /// Names that statements bind, by address of the statements.
+    /// The names that statements bind, by the address of the statements.
     bound_names: HashMap<usize, Rc<PyBoundNames>>,
     /// Scopes of modules and classes.
     permanent_scopes: HashSet<PyScopeId>,
     /// Cached values of names in permanent scopes.
     resolved_names: HashMap<(PyScopeId, Rc<str>, bool), PyValue>,
-    /// Scopes of classes, by address of the class.
+    /// Scopes of classes, by the address of the class.
     class_scopes: HashMap<usize, PyScopeId>,
     evaluation: PyEvaluationState,
-    /// Functions whose returns are being evaluated, and functions whose bodies are being walked.
+    /// Functions whose return values are being evaluated, and functions whose bodies are being walked.
     return_stack: Vec<usize>,
     walk_stack: Vec<usize>,
     class_schema_depth: usize,
     steps: usize,
     /// Whether a limit was reached.
     is_truncated: bool,
-    /// Number of parsed source bytes, and of files that were not parsed.
+    /// Number of source bytes parsed, and number of files that were not parsed.
     parsed_bytes: usize,
     unparsed_files: usize,
     follows_calls: bool,
     registered_tools: ToolRegistrations,
-    /// Functions that are registered, and tools that a decorator only collects.
+    /// Functions that have been registered, and tools that a decorator has only collected.
     registered_functions: HashSet<usize>,
     deferred_tools: ToolRegistrations,
-    /// Servers of functions with decorators of the package itself.
+    /// For functions with one of the package's own decorators, the server that they belong to.
     server_by_function: HashMap<usize, usize>,
-    /// Whether a condition is evaluated: then only certain values count.
+    /// Whether a condition is being evaluated, so that only values that are certain count.
     is_strict: bool,
     /// Number of enclosing conditions that are false by default.
     disabled_depth: usize,
     reachability: Reachability,
-    /// Functions that are renamed, by file.
+    /// Functions that are renamed at run time, by file.
     function_renames: HashMap<usize, FunctionRenames>,
-    /// Functions that were walked with the arguments of a call, and those calls.
+    /// Functions that were walked with the arguments of calls, each with those calls.
     entered_calls: HashMap<usize, HashSet<usize>>,
-    /// Default values of command-line flags. `None` if there are different ones.
+    /// Default values of command-line flags, or `None` for a flag that is defined with different defaults.
     flag_defaults: HashMap<String, Option<PyValue>>,
-    /// Prefixes of servers that are mounted on others.
+    /// Prefixes of the servers that are mounted on others.
     mount_prefixes: HashMap<usize, Rc<str>>,
 }
 
@@ -167,7 +167,7 @@ impl<'f> PyAnalyzer<'f> {
         self.steps = 0;
     }
 
-    /// Counts a step. Returns false once a limit is reached.
+    /// Counts one step. Returns false once a limit has been reached.
     fn take_step(&mut self) -> bool {
         self.steps += 1;
         let goes_on = self.steps <= MAX_STEPS && self.scopes.len() <= MAX_SCOPES;
@@ -175,7 +175,7 @@ impl<'f> PyAnalyzer<'f> {
         goes_on
     }
 
-    /// Returns the number of unread parts: files, and one more if a limit was reached.
+    /// Returns the number of unread parts: the unread files, plus one if a limit was reached.
     fn unread_parts(&self) -> usize {
         self.unparsed_files
             + usize::from(
@@ -186,7 +186,7 @@ impl<'f> PyAnalyzer<'f> {
             )
     }
 
-    /// Returns the names that statements bind, computed once.
+    /// Returns the names that statements bind. They are computed only once.
     fn bound_names(&mut self, statements: &[PyStmt]) -> Rc<PyBoundNames> {
         let key = statements.as_ptr() as usize;
         self.bound_names.entry(key).or_insert_with(|| Rc::new(PyBoundNames::of(statements))).clone()
@@ -197,14 +197,14 @@ impl<'f> PyAnalyzer<'f> {
         self.scopes.len() - 1
     }
 
-    /// Closes the scopes that were opened since `mark`, unless they are still needed.
+    /// Closes the scopes opened since `mark`, unless they are still needed.
     fn pop_scopes(&mut self, mark: usize, are_needed: bool) {
         if !are_needed && self.retained_scope_count <= mark {
             self.scopes.truncate(mark);
         }
     }
 
-    /// Keeps a scope and all earlier ones until the end.
+    /// Keeps a scope and all earlier ones until the analysis ends.
     fn retain_scope(&mut self, scope: PyScopeId) {
         self.permanent_scopes.insert(scope);
         self.retained_scope_count = self.scopes.len();

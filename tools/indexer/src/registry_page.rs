@@ -1,4 +1,4 @@
-//! Parses pages of package registries: lists of packages, and release files of one package.
+//! Parses the pages of package registries: lists of packages, and the release files of a package.
 
 mod html_links;
 
@@ -13,11 +13,11 @@ use gatelodge_catalogue::ArchiveFormat;
 /// A release file of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseFile {
-    /// Its version.
+    /// The version of the package.
     pub version: String,
-    /// Its URL as the registry lists it: absolute, or relative to the page.
+    /// The file's URL as the registry lists it: absolute, or relative to the page.
     pub address: String,
-    /// Its archive format.
+    /// The file's archive format.
     pub format: ArchiveFormat,
     /// SHA-256 in hexadecimal, if the registry lists it.
     pub sha256: Option<String>,
@@ -27,7 +27,7 @@ pub struct ReleaseFile {
     pub date: Option<String>,
 }
 
-/// A file of a Python package, from a JSON or an HTML page.
+/// A file of a Python package, as listed on a JSON or HTML page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 struct PypiFile {
@@ -44,7 +44,7 @@ impl PypiFile {
     }
 }
 
-/// Returns the wanted names of all packages that a registry lists.
+/// Returns the package names in a registry's list that `wanted` accepts.
 pub fn package_names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     #[derive(Deserialize)]
     struct PypiProject {
@@ -89,8 +89,8 @@ pub fn find_pypi_file(page: &str, package: &str, wanted: Option<&str>) -> Option
     Some(ReleaseFile { version, address: file.url, format: form, sha256, sha512: None, date })
 }
 
-/// Preference of a file. Pure Python wheels are smallest; source archives are better than platform wheels, which may
-/// contain compiled code.
+/// Ranks a file by preference. Pure Python wheels are the smallest; source archives are better than platform wheels,
+/// which may contain compiled code.
 fn file_preference(name: &str) -> u8 {
     if name.ends_with("-none-any.whl") {
         3
@@ -151,7 +151,7 @@ pub fn find_npm_file(page: &str, wanted: Option<&str>) -> Option<ReleaseFile> {
     Some(ReleaseFile { version, address, format: ArchiveFormat::TarGz, sha256: None, sha512, date })
 }
 
-/// Returns the date of a timestamp such as `2026-11-16T14:20:00Z`.
+/// Returns the date part of a timestamp such as `2026-11-16T14:20:00Z`.
 fn date_part(time: &str) -> Option<String> {
     let day = time.get(..10)?;
     let is_day = day.bytes().enumerate().all(|(at, byte)| match at {

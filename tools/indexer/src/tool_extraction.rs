@@ -1,23 +1,23 @@
-//! Result of extracting tools from the sources of a package.
+//! The result of extracting tools from a package's sources.
 
 use std::collections::HashMap;
 
 use gatelodge_catalogue::ExtractedTool;
 
-/// Tools of a package, or the number of unread parts.
+/// A package's tools, or the number of parts that were not read.
 #[derive(Debug, Default)]
 pub struct ToolExtraction {
-    /// The tools, one per name: the most detailed definition. Empty if parts were not read, because a part of the
-    /// tools must not be taken for all of them.
+    /// The tools, with the most detailed definition for each name. Empty if any parts were not read, because some of
+    /// the tools must not be mistaken for all of them.
     pub tools: Vec<ExtractedTool>,
-    /// Other definitions of the same names. Which one a client sees is unknown.
+    /// Other definitions with the same names. It is unknown which one a client sees.
     pub alternatives: Vec<ExtractedTool>,
     /// Number of parts that were not read because of a limit.
     pub unread_parts: usize,
 }
 
 impl ToolExtraction {
-    /// Groups definitions by name.
+    /// Groups the definitions by name.
     pub(crate) fn from_definitions<K: Ord>(definitions: Vec<ExtractedTool>, says: fn(&ExtractedTool) -> K) -> Self {
         let mut found = Self::default();
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -44,7 +44,7 @@ impl ToolExtraction {
         found
     }
 
-    /// Returns a result for a package with unread parts.
+    /// Returns the result for a package with unread parts.
     pub(crate) fn incomplete(unread_parts: usize) -> Self {
         Self { unread_parts, ..Self::default() }
     }

@@ -1,8 +1,8 @@
-//! Learns the weights of the classifier from labels. Training is deterministic: the same labels give the same file,
-//! byte for byte.
+//! Learns the classifier's weights from labels. Training is deterministic: the same labels give the same file, byte for
+//! byte.
 //!
-//! The model is a logistic regression over named features. The points of the lexicon are its initial values and its
-//! prior.
+//! The model is a logistic regression over named features. The points of the lexicon serve as its initial values and as
+//! its prior.
 
 mod calibrate;
 mod model_fit;
@@ -20,29 +20,30 @@ use crate::category_labels::{CategoryLabel, LabelledTool};
 use calibrate::fit as fit_line;
 use model_fit::Weights;
 
-/// Number of folds of the cross-validation.
+/// Number of folds in the cross-validation.
 const FOLD_COUNT: usize = 8;
-/// Weight of an author's label relative to one by reading: authors annotate in passing, and often by habit.
+/// Weight of an author's label relative to a reader's label: authors annotate in passing, and often out of habit.
 const AUTHOR_LABEL_WEIGHT: f64 = 0.3;
 
-/// Weight of a label that its reader was unsure of.
+/// Weight of a label that the reader was unsure of.
 const UNSURE_LABEL_WEIGHT: f64 = 0.5;
 
-/// Origin of a label.
+/// Where a label comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LabelSource {
-    /// Annotations by the author.
+    /// The author's annotations.
     Author,
-    /// A person read the definition; tools were drawn at random, a few per package.
+    /// A person read the definition. The tools were drawn at random, a few per package.
     RandomSample,
-    /// A person read the definition; some tools of each server that was run.
+    /// A person read the definition. The tools were taken from servers that had been run, some from each.
     ServerSample,
-    /// A person read the definition; tools were selected because they are hard to classify.
+    /// A person read the definition. The tools were selected because they are hard to classify.
     HardCases,
 }
 
 impl LabelSource {
-    /// Returns the origin of a line's label. The member `read` says that it was labelled by reading.
+    /// Returns where a line's label comes from. The member `read` says that a person labelled the tool by reading its
+    /// definition.
     fn of(item: &ToolEntry<'_>) -> Self {
         match item.entry.get("read").and_then(|read| read.as_str()).as_deref() {
             None => Self::Author,
@@ -53,44 +54,44 @@ impl LabelSource {
     }
 }
 
-/// A labelled tool as a training example.
+/// A labelled tool, prepared as a training example.
 pub(crate) struct TrainingExample {
-    /// Number of its server. Folds consist of whole servers.
+    /// Number of the tool's server. All tools of a server are in the same fold.
     pub server: usize,
     label: CategoryLabel,
     source: LabelSource,
-    /// Whether the reader was sure.
+    /// Whether the person who labelled the tool was sure.
     is_sure: bool,
     /// Categories that the label allows.
     pub allowed_categories: [bool; 5],
     pub keys: Vec<FeatureKey>,
-    /// Weight of the example: tools of one server are similar, and so are their labels.
+    /// Weight of the example. It takes into account that tools of the same server, and their labels, are similar.
     pub weight: f64,
 }
 
-/// Result of a training.
+/// The result of training.
 #[derive(Debug)]
 pub struct TrainingResult {
-    /// Content of the weights file.
+    /// The content of the weights file.
     pub weights_json: String,
-    /// Predictions for all labelled tools, each by weights learned from other servers.
+    /// Predictions for all labelled tools, each made with weights learned from other servers.
     pub held_out: Vec<HeldOutPrediction>,
 }
 
-/// Prediction for a tool by weights learned from other servers.
+/// The prediction for a tool, made with weights learned from other servers.
 #[derive(Debug)]
 pub struct HeldOutPrediction {
-    /// Server and name, escaped for display.
+    /// The server and the name of the tool, escaped for display.
     pub tool: String,
-    /// Its label.
+    /// The tool's label.
     pub label: CategoryLabel,
-    /// Origin of the label.
+    /// Where the label comes from.
     pub source: LabelSource,
     /// The predicted category.
     pub category: Category,
-    /// Calibrated confidence of the prediction.
+    /// The calibrated confidence of the prediction.
     pub confidence: f64,
-    /// Why it cannot be Read.
+    /// Why the tool cannot be Read, if there is a reason.
     pub not_read_reason: Option<String>,
     fold: usize,
     probability: f64,
@@ -99,7 +100,7 @@ pub struct HeldOutPrediction {
 /// Learns from labelled tools; `origin` describes the labels.
 ///
 /// # Errors
-/// A data file of this program is not valid, which a test rules out.
+/// Returns an error if a data file of this program is not valid, which a test rules out.
 pub fn train(tools: &[LabelledTool<'_>], origin: &str) -> Result<TrainingResult, TrainingDataError> {
     let servers = group_by_server(tools);
     let begin = || {
@@ -129,7 +130,7 @@ pub fn train(tools: &[LabelledTool<'_>], origin: &str) -> Result<TrainingResult,
     Ok(TrainingResult { weights_json: weights, held_out: unseen })
 }
 
-/// Fits the weights of each fold from the other folds, in parallel.
+/// Fits, for each fold, weights to the examples in the other folds. The folds are fitted in parallel.
 fn fit_folds(examples: &[TrainingExample], model: &TrainingModel) -> Vec<Weights> {
     let without = |part: usize| {
         let learned: Vec<&TrainingExample> =
@@ -142,7 +143,8 @@ fn fit_folds(examples: &[TrainingExample], model: &TrainingModel) -> Vec<Weights
     })
 }
 
-/// Calibrates the confidence with tools that were drawn at random and read: their frequencies are representative.
+/// Calibrates the confidence with the tools that were sampled and read by a person, because their frequencies are
+/// representative.
 fn calibrate<'u>(unseen: impl IntoIterator<Item = &'u HeldOutPrediction>) -> ConfidenceCalibration {
     let mut seen: BTreeMap<String, Vec<(f64, bool)>> = BTreeMap::new();
     for one in
@@ -154,7 +156,7 @@ fn calibrate<'u>(unseen: impl IntoIterator<Item = &'u HeldOutPrediction>) -> Con
     ConfidenceCalibration { curves: seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect() }
 }
 
-/// Servers with their numbers, by server key.
+/// Servers with their numbers, keyed by server key.
 pub(crate) type TrainingServers = BTreeMap<String, (usize, ServerContext)>;
 
 fn group_by_server(tools: &[LabelledTool<'_>]) -> TrainingServers {
@@ -186,8 +188,8 @@ fn make_example(tool: &LabelledTool<'_>, servers: &TrainingServers, model: &Trai
     })
 }
 
-/// Sets weights: 1 for labels by reading, less if the reader was unsure. The more tools of a server have the same
-/// author's label, the less each of them counts.
+/// Sets the weights of the examples: 1 for a label by a person who read the definition, and less if that person was
+/// unsure. The more tools of a server have the same label by their author, the less each of them counts.
 fn set_weights(examples: &mut [TrainingExample]) {
     let mut alike: BTreeMap<(usize, CategoryLabel), f64> = BTreeMap::new();
     for example in examples.iter().filter(|example| example.source == LabelSource::Author) {
@@ -203,7 +205,7 @@ fn set_weights(examples: &mut [TrainingExample]) {
     }
 }
 
-/// Predicts a held-out tool, if it has a label.
+/// Predicts the category of a held-out tool, if the tool has a label.
 fn predict_held_out(
     tool: &LabelledTool<'_>,
     part: usize,

@@ -17,18 +17,18 @@ use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
 use crate::output::{counted, say, shown};
 use crate::{environment, file};
 
-/// Maximum size of the facts of one package.
+/// Maximum size of one package's facts.
 const MAX_LINE_BYTES: u64 = 32 << 20;
 
 /// One line of `done.jsonl`.
 #[derive(Debug, Deserialize)]
 struct CrawlOutcomeLine {
-    /// Crawls of older versions did not write it.
+    /// The registry. Crawls by older versions did not record it.
     #[serde(default)]
     source: Option<PackageRegistry>,
     package: String,
     outcome: String,
-    /// Number of skipped parts by reason.
+    /// Number of skipped parts for each reason.
     #[serde(default)]
     skipped: BTreeMap<String, u64>,
     #[serde(default)]
@@ -37,8 +37,7 @@ struct CrawlOutcomeLine {
 }
 
 impl CrawlOutcomeLine {
-    /// Whether only a part of the package was read. Crawls of older versions still wrote the outcome `tools` for such
-    /// a package.
+    /// Whether only part of the package was read. Older versions recorded the outcome `tools` even for such a package.
     fn is_incomplete(&self) -> bool {
         !self.skipped.is_empty() || self.unusable_names > 0
     }
@@ -87,7 +86,7 @@ pub fn run(args: &IndexArgs) -> Result<IndexerExitCode> {
     Ok(IndexerExitCode::Fine)
 }
 
-/// Reads a file of JSON lines and refuses longer lines than `MAX_LINE_BYTES`.
+/// Reads a file of JSON lines. A line longer than `MAX_LINE_BYTES` is refused.
 fn read_json_lines<T: for<'de> Deserialize<'de>>(path: &Path, mut take: impl FnMut(T)) -> Result<()> {
     let shown = path.display();
     let cannot = |error: std::io::Error| IndexerUsageError(format!("cannot read `{shown}`: {error}"));

@@ -1,4 +1,4 @@
-//! `crawl`: reads published packages, without running them, into facts.
+//! `crawl`: reads published packages, without running them, and writes facts about them.
 
 mod crawl_log;
 mod crawl_progress;
@@ -27,10 +27,9 @@ use read_scheduler::ReadScheduler;
 use registry_client::RegistryClient;
 use source_cache::SourceCache;
 
-/// Maximum number of packages that are read at once, however many cores there are: each thread needs memory of its
-/// own.
+/// Maximum number of packages read at once, however many cores there are, because each thread needs its own memory.
 const MAX_CONCURRENT_READS: usize = 4;
-/// After this many failures in a row the crawl stops: the registry refuses everything.
+/// The crawl stops after this many consecutive failures, because the registry appears to refuse everything.
 const MAX_CONSECUTIVE_FAILURES: usize = 20;
 
 pub fn run(command: CrawlCommand) -> Result<IndexerExitCode> {
@@ -43,7 +42,7 @@ pub fn run(command: CrawlCommand) -> Result<IndexerExitCode> {
     }
 }
 
-/// Number of packages that are read at once.
+/// Returns the number of packages to read at once.
 fn concurrent_reads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_CONCURRENT_READS))
 }
@@ -117,7 +116,7 @@ async fn crawl_packages(source: PackageRegistry, only: Vec<String>, args: CrawlA
     Ok(IndexerExitCode::Fine)
 }
 
-/// State that all workers share.
+/// State shared by all workers.
 struct CrawlState {
     queue: Mutex<std::vec::IntoIter<PackageRequest>>,
     output: Mutex<CrawlOutput>,
@@ -129,9 +128,9 @@ struct CrawlState {
 struct CrawlOutput {
     log: CrawlLog,
     progress: CrawlProgress,
-    /// Failures in a row, without packages that already failed in an earlier run.
+    /// Number of consecutive failures, not counting packages that had already failed in an earlier run.
     consecutive_failures: usize,
-    /// Packages that were read.
+    /// Number of packages read.
     read_count: usize,
 }
 
@@ -163,7 +162,7 @@ async fn run_worker(index: Arc<RegistryContext>, shared: Arc<CrawlState>) -> Res
     }
 }
 
-/// Prints the progress even while no package is finished.
+/// Prints the progress, even while no package finishes.
 async fn report_periodically(shared: Arc<CrawlState>) {
     loop {
         let pause = shared.output.lock().unwrap_or_else(PoisonError::into_inner).progress.report_interval();

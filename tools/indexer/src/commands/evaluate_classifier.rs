@@ -37,7 +37,7 @@ pub fn run(args: &EvalArgs) -> Result<IndexerExitCode> {
     Ok(if errors.is_empty() { IndexerExitCode::Fine } else { IndexerExitCode::Findings })
 }
 
-/// Groups tools by server, because the classifier also uses sibling tools.
+/// Groups the tools by server, because the classifier also looks at sibling tools.
 fn servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> BTreeMap<String, ServerContext> {
     let mut families: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
     for item in tools {
@@ -116,7 +116,7 @@ fn category_rows(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     rows
 }
 
-/// Confusion matrix: one row per label, one column per prediction.
+/// Formats the confusion matrix: one row per label, one column per prediction.
 fn confusion_rows(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     let mut answers: Vec<&str> = evaluation.confusion.values().flat_map(|row| row.keys().copied()).collect();
     answers.sort_unstable();
@@ -129,7 +129,7 @@ fn confusion_rows(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     rows
 }
 
-/// Calibration table: mean confidence, accuracy and a bar of it per bin.
+/// Formats the calibration table: for each bin the mean confidence, the accuracy and a bar showing the accuracy.
 fn calibration_rows(evaluation: &ClassifierEvaluation) -> Vec<Vec<String>> {
     const BAR_WIDTH: f64 = 40.0;
     let mut rows = vec![["confidence", "tools", "claimed", "right", ""].map(str::to_owned).to_vec()];

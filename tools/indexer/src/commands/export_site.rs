@@ -37,7 +37,7 @@ pub fn run(args: &ExportArgs) -> Result<IndexerExitCode> {
     Ok(IndexerExitCode::Fine)
 }
 
-/// Finds a server of the index by package name, and warns if the index has read another version of it.
+/// Finds a server in the index by package name, and warns if the index describes a different version.
 fn require_server<'i>(index: &'i PackageIndex, package: &str) -> Result<IndexedServer<'i>> {
     // The argument is not repeated: it may be a URL that contains a secret.
     let named = PackageName::read(package).ok_or_else(|| {
@@ -58,7 +58,7 @@ fn require_server<'i>(index: &'i PackageIndex, package: &str) -> Result<IndexedS
     Ok(server)
 }
 
-/// Creates the folder. It must be empty, so that no file of the user is overwritten.
+/// Creates the folder. An existing folder must be empty, so that none of the user's files are overwritten.
 fn create_empty_folder(folder: &Path) -> Result<()> {
     let shown = folder.display();
     fs::create_dir_all(folder).with_context(|| format!("cannot create `{shown}`"))?;

@@ -1,4 +1,4 @@
-//! `read`: reads one package now. `gatelodge precheck --read` calls it and parses its output.
+//! `read`: reads a single package. `gatelodge precheck --read` calls this command and parses its output.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::cli::ReadArgs;
 use crate::exit::{IndexerExitCode, IndexerUsageError, RegistryUnreachableError};
 use crate::output;
 
-/// JSON that is printed. `gatelodge` reads `outcome`, `why` and `facts`.
+/// The JSON that is printed. `gatelodge` uses `outcome`, `why` and `facts`.
 #[derive(Debug, Serialize)]
 struct ReadOutput {
     #[serde(flatten)]

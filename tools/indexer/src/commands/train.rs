@@ -1,4 +1,4 @@
-//! `train`: the weights of the classifier, learned from labelled tools.
+//! `train`: learns the classifier's weights from labelled tools.
 
 use std::collections::BTreeSet;
 
@@ -31,14 +31,14 @@ pub fn run(args: &TrainArgs) -> Result<IndexerExitCode> {
     Ok(IndexerExitCode::Fine)
 }
 
-/// Identifies the labels: the same labels give the same weights.
+/// Returns a hash that identifies the labels. The same labels always give the same weights.
 fn digest(texts: &[Vec<u8>]) -> String {
     let mut hasher = Sha256::new();
     texts.iter().for_each(|text| hasher.update(text));
     HEXLOWER.encode(&hasher.finalize())
 }
 
-/// Prints how tools of servers that were left out of the training are classified.
+/// Prints how well tools from servers held out of training are classified.
 fn report(unseen: &[HeldOutPrediction]) {
     for wrong in unseen.iter().filter(|one| !one.label.matches(one.category)) {
         let (label, category) = (wrong.label.as_str(), category_name(wrong.category));

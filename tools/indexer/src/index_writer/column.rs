@@ -1,4 +1,4 @@
-//! Columns of numbers and bytes in the index file format.
+//! Columns of numbers and bytes in the index file.
 
 /// Buffer for one column.
 #[derive(Debug, Default)]

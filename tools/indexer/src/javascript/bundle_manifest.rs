@@ -1,4 +1,4 @@
-//! `manifest.json` of an MCP bundle, which lists its tools.
+//! Reads the `manifest.json` of an MCP bundle, which lists the bundle's tools.
 
 use serde_json::Value as Json;
 
@@ -8,7 +8,7 @@ use gatelodge_catalogue::SourceFile;
 
 use crate::tool_extraction::ToolExtraction;
 
-/// Returns the tools that the manifest lists, without schemas. They are used if none are found in the code.
+/// Returns the tools listed in the manifest, without schemas. They are used only if no tools are found in the code.
 pub(super) fn manifest_tools(files: &[SourceFile<'_>]) -> ToolExtraction {
     let manifest =
         files.iter().filter(|file| is_package_file(file.path, "manifest.json")).min_by_key(|file| file.path.len());

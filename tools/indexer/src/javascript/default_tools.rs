@@ -1,4 +1,4 @@
-//! Decides which of the definitions that were found are registered by default.
+//! Decides which of the tool definitions found in a package are registered by default.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,22 +8,22 @@ use super::registration_forms::{JsToolDefinition, RegistrationStatus};
 use super::syntax::{JsFileId, JsNode};
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 
-/// Maximum number of files whose names are searched for in all other files.
+/// In a package with more files than this, files that others mention by name are not searched for.
 const MAX_MENTIONED_FILES: usize = 400;
-/// Maximum name length of a tool that is defined but not seen to be registered.
+/// Maximum length of a tool's name if the tool is defined but no registration was found.
 const MAX_DEFINED_NAME_BYTES: usize = 128;
 
 /// The files that each file imports.
 type JsImportGraph = HashMap<JsFileId, Vec<JsFileId>>;
 
-/// Combined status of all definitions of one name.
+/// Combined status of all definitions with the same name.
 #[derive(Default)]
 struct ToolNameStatus {
     is_enabled: bool,
     is_disabled: bool,
     /// Whether any definition is registered, enabled or not.
     is_registered: bool,
-    /// Whether the main program, or any program of the package, loads a definition.
+    /// Whether a definition is loaded by the main program, or by any of the package's programs.
     in_main: bool,
     in_any: bool,
 }
@@ -62,15 +62,16 @@ pub(super) fn mark_optional_tools(
     tools.collect()
 }
 
-/// Whether a name looks like that of a tool. Many other objects have a name, a description and a schema; unusual
-/// characters in the name are a sign of those. A tool that is registered counts whatever its name is.
+/// Whether a name looks like a tool name. Many other objects also have a name, a description and a schema, and unusual
+/// characters in the name are a sign of these. A tool that is registered counts whatever its name is.
 fn is_tool_like_name(name: &str) -> bool {
     name.len() <= MAX_DEFINED_NAME_BYTES
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-./:".contains(letter))
 }
 
-/// Returns the files whose tools count: those of the main program; if it has no tools, those of all entry points, or
-/// of files whose names these mention. Returns `None` if some imports cannot be followed: then all files count.
+/// Returns the files whose tools count: the main program's files; if these have no tools, the files of all entry
+/// points; if these have none either, also the files that they mention by name. Returns `None` if some imports cannot
+/// be followed: then all files count.
 fn find_program_files(
     evaluator: &JsEvaluator<'_>,
     imports: &JsImportGraph,
@@ -88,8 +89,8 @@ fn find_program_files(
     is_followed.then_some(named)
 }
 
-/// Returns the reachable files and those that they mention in a string, as a program that starts another one does.
-/// Returns only the reachable files if the package has more than `MAX_MENTIONED_FILES`.
+/// Returns the reachable files and the files whose names they mention, as a program that starts another one does.
+/// Returns no files if the package has more than `MAX_MENTIONED_FILES`.
 fn mentioned_files(
     evaluator: &JsEvaluator<'_>,
     imports: &JsImportGraph,
@@ -117,7 +118,7 @@ fn mentioned_files(
     found
 }
 
-/// Whether a file is imported by a computed name.
+/// Whether any of these files imports a module by a computed name.
 fn has_computed_imports(evaluator: &JsEvaluator<'_>, files: &HashSet<JsFileId>) -> bool {
     let syntax = evaluator.syntax;
     let is_loading = |callee| match syntax.node(callee) {
@@ -129,7 +130,7 @@ fn has_computed_imports(evaluator: &JsEvaluator<'_>, files: &HashSet<JsFileId>) 
     has_framework || syntax.calls.iter().any(|call| loads(*call) && files.contains(&syntax.file_of(*call)))
 }
 
-/// Returns the files that are imported from these, directly or indirectly.
+/// Returns the files that these files import, directly or indirectly.
 fn reachable_files(imports: &JsImportGraph, from: &[JsFileId]) -> HashSet<JsFileId> {
     let (mut reached, mut next): (HashSet<JsFileId>, Vec<JsFileId>) = (from.iter().copied().collect(), from.to_vec());
     while let Some(file) = next.pop() {

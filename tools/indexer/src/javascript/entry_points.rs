@@ -1,4 +1,4 @@
-//! Entry points of a package according to its `package.json`: programs and exports.
+//! A package's entry points according to its `package.json`: programs and exports.
 
 use serde_json::Value as Json;
 
@@ -8,31 +8,31 @@ use super::import_aliases::ImportAliases;
 use super::syntax::JsFileId;
 use gatelodge_catalogue::SourceFile;
 
-/// Maximum nesting of `exports`: by path, by condition, and by condition again.
+/// Maximum nesting of `exports`: by path, then by condition, then by another condition.
 const MAX_EXPORTS_DEPTH: usize = 4;
 
-/// Paths in `package.json`, relative to its folder.
+/// Paths named in `package.json`, relative to its folder.
 #[derive(Debug, Default)]
 pub(super) struct PackageJsonPaths {
     pub root: String,
-    /// Aliases of the package for its own files.
+    /// The package's aliases for its own files.
     pub aliases: ImportAliases,
-    /// Programs. The first is the one that starting the package runs.
+    /// The package's programs. The first is the one that runs when the package is started.
     programs: Vec<String>,
-    /// Modules that are imported by the name of the package.
+    /// Modules that are imported by the package name.
     library: Vec<String>,
-    /// Modules that are imported by a path below the name of the package.
+    /// Modules that are imported by the package name followed by a path.
     exports: Vec<String>,
 }
 
-/// Files in which a package starts.
+/// The files in which execution of a package starts.
 #[derive(Debug, Default)]
 pub(super) struct JsEntryPoints {
-    /// Files of the program that starting the package runs.
+    /// Files of the program that runs when the package is started.
     pub main: Vec<JsFileId>,
     /// All entry points.
     pub all: Vec<JsFileId>,
-    /// Whether each program named in `package.json` is among the sources.
+    /// Whether every program named in `package.json` is among the sources.
     pub has_all_programs: bool,
 }
 
@@ -75,7 +75,7 @@ impl PackageJsonPaths {
         all.any(|named| named.trim_start_matches("./") == inside)
     }
 
-    /// Finds the files of these paths.
+    /// Finds the files that the paths refer to.
     pub fn resolve(&self, evaluator: &JsEvaluator<'_>) -> JsEntryPoints {
         let files = |named: &[String]| -> Vec<JsFileId> {
             named.iter().filter_map(|path| evaluator.find_file_from(&self.root, path)).collect()
@@ -87,7 +87,7 @@ impl PackageJsonPaths {
     }
 }
 
-/// Collects the paths of `exports` or `imports`, in any of their forms.
+/// Collects the paths in `exports` or `imports`, whichever form these have.
 pub(super) fn collect_paths(exports: &Json, depth: usize, found: &mut Vec<String>) {
     match exports {
         Json::String(path) => found.push(path.clone()),

@@ -1,5 +1,5 @@
-//! Evaluates expressions statically. Calls of small functions of the package are inlined; anything with a side effect
-//! is opaque.
+//! Evaluates expressions statically. Calls to the package's own small functions are inlined; anything with a side
+//! effect is opaque.
 
 mod builtin_methods;
 mod call_sites;
@@ -25,7 +25,7 @@ use super::value::{JsEnv, JsEvaluationError, JsFrameOwner, JsValue, JsValueResul
 const MAX_STEPS_PER_PACKAGE: usize = 8_000_000;
 /// Step limit for one query.
 const MAX_STEPS_PER_QUERY: usize = 400_000;
-/// Maximum number of cached values. Others are evaluated again.
+/// Maximum number of cached values. Values beyond it are evaluated again.
 const MAX_CACHED_VALUES: usize = 1_000_000;
 /// Maximum nesting of evaluations.
 const MAX_EVALUATION_DEPTH: usize = 150;
@@ -34,26 +34,26 @@ use default_conditions::as_primitive;
 
 pub(super) struct JsEvaluator<'a> {
     pub syntax: &'a JsSyntax,
-    /// Paths from `package.json`.
+    /// Paths named in `package.json`.
     package_paths: &'a PackageJsonPaths,
     steps: usize,
     step_limit: usize,
-    /// Whether elements were left out in the current query, and whether that ever affected tools.
+    /// Whether elements have been left out in the current query, and whether this has affected tools in any query.
     has_omissions: bool,
     is_truncated: bool,
     depth: usize,
     /// Cached values of expressions that do not depend on a calling context.
     known_values: HashMap<(JsNodeId, bool), JsValue>,
-    /// Whether a condition is evaluated: then only certain values count.
+    /// Whether a condition is being evaluated, so that only values that are certain count.
     is_strict: bool,
-    /// Names of tools that a filter removes by default.
+    /// Names of the tools that a filter removes by default.
     pub filtered_tools: HashSet<Rc<str>>,
-    /// Functions that are called only under conditions that are false by default.
+    /// Whether each function is called only under conditions that are false by default.
     disabled_functions: HashMap<JsFunctionId, bool>,
-    /// Names that occur nowhere but in their declaration. A function with such a name is never called.
+    /// Names that occur only in their declaration. A function with such a name is never called.
     pub unused_names: HashSet<JsSymbol>,
     dead_functions: HashMap<JsFunctionId, bool>,
-    /// Collections in evaluation, to detect cycles.
+    /// Collections that are being evaluated, to detect cycles.
     collections_in_progress: HashSet<JsCollection>,
     /// Elements that other files add to an imported collection.
     cross_file_additions: HashMap<JsCollection, Vec<JsNodeId>>,
@@ -92,12 +92,12 @@ impl<'a> JsEvaluator<'a> {
         self.has_omissions = false;
     }
 
-    /// Records that elements are left out because of a limit.
+    /// Records that elements have been left out because of a limit.
     pub fn record_omission(&mut self, more: bool) {
         self.has_omissions |= more;
     }
 
-    /// Records that the current query returned tools: then omitted elements may be tools, too.
+    /// Records that the current query returned tools, which means that elements left out may be tools, too.
     pub fn record_tools_found(&mut self) {
         self.is_truncated |= self.has_omissions;
     }
@@ -337,7 +337,7 @@ impl<'a> JsEvaluator<'a> {
         Ok(JsValue::Object(Rc::new(pairs)))
     }
 
-    /// Evaluates two alternatives of which either may apply.
+    /// Evaluates two alternatives, either of which may apply.
     fn evaluate_uncertain(&mut self, first: JsNodeId, second: JsNodeId, env: &JsEnv) -> JsValueResult {
         match (self.evaluate(first, env)?, self.evaluate(second, env)?) {
             (JsValue::Bool(left), JsValue::Bool(right)) if left != right => Ok(JsValue::Opaque(None)),
@@ -345,7 +345,7 @@ impl<'a> JsEvaluator<'a> {
         }
     }
 
-    /// Joins lists: a tool that is listed under either condition counts.
+    /// Evaluates `first || second`. Lists are joined, because a tool counts if either list contains it.
     fn evaluate_or(&mut self, first: JsNodeId, second: JsNodeId, env: &JsEnv) -> JsValueResult {
         let left = self.evaluate(first, env)?;
         if !left.is_empty_or_unknown() && !matches!(left, JsValue::List(_) | JsValue::Bool(false)) {

@@ -1,22 +1,22 @@
-//! Selects the files of a package that are read.
+//! Selects which files of a package are read.
 
 use super::entry_points::PackageJsonPaths;
 use gatelodge_catalogue::SourceFile;
 
-/// Maximum total size of the files of a package.
+/// Maximum total size of a package's files.
 const MAX_SOURCE_BYTES: usize = 24 << 20;
 
-/// Maximum number of auxiliary files that are searched for in imports.
+/// Maximum number of auxiliary files that are looked for among the imports of other files.
 const MAX_AUXILIARY_FILES: usize = 200;
 
-/// Folders with tests.
+/// Folders that contain tests.
 const TEST_FOLDERS: [&str; 10] =
     ["test", "tests", "__tests__", "spec", "e2e", "fixtures", "__fixtures__", "__mocks__", "mocks", "benchmarks"];
-/// Folders with examples and documentation.
+/// Folders that contain examples or documentation.
 const EXAMPLE_FOLDERS: [&str; 9] =
     ["example", "examples", "demo", "demos", "docs", "doc", "website", "templates", "template"];
 
-/// Strings of which every package with tools contains at least one.
+/// Every package with tools contains at least one of these strings.
 const SERVER_SIGNS: [&str; 12] = [
     "@modelcontextprotocol/",
     "tools/list",
@@ -32,7 +32,7 @@ const SERVER_SIGNS: [&str; 12] = [
     "McpServer",
 ];
 
-/// A file without any of these strings defines no tools.
+/// A file that contains none of these strings defines no tools.
 const TOOL_SIGNS: [&str; 8] =
     ["registerTool", ".tool(", "addTool", "inputSchema", "ListTools", "tools/list", "registerAppTool", "Tool"];
 
@@ -47,7 +47,7 @@ pub(super) fn has_mcp_server(files: &[SourceFile<'_>], chosen: &[SourceFile<'_>]
     chosen.iter().any(speaks) || files.iter().any(|file| counts(file) && speaks(file))
 }
 
-/// Whether a file has that name and is not inside `node_modules`.
+/// Whether a path ends in this file name and is not inside `node_modules`.
 pub(super) fn is_package_file(path: &str, name: &str) -> bool {
     path.rsplit('/').next() == Some(name) && !path.split('/').any(|folder| folder == "node_modules")
 }
@@ -55,12 +55,12 @@ pub(super) fn is_package_file(path: &str, name: &str) -> bool {
 /// The selected files.
 pub(super) struct SelectedFiles<'a> {
     pub files: Vec<SourceFile<'a>>,
-    /// Number of files that exceed the size limit.
+    /// Number of files left out because of the size limit.
     pub excluded_count: usize,
 }
 
-/// Selects the files to read, those that mention tools first. Auxiliary files count only if they are entry points or
-/// are imported.
+/// Selects the files to read, starting with those that mention tools. Auxiliary files count only if they are entry
+/// points or are imported.
 pub(super) fn select_files<'a>(files: &[SourceFile<'a>], named: &PackageJsonPaths) -> SelectedFiles<'a> {
     let readable = files.iter().copied().filter(is_source);
     let (mut auxiliary, mut chosen): (Vec<SourceFile<'a>>, Vec<SourceFile<'a>>) =
@@ -90,13 +90,13 @@ fn mentions_tools(file: &SourceFile<'_>) -> bool {
     TOOL_SIGNS.iter().any(|sign| file.text.contains(sign))
 }
 
-/// Whether a text has relative imports, so that it cannot be identical to a file in another folder.
+/// Whether a text has relative imports. If it does, a file with the same text in another folder is not the same module.
 fn has_relative_import(text: &str) -> bool {
     ["\"./", "'./", "`./", "\"../", "'../", "`../"].iter().any(|start| text.contains(start))
 }
 
-/// Whether a file imports another. Compares the end of the import path: folder and name, or the name alone in the same
-/// folder.
+/// Whether one file imports another. Compares the end of the import path: folder and name, or only the name if both are
+/// in the same folder.
 fn has_import_of(asking: SourceFile<'_>, path: &str) -> bool {
     let Some((folder, name)) = path.rsplit_once('/') else { return false };
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);

@@ -1,10 +1,10 @@
-//! Import aliases of a package for its own files.
+//! A package's import aliases for its own files.
 
 use serde_json::Value as Json;
 
 use super::entry_points::collect_paths;
 
-/// `imports` of `package.json`: each alias with the paths it may stand for.
+/// The `imports` of a `package.json`: each alias with the paths that it may refer to.
 #[derive(Debug, Default)]
 pub(super) struct ImportAliases(Vec<(String, Vec<String>)>);
 
@@ -19,8 +19,7 @@ impl ImportAliases {
         Self(named.collect())
     }
 
-    /// Returns the paths, relative to the package folder, that an import without a path may refer to, the likeliest
-    /// first.
+    /// Returns the paths that an import without a path may refer to, relative to the package folder, likeliest first.
     pub fn paths(&self, specifier: &str) -> Vec<String> {
         let said = self.0.iter().filter_map(|(name, paths)| Some((paths, find_alias_match(name, specifier)?)));
         let said = said.flat_map(|(paths, rest)| paths.iter().map(move |path| path.replace('*', rest)));
@@ -33,7 +32,7 @@ impl ImportAliases {
     }
 }
 
-/// Returns the text that the `*` of an alias matches. An alias without `*` matches only itself.
+/// Returns the text matched by the `*` in an alias. An alias without `*` matches only itself.
 fn find_alias_match<'s>(name: &str, specifier: &'s str) -> Option<&'s str> {
     match name.split_once('*') {
         Some((start, end)) => specifier.strip_prefix(start)?.strip_suffix(end),

@@ -1,6 +1,6 @@
-//! Lowers the syntax tree of the grammar to [`JsSyntax`].
+//! Lowers the parser's syntax tree to [`JsSyntax`].
 //!
-//! Names are resolved later, when the whole package is read: a name may be used before its declaration.
+//! Names are resolved later, when the whole package has been read, because a name may be used before its declaration.
 
 mod branch_guards;
 mod deferred_bindings;
@@ -16,10 +16,10 @@ use super::syntax::{
     JsClassId, JsFile, JsFileId, JsFunctionId, JsGuard, JsNode, JsNodeId, JsScopeId, JsSymbol, JsSyntax,
 };
 
-/// Maximum nesting of expressions. Deeper ones are opaque.
+/// Maximum nesting of expressions. More deeply nested ones are opaque.
 const MAX_NESTING: usize = 1_500;
 
-/// Node kinds of the grammar without values.
+/// Kinds of syntax nodes that have no value at run time.
 const TYPE_NODE_KINDS: [&str; 8] = [
     "comment",
     "type_annotation",
@@ -40,17 +40,17 @@ struct JsLowering<'a> {
     class: Option<JsClassId>,
     /// Return values of the current function, with the conditions around each.
     returns: Vec<(JsNodeId, Vec<JsGuard>)>,
-    /// Conditions around the current position, and how many of them are outside the current function.
+    /// Conditions around the current position, and how many of them are outside of the current function.
     guards: Vec<JsGuard>,
     outer_guard_count: usize,
     function: Option<JsFunctionId>,
     depth: usize,
-    /// Number of enclosing examples and definitions for APIs other than MCP.
+    /// How many examples, or definitions for APIs other than MCP, enclose the current position.
     ignored_depth: usize,
     deferred: deferred_bindings::DeferredBindings,
 }
 
-/// Adds a file to the syntax.
+/// Lowers a file and adds it to the syntax.
 pub(super) fn lower_file(syntax: &mut JsSyntax, path: &str, text: &str, root: Tree<'_>) {
     let file = JsFileId(syntax.files.len() as u32);
     syntax.files.push(JsFile { path: path.to_owned(), first_node: syntax.node_count(), ..JsFile::default() });
@@ -121,7 +121,7 @@ impl JsLowering<'_> {
         self.syntax.intern(text)
     }
 
-    /// Lowers children for their declarations and calls.
+    /// Lowers the children only for the declarations and calls in them.
     fn lower_children(&mut self, tree: Tree<'_>) {
         let around = self.guards.len();
         let mut cursor = tree.walk();
@@ -131,7 +131,7 @@ impl JsLowering<'_> {
         self.guards.truncate(around);
     }
 
-    /// Lowers all children and returns the last: parentheses, sequences, `await`, `return`.
+    /// Lowers all children and returns the last one, as for parentheses, sequences, `await` and `return`.
     fn lower_last_child(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut last = None;
         let mut cursor = tree.walk();
@@ -143,7 +143,7 @@ impl JsLowering<'_> {
         last.unwrap_or_else(|| self.add_node(JsNode::Nullish))
     }
 
-    /// Lowers the child in that field. A missing child is opaque.
+    /// Lowers the child in the named field. A missing child is opaque.
     fn lower_field(&mut self, tree: Tree<'_>, name: &str) -> JsNodeId {
         match tree.child_by_field_name(name) {
             Some(child) => self.lower_node(child),
@@ -159,7 +159,7 @@ impl JsLowering<'_> {
         self.add_node(JsNode::Opaque)
     }
 
-    /// Returns the scope of a `var` that is declared here.
+    /// Returns the scope that a `var` declared here belongs to.
     fn var_scope(&self) -> JsScopeId {
         let mut at = self.scope;
         while let Some(scope) = self.syntax.scopes.get(at.0 as usize) {

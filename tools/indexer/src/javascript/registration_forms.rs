@@ -1,4 +1,4 @@
-//! The forms in which packages define tools.
+//! Recognizes the forms in which packages define tools.
 
 use std::collections::HashSet;
 
@@ -8,17 +8,17 @@ use super::tool_builder::SCHEMA_KEYS;
 use super::value::{JsFrame, JsFrameOwner, JsValue};
 use gatelodge_catalogue::ExtractedTool;
 
-/// Functions that register a tool by name, or as an object.
+/// Functions that register a tool, given either its name or an object.
 const REGISTER_FUNCTIONS: [&str; 5] = ["registerTool", "tool", "addTool", "registerAppTool", "registerToolTask"];
 
-/// Registration status of a definition.
+/// Whether a definition is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RegistrationStatus {
-    /// It is registered, or in the list that the server returns.
+    /// The tool is registered, or is in the list that the server returns.
     Enabled,
-    /// It is registered only under a condition that is false by default.
+    /// The tool is registered only under a condition that is false by default.
     Disabled,
-    /// It is defined; where it is registered is unknown.
+    /// The tool is defined, but it is not known where it is registered.
     DefinedOnly,
 }
 
@@ -60,14 +60,14 @@ pub(super) fn collect_definitions(evaluator: &mut JsEvaluator<'_>) -> Vec<JsTool
     found
 }
 
-/// Whether the package loads its own files by listing folders.
+/// Whether the package finds the files to load by listing its own folders.
 fn loads_files_by_path(evaluator: &JsEvaluator<'_>) -> bool {
     let words = ["readdir", "readdirSync", "mcp-framework", "glob"];
     words.iter().any(|word| evaluator.syntax.find_symbol(word).is_some() || evaluator.syntax.has_import_of(word))
 }
 
-/// Returns the files that are in use: imported by others, or with calls of their own. Definitions in other files are
-/// left over and never registered.
+/// Returns the files that are in use because other files import them or because they contain calls. Definitions in any
+/// other file are leftovers that are never registered.
 fn used_files(evaluator: &JsEvaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
     let syntax = evaluator.syntax;
     let mut live = evaluator.imported_files();
@@ -79,7 +79,8 @@ fn used_files(evaluator: &JsEvaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
 }
 
 impl JsEvaluator<'_> {
-    /// Drops the latest definitions if their code is never reached. Checked last, because it takes many steps.
+    /// Drops the definitions found since `before` if their code is never reached. This is checked last because it takes
+    /// many steps.
     fn drop_unreachable(&mut self, node: JsNodeId, before: usize, found: &mut Vec<JsToolDefinition>) {
         if found.len() > before && self.is_dead(node) {
             found.truncate(before);
@@ -121,8 +122,8 @@ impl JsEvaluator<'_> {
         items.len() > 2 && matches!(last, Some(Ok(JsValue::Function(..))))
     }
 
-    /// Collects from `server.registerTool("name", …)`, `server.tool({ name, … })` and `registerTool(server, "name",
-    /// …)`.
+    /// Collects tools from `server.registerTool("name", …)`, `server.tool({ name, … })` and
+    /// `registerTool(server, "name", …)`.
     fn collect_from_registration(
         &mut self,
         call: JsNodeId,
@@ -154,7 +155,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Collects from any object literal with the keys of a tool.
+    /// Collects tools from object literals that have the keys of a tool.
     fn collect_from_object(&mut self, node: JsNodeId, found: &mut Vec<JsToolDefinition>) {
         let syntax = self.syntax;
         let JsNode::Object(entries) = syntax.node(node) else { return };
@@ -177,7 +178,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Collects from a class whose instances are tools.
+    /// Collects tools from classes whose instances are tools.
     fn collect_from_class(&mut self, id: JsClassId, found: &mut Vec<JsToolDefinition>) {
         let syntax = self.syntax;
         let Some(class) = syntax.class(id) else { return };
@@ -197,7 +198,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Collects from `setRequestHandler(ListToolsRequestSchema, () => ({ tools: [ … ] }))`.
+    /// Collects tools from `setRequestHandler(ListToolsRequestSchema, () => ({ tools: [ … ] }))`.
     fn collect_from_list_handler(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<JsToolDefinition>) {
         let [_, handler, ..] = items else { return };
         let Ok(JsValue::Function(function, closure)) = self.evaluate(*handler, &None) else { return };
@@ -216,7 +217,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Collects from `@Tool({ name, description, parameters })`.
+    /// Collects tools from `@Tool({ name, description, parameters })`.
     fn collect_from_decorator(&mut self, call: JsNodeId, items: &[JsNodeId], found: &mut Vec<JsToolDefinition>) {
         if let [only] = items
             && let Ok(value @ JsValue::Object(_)) = self.evaluate(*only, &None)
@@ -231,7 +232,7 @@ impl JsEvaluator<'_> {
     }
 }
 
-/// Whether the name is that of a register function of the package itself, such as `addReadTool`.
+/// Whether the name looks like one of the package's own registration functions, such as `addReadTool`.
 fn is_register_helper(word: &str) -> bool {
     ["add", "register", "define", "create"].iter().any(|start| word.starts_with(start)) && word.contains("Tool")
 }

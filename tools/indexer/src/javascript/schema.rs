@@ -1,4 +1,4 @@
-//! Input schemas of tools as JSON Schema.
+//! Converts the input schemas of tools to JSON Schema.
 
 use serde_json::{Map, Number, Value as Json, json};
 
@@ -11,7 +11,7 @@ const MAX_SCHEMA_DEPTH: usize = 40;
 /// Maximum number of properties of an object.
 const MAX_PROPERTIES: usize = 300;
 
-/// Schema of a property, and whether it is optional.
+/// A property's schema, and whether the property is optional.
 pub(super) struct PropertySchema {
     pub schema: Json,
     pub optional: bool,
@@ -23,7 +23,7 @@ impl PropertySchema {
     }
 }
 
-/// Returns the schema of an object with these properties.
+/// Returns the schema for an object with these properties.
 pub(super) fn object_schema(parts: Vec<(String, PropertySchema)>) -> Json {
     let required: Vec<Json> =
         parts.iter().filter(|(_, part)| !part.optional).map(|(key, _)| key.clone().into()).collect();
@@ -69,7 +69,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Returns a schema that can be read from the expression without evaluating it.
+    /// Returns the schema if it can be read from the expression without evaluating it.
     fn find_written_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
         match self.syntax.node(node) {
             JsNode::Call(..) => self.find_zod_schema(node, env, depth),
@@ -80,14 +80,14 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Handles `zodToJsonSchema(schema)` and similar calls: the schema is the first argument.
+    /// Handles `zodToJsonSchema(schema)` and similar calls, whose first argument is the schema.
     fn find_converted_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
         let JsNode::Call(_, items) = self.syntax.node(node) else { return None };
         let first = *items.first()?;
         Some(self.property_schema(&JsValue::Lazy(first, env.clone()), depth + 1))
     }
 
-    /// Returns the properties of a zod shape.
+    /// Returns the properties in a zod shape.
     pub(super) fn property_schemas(&mut self, shape: &JsValue, depth: usize) -> Vec<(String, PropertySchema)> {
         let mut parts: Vec<(String, PropertySchema)> = Vec::new();
         for (key, value) in self.object_entries(shape).into_iter().take(MAX_PROPERTIES) {
@@ -108,7 +108,7 @@ impl JsEvaluator<'_> {
         })
     }
 
-    /// Converts a value to JSON and leaves out unknown parts.
+    /// Converts a value to JSON, leaving out unknown parts.
     #[expect(clippy::wrong_self_convention, reason = "evaluation needs the cache of values")]
     pub fn to_json(&mut self, value: &JsValue, depth: usize) -> Option<Json> {
         if depth > MAX_SCHEMA_DEPTH {
@@ -135,7 +135,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Converts a value to text. Of a template it keeps the known parts.
+    /// Converts a value to text. For a template, only the known parts are kept.
     #[expect(clippy::wrong_self_convention, reason = "evaluation needs the cache of values")]
     pub fn to_text(&mut self, value: &JsValue) -> Option<String> {
         match self.force(value).ok()? {

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use tree_sitter::{Language, ParseOptions, ParseState, Parser, Tree};
 
-/// Parser steps per file in addition to those that its length allows. Invalid text takes more steps than valid text,
-/// and must not take any number of them. Steps are counted instead of time, so that the same text always gives the
-/// same tools.
+/// Number of parser steps that a file may take in addition to those allowed for its length. Invalid text takes more
+/// steps than valid text, but must not take arbitrarily many. Counting steps rather than time ensures that the same
+/// text always gives the same tools.
 const EXTRA_PARSER_STEPS: usize = 50_000;
 
-/// Returns the syntax tree of a file, or `None` if the step limit is reached.
+/// Returns a file's syntax tree, or `None` if the step limit is reached.
 pub(super) fn parse(path: &str, text: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&language(path)).ok()?;

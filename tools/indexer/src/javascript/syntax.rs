@@ -1,6 +1,6 @@
-//! Syntax of a package's sources, reduced to what the evaluation needs.
+//! The syntax of a package's sources, reduced to what the evaluation needs.
 //!
-//! All files of a package share one [`JsSyntax`], so that one number identifies a node in any of them.
+//! All files of a package share one [`JsSyntax`], so that a number identifies a node regardless of its file.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -26,7 +26,7 @@ pub(super) struct JsClassId(pub u32);
 /// Id of a `for (… of …)` loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct JsLoopId(pub u32);
-/// Id of a file of the package.
+/// Id of a file in the package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct JsFileId(pub u32);
 
@@ -55,9 +55,9 @@ pub(super) enum JsNode {
     Or(JsNodeId, JsNodeId),
     /// `a && b`.
     And(JsNodeId, JsNodeId),
-    /// `test ? a : b`, or the alternative returns of a function.
+    /// `test ? a : b`, or the alternative return values of a function.
     Conditional(JsNodeId, JsNodeId, JsNodeId),
-    /// `a === b`, or with `false`, `a !== b`.
+    /// `a === b`, or `a !== b` if the third field is `false`.
     Equal(JsNodeId, JsNodeId, bool),
     /// `require("…")` and `import("…")`.
     Module(JsFileId, Box<str>),
@@ -66,10 +66,10 @@ pub(super) enum JsNode {
     Opaque,
 }
 
-/// A condition, and whether it must be true or false.
+/// A condition, and whether it must be true or must be false.
 pub(super) type JsGuard = (JsNodeId, bool);
 
-/// An entry of an object literal.
+/// An entry in an object literal.
 #[derive(Debug)]
 pub(super) enum JsObjectEntry {
     Pair(JsSymbol, JsNodeId),
@@ -77,7 +77,7 @@ pub(super) enum JsObjectEntry {
     Spread(JsNodeId),
 }
 
-/// Source of the value of a name.
+/// Where the value of a name comes from.
 #[derive(Debug, Clone)]
 pub(super) enum JsBindingSource {
     /// Declared without a value.
@@ -87,7 +87,7 @@ pub(super) enum JsBindingSource {
     /// All arguments of a function, as a list.
     Arguments(JsFunctionId),
     Loop(JsLoopId),
-    /// An export of another module; `None` is the module itself.
+    /// An export of another module, or with `None` the module itself.
     Import(JsFileId, Box<str>, Option<JsSymbol>),
 }
 
@@ -108,7 +108,7 @@ pub(super) struct JsBinding {
     pub default: Option<JsNodeId>,
     /// `name.key = value`, anywhere in the file.
     pub assigned_members: Vec<(JsNodeId, JsNodeId)>,
-    /// Whether it is assigned again later.
+    /// Whether the name is assigned again later.
     pub is_reassigned: bool,
 }
 
@@ -120,25 +120,25 @@ pub(super) struct JsScope {
     pub holds_vars: bool,
 }
 
-/// Use of a function at its definition.
+/// How a function is used at the place where it is defined.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum JsFunctionUse {
-    /// By its name, or not at all.
+    /// It is used by its name, or not at all.
     Named,
-    /// As an argument of this call.
+    /// It is an argument of this call.
     Argument(JsNodeId),
-    /// Called immediately.
+    /// It is called immediately.
     Called(JsNodeId),
 }
 
 #[derive(Debug)]
 pub(super) struct JsFunction {
-    /// The returned expression. Several returns are alternatives.
+    /// The expression that is returned. Several `return` statements are alternatives.
     pub result: Option<JsNodeId>,
     /// The enclosing function.
     pub enclosing: Option<JsFunctionId>,
     pub usage: JsFunctionUse,
-    /// Its key if it is a method.
+    /// The function's key, if it is a method.
     pub method_name: Option<JsSymbol>,
     pub class: Option<JsClassId>,
 }
@@ -163,7 +163,7 @@ pub(super) struct JsClass {
     pub parent: Option<JsNodeId>,
     pub members: Vec<JsClassMember>,
     pub constructor: Option<JsFunctionId>,
-    /// `this.key = value` anywhere in the class.
+    /// `this.key = value`, anywhere in the class.
     pub this_assignments: Vec<(JsSymbol, JsNodeId)>,
     /// Arguments of `super(…)`.
     pub super_arguments: Option<Box<[JsNodeId]>>,
@@ -173,7 +173,7 @@ pub(super) struct JsClass {
 #[derive(Debug, Default)]
 pub(super) struct JsFile {
     pub path: String,
-    /// First node of the file. Its nodes are contiguous.
+    /// The first node of the file. The nodes of a file are contiguous.
     pub first_node: u32,
     pub exports: HashMap<JsSymbol, JsNodeId>,
     /// `export * from "…"`.
@@ -182,14 +182,14 @@ pub(super) struct JsFile {
     pub module_exports: Option<JsNodeId>,
 }
 
-/// Target of `push`, `set` or `add`.
+/// A collection that `push`, `set` or `add` adds elements to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum JsCollection {
     Binding(JsBindingId),
     Member(JsSymbol),
 }
 
-/// Syntax of all files of a package.
+/// The syntax of all files in a package.
 #[derive(Debug, Default)]
 pub(super) struct JsSyntax {
     nodes: Vec<JsNode>,
@@ -200,21 +200,21 @@ pub(super) struct JsSyntax {
     pub bindings_by_name: HashMap<(JsScopeId, JsSymbol), JsBindingId>,
     pub functions: Vec<JsFunction>,
     pub classes: Vec<JsClass>,
-    /// The iterated expression of each loop.
+    /// For each loop, the expression that it iterates over.
     pub loops: Vec<JsNodeId>,
     pub files: Vec<JsFile>,
     /// Calls in source order.
     pub calls: Vec<JsNodeId>,
     /// `new` expressions in source order.
     pub constructor_calls: Vec<JsNodeId>,
-    /// Object literals with a `name`.
+    /// Object literals that have a `name`.
     pub named_objects: Vec<JsNodeId>,
     pub additions: HashMap<JsCollection, Vec<JsNodeId>>,
-    /// Conditions around calls and objects, if there are any.
+    /// The conditions around those calls and objects that have any.
     pub guards: HashMap<JsNodeId, Rc<[JsGuard]>>,
-    /// Enclosing functions of calls and objects.
+    /// The functions that enclose calls and objects.
     pub enclosing_functions: HashMap<JsNodeId, JsFunctionId>,
-    /// Imports: importing file and module specifier.
+    /// Imports, each with the importing file and the module specifier.
     pub imports: Vec<(JsFileId, Box<str>)>,
 }
 
@@ -233,8 +233,8 @@ impl JsSyntax {
         self.nodes.len() as u32
     }
 
-    /// Returns the modules that are required as a whole: not through a member, as `require("…").a` and `const { a } =
-    /// …` do, nor under a name of which only members are used.
+    /// Returns the modules that are required as a whole: neither through a member, as in `const { a } = …` and
+    /// `require("…").a`, nor under a name of which only members are used.
     pub fn whole_module_requires(&self) -> Vec<(JsFileId, &str)> {
         let parts =
             self.nodes.iter().filter_map(|node| if let JsNode::Member(whole, _) = node { Some(*whole) } else { None });
@@ -265,7 +265,7 @@ impl JsSyntax {
         modules.collect()
     }
 
-    /// Returns the file of a node.
+    /// Returns the file that contains a node.
     pub fn file_of(&self, node: JsNodeId) -> JsFileId {
         let after = self.files.partition_point(|file| file.first_node <= node.0);
         JsFileId(after.saturating_sub(1) as u32)
@@ -286,7 +286,7 @@ impl JsSyntax {
         word
     }
 
-    /// Returns the symbol of a name if it occurs anywhere.
+    /// Returns the symbol for a name, if the name occurs anywhere.
     pub fn find_symbol(&self, text: &str) -> Option<JsSymbol> {
         self.symbol_ids.get(text).copied()
     }
@@ -350,7 +350,7 @@ impl JsSyntax {
         None
     }
 
-    /// Declares a name. The first value of a name applies.
+    /// Declares a name. If it is declared more than once, its first value applies.
     pub fn declare(&mut self, word: JsSymbol, binding: JsBinding) -> JsBindingId {
         let id = JsBindingId(self.bindings.len() as u32);
         if let Some(known) = self.bindings_by_name.get(&(binding.scope, word)).copied()

@@ -7,13 +7,14 @@ use super::syntax::JsNodeId;
 use super::value::{JsEnv, JsValue};
 use gatelodge_catalogue::ExtractedTool;
 
-/// Keys of a tool's schema.
+/// Keys under which a tool's definition may hold its input schema.
 pub(super) const SCHEMA_KEYS: [&str; 8] =
     ["inputSchema", "parameters", "schema", "input_schema", "paramsSchema", "argsSchema", "zodSchema", "input"];
 const ANNOTATION_KEYS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 
 impl JsEvaluator<'_> {
-    /// Builds a tool from the arguments after its name: description, shape, annotations, or all in one object.
+    /// Builds a tool from the arguments that follow its name: description, shape and annotations, or all of these in
+    /// one object.
     pub(super) fn tool_from_arguments(&mut self, name: &str, rest: &[JsNodeId], env: &JsEnv) -> Option<ExtractedTool> {
         let mut tool = empty_tool(name)?;
         let mut has_schema = false;
@@ -42,7 +43,8 @@ impl JsEvaluator<'_> {
         Some(tool)
     }
 
-    /// Whether the object is `{ title, description, inputSchema }` rather than a shape with such parameters.
+    /// Whether the object is `{ title, description, inputSchema }` rather than a shape whose parameters have these
+    /// names.
     fn is_settings(&mut self, object: &JsValue) -> bool {
         let entries = self.object_entries(object);
         entries.iter().any(|(key, value)| match key.as_ref() {
@@ -67,7 +69,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Fills in the members that an object or instance has.
+    /// Fills in the tool's details from the members of an object or instance.
     fn fill_tool(&mut self, tool: &mut ExtractedTool, value: &JsValue) -> bool {
         if let Ok(description) = self.evaluate_member(value, &"description".into()) {
             tool.description = self.to_text(&description).or(tool.description.take());
@@ -86,7 +88,7 @@ impl JsEvaluator<'_> {
         false
     }
 
-    /// Returns a member, unevaluated if possible: the expression of a schema tells more than its value.
+    /// Returns a member, unevaluated if possible, because the expression of a schema says more than its value.
     pub(super) fn raw_member(&mut self, value: &JsValue, key: &str) -> Option<JsValue> {
         match value {
             JsValue::Instance(..) => match self.evaluate_member(value, &key.into()) {
@@ -102,7 +104,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Builds a tool from an object or instance with a name.
+    /// Builds a tool from an object or instance that has a name.
     pub(super) fn tool_from_value(&mut self, value: &JsValue) -> Option<ExtractedTool> {
         let name = match self.evaluate_member(value, &"name".into()) {
             Ok(JsValue::Text(name)) => name,
@@ -114,7 +116,7 @@ impl JsEvaluator<'_> {
     }
 }
 
-/// Returns a tool without details. Names that are not valid are counted when facts are derived.
+/// Returns a tool that has only a name. Invalid names are counted later, when facts are derived.
 pub(super) fn empty_tool(name: &str) -> Option<ExtractedTool> {
     let fits = name.chars().any(char::is_alphanumeric);
     fits.then(|| ExtractedTool {
@@ -126,7 +128,7 @@ pub(super) fn empty_tool(name: &str) -> Option<ExtractedTool> {
     })
 }
 
-/// Amount of detail, to choose among definitions of the same name.
+/// Ranks a tool by its amount of detail, to choose among definitions with the same name.
 pub(super) fn detail_rank(tool: &ExtractedTool) -> (usize, usize, bool) {
     (tool.properties().map_or(0, Map::len), tool.annotations.len(), tool.description.is_some())
 }

@@ -1,4 +1,4 @@
-//! Functions that are never called: their names occur only where they are declared and exported.
+//! Finds functions that are never called: their names occur only where they are declared and exported.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,11 +7,11 @@ use super::evaluate::JsEvaluator;
 use super::syntax::{JsBindingSource, JsNode, JsSymbol};
 use gatelodge_catalogue::SourceFile;
 
-/// Shorter names, as in bundles, occur too often to tell anything.
+/// Shorter names, such as those in bundles, occur too often to be meaningful.
 const MIN_NAME_BYTES: usize = 5;
 
-/// Returns names of functions that occur once in the sources, apart from export lines. Exports of entry points are not
-/// among them: other packages may call those.
+/// Returns the names of functions that occur only once in the sources, not counting lines that export them. Exports of
+/// entry points are left out, because other packages may call them.
 pub(super) fn unused_function_names(
     evaluator: &JsEvaluator<'_>,
     files: &[SourceFile<'_>],
@@ -44,8 +44,8 @@ pub(super) fn unused_function_names(
     counts.into_iter().filter(|(_, count)| *count == 1).map(|(word, _)| word).collect()
 }
 
-/// Whether a line only exports: `export { a };` or `exports.a = a;`. An export under another name may be called by
-/// that name.
+/// Whether a line does nothing but export: `export { a };` or `exports.a = a;`. An export under another name does not
+/// count, because the function may be called by that name.
 fn is_export_line(line: &str) -> bool {
     let line = line.trim();
     let is_list = line.starts_with("export {") && line.trim_end_matches(';').ends_with('}') && !line.contains(" as ");

@@ -1,11 +1,11 @@
-//! Values of expressions, as far as they are known without running them.
+//! Values of expressions, as far as they are known without running the code.
 
 use std::rc::Rc;
 
 use super::syntax::{JsClassId, JsFileId, JsFunctionId, JsLoopId, JsNodeId};
 
-/// Maximum length of a list, because lists of lists may double with every step. One more element is kept to show that
-/// the limit was exceeded.
+/// Maximum length of a list. A limit is needed because lists of lists may double with every step. One extra element is
+/// kept to show that the limit was exceeded.
 const MAX_LIST_ELEMENTS: usize = 5_000;
 
 /// The construct that binds a name at run time.
@@ -13,11 +13,11 @@ const MAX_LIST_ELEMENTS: usize = 5_000;
 pub(super) enum JsFrameOwner {
     Function(JsFunctionId),
     Loop(JsLoopId),
-    /// `this`.
+    /// The class whose instance is `this`.
     Class(JsClassId),
 }
 
-/// Values of parameters, loop variables and `this` in a calling context.
+/// The values of parameters, loop variables and `this` in a calling context.
 pub(super) type JsEnv = Option<Rc<JsFrame>>;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl JsFrame {
     }
 }
 
-/// Returns the frame of an owner.
+/// Returns the frame that belongs to an owner.
 pub(super) fn find_frame(env: &JsEnv, owner: JsFrameOwner) -> Option<Rc<JsFrame>> {
     let mut at = env.as_ref();
     while let Some(frame) = at {
@@ -47,7 +47,7 @@ pub(super) fn find_frame(env: &JsEnv, owner: JsFrameOwner) -> Option<Rc<JsFrame>
 
 #[derive(Debug, Clone)]
 pub(super) enum JsValue {
-    /// Not evaluated yet.
+    /// An expression that has not been evaluated yet.
     Lazy(JsNodeId, JsEnv),
     Text(Rc<str>),
     Number(f64),
@@ -63,7 +63,7 @@ pub(super) enum JsValue {
     Environment,
     /// `process.argv`.
     CommandLine,
-    /// Unknown. The expression is kept if its syntax may still be useful.
+    /// An unknown value. The expression is kept if its syntax may still be useful.
     Opaque(Option<(JsNodeId, JsEnv)>),
 }
 
@@ -81,7 +81,7 @@ impl JsValue {
         Self::List(Rc::new(items))
     }
 
-    /// Whether it is a list that exceeds the length limit.
+    /// Whether the value is a list that exceeds the length limit.
     pub fn is_over_limit(&self) -> bool {
         matches!(self, Self::List(items) if items.len() > MAX_LIST_ELEMENTS)
     }
@@ -94,7 +94,7 @@ impl JsValue {
 /// Why an expression has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsEvaluationError {
-    /// It depends on the calling context: the owner, and the index of the value in its frame.
+    /// It depends on the calling context. The fields are the owner of the frame and the index of the value in it.
     Unbound(JsFrameOwner, usize),
     /// The step limit was reached.
     OutOfSteps,

@@ -1,4 +1,4 @@
-//! Zod schemas: `z.object({ a: z.string().optional() })`.
+//! Converts zod schemas such as `z.object({ a: z.string().optional() })`.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use super::schema::{PropertySchema, object_schema};
 use super::syntax::{JsNode, JsNodeId, JsSyntax};
 use super::value::{JsEnv, JsValue};
 
-/// Methods that create or modify a schema.
+/// Zod methods that create or modify a schema.
 const ZOD_METHODS: [&str; 47] = [
     "string",
     "number",
@@ -60,10 +60,10 @@ const ZOD_METHODS: [&str; 47] = [
     "superRefine",
 ];
 
-/// Methods of zod that built-in collections also have.
+/// Zod methods whose names are also methods of built-in types.
 const AMBIGUOUS_METHODS: [&str; 4] = ["map", "set", "catch", "min"];
 
-/// Whether a callee is a function of zod. Bundlers add digits and underscores to names.
+/// Whether a callee is a zod function. Bundlers add digits and underscores to names.
 pub(super) fn is_zod_call(syntax: &JsSyntax, callee: JsNodeId) -> bool {
     match syntax.node(callee) {
         JsNode::Member(_, word) => {
@@ -83,7 +83,7 @@ pub(super) fn is_modifier(word: &str) -> bool {
     ZOD_METHODS.iter().skip(29).any(|known| *known == word) || word == "array"
 }
 
-/// Whether the method adds properties to an object.
+/// Whether the method adds properties to an object schema.
 pub(super) fn is_extension(word: &str) -> bool {
     matches!(word, "extend" | "merge" | "safeExtend")
 }
@@ -93,7 +93,7 @@ fn strip_bundler_suffix(word: &str) -> &str {
 }
 
 impl JsEvaluator<'_> {
-    /// Returns the schema that a call builds, if it is a zod call.
+    /// Returns the schema that a call builds, if it is a call to zod.
     pub(super) fn find_zod_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
         let syntax = self.syntax;
         let JsNode::Call(callee, items) = syntax.node(node) else { return None };
@@ -245,7 +245,7 @@ impl JsEvaluator<'_> {
     }
 }
 
-/// Whether the expression is `z` itself and not a schema of the package.
+/// Whether the expression is `z` itself, rather than a schema that the package defines.
 fn is_zod_namespace(syntax: &JsSyntax, object: JsNodeId) -> bool {
     matches!(syntax.node(object), JsNode::Name(word, _) if strip_bundler_suffix(syntax.symbol_text(*word)) == "z")
 }
@@ -256,7 +256,7 @@ fn set_member(schema: &mut Json, key: &str, value: Option<Json>) {
     }
 }
 
-/// Adds the properties of another object.
+/// Adds the properties of another object schema.
 fn merge_object(schema: &mut Json, more: Option<Json>) {
     let Some(Json::Object(mut more)) = more else { return };
     let Some(schema) = schema.as_object_mut() else { return };

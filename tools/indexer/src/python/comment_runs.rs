@@ -1,12 +1,12 @@
-//! Shortens long runs of comment lines. At each of them the parser scans all that follow to find the indentation of
-//! the next statement, which takes quadratic time.
+//! Shortens long runs of comment lines. At each comment line the parser scans all following ones to find the
+//! indentation of the next statement, which takes quadratic time.
 
 use std::borrow::Cow;
 
-/// Maximum number of successive comment lines that are kept.
+/// Maximum number of consecutive comment lines that are kept.
 const MAX_COMMENT_RUN_LINES: usize = 100;
 
-/// Quotes of multi-line strings.
+/// Quotes that delimit multi-line strings.
 const TRIPLE_QUOTES: [&str; 2] = ["\"\"\"", "'''"];
 
 /// Returns the text without excess comment lines.
@@ -42,7 +42,7 @@ fn max_comment_run(text: &str) -> usize {
     longest
 }
 
-/// Returns the quotes of the string that is open after a line, given those before it.
+/// Returns the quotes of the string that is still open after a line, given the quotes of the one open before it.
 fn open_quotes_after<'t>(line: &'t str, before: Option<&'t str>) -> Option<&'t str> {
     let (mut open, mut rest) = (before, line);
     while let Some(first) = rest.chars().next() {

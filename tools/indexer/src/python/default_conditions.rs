@@ -1,4 +1,4 @@
-//! Decides whether a condition holds with default settings. Only certain results count.
+//! Decides whether a condition holds with default settings. Only results that are certain count.
 
 use std::rc::Rc;
 
@@ -9,10 +9,10 @@ use super::syntax::{PyCall, PyComparison, PyExpr};
 use super::value::{PyArguments, PyExternalObject, PyValue};
 use crate::user_supplied_settings::is_user_supplied;
 
-/// Origin of parsed command-line arguments.
+/// Path that marks a value as the parsed command-line arguments.
 const PARSED_ARGS_PATH: &str = "argparse.parse_args";
 
-/// Returns the value of an environment variable or a settings field that is not set.
+/// Returns the value that an environment variable or a settings field has if it is not set.
 pub fn default_setting(path: &str, arguments: &PyArguments) -> Option<PyValue> {
     match path.rsplit('.').next().unwrap_or(path) {
         "getenv" | "get" if path.starts_with("os.") => Some(match arguments.positional.first() {
@@ -38,14 +38,15 @@ impl PyAnalyzer<'_> {
         truth
     }
 
-    /// Whether a value is truthy. An empty list is not certain: it may be filled elsewhere.
+    /// Returns whether a value is truthy, or `None` if that is unknown. In a condition an empty list is unknown, too,
+    /// because it may be filled elsewhere.
     pub fn truthiness(&self, value: &PyValue) -> Option<bool> {
         let is_sure =
             value.is_certain() || matches!(value, PyValue::Function(_) | PyValue::Class(_) | PyValue::Module(_));
         if self.is_strict && !is_sure { None } else { value.truthiness() }
     }
 
-    /// Returns the value that several alternatives have in common.
+    /// Returns the value that all alternatives agree on.
     pub fn merge_values(&mut self, values: Vec<PyValue>) -> PyValue {
         if !self.is_strict {
             return common_value(values);
@@ -60,7 +61,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Whether a name may have another value than the one it is bound to.
+    /// Whether a name may have a value other than the one it is bound to.
     pub fn is_reassignable(&self, name: &Rc<str>, binding: &PyBinding, scope: PyScopeId) -> bool {
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let is_empty = matches!(binding, PyBinding::Expr(value) if matches!(**value, PyExpr::None));
@@ -79,7 +80,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Returns the result of parsing a command line without flags.
+    /// Returns the result of parsing a command line that has no flags.
     pub fn parse_args_result(&self, name: &str) -> PyValue {
         let made = || {
             PyValue::ExternalObject(Rc::new(PyExternalObject {
@@ -95,12 +96,12 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Returns the default value of a flag.
+    /// Returns the default value of a command-line flag.
     pub fn find_flag_default(&self, of: &PyExternalObject, name: &str) -> Option<PyValue> {
         if &*of.path == PARSED_ARGS_PATH { self.flag_defaults.get(name)?.clone() } else { None }
     }
 
-    /// Records a flag of a program: `parser.add_argument("--writes", action="store_true")`.
+    /// Records a command-line flag: `parser.add_argument("--writes", action="store_true")`.
     pub fn record_flag(&mut self, call: &Rc<PyCall>, scope: PyScopeId) {
         if !matches!(&*call.callee, PyExpr::Attribute(_, name) if &**name == "add_argument") {
             return;
@@ -125,7 +126,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// Returns the value of a flag that is not given.
+/// Returns the value that a flag has if it is not given.
 pub fn omitted_flag_value(arguments: &PyArguments) -> Option<PyValue> {
     let action = arguments.get("action", None).and_then(PyValue::as_str).map(|action| &**action);
     let is_flag = arguments.get("is_flag", None).is_some_and(|flag| flag.truthiness() == Some(true));

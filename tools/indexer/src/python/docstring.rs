@@ -1,6 +1,6 @@
-//! Docstrings.
+//! Removes indentation from docstrings.
 
-/// Removes the indentation of a docstring, as Python does.
+/// Removes the indentation from a docstring in the same way as Python.
 pub fn clean_docstring(text: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let rest = text.lines().skip(1).filter(|line| !line.trim().is_empty());

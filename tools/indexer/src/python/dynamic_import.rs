@@ -1,20 +1,20 @@
-//! Imports by name: `import_module("books.shelf")`.
+//! Finds imports by name, such as `import_module("books.shelf")`.
 
 /// Functions that import a module.
 const IMPORT_CALLS: [&str; 2] = ["import_module(", "__import__("];
 
-/// A module that is imported by a literal name, or by a name with a literal folder.
+/// A module imported by a literal name, or by a name whose folder is literal.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DynamicImport<'t> {
-    /// Number of parent folders; 0 is absolute.
+    /// Number of parent folders to go up, or 0 for an absolute import.
     pub up: usize,
     /// The dotted module name.
     pub module: &'t str,
-    /// Whether it is a folder of which any module may be imported.
+    /// Whether the name is a folder from which any module may be imported.
     pub is_folder: bool,
 }
 
-/// Functions that find modules without naming them.
+/// Functions that find modules without being given their names.
 const MODULE_DISCOVERY_CALLS: [&str; 12] = [
     "iter_modules",
     "walk_packages",
@@ -29,7 +29,7 @@ const MODULE_DISCOVERY_CALLS: [&str; 12] = [
     "run_path(",
     "exec(compile(",
 ];
-/// Signs that a module name is computed, or found in a folder.
+/// Signs that a module name is computed or found in a folder.
 const COMPOSED_NAME_SIGNS: [&str; 13] = [
     "__package__",
     "__name__}",
@@ -45,7 +45,7 @@ const COMPOSED_NAME_SIGNS: [&str; 13] = [
     "scandir",
     "glob(",
 ];
-/// Placeholders for the package of the file itself.
+/// Placeholders that refer to the file's own package.
 const OWN_PACKAGE_PLACEHOLDERS: [&str; 2] = ["{__package__}", "{__name__}"];
 
 /// Returns the modules that a text imports by name.
@@ -53,8 +53,8 @@ pub fn dynamic_imports(text: &str) -> Vec<DynamicImport<'_>> {
     import_arguments(text).filter_map(parse_import_argument).collect()
 }
 
-/// Whether a text imports modules of its package only by literal names. A name in a variable is literal somewhere
-/// else.
+/// Whether a text imports modules of its package only by literal names. A name in a variable counts, because it is a
+/// literal somewhere else.
 pub fn has_only_named_imports(text: &str) -> bool {
     let is_composed = || COMPOSED_NAME_SIGNS.iter().any(|sign| text.contains(sign));
     let is_variable = |argument: &str| {
@@ -64,14 +64,14 @@ pub fn has_only_named_imports(text: &str) -> bool {
         && import_arguments(text).all(|argument| is_named_module(argument) || (is_variable(argument) && !is_composed()))
 }
 
-/// Whether an argument names a module. A placeholder before the first dot must be the package itself.
+/// Whether an argument names a module. A placeholder before the first dot must refer to the file's own package.
 fn is_named_module(argument: &str) -> bool {
     let text = argument.trim_start_matches(['f', 'r', 'F', 'R', '"', '\'']);
     parse_import_argument(argument).is_some()
         && (!text.starts_with('{') || OWN_PACKAGE_PLACEHOLDERS.iter().any(|own| text.starts_with(own)))
 }
 
-/// Returns the texts after the opening parenthesis of import calls.
+/// Returns the text that follows the opening parenthesis of each import call.
 fn import_arguments(text: &str) -> impl Iterator<Item = &str> {
     let calls = IMPORT_CALLS.iter().flat_map(|call| text.match_indices(call).map(|(at, call)| at + call.len()));
     calls.filter_map(|at| Some(text.get(at..)?.trim_start()))

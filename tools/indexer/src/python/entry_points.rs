@@ -1,4 +1,4 @@
-//! Console scripts of a package and the modules they start in.
+//! A package's console scripts and the modules in which they start.
 
 use std::collections::HashSet;
 
@@ -7,14 +7,14 @@ use serde_json::Value as Json;
 use super::file_selection::is_auxiliary;
 use gatelodge_catalogue::SourceFile;
 
-/// Words in names of programs that are not the main server.
+/// Words in program names that indicate a helper program rather than the main server.
 const HELPER_PROGRAM_WORDS: [&str; 10] =
     ["setup", "install", "auth", "login", "init", "test", "client", "http", "sse", "config"];
 
-/// Name and module of a program.
+/// A program's name and module.
 type ConsoleScript = (String, String);
 
-/// Returns the modules in which programs start, each once, the most likely server first.
+/// Returns the modules in which programs start, without duplicates, the most likely server first.
 pub fn program_modules(files: &[SourceFile<'_>]) -> Vec<String> {
     let outermost = |is_wanted: fn(&str) -> bool| {
         let own = files.iter().filter(|file| is_wanted(file.path) && !is_auxiliary(file));
@@ -31,7 +31,7 @@ pub fn program_modules(files: &[SourceFile<'_>]) -> Vec<String> {
     programs.into_iter().map(|(_, module)| module).filter(|module| known.insert(module.clone())).collect()
 }
 
-/// Whether a file lists the programs of a built package.
+/// Whether a file lists the programs of a package that has been built.
 fn is_entry_points_file(path: &str) -> bool {
     let Some((folder, "entry_points.txt")) = path.rsplit_once('/') else { return false };
     folder.ends_with(".dist-info") || folder.ends_with(".egg-info")
@@ -41,18 +41,19 @@ fn is_pyproject(path: &str) -> bool {
     path.rsplit('/').next() == Some("pyproject.toml")
 }
 
-/// Whether a file of a Python package is read: sources, and files that list its programs.
+/// Whether a file in a Python package is read: source files, and files that list the package's programs.
 pub fn is_python_input(path: &str) -> bool {
     path.ends_with(".py") || is_entry_points_file(path) || is_pyproject(path)
 }
 
-/// Sort key of programs: first the one with the name of the package, then one whose name contains `mcp`.
+/// Returns the sort key of a program: the one named like the package comes first, helper programs come last, and among
+/// the others those whose names contain `mcp` come first.
 fn program_rank(name: &str, package: &str) -> (bool, bool, bool, String) {
     let is_helper = name.split('-').any(|word| HELPER_PROGRAM_WORDS.contains(&word));
     (name != package, is_helper, !name.contains("mcp"), name.to_owned())
 }
 
-/// Returns the name as registries compare it.
+/// Returns the name in the form that registries use to compare names.
 fn normalized_name(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
@@ -64,7 +65,7 @@ fn distribution_name(path: &str) -> String {
     named.or_else(|| folder.strip_suffix(".egg-info")).unwrap_or_default().to_owned()
 }
 
-/// Parses lines of `name = module:function` below `[console_scripts]`.
+/// Parses the lines `name = module:function` below `[console_scripts]`.
 fn parse_entry_points(text: &str) -> Vec<ConsoleScript> {
     let mut is_inside = false;
     let mut programs = Vec::new();
@@ -78,7 +79,7 @@ fn parse_entry_points(text: &str) -> Vec<ConsoleScript> {
     programs
 }
 
-/// Returns the package name and the programs of `[project.scripts]` or `[tool.poetry.scripts]`.
+/// Returns the package name and the programs listed in `[project.scripts]` or `[tool.poetry.scripts]`.
 fn parse_pyproject_scripts(text: &str) -> (String, Vec<ConsoleScript>) {
     let manifest: Json = toml::from_str(text).unwrap_or_default();
     let parts = ["/project", "/tool/poetry"].map(|part| manifest.pointer(part).unwrap_or(&Json::Null));
@@ -91,7 +92,7 @@ fn parse_pyproject_scripts(text: &str) -> (String, Vec<ConsoleScript>) {
     (name.to_owned(), programs.collect())
 }
 
-/// Returns the module of an entry point such as `books.server:main [extra]`.
+/// Returns the module named in an entry point such as `books.server:main [extra]`.
 fn script_module(place: &str) -> String {
     let end = place.find([':', '[']).unwrap_or(place.len());
     place.get(..end).unwrap_or_default().trim().to_owned()

@@ -15,12 +15,12 @@ use super::value::{PyClassValue, PyFunction, PyInstance, PyValue};
 
 /// Maximum nesting of evaluations.
 const MAX_EVALUATION_DEPTH: usize = 60;
-/// Step limit for one value: enough for a table of some hundred tools with their parameters.
+/// Step limit for one value. It is enough for a table of several hundred tools with their parameters.
 const MAX_STEPS_PER_VALUE: usize = 100_000;
 /// Maximum length of a concatenated string.
 const MAX_JOINED_LENGTH: usize = 64 << 10;
 
-/// State of the current evaluation, which ends cycles.
+/// State of the current evaluation, used to stop at cycles.
 #[derive(Debug, Default)]
 pub struct PyEvaluationState {
     names_in_progress: HashSet<(PyScopeId, Rc<str>)>,
@@ -205,7 +205,7 @@ impl PyAnalyzer<'_> {
         value
     }
 
-    /// A function with `functools.wraps(other)` stands for the other one.
+    /// Returns the value of a function. One decorated with `functools.wraps(other)` has the value of `other`.
     fn function_value(&mut self, function: Rc<PyFunction>) -> PyValue {
         for decorator in &function.def.decorators {
             let PyExpr::Call(call) = &**decorator else { continue };
@@ -218,7 +218,7 @@ impl PyAnalyzer<'_> {
         PyValue::Function(function)
     }
 
-    /// Evaluates a parameter without an argument: an object of its type, or its default.
+    /// Evaluates a parameter for which no argument is known: to an object of its type, or to its default.
     fn evaluate_parameter(
         &mut self,
         name: &Rc<str>,
@@ -241,7 +241,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Returns the value of a class. Its scope is created once.
+    /// Returns the value of a class. The scope of the class is created only once.
     pub fn class_value(&mut self, class: &Rc<PyClassDef>, scope: PyScopeId) -> PyClassValue {
         let key = Rc::as_ptr(class) as usize;
         if let Some(own) = self.class_scopes.get(&key) {
@@ -278,7 +278,7 @@ impl PyAnalyzer<'_> {
         self.module_member(file, item)
     }
 
-    /// Returns a name of a module, or a submodule.
+    /// Returns the value of a name in a module, or a submodule.
     pub fn module_member(&mut self, file: usize, item: &str) -> PyValue {
         let scope = self.module_scope(file);
         let name: Rc<str> = item.into();
@@ -385,12 +385,12 @@ fn join_dotted(module: &str, item: &str) -> String {
     if module.is_empty() { item.to_owned() } else { format!("{module}.{item}") }
 }
 
-/// If one operand is unknown, returns the other one if it decides the result.
+/// Given that one operand is unknown, returns the other one if it alone decides the result.
 fn deciding_operand(other: PyValue, deciding: bool) -> PyValue {
     if other.is_certain() && other.truthiness() == Some(deciding) { other } else { PyValue::unknown() }
 }
 
-/// Returns the value that alternatives agree on, ignoring `None` and unknown ones.
+/// Returns the value that the alternatives agree on, ignoring those that are `None` or unknown.
 pub fn common_value(values: Vec<PyValue>) -> PyValue {
     let mut known = values.into_iter().filter(|value| value.is_known() && !matches!(value, PyValue::None));
     let Some(first) = known.next() else { return PyValue::unknown() };

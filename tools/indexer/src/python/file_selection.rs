@@ -1,4 +1,4 @@
-//! Selects the files of a package that are read.
+//! Selects which files of a package are read.
 
 use std::collections::HashSet;
 
@@ -35,13 +35,13 @@ const AUXILIARY_FOLDERS: [&str; 24] = [
     "venv",
     "fixtures",
 ];
-/// Maximum number of import lookups that find which auxiliary files a package uses.
+/// Maximum number of import lookups for finding the auxiliary files that a package uses.
 const MAX_IMPORT_LOOKUPS: usize = 100_000;
-/// Files for building and testing.
+/// Files used for building and testing.
 const AUXILIARY_FILES: [&str; 3] = ["setup.py", "conftest.py", "noxfile.py"];
 
-/// Returns the files of the package and the auxiliary files they import. If a package has only examples, these are its
-/// tools; tests never are.
+/// Returns the package's files and the auxiliary files that they import. If a package consists only of examples, their
+/// tools count; tools in tests never do.
 pub fn select_files<'f>(files: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
     let python = || files.iter().copied().filter(|file| file.path.ends_with(".py") && !is_template(file.path));
     let main: Vec<_> = python().filter(|file| !is_auxiliary(file)).collect();
@@ -90,20 +90,20 @@ fn add_imported_files<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> 
     chosen.into_iter().filter_map(|at| all.get(at).copied()).collect()
 }
 
-/// Finds the file of a module. An absolute import must name auxiliary folders: `import books.shelf` does not refer to
-/// `examples/books/shelf.py`.
+/// Finds the file of a module. An absolute import has to name any auxiliary folders: `import books.shelf` does not
+/// refer to `examples/books/shelf.py`.
 fn find_imported_file(files: &PyModuleFiles<'_>, from: usize, up: usize, module: &[&str]) -> Option<usize> {
     let at = files.find_module(from, up, &module.join("."))?;
     (up > 0 || is_import_target(files, at, module.len())).then_some(at)
 }
 
-/// Returns the files of a folder, with the rule of [`find_imported_file`].
+/// Returns the files in a folder, with the same rule as for [`find_imported_file`].
 fn files_in_folder(files: &PyModuleFiles<'_>, from: usize, up: usize, folder: &[&str]) -> Vec<usize> {
     let inside = files.files_in_folder(from, up, folder).into_iter();
     inside.filter(|at| up > 0 || is_import_target(files, *at, folder.len() + 1)).collect()
 }
 
-/// Whether a file is in no auxiliary folder other than those among the last `named_parts` parts of its path.
+/// Whether a file is in no auxiliary folder, except for folders among the last `named_parts` parts of its path.
 fn is_import_target(files: &PyModuleFiles<'_>, at: usize, named_parts: usize) -> bool {
     let path = files.get(at).map_or("", |file| file.path);
     let path = path.strip_suffix("/__init__.py").unwrap_or(path);
@@ -130,7 +130,7 @@ fn is_test(file: &SourceFile<'_>) -> bool {
     file.path.split('/').any(|part| matches!(part, "tests" | "test")) || (is_named && tests())
 }
 
-/// Whether the path has template placeholders.
+/// Whether the path contains template placeholders.
 fn is_template(path: &str) -> bool {
     path.contains("{{") || path.contains("{%")
 }

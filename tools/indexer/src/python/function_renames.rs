@@ -1,4 +1,4 @@
-//! Functions that are renamed at run time: `run.__name__ = "get_book"`.
+//! Finds functions that are renamed at run time: `run.__name__ = "get_book"`.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -7,19 +7,19 @@ use super::PyAnalyzer;
 use super::value::PyFunction;
 use gatelodge_catalogue::SourceFile;
 
-/// Renamed functions of a file, by the name they are defined with.
+/// The renamed functions in a file, by the name in their definition.
 pub type FunctionRenames = HashMap<Rc<str>, FunctionRename>;
 
-/// New name of a function.
+/// The new name of a function.
 #[derive(Debug)]
 pub struct FunctionRename {
     /// The new name, if it is a literal.
     new_name: Option<Rc<str>>,
-    /// Whether the file has only one function of the original name.
+    /// Whether only one function in the file has the original name.
     is_unique: bool,
 }
 
-/// Returns the renamed functions of a file.
+/// Returns the functions that a file renames.
 pub fn function_renames(file: &SourceFile<'_>) -> FunctionRenames {
     let (mut defined, mut renames): (HashMap<&str, usize>, FunctionRenames) = (HashMap::new(), HashMap::new());
     for line in file.text.lines().map(str::trim_start) {
@@ -45,7 +45,7 @@ fn find_string_literal(text: &str) -> Option<&str> {
 }
 
 impl PyAnalyzer<'_> {
-    /// Returns the name of a function at run time, or `None` if it is unknown.
+    /// Returns the name that a function has at run time, or `None` if it is unknown.
     pub fn find_function_name(&self, function: &PyFunction) -> Option<Rc<str>> {
         let name = &function.def.name;
         let file = self.scopes.get(function.scope)?.file;

@@ -1,4 +1,4 @@
-//! Finds the files that a program loads: those it imports or mentions in a string.
+//! Finds the files that a program loads: those that it imports or mentions in a string.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use super::module_files::{FileReferences, PyModuleFiles};
 use super::reachability::{WalkOrigin, import_statements};
 use gatelodge_catalogue::SourceFile;
 
-/// Limits for files, searched bytes and programs. If one is exceeded, every file counts.
+/// Limits on the number of files, searched bytes and programs. If one of them is exceeded, every file counts as loaded.
 const MAX_FOLLOWED_FILES: usize = 400;
 const MAX_SEARCHED_BYTES: usize = 1 << 31;
 const MAX_FOLLOWED_PROGRAMS: usize = 20;
@@ -17,8 +17,9 @@ const MAX_FOLLOWED_PROGRAMS: usize = 20;
 const MAX_MODULE_NAME_BYTES: usize = 256;
 
 impl PyAnalyzer<'_> {
-    /// Marks the files that the package's program does not load. Of several programs, the first one with tools counts.
-    /// If none has tools, or an earlier one has imports that cannot be followed, every file counts.
+    /// Marks the files that the package's program does not load. If there are several programs, the first one with
+    /// tools is used. If none has tools, or an earlier one has imports that cannot be followed, every file counts as
+    /// loaded.
     pub fn mark_unloaded_files(&mut self, files: &[SourceFile<'_>]) {
         let all = self.files.all();
         let named = entry_points::program_modules(files);
@@ -63,7 +64,7 @@ fn find_loaded_files(
     Some(known)
 }
 
-/// Returns the files that a file imports, and its enclosing packages.
+/// Returns the files that a file imports, and the packages that enclose it.
 fn imported_files(files: &PyModuleFiles<'_>, at: usize, text: &str) -> Vec<usize> {
     let below = |up, module: &str| {
         let folder: Vec<&str> = module.split('.').filter(|part| !part.is_empty()).collect();

@@ -12,17 +12,17 @@ use super::comment_runs::shorten_comment_runs;
 use super::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyImport, PyParameter, PyParameterKind, PyStmt};
 use lower_expression::lower_expression;
 
-/// Maximum nesting of statements and expressions, more than in hand-written code.
+/// Maximum nesting of statements and expressions. Hand-written code does not reach it.
 const MAX_NESTING: usize = 120;
-/// Step limit of the parser. Steps are counted instead of time, so that every machine gives the same result.
+/// Step limit for the parser. Counting steps rather than time gives the same result on every machine.
 const MAX_PARSER_STEPS: usize = 400_000;
 
-/// Text that is being lowered.
+/// The text that is being lowered, and the current nesting in it.
 #[derive(Clone, Copy)]
 struct PyLowerContext<'t> {
     text: &'t str,
     depth: usize,
-    /// Inside a function that does not mention tools: only its bindings and returns are kept.
+    /// Set inside a function that does not mention tools: only its bindings and returns are kept.
     bindings_only: bool,
 }
 
@@ -189,7 +189,7 @@ fn lower_def(node: Node<'_>, decorators: Vec<Rc<PyExpr>>, source: PyLowerContext
     })
 }
 
-/// Whether a text contains `tool` in any case.
+/// Whether a text contains `tool`, ignoring case.
 pub fn mentions_tools(text: &str) -> bool {
     text.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"tool")) || text.contains("inputSchema")
 }

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 
 use gatelodge_catalogue::SourceFile;
 
-/// Maximum number of comparisons per package. Many files may have the same name.
+/// Maximum number of comparisons per package. A limit is needed because many files may have the same name.
 const MAX_COMPARISONS: usize = 20_000_000;
 
-/// Files of a package, indexed by module name.
+/// A package's files, indexed by module name.
 pub struct PyModuleFiles<'f> {
     files: &'f [SourceFile<'f>],
-    /// Parts of their module names.
+    /// For each file, the parts of its module name.
     module_parts: Vec<Vec<&'f str>>,
     /// Number of comparisons so far.
     comparisons: Cell<usize>,
-    /// Indexes of files by the last part of their module name.
+    /// Indexes of the files, by the last part of their module name.
     by_last_part: HashMap<&'f str, Vec<usize>>,
 }
 
@@ -31,7 +31,7 @@ impl<'f> PyModuleFiles<'f> {
         Self { files, module_parts, comparisons: Cell::new(0), by_last_part }
     }
 
-    /// Whether the limit of comparisons was exceeded.
+    /// Whether the limit on comparisons was exceeded.
     pub fn is_truncated(&self) -> bool {
         self.comparisons.get() > MAX_COMPARISONS
     }
@@ -45,7 +45,7 @@ impl<'f> PyModuleFiles<'f> {
         self.module_parts.get(at).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns the files whose module names end in `last`.
+    /// Returns the files whose module name has `last` as its last part.
     fn candidates(&self, last: &str) -> &[usize] {
         let all = self.by_last_part.get(last).map(Vec::as_slice).unwrap_or_default();
         if self.count_comparisons(all.len()) { all } else { &[] }
@@ -59,7 +59,7 @@ impl<'f> PyModuleFiles<'f> {
         self.files.get(at)
     }
 
-    /// Finds the file of a module as imported from a file. `up` is the number of leading dots.
+    /// Finds the file of a module that another file imports. `up` is the number of leading dots.
     pub fn find_module(&self, from: usize, up: usize, module: &str) -> Option<usize> {
         let wanted: Vec<&str> = module.split('.').filter(|part| !part.is_empty()).collect();
         if up == 0 {
@@ -70,7 +70,7 @@ impl<'f> PyModuleFiles<'f> {
         self.candidates(whole.last()?).iter().copied().find(|at| self.module_parts(*at) == whole)
     }
 
-    /// Returns the files directly in a folder, relative to a file.
+    /// Returns the files directly in a folder. The folder is given relative to a file.
     pub fn files_in_folder(&self, from: usize, up: usize, folder: &[&str]) -> Vec<usize> {
         let above = if up == 0 { Some(Vec::new()) } else { self.find_parent_parts(from, up) };
         let Some(whole) = above.map(|above| [above.as_slice(), folder].concat()) else { return Vec::new() };
@@ -97,7 +97,7 @@ impl<'f> PyModuleFiles<'f> {
         self.find_absolute(usize::MAX, &module.split('.').collect::<Vec<_>>())
     }
 
-    /// Returns the files that an import refers to: the module, and the item if it is a module, too.
+    /// Returns the files that an import refers to: the module, and also the imported item if it is itself a module.
     pub fn import_targets(
         &self,
         from: usize,
@@ -111,7 +111,7 @@ impl<'f> PyModuleFiles<'f> {
         whole.into_iter().chain(inner).filter(move |file| *file != from)
     }
 
-    /// Returns the packages that contain a file. They are loaded before it.
+    /// Returns the packages that contain a file. Python loads them before the file.
     pub fn enclosing_packages(&self, at: usize) -> Vec<usize> {
         let path = self.files.get(at).map_or("", |file| file.path);
         let folders = path.match_indices('/').filter_map(|(end, _)| path.get(..end));
@@ -145,8 +145,8 @@ impl<'f> PyModuleFiles<'f> {
         }
     }
 
-    /// Finds an absolute module. An archive may have folders above the module; of several candidates, takes the one
-    /// that shares most parts with the importing file, then the one with the shortest path.
+    /// Finds an absolute module. An archive may have folders above the module; if there are several candidates, takes
+    /// the one that shares most parts with the importing file, then the one with the shortest path.
     fn find_absolute(&self, from: usize, wanted: &[&str]) -> Option<usize> {
         let here = self.module_parts(from);
         let shared = |path: &[&str]| path.iter().zip(here).take_while(|(one, other)| one == other).count();
@@ -157,7 +157,8 @@ impl<'f> PyModuleFiles<'f> {
         })
     }
 
-    /// Whether the first package of a name is not nested in another one: `mcp.server` is not `books/mcp/server.py`.
+    /// Whether the first package in a module name is not nested in another package: `mcp.server` does not refer to
+    /// `books/mcp/server.py`.
     pub fn is_outermost(&self, at: usize, module: &str) -> bool {
         let (path, first) = (self.module_parts(at), module.split('.').next().unwrap_or_default());
         let above = path.iter().rposition(|part| *part == first).and_then(|above| path.get(..above));
@@ -172,11 +173,11 @@ impl<'f> PyModuleFiles<'f> {
 
 /// Forms in which a text may refer to a file.
 pub struct FileReferences {
-    /// Names with their delimiters: `books.shelf"`, `shelf.py"`, `"shelf:`, `books.{`.
+    /// Names together with their delimiters: `books.shelf"`, `shelf.py"`, `"shelf:`, `books.{`.
     pub quoted_forms: Vec<String>,
-    /// The end of its module name, as after `-m`.
+    /// The last parts of the file's module name, as they may follow `-m`.
     pub module: Option<String>,
-    /// The name of its folder in a string that is continued elsewhere: `"books."`.
+    /// The name of the file's folder, in a string that is continued elsewhere: `"books."`.
     pub folder: Option<String>,
 }
 
@@ -185,7 +186,7 @@ pub fn last_module_part(path: &str) -> Option<&str> {
     split_module_parts(path).last().copied()
 }
 
-/// Splits the module name of a file: `src/books/shelf.py` is `src`, `books`, `shelf`.
+/// Splits a file's module name into parts: `src/books/shelf.py` becomes `src`, `books`, `shelf`.
 fn split_module_parts(path: &str) -> Vec<&str> {
     let path = path.strip_suffix(".py").unwrap_or(path);
     let path = path.strip_suffix("/__init__").unwrap_or(path);

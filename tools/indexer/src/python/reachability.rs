@@ -10,32 +10,33 @@ use super::syntax::{PyCall, PyImport};
 use super::value::PyFunction;
 use gatelodge_catalogue::SourceFile;
 
-/// Maximum number of paths to a tool. A tool with more counts as reached.
+/// Maximum number of paths to a tool. A tool with this many paths counts as reached.
 const MAX_PATHS_PER_TOOL: usize = 12;
-/// Maximum number of bytes that are searched for names.
+/// Maximum number of bytes in which names are searched for.
 const MAX_SEARCHED_BYTES: usize = 1 << 30;
 /// Maximum length of an import statement.
 const MAX_IMPORT_CHARS: usize = 20_000;
-/// Maximum number of passes that propagate unreachability.
+/// Maximum number of passes for propagating unreachability.
 const MAX_ROUNDS: usize = 10;
 
-/// Origin of a walk.
+/// Where a walk through the statements starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WalkOrigin {
     /// The statements of a file.
     File(usize),
-    /// A function, by itself or on an object.
+    /// A function, either on its own or called on an object.
     Function(usize),
 }
 
-/// One path to a registration: the start of the walk, and whether no condition on the path is false by default.
+/// One path to a registration: the origins of the walk, and whether none of the conditions on the path is false by
+/// default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RegistrationPath {
     origins: Vec<WalkOrigin>,
     is_enabled: bool,
 }
 
-/// All paths to a tool.
+/// All paths to a tool's registration.
 #[derive(Debug, Clone, Default)]
 pub struct RegistrationPaths(Vec<RegistrationPath>);
 
@@ -54,14 +55,15 @@ impl RegistrationPaths {
     }
 }
 
-/// Calls and imports with the conditions around them.
+/// Calls and imports, with the conditions around them.
 #[derive(Debug, Default)]
 pub struct Reachability {
     /// Origins of the current walk, outermost first.
     origins: Vec<WalkOrigin>,
-    /// Calls of functions.
+    /// Calls, by the function that is called.
     calls: HashMap<usize, FunctionCalls>,
-    /// Import statements of a file: importing file, statement, and whether no condition around it is false.
+    /// For each file, the statements that import it: the importing file, the statement, and whether none of the
+    /// conditions around it is false.
     imports: HashMap<usize, HashMap<(usize, usize), bool>>,
     /// Module-level names that functions reassign.
     reassigned_names: HashSet<(usize, Rc<str>)>,
@@ -71,13 +73,13 @@ pub struct Reachability {
     unreachable: HashSet<WalkOrigin>,
 }
 
-/// Calls of a function.
+/// The calls to a function.
 #[derive(Debug)]
 struct FunctionCalls {
     name: Rc<str>,
-    /// Call, origin, and whether no condition around it is false.
+    /// The call, its origin, and whether none of the conditions around it is false.
     sites: HashSet<(usize, WalkOrigin, bool)>,
-    /// Whether the name is also used where no call was recorded.
+    /// Whether the name is also used in places where no call was recorded.
     is_used_elsewhere: bool,
 }
 
@@ -146,7 +148,7 @@ impl<'f> PyAnalyzer<'f> {
         }
     }
 
-    /// Records imports within the package.
+    /// Records imports of the package's own files.
     pub fn record_imports(&mut self, imports: &[PyImport], scope: PyScopeId) {
         let from = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let (statement, is_on) = (imports.as_ptr() as usize, self.disabled_depth == 0);
@@ -158,7 +160,7 @@ impl<'f> PyAnalyzer<'f> {
         }
     }
 
-    /// Marks origins that are not reached by default.
+    /// Marks the origins that are not reached by default.
     pub fn mark_unreachable(&mut self) {
         self.mark_untracked_uses();
         let importers = self.collect_importers();
@@ -178,7 +180,8 @@ impl<'f> PyAnalyzer<'f> {
         }
     }
 
-    /// Returns the importing files of each file, once per statement. Only computed if some imports are disabled.
+    /// Returns the files that import each file, once per import statement. This is computed only if some imports are
+    /// disabled.
     fn collect_importers(&mut self) -> HashMap<usize, Vec<usize>> {
         let mut importers: HashMap<usize, Vec<usize>> = HashMap::new();
         if self.reachability.imports.values().all(|seen| seen.values().all(|is_on| *is_on)) {
@@ -197,7 +200,7 @@ impl<'f> PyAnalyzer<'f> {
         importers
     }
 
-    /// Marks the functions that are used where no call was recorded.
+    /// Marks the functions that are used in places where no call was recorded.
     fn mark_untracked_uses(&mut self) {
         let (files, entered) = (self.files.all(), &self.entered_calls);
         // If some files are not loaded, only calls in the loaded ones count.
@@ -215,7 +218,8 @@ impl<'f> PyAnalyzer<'f> {
         }
     }
 
-    /// Whether a tool is registered by default. Calls of a function count more than the function by itself.
+    /// Whether a tool is registered by default. If a function was walked for all of its calls, these decide, rather
+    /// than the walk of the function on its own.
     pub fn is_reachable(&self, ways: &RegistrationPaths) -> bool {
         let is_by_itself = |way: &RegistrationPath| matches!(way.origins.last(), Some(WalkOrigin::Function(def)) if self.has_all_calls_entered(*def));
         let is_open = |way: &RegistrationPath| {
@@ -226,7 +230,7 @@ impl<'f> PyAnalyzer<'f> {
             || if called.peek().is_some() { called.any(is_open) } else { ways.0.iter().any(is_open) }
     }
 
-    /// Whether all calls of a function were walked with their arguments.
+    /// Whether all calls to a function were walked with their arguments.
     fn has_all_calls_entered(&self, def: usize) -> bool {
         let (Some(calls), Some(entered)) = (self.reachability.calls.get(&def), self.entered_calls.get(&def)) else {
             return false;
@@ -234,7 +238,7 @@ impl<'f> PyAnalyzer<'f> {
         !calls.is_used_elsewhere && calls.sites.iter().all(|(call, ..)| entered.contains(call))
     }
 
-    /// Records the names of these files that are reassigned later.
+    /// Records the names in these files that are reassigned later.
     pub fn record_reassignments(&mut self, files: &[SourceFile<'f>]) {
         for (at, file) in files.iter().enumerate() {
             for line in file.text.lines() {
@@ -247,7 +251,7 @@ impl<'f> PyAnalyzer<'f> {
     }
 }
 
-/// Returns names that a line changes or declares as `global`: `global a, b`, `a |= …`, `a.append(…)`.
+/// Returns the names that a line changes or declares as `global`: `global a, b`, `a |= …`, `a.append(…)`.
 fn reassigned_names(line: &str) -> impl Iterator<Item = &str> {
     const MUTATING_METHODS: [&str; 9] =
         ["append", "add", "update", "extend", "insert", "remove", "discard", "setdefault", "difference_update"];
@@ -262,7 +266,7 @@ fn reassigned_names(line: &str) -> impl Iterator<Item = &str> {
     global.chain(is_changed.then_some(name))
 }
 
-/// Counts the uses of a name in a text, without definitions, imports and quoted names.
+/// Counts the uses of a name in a text, not counting definitions, imports and quoted names.
 fn count_uses(text: &str, name: &str) -> usize {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut times = 0;
@@ -276,7 +280,7 @@ fn count_uses(text: &str, name: &str) -> usize {
     times
 }
 
-/// Returns the imports of a text, grouped by statement: parent folders, module, item.
+/// Returns the imports in a text, grouped by statement: parent folders, module and item of each.
 pub fn import_statements(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
     let mut out = Vec::new();
     let (mut at, mut searched) = (0, 0);

@@ -1,4 +1,4 @@
-//! The forms in which a tool is registered.
+//! Recognizes the forms in which tools are registered.
 
 mod deferred_registration;
 mod mcp_server_detection;
@@ -17,34 +17,34 @@ use super::value::{PyArguments, PyFunction, PyValue};
 use gatelodge_catalogue::ExtractedTool;
 use mcp_server_detection::{is_mcp_path, is_tool_decorator, last_segment};
 
-/// Names are cut to this length, which is longer than an index accepts.
+/// Maximum length of a name. Longer names are cut to this length, which is still more than an index accepts.
 const MAX_NAME_CHARS: usize = 300;
 
-/// Maximum number of definitions per package. More are generated ones.
+/// Maximum number of definitions per package. If there are more, they have been generated.
 const MAX_TOOL_DEFINITIONS: usize = 5_000;
 
-/// A tool and the server it is registered at, if that is known.
+/// A tool and the server that it is registered with, if that is known.
 #[derive(Debug)]
 pub struct ToolRegistration {
     pub tool: ExtractedTool,
     pub server: Option<usize>,
-    /// The function that implements it.
+    /// The function that implements the tool.
     pub function_id: Option<usize>,
-    /// Paths that reach the registration.
+    /// Paths by which the registration is reached.
     pub paths: RegistrationPaths,
 }
 
-/// All registrations without duplicates. One place may define a name in several ways, depending on the caller; a
-/// definition without any additional information is dropped.
+/// All registrations, without duplicates. One place may define a name in several ways, depending on the caller; a
+/// definition that adds no information is dropped.
 #[derive(Debug, Default)]
 pub struct ToolRegistrations {
     by_key: BTreeMap<RegistrationKey, (Vec<ExtractedTool>, RegistrationPaths)>,
     count: usize,
-    /// Whether the limit was exceeded.
+    /// Whether the maximum number of definitions was exceeded.
     pub is_truncated: bool,
 }
 
-/// Name, server and function.
+/// The tool's name, its server and its function.
 type RegistrationKey = (String, Option<usize>, Option<usize>);
 
 impl ToolRegistrations {
@@ -86,7 +86,7 @@ impl ToolRegistrations {
 }
 
 impl PyAnalyzer<'_> {
-    /// Registers a function according to its decorators.
+    /// Registers a function as a tool if its decorators say so.
     pub fn register_decorated(&mut self, function: &Rc<PyFunction>, scope: PyScopeId) {
         for decorator in &function.def.decorators {
             self.walk_expression(decorator, scope);
@@ -110,7 +110,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Returns the function that `wraps(other)` names, or an unknown value.
+    /// Returns the function named in `wraps(other)`, or an unknown value.
     fn unwrap_function(&mut self, function: &Rc<PyFunction>) -> PyValue {
         for decorator in &function.def.decorators {
             if let PyExpr::Call(call) = &**decorator
@@ -124,7 +124,7 @@ impl PyAnalyzer<'_> {
         PyValue::Function(function.clone())
     }
 
-    /// Registers the tools of a call.
+    /// Registers the tools that a call defines.
     pub fn register_call(&mut self, call: &Rc<PyCall>, callee: &PyValue, scope: PyScopeId) {
         match callee {
             PyValue::External(path) if is_mcp_path(path) => self.register_sdk_call(call, path, scope),
@@ -147,7 +147,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Registers the tools of a call of the SDK.
+    /// Registers the tools that a call to the SDK defines.
     fn register_sdk_call(&mut self, call: &Rc<PyCall>, path: &str, scope: PyScopeId) {
         let arguments = self.evaluate_arguments(call, scope);
         match last_segment(path) {
@@ -168,7 +168,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Registers the tools of a server method: `mcp.tool(f)`, `mcp.add_tool(f)`, `mcp.mount(other)`.
+    /// Registers the tools that a call to a server method adds: `mcp.tool(f)`, `mcp.add_tool(f)`, `mcp.mount(other)`.
     fn register_server_call(&mut self, call: &Rc<PyCall>, server: &PyValue, name: &str, scope: PyScopeId) {
         match name {
             "tool" | "add_tool" => {
@@ -188,7 +188,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Returns the function that an argument refers to: one of the package, or an external one with a name.
+    /// Returns the function that an argument refers to: one from the package, or an external one that has a name.
     fn registered_function(&mut self, argument: Option<&Rc<PyExpr>>, value: Option<&PyValue>) -> Option<PyValue> {
         match value? {
             PyValue::Function(function) => Some(PyValue::Function(function.clone())),
@@ -211,7 +211,7 @@ impl PyAnalyzer<'_> {
         self.registered_tools.push(ToolRegistration { tool, server, function_id: def, paths: ways });
     }
 
-    /// Builds the tool of a function. Arguments take precedence over the function itself.
+    /// Builds a tool from a function. The arguments take precedence over the function itself.
     fn tool_from_function(&mut self, function: &PyValue, arguments: &PyArguments) -> Option<ExtractedTool> {
         if arguments.get("enabled", None).is_some_and(|enabled| enabled.truthiness() == Some(false)) {
             return None;
@@ -280,7 +280,7 @@ impl PyAnalyzer<'_> {
         Some(clean_docstring(&text))
     }
 
-    /// Registers a dictionary in the format of `tools/list`.
+    /// Registers a dictionary that has the format of a tool in `tools/list`.
     pub fn register_dict_expr(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) {
         if has_key(expr, "inputSchema") && has_key(expr, "name") {
             let value = self.evaluate(expr, scope);
@@ -288,7 +288,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Registers `tools[name] = {…}`.
+    /// Registers a tool that is defined by `tools[name] = {…}`.
     pub fn register_keyed_assignment(&mut self, target: &PyExpr, value: &Rc<PyExpr>, scope: PyScopeId) {
         if let PyExpr::Index(_, keys) = target
             && let [key] = keys.as_slice()
@@ -297,7 +297,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Registers `{name: {"description": …, "inputSchema": …}}`, where the key is the name.
+    /// Registers a tool from `{name: {"description": …, "inputSchema": …}}`, where the key is the tool's name.
     pub fn register_keyed_pair(&mut self, key: &Rc<PyExpr>, value: &Rc<PyExpr>, scope: PyScopeId) {
         if has_key(value, "inputSchema") && has_key(value, "description") && !has_key(value, "name") {
             let (name, value) = (self.evaluate(key, scope), self.evaluate(value, scope));
@@ -314,7 +314,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// Cuts a name to the maximum length. Names that are not valid are counted when facts are derived.
+/// Cuts a name to the maximum length. Invalid names are counted later, when facts are derived.
 fn bounded_name(name: &str) -> Option<String> {
     name.contains(char::is_alphanumeric).then(|| name.chars().take(MAX_NAME_CHARS).collect())
 }

@@ -1,4 +1,4 @@
-//! Input schemas from signatures and types.
+//! Derives input schemas from signatures and types.
 
 mod class_schema;
 mod type_schema;
@@ -11,7 +11,7 @@ use super::syntax::{PyExpr, PyParameter, PyParameterKind};
 use super::value::{PyFunction, PyValue};
 
 impl PyAnalyzer<'_> {
-    /// Returns the input schema of a function, as its server lists it.
+    /// Returns a function's input schema in the form in which its server lists it.
     pub fn signature_schema(&mut self, function: &PyFunction, excluded: Option<&PyValue>) -> Json {
         let scope = function.scope;
         let (mut properties, mut required) = (Map::new(), Vec::new());
@@ -37,7 +37,7 @@ impl PyAnalyzer<'_> {
         schema
     }
 
-    /// Whether the server itself supplies a parameter: the context or a dependency.
+    /// Whether the server itself supplies the argument for a parameter, such as the context or a dependency.
     fn is_injected(&mut self, parameter: &PyParameter, scope: PyScopeId) -> bool {
         let by_default = parameter.default.as_ref().is_some_and(|default| match &**default {
             PyExpr::Call(call) => matches!(&*call.callee, PyExpr::Name(name) | PyExpr::Attribute(_, name)

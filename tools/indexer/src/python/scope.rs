@@ -1,4 +1,4 @@
-//! Scopes and the names bound in them.
+//! Scopes, and the names that are bound in them.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,10 +9,10 @@ use super::value::PyValue;
 /// Index of a scope.
 pub type PyScopeId = usize;
 
-/// Source of a name's value.
+/// Where the value of a name comes from.
 #[derive(Debug, Clone)]
 pub enum PyBinding {
-    /// An expression, evaluated on demand.
+    /// An expression, which is evaluated on demand.
     Expr(Rc<PyExpr>),
     /// One of several expressions, depending on which statement runs.
     Alternatives(Vec<Rc<PyExpr>>),
@@ -23,7 +23,7 @@ pub enum PyBinding {
         module: Rc<str>,
         item: Option<Rc<str>>,
     },
-    /// A parameter without a known argument.
+    /// A parameter whose argument is not known.
     Parameter {
         annotation: Option<Rc<PyExpr>>,
         default: Option<Rc<PyExpr>>,
@@ -39,9 +39,9 @@ pub enum PyBinding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PyBindingCondition {
     Always,
-    /// Under a condition.
+    /// Only under a condition.
     Conditional,
-    /// If an earlier statement failed.
+    /// Only if an earlier statement failed.
     Fallback,
 }
 
@@ -49,13 +49,13 @@ enum PyBindingCondition {
 #[derive(Debug, Default)]
 pub struct PyScope {
     pub parent: Option<PyScopeId>,
-    /// The file it is in.
+    /// The file that the scope is in.
     pub file: usize,
     /// Parameters and loop variables.
     parameter_bindings: Vec<(Rc<str>, PyBinding)>,
-    /// Names that the statements bind, shared by all calls of a function.
+    /// Names that the statements bind. All calls to a function share them.
     body_names: Option<Rc<PyBoundNames>>,
-    /// Cached values of names, by whether they were evaluated for a condition.
+    /// Cached values of names, and whether each was evaluated for a condition.
     resolved_values: HashMap<(Rc<str>, bool), PyValue>,
 }
 
@@ -85,13 +85,13 @@ impl PyScope {
         if self.resolved_values.is_empty() { None } else { self.resolved_values.get(&(name.clone(), is_deciding)) }
     }
 
-    /// Caches the value of a name. In a long function a name may have many alternatives, which in turn refer to other
-    /// names.
+    /// Caches the value of a name. This matters in long functions, where a name may have many alternatives that in turn
+    /// refer to other names.
     pub fn cache_value(&mut self, name: &Rc<str>, is_deciding: bool, value: PyValue) {
         self.resolved_values.insert((name.clone(), is_deciding), value);
     }
 
-    /// Modules of `from … import *`.
+    /// Returns the modules that are imported with `from … import *`.
     pub fn star_imports(&self) -> &[(usize, Rc<str>)] {
         self.body_names.as_ref().map_or(&[], |body| &body.star_imports)
     }
@@ -111,7 +111,7 @@ impl PyScope {
     }
 }
 
-/// Names that statements bind.
+/// The names that statements bind.
 #[derive(Debug, Default)]
 pub struct PyBoundNames {
     bindings: HashMap<Rc<str>, PyBinding>,
@@ -119,7 +119,7 @@ pub struct PyBoundNames {
 }
 
 impl PyBoundNames {
-    /// Collects bindings in statement order; the last one of a name applies.
+    /// Collects the bindings in statement order. If a name is bound more than once, the last binding applies.
     pub fn of(statements: &[PyStmt]) -> Self {
         let mut names = Self::default();
         names.bind_all(statements, PyBindingCondition::Always);

@@ -20,7 +20,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Walks statements. Returns true if later statements do not run.
+    /// Walks statements. Returns true if the statements after them do not run.
     pub fn walk_statements(&mut self, statements: &[PyStmt], scope: PyScopeId) -> bool {
         let mut has_left = false;
         for statement in statements {
@@ -114,7 +114,7 @@ impl PyAnalyzer<'_> {
         self.walk_stack.pop();
     }
 
-    /// Walks the statements of a class and its methods, also inherited ones, on an arbitrary instance.
+    /// Walks the statements of a class and its methods, including inherited ones, on an arbitrary instance.
     fn walk_class(&mut self, class: &Rc<PyClassDef>, scope: PyScopeId) {
         let value = self.class_value(class, scope);
         let own = PyValue::Instance(Rc::new(PyInstance { class: value.clone(), arguments: None, id: None }));

@@ -1,11 +1,12 @@
-//! Syntax of Python, reduced to what tool definitions need. Unsupported syntax is `Other`, never a guess.
+//! The syntax of Python, reduced to what tool definitions need. Unsupported syntax becomes `Other` and is never
+//! guessed.
 
 use std::rc::Rc;
 
 /// An expression.
 #[derive(Debug)]
 pub enum PyExpr {
-    /// A string after joining its parts.
+    /// A string whose parts have been joined.
     Str(Rc<str>),
     /// An integer or a float that JSON can represent.
     Number(serde_json::Number),
@@ -17,7 +18,7 @@ pub enum PyExpr {
     Call(Rc<PyCall>),
     /// A list, a tuple or a set.
     List(Vec<Rc<PyExpr>>),
-    /// Pairs; a pair without a key is `**other`.
+    /// Key-value pairs. A pair without a key is `**other`.
     Dict(Vec<(Option<Rc<PyExpr>>, Rc<PyExpr>)>),
     Index(Rc<PyExpr>, Vec<Rc<PyExpr>>),
     /// `a + b`.
@@ -43,7 +44,7 @@ pub enum PyExpr {
     Comprehension(Rc<PyComprehension>),
     /// `*other` in a list or in arguments.
     Spread(Rc<PyExpr>),
-    /// Unsupported syntax with the expressions in it.
+    /// Unsupported syntax, with the expressions that it contains.
     Other(Vec<Rc<PyExpr>>),
 }
 
@@ -68,7 +69,7 @@ pub struct PyCall {
 /// A comprehension.
 #[derive(Debug)]
 pub struct PyComprehension {
-    /// The produced expression; key and value for a dictionary.
+    /// The expression that is produced. For a dictionary, these are key and value.
     pub body: Vec<Rc<PyExpr>>,
     /// `for target in iterated`, outermost first.
     pub clauses: Vec<(Rc<PyExpr>, Rc<PyExpr>)>,
@@ -90,13 +91,13 @@ pub enum PyStmt {
         iterated: Rc<PyExpr>,
         body: Vec<PyStmt>,
     },
-    /// `if` with its alternative.
+    /// An `if` with its alternative.
     If {
         condition: Rc<PyExpr>,
         body: Vec<PyStmt>,
         otherwise: Vec<PyStmt>,
     },
-    /// Statements of `try`, `with` or `while`.
+    /// The statements in a `try`, `with` or `while`.
     Block(Vec<PyStmt>),
     /// Statements that run after an exception. They do not replace earlier bindings.
     Fallback(Vec<PyStmt>),
@@ -109,13 +110,13 @@ pub enum PyStmt {
 /// A name that an import binds.
 #[derive(Debug)]
 pub struct PyImport {
-    /// Number of leading dots; 0 is absolute.
+    /// Number of leading dots, or 0 for an absolute import.
     pub up: usize,
     /// The dotted module name.
     pub module: Rc<str>,
     /// The imported item. `None` is the module itself, `*` is everything.
     pub item: Option<Rc<str>>,
-    /// The name it is bound to.
+    /// The name that the import is bound to.
     pub bound_name: Rc<str>,
 }
 
@@ -127,9 +128,9 @@ pub struct PyFunctionDef {
     pub parameters: Vec<PyParameter>,
     pub docstring: Option<Rc<str>>,
     pub body: Vec<PyStmt>,
-    /// Whether its text mentions tools. Other functions are not walked.
+    /// Whether the function's text mentions tools. Functions that do not are not walked.
     pub mentions_tools: bool,
-    /// Whether its text may register tools. Only then its calls are followed.
+    /// Whether the function's text may register tools. Its calls are followed only then.
     pub can_register_tools: bool,
 }
 
@@ -142,7 +143,7 @@ pub struct PyParameter {
     pub kind: PyParameterKind,
 }
 
-/// Kind of a parameter.
+/// The kind of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PyParameterKind {
     /// An ordinary parameter.

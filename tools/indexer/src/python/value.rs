@@ -1,4 +1,4 @@
-//! Values of expressions, as far as they are known without running them.
+//! Values of expressions, as far as they are known without running the code.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use super::syntax::{PyClassDef, PyFunctionDef};
 /// A value.
 #[derive(Debug, Clone)]
 pub enum PyValue {
-    /// Unknown, with its name if it has one.
+    /// An unknown value, with its name if it has one.
     Unknown(Option<Rc<str>>),
     None,
     Bool(bool),
@@ -20,64 +20,64 @@ pub enum PyValue {
     Dict(Rc<Vec<(PyValue, PyValue)>>),
     Function(Rc<PyFunction>),
     Class(PyClassValue),
-    /// An instance of a class of the package.
+    /// An instance of one of the package's classes.
     Instance(Rc<PyInstance>),
-    /// A module of the package, by index of its file.
+    /// One of the package's modules, by the index of its file.
     Module(usize),
-    /// A dotted name of another package.
+    /// A dotted name from another package.
     External(Rc<str>),
-    /// The result of a call of another package.
+    /// The result of a call to another package.
     ExternalObject(Rc<PyExternalObject>),
     /// A decorator that registers a function: `mcp.tool(name=…)`.
     ToolDecorator(Rc<PyToolDecorator>),
-    /// An attribute of a value that is not resolved.
+    /// An attribute that cannot be resolved, and the value that it belongs to.
     Member(Rc<PyValue>, Rc<str>),
 }
 
-/// A function of the package and the scope it was defined in.
+/// One of the package's functions, and the scope in which it was defined.
 #[derive(Debug)]
 pub struct PyFunction {
     pub def: Rc<PyFunctionDef>,
     pub scope: PyScopeId,
-    /// The object it is a method of.
+    /// The object that it is a method of.
     pub receiver: Option<PyValue>,
 }
 
-/// A class of the package and its scope.
+/// One of the package's classes, and its scope.
 #[derive(Debug, Clone)]
 pub struct PyClassValue {
     pub class: Rc<PyClassDef>,
     pub scope: PyScopeId,
 }
 
-/// Arguments of a call.
+/// The arguments of a call.
 #[derive(Debug, Clone, Default)]
 pub struct PyArguments {
     pub positional: Vec<PyValue>,
     pub keywords: Vec<(Rc<str>, PyValue)>,
-    /// Whether there are more arguments in an unknown `*` or `**`.
+    /// Whether an unknown `*` or `**` may hold more arguments.
     pub has_unknown: bool,
     /// Positions and names of arguments that a condition must not rely on.
     pub uncertain: Vec<(Option<usize>, Option<Rc<str>>)>,
 }
 
-/// An instance of a class of the package.
+/// An instance of one of the package's classes.
 #[derive(Debug)]
 pub struct PyInstance {
     pub class: PyClassValue,
-    /// Constructor arguments. `None` for an arbitrary instance.
+    /// The constructor's arguments, or `None` for an arbitrary instance.
     pub arguments: Option<PyArguments>,
-    /// The call that created it.
+    /// Identifies the call that created the instance.
     pub id: Option<usize>,
 }
 
-/// The result of a call of another package.
+/// The result of a call to another package.
 #[derive(Debug)]
 pub struct PyExternalObject {
     /// The dotted name that was called.
     pub path: Rc<str>,
     pub arguments: PyArguments,
-    /// The call.
+    /// Identifies the call.
     pub id: usize,
 }
 
@@ -119,7 +119,7 @@ impl PyValue {
         !matches!(self, Self::Unknown(_) | Self::Member(..))
     }
 
-    /// Whether the value itself is known, not only its origin.
+    /// Whether the value itself is known, and not just where it comes from.
     pub fn is_certain(&self) -> bool {
         match self {
             Self::None | Self::Bool(_) | Self::Number(_) | Self::Str(_) => true,
@@ -133,7 +133,7 @@ impl PyValue {
         if let Self::Str(text) = self { Some(text) } else { None }
     }
 
-    /// Whether scopes must be kept for it.
+    /// Whether the value refers to scopes, which must then be kept.
     pub fn has_scope(&self) -> bool {
         match self {
             Self::Function(_) | Self::Class(_) | Self::Instance(_) => true,
@@ -146,13 +146,13 @@ impl PyValue {
         }
     }
 
-    /// Returns the value of a dictionary key.
+    /// Returns the value for a key in a dictionary.
     pub fn get(&self, key: &str) -> Option<&Self> {
         let Self::Dict(pairs) = self else { return None };
         pairs.iter().rev().find(|(name, _)| name.as_str().is_some_and(|name| &**name == key)).map(|(_, value)| value)
     }
 
-    /// Returns whether it is truthy, or `None` if that is unknown.
+    /// Returns whether the value is truthy, or `None` if that is unknown.
     pub fn truthiness(&self) -> Option<bool> {
         match self {
             Self::None => Some(false),
@@ -166,7 +166,7 @@ impl PyValue {
         }
     }
 
-    /// Converts to JSON and leaves out unknown parts.
+    /// Converts the value to JSON, leaving out unknown parts.
     pub fn to_json(&self) -> Option<Json> {
         Some(match self {
             Self::None => Json::Null,
@@ -182,7 +182,7 @@ impl PyValue {
         })
     }
 
-    /// Converts from JSON.
+    /// Converts a value from JSON.
     pub fn from_json(json: &Json) -> Self {
         match json {
             Json::Null => Self::None,

@@ -1,4 +1,4 @@
-//! HTML pages of links, the original format of package registries.
+//! Parses HTML pages of links, the original page format of package registries.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub struct HtmlLink {
     pub text: String,
 }
 
-/// Returns the links of a page.
+/// Returns the links on a page.
 pub fn links(page: &str) -> impl Iterator<Item = HtmlLink> {
     let mut rest = page;
     std::iter::from_fn(move || {
@@ -26,7 +26,7 @@ pub fn links(page: &str) -> impl Iterator<Item = HtmlLink> {
     })
 }
 
-/// Parses the attributes of a tag. Returns them and the rest of the text.
+/// Parses the attributes of a tag. Returns them and the text that follows.
 fn parse_attributes(mut rest: &str) -> (HashMap<String, String>, &str) {
     let mut found = HashMap::new();
     loop {
@@ -63,7 +63,7 @@ fn decode_entities(text: &str) -> String {
 }
 
 impl HtmlLink {
-    /// Converts a link of a package's page to a file.
+    /// Converts a link on a package's page to a file.
     pub fn into_pypi_file(mut self) -> PypiFile {
         let address = self.attributes.remove("href").unwrap_or_default();
         let (url, fragment) = match address.split_once('#') {

@@ -1,8 +1,8 @@
 //! Fits the curves of a [`ConfidenceCalibration`](gatelodge_catalogue::training::ConfidenceCalibration).
 
-/// Fits a non-decreasing curve to predictions and their correctness by pooling adjacent violators.
+/// Fits a non-decreasing curve to predictions and whether they were right, by pooling adjacent violators.
 pub(super) fn fit(mut seen: Vec<(f64, bool)>) -> Vec<(f64, f64)> {
-    /// Minimum number of predictions per point.
+    /// Minimum number of predictions for each point on the curve.
     const MIN_POOL_SIZE: usize = 25;
     seen.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut pools: Vec<(f64, f64, f64)> = Vec::new();

@@ -9,28 +9,28 @@ use super::TrainingExample;
 const TRAINING_ROUNDS: usize = 200;
 /// Initial step size. It decreases to nearly zero.
 const INITIAL_STEP_SIZE: f64 = 0.05;
-/// Decay rates of momentum and variance.
+/// Decay rates of the moving averages of gradient (momentum) and squared gradient (variance).
 const MOMENTUM_DECAY: f64 = 0.9;
 const VARIANCE_DECAY: f64 = 0.99;
-/// Strength of the prior towards the points of the lexicon, in examples.
+/// Strength of the prior that pulls weights towards the lexicon's points, as a number of examples.
 const PRIOR_STRENGTH: f64 = 1.5;
-/// Words tell less than the effects of verbs, and there are more of them.
+/// Prior strength for words. They say less than the effects of verbs, and there are more of them.
 const WORD_PRIOR_STRENGTH: f64 = 3.0;
-/// Later words of a description tell little about the tool, and there are many.
+/// Prior strength for later words of a description. They say little about the tool, and there are many of them.
 const LATER_WORD_PRIOR_STRENGTH: f64 = 10.0;
-/// Minimum number of servers that have a feature.
+/// Minimum number of servers in which a feature must occur.
 const MIN_SERVERS_PER_FEATURE: usize = 3;
-/// Features with smaller weights are dropped.
+/// Features whose learned weights are smaller than this are dropped.
 const MIN_LEARNED_WEIGHT: f64 = 0.05;
 
-/// Fitted weights: a bias, and points per feature.
+/// Fitted weights: a bias, and points for each feature.
 #[derive(Debug, Default)]
 pub(super) struct Weights {
     pub bias: CategoryScores,
     pub points: Vec<(FeatureKey, CategoryScores)>,
 }
 
-/// Fits weights, starting from those of `initial`.
+/// Fits weights, starting from the weights in `initial`.
 pub(super) fn fit_model(examples: &[&TrainingExample], initial: &TrainingModel) -> Weights {
     let keys = learnable_keys(examples, initial);
     let feature_indices: BTreeMap<FeatureKey, usize> = keys.iter().enumerate().map(|(at, key)| (*key, at)).collect();
@@ -64,8 +64,8 @@ pub(super) fn fit_model(examples: &[&TrainingExample], initial: &TrainingModel) 
     Weights { bias, points: learned.filter(|(key, points)| is_relevant(*key, points)).collect() }
 }
 
-/// Returns the features that are learned: those of several servers. A feature of a single server only identifies the
-/// server.
+/// Returns the features to learn, which are those that occur in several servers. A feature that occurs in a single
+/// server only identifies that server.
 fn learnable_keys(examples: &[&TrainingExample], initial: &TrainingModel) -> Vec<FeatureKey> {
     let mut servers: BTreeMap<FeatureKey, BTreeSet<usize>> = BTreeMap::new();
     for example in examples {
@@ -80,7 +80,7 @@ fn learnable_keys(examples: &[&TrainingExample], initial: &TrainingModel) -> Vec
     servers.into_keys().collect()
 }
 
-/// An example in numeric form.
+/// A training example in numeric form.
 struct TrainingRow {
     features: Vec<usize>,
     allowed_categories: [bool; 5],
@@ -131,10 +131,10 @@ fn gradients(
     (feature_gradients, bias_gradient)
 }
 
-/// Step sizes of Adam.
+/// The step sizes used by Adam.
 struct StepSchedule {
     round: f64,
-    /// Bias correction of the moving averages, which start at zero.
+    /// Bias corrections for the moving averages, which start at zero.
     momentum_bias: f64,
     variance_bias: f64,
 }
@@ -157,7 +157,7 @@ impl StepSchedule {
     }
 }
 
-/// Moving averages of a weight's gradient.
+/// Moving averages of the gradient of a weight.
 #[derive(Clone, Default)]
 struct AdamState {
     momentum: CategoryScores,
@@ -165,7 +165,7 @@ struct AdamState {
 }
 
 impl AdamState {
-    /// Applies one Adam step. Steps become short where the gradient changes sign.
+    /// Applies one Adam step. Steps become shorter where the gradient changes sign.
     fn apply_step(
         &mut self,
         weights: &mut CategoryScores,

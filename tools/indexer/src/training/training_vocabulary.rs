@@ -1,5 +1,5 @@
-//! Selects the words that are learned: those that several servers use. A word of a single server identifies the
-//! server, not what a tool does.
+//! Selects the words to learn, which are those that several servers use. A word that only one server uses identifies
+//! that server rather than what a tool does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use gatelodge_catalogue::training::TrainingModel;
 use super::TrainingServers;
 use crate::category_labels::LabelledTool;
 
-/// Minimum number of servers that use a word.
+/// Minimum number of servers that must use a word.
 const MIN_SERVERS_PER_WORD: usize = 4;
 
-/// Adds the common words to the features of the model.
+/// Adds the words that several servers use to the features of the model.
 pub(super) fn add_common_words(model: &mut TrainingModel, tools: &[LabelledTool<'_>], servers: &TrainingServers) {
     let mut users: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for tool in tools.iter().filter(|tool| tool.label.is_some()) {

@@ -1,4 +1,4 @@
-//! Facts of a server from its `tools/list` result.
+//! Derives a server's facts from its `tools/list` result.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
 use crate::file;
 use crate::output::shown;
 
-/// Returns the facts of an argument such as `npm:@acme/files@1.2.0=tools.json`.
+/// Returns the facts for an argument such as `npm:@acme/files@1.2.0=tools.json`.
 pub fn facts_from_tool_list(named: &str) -> Result<PackageFacts> {
     let odd = || {
         IndexerUsageError(format!(

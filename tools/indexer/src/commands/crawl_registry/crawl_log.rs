@@ -1,7 +1,7 @@
 //! Output files of a crawl, written so that an interrupted run can continue.
 //!
-//! Facts of a package are appended before its line in `done.jsonl`. A package without a line is read again, and the
-//! last of several facts applies.
+//! A package's facts are appended before its line in `done.jsonl`. A package without such a line is read again, and if
+//! its facts were written more than once, the last ones apply.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,7 +17,7 @@ use super::package_selection::{PackageRequest, canonical_name};
 use crate::exit::IndexerUsageError;
 use crate::output;
 
-/// A tool definition with text of its author: for training, not to be shared.
+/// A tool definition that includes the author's text: for training only, not to be shared.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrainingDefinition {
@@ -48,7 +48,7 @@ impl TrainingDefinition {
     }
 }
 
-/// Files of a crawl.
+/// The output files of a crawl.
 pub struct CrawlLog {
     folder: PathBuf,
     source: PackageRegistry,
@@ -59,7 +59,7 @@ pub struct CrawlLog {
     definitions_file: Option<File>,
 }
 
-/// Entry of `done.jsonl` for a package.
+/// What `done.jsonl` says about a package.
 struct CrawlRecord {
     outcome: PackageOutcome,
     requested_version: Option<String>,
@@ -76,13 +76,13 @@ impl CrawlRecord {
     }
 }
 
-/// The member by which lines are sorted.
+/// The member that lines are sorted by.
 #[derive(Deserialize)]
 struct PackageLineKey {
     package: String,
 }
 
-/// The registry of a line of facts.
+/// The registry named in a line of facts.
 #[derive(Deserialize)]
 struct FactsLineSource {
     source: PackageRegistry,
@@ -146,7 +146,8 @@ impl CrawlLog {
         })
     }
 
-    /// Whether a package need not be read again. It is read again if another version is requested now.
+    /// Whether a package has been read and can be skipped. It cannot if a different version is requested this time, or
+    /// if reading it failed.
     pub fn is_done(&self, wanted: &PackageRequest) -> bool {
         let Some(done) = self.records.get(&canonical_name(self.source, &wanted.name)) else { return false };
         let is_same = done.requested_version == wanted.version
@@ -161,7 +162,7 @@ impl CrawlLog {
             .is_some_and(|done| done.outcome == PackageOutcome::Failed)
     }
 
-    /// Appends a package, its line in `done.jsonl` last.
+    /// Appends a package to the files, with its line in `done.jsonl` written last.
     pub fn append(&mut self, read: &CrawledPackage) -> Result<()> {
         if let Some(facts) = &read.facts {
             self.facts_file.write_all(format!("{}\n", serde_json::to_string(facts)?).as_bytes())?;
@@ -179,7 +180,8 @@ impl CrawlLog {
         Ok(())
     }
 
-    /// Sorts both files, removes duplicates and prints a summary. Definitions stay in the order of reading.
+    /// Sorts both files, removes duplicates and prints a summary. Definitions stay in the order in which they were
+    /// read.
     pub fn finish(&self) -> Result<()> {
         let done = self.sort_lines("done.jsonl", |_| true)?;
         // A package may have had tools when it was read earlier and have none now.
@@ -209,7 +211,7 @@ impl CrawlLog {
         output::print(&output::table(&rows))
     }
 
-    /// Sorts the lines of a file by package and keeps the last line of each.
+    /// Sorts the lines of a file by package, keeping only the last line for each package.
     fn sort_lines(&self, file: &str, stays: impl Fn(&CrawlRecord) -> bool) -> Result<Vec<String>> {
         let path = self.folder.join(file);
         let mut by_package: BTreeMap<String, String> = BTreeMap::new();
@@ -233,7 +235,7 @@ impl CrawlLog {
     }
 }
 
-/// Spelling of a value in the files.
+/// Returns a value as it is spelled in the files.
 fn wire_name(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()

@@ -1,5 +1,5 @@
-//! Progress of a crawl with rate and remaining time. A terminal gets one line that is updated, anything else a new
-//! line now and then.
+//! Progress of a crawl, with rate and remaining time. On a terminal one line is updated in place; elsewhere a new line
+//! is printed now and then.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const TERMINAL_REPORT_INTERVAL: Duration = Duration::from_millis(200);
 pub struct CrawlProgress {
     total: usize,
     done: usize,
-    /// Packages of this run. The rate is computed from these.
+    /// Packages finished in this run. The rate is computed from these.
     done_this_run: usize,
     with_tools: usize,
     tools: usize,
@@ -48,13 +48,13 @@ impl CrawlProgress {
         self.report_if_due();
     }
 
-    /// Interval between reports.
+    /// Returns the interval between reports.
     pub fn report_interval(&self) -> Duration {
         if self.is_terminal { TERMINAL_REPORT_INTERVAL } else { LOG_REPORT_INTERVAL }
     }
 
-    /// Reports if the interval has passed, even if nothing was finished since: a large package must not look like a
-    /// hang.
+    /// Reports if the interval has passed, even if nothing has finished since the last report: a large package must not
+    /// look like a hang.
     pub fn report_if_due(&mut self) {
         if self.last_report.elapsed() >= self.report_interval() {
             self.last_report = Instant::now();

@@ -32,14 +32,14 @@ const MAX_PAGE_BYTES: usize = 24 << 20;
 /// Maximum size of an archive.
 const MAX_ARCHIVE_BYTES: usize = 160 << 20;
 
-/// Registry and resources for reading packages from it.
+/// A registry and the resources needed to read packages from it.
 pub struct RegistryContext {
     pub source: PackageRegistry,
     pub address: Uri,
     pub client: Arc<RegistryClient>,
     pub cache: Option<SourceCache>,
     pub scheduler: ReadScheduler,
-    /// Held while a page is in memory: some pages are as large as packages.
+    /// Held while a registry page is in memory, because some pages are as large as packages.
     pub page_lock: tokio::sync::Mutex<()>,
     pub output_folder: PathBuf,
 }
@@ -50,7 +50,7 @@ pub struct RegistryContext {
 pub enum PackageOutcome {
     /// Tools were found.
     Tools,
-    /// The line of the names file is not a package name.
+    /// The line in the names file is not a package name.
     NotAName,
     /// The registry has no page for the package.
     NotFound,
@@ -62,16 +62,16 @@ pub enum PackageOutcome {
     NoMcp,
     /// The sources use MCP, but no tool was found.
     NoTools,
-    /// Only a part could be read: the archive or its content exceeds a limit, or some sources or tools cannot be
-    /// represented.
+    /// Only part of the package could be read: the archive or its content exceeds a limit, or some sources or tools
+    /// cannot be represented.
     TooLarge,
     /// The archive does not match the hash that the registry lists.
     WrongHash,
-    /// The archive is corrupt or malicious, so only a part could be read.
+    /// The archive is corrupt or malicious, so only part of it could be read.
     Hostile,
-    /// Fetching or reading failed. The next run tries again.
+    /// Fetching or reading the package failed. The next run tries again.
     Failed,
-    /// The registry stopped answering. It is not written to the log, so that the next run reads the package.
+    /// The registry stopped answering. This outcome is not logged, so that the next run reads the package.
     #[serde(skip)]
     Unanswered,
 }
@@ -79,20 +79,20 @@ pub enum PackageOutcome {
 /// One line of `done.jsonl`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CrawlLogLine {
-    /// Older versions did not write it.
+    /// The registry. Older versions did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<PackageRegistry>,
     pub package: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The requested version, if it is not the newest.
+    /// The version that was requested, or `None` for the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "asked")]
     pub requested_version: Option<String>,
     pub outcome: PackageOutcome,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tools: usize,
-    /// Tool names that are not valid, and tools beyond the maximum per package.
+    /// Number of invalid tool names, and of tools beyond the maximum per package.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[serde(rename = "odd_names")]
     pub unusable_names: usize,
@@ -135,7 +135,7 @@ impl CrawledPackage {
     }
 }
 
-/// Reads a package. Every failure is an outcome.
+/// Reads a package. Every failure is reported as an outcome.
 pub async fn read_package(index: &Arc<RegistryContext>, wanted: &PackageRequest) -> CrawledPackage {
     let (mut version, mut skipped, mut odd_names) = (None, BTreeMap::new(), 0);
     let done = async {
@@ -224,7 +224,7 @@ fn fetch_failure(error: FetchError) -> PackageFailure {
     }
 }
 
-/// An archive: its cache key and format, and the file unless its sources are in the cache.
+/// An archive: its cache key and format, and its file unless the sources are already in the cache.
 struct PackageArchive {
     cache_key: String,
     format: ArchiveFormat,
@@ -258,7 +258,7 @@ async fn fetch_archive(
 }
 
 impl PackageArchive {
-    /// Returns the source files, from the cache if possible.
+    /// Returns the package's source files, from the cache if possible.
     fn unpack_sources(&self, index: &RegistryContext) -> Result<UnpackedArchive, PackageFailure> {
         let failed = |why: &str| (PackageOutcome::Failed, Some(why.to_owned()));
         // A large package is unpacked twice. The first time puts it into the cache.
@@ -283,15 +283,15 @@ impl PackageArchive {
     }
 }
 
-/// Total size of the source texts.
+/// Returns the total size of the source texts.
 fn text_bytes(unpacked: &UnpackedArchive) -> usize {
     unpacked.files.values().map(String::len).sum()
 }
 
-/// Name prefix of temporary files until they are unlinked.
+/// Name prefix that temporary files have until they are unlinked.
 const TEMPORARY_FILE_PREFIX: &str = ".archive-";
 
-/// Creates an unlinked temporary file: nothing is left when the process ends.
+/// Creates a temporary file that is already unlinked, so that nothing is left when the process ends.
 fn create_temporary_file(index: &RegistryContext) -> std::io::Result<File> {
     static NEXT_FILE_NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = index.output_folder.join(format!(
@@ -304,7 +304,7 @@ fn create_temporary_file(index: &RegistryContext) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Removes temporary files of a run that was killed before it unlinked them.
+/// Removes temporary files left by a run that was killed before it unlinked them.
 pub fn remove_temporary_files(out: &Path) {
     for entry in fs::read_dir(out).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY_FILE_PREFIX) {
@@ -332,15 +332,15 @@ fn select_javascript_file(path: &str) -> ExtractDecision {
     }
 }
 
-/// Facts and tools of a package.
+/// A package's facts and tools.
 struct PackageContents {
     facts: PackageFacts,
     definitions: Vec<crawl_log::TrainingDefinition>,
     unusable_names: usize,
 }
 
-/// Returns the outcome of an archive that was unpacked only in part. A part of the tools must not be published as all
-/// tools.
+/// Returns the outcome for an archive that was only partly unpacked. Some of the tools must not be published as if they
+/// were all of them.
 fn find_incomplete_outcome(unpacked: &UnpackedArchive) -> Option<PackageOutcome> {
     let is_hostile = unpacked.skipped.keys().any(|skip| skip.is_hostile());
     let outcome = if is_hostile { PackageOutcome::Hostile } else { PackageOutcome::TooLarge };

@@ -11,21 +11,21 @@ use super::registry_url;
 use crate::exit::{IndexerUsageError, RegistryUnreachableError};
 use crate::file;
 
-/// The list of all packages, as JSON or as HTML.
+/// `Accept` header for the list of all packages, which may be JSON or HTML.
 const PACKAGE_LIST_ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
-/// Maximum size of the list.
+/// Maximum size of the list of all packages.
 const MAX_LIST_BYTES: usize = 160 << 20;
 /// Maximum length of a package name.
 const MAX_PACKAGE_NAME_BYTES: usize = 214;
 
-/// A package and the requested version, `None` for the newest.
+/// A package and the requested version, or `None` for the newest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PackageRequest {
     pub name: String,
     pub version: Option<String>,
 }
 
-/// Packages to read.
+/// The packages to read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PackageSelection {
     pub packages: Vec<PackageRequest>,
@@ -33,7 +33,7 @@ pub struct PackageSelection {
     pub invalid_lines: Vec<String>,
 }
 
-/// Returns the packages of a file, or all packages of the registry whose names contain `mcp`.
+/// Returns the packages listed in a file, or all packages in the registry whose names contain `mcp`.
 pub async fn select_packages(
     source: PackageRegistry,
     fetcher: &RegistryClient,
@@ -97,7 +97,7 @@ fn parse_names(source: PackageRegistry, text: &str) -> PackageSelection {
 }
 
 /// Parses a line: `name`, `name==1.0`, or for npm `name@1.0`, with an optional prefix as in `npm:name`. Returns
-/// `Some(None)` for lines of other registries.
+/// `Some(None)` for a line that names another registry.
 fn parse_name_line(source: PackageRegistry, line: &str) -> Option<Option<PackageRequest>> {
     let own = if source == PackageRegistry::Pypi { "pypi" } else { "npm" };
     let rest = match line.split_once(':') {
@@ -118,7 +118,7 @@ fn parse_name_line(source: PackageRegistry, line: &str) -> Option<Option<Package
     fits.then(|| Some(PackageRequest { name: canonical_name(source, name), version }))
 }
 
-/// Returns the name in the spelling that its registry uses for comparison.
+/// Returns the name in the form that its registry uses to compare names.
 pub fn canonical_name(source: PackageRegistry, name: &str) -> String {
     match source {
         PackageRegistry::Pypi => normalized_name(name),
@@ -126,7 +126,7 @@ pub fn canonical_name(source: PackageRegistry, name: &str) -> String {
     }
 }
 
-/// Whether the text can be a package name and be part of a URL without escaping. Upper case is accepted.
+/// Whether the text can be a package name and can appear in a URL without escaping. Upper case is accepted.
 fn is_package_name(source: PackageRegistry, name: &str) -> bool {
     let is_part = |part: &str| {
         let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.~".contains(letter);

@@ -1,4 +1,4 @@
-//! Schedules the reading of packages: small packages in parallel, large ones one after another.
+//! Schedules packages for reading: small ones in parallel, large ones one after another.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
@@ -8,19 +8,20 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 use tokio::sync::{Semaphore, oneshot};
 
-/// A package with more text than this is large. Reading takes about forty times the memory of the text.
+/// A package with more text than this is large. Reading it takes about forty times as much memory as its text.
 const MAX_SMALL_PACKAGE_BYTES: usize = 1 << 20;
-/// A package with more text than this is read while no other package is.
+/// A package with more text than this is read on its own, with no other package being read.
 const MAX_CONCURRENT_PACKAGE_BYTES: usize = 4 << 20;
 
 type ReadJob = Box<dyn FnOnce() + Send>;
 
 /// Limits how many packages are in memory at once.
 pub struct ReadScheduler {
-    /// Permits for unpacking and for small packages.
+    /// Permits for unpacking packages and for reading small ones.
     permits: Semaphore,
     permit_count: u32,
-    /// Queue of the one thread for large packages, so that memory that one package freed is reused by the next.
+    /// Queue of the single thread for large packages. With one thread, the memory that one package frees is reused for
+    /// the next.
     large_package_queue: Mutex<Sender<ReadJob>>,
 }
 
@@ -39,8 +40,8 @@ impl ReadScheduler {
         })
     }
 
-    /// Unpacks a package and then reads it, each when a permit is free. A large package is unpacked a second time when
-    /// its turn comes, so that waiting packages do not occupy memory.
+    /// Unpacks a package and then reads it, waiting for a permit before each step. A large package is unpacked a second
+    /// time when its turn comes, so that waiting packages do not occupy memory.
     pub async fn run<U, T>(
         &self,
         unpack: impl Fn() -> U + Send + 'static,

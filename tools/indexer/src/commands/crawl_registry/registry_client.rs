@@ -19,16 +19,16 @@ use hyper_util::rt::TokioExecutor;
 use rustls_platform_verifier::ConfigVerifierExt;
 use sha2::{Digest, Sha256, Sha512};
 
-/// Limit for opening a connection.
+/// Time limit for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Limit for a complete response.
+/// Time limit for a complete response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(180);
 /// Delays before retries.
 const RETRY_DELAYS_SECONDS: [u64; 4] = [1, 3, 10, 30];
-/// Longest `Retry-After` that is respected.
+/// Longest `Retry-After` delay that is honoured.
 const MAX_RETRY_DELAY_SECONDS: u64 = 120;
 const MAX_REDIRECTS: usize = 5;
-/// Tries per connection after which a registry that has never answered counts as unreachable.
+/// Number of attempts per connection after which a registry that has never answered counts as unreachable.
 const TRIES_BEFORE_FIRST_RESPONSE: usize = 3;
 
 /// Why a request failed.
@@ -60,22 +60,21 @@ impl FetchError {
 
 /// Hashes of a fetched file, in the encodings that registries use.
 pub struct FileHashes {
-    /// In hexadecimal.
+    /// The SHA-256 hash in hexadecimal.
     pub sha256: String,
-    /// In base64.
+    /// The SHA-512 hash in base64.
     pub sha512: String,
 }
 
-/// Client for one registry and the files it lists.
+/// Client for one registry and the files that it lists.
 pub struct RegistryClient {
     pool: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
-    /// Credentials from the registry URL, with the scheme and the host they may be sent to. They are sent nowhere
-    /// else.
+    /// Credentials from the registry URL, with the only scheme and host they may be sent to.
     credentials: Option<(String, String, HeaderValue)>,
     outage_detector: OutageDetector,
 }
 
-/// Detects that the registry is unreachable: counts failed tries of all connections since the last response.
+/// Detects that the registry is unreachable by counting the failed attempts on all connections since the last response.
 #[derive(Default)]
 struct OutageDetector {
     failed_tries: AtomicUsize,
@@ -90,7 +89,7 @@ impl OutageDetector {
     }
 
     /// Whether all connections have failed so often that the registry counts as unreachable. A registry that has
-    /// answered before gets more tries.
+    /// answered before is allowed more attempts.
     fn is_outage(&self) -> bool {
         let each = if self.has_responded.load(Ordering::Relaxed) {
             RETRY_DELAYS_SECONDS.len() + 1
@@ -163,7 +162,7 @@ impl RegistryClient {
         .await
     }
 
-    /// Retries after transient errors.
+    /// Runs `attempt`, and repeats it after transient errors.
     async fn retry<T>(&self, attempt: impl AsyncFn() -> Result<T, FetchError>) -> Result<T, FetchError> {
         let in_time = async || {
             let late =
@@ -256,7 +255,7 @@ fn status_error(response: &Response<Incoming>) -> FetchError {
     }
 }
 
-/// Returns the innermost cause. The outer ones only name layers of the HTTP library.
+/// Returns the innermost cause of an error. The outer ones only name layers of the HTTP library.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,5 +1,5 @@
 //! URL of the package registry: the one given on the command line, or the one that the user's own `pip` or `npm` uses.
-//! No URL is built in.
+//! There is no built-in URL.
 
 use std::process::{Command, Stdio};
 
@@ -10,7 +10,7 @@ use http::Uri;
 use crate::environment;
 use crate::exit::IndexerUsageError;
 
-/// Returns the URL of the registry, without a trailing slash.
+/// Returns the registry's URL, without a trailing slash.
 pub fn registry_url(source: PackageRegistry, given: Option<&str>) -> Result<Uri> {
     let address = match (given, source) {
         (Some(given), _) => Some(given.to_owned()),
@@ -28,7 +28,7 @@ pub fn registry_url(source: PackageRegistry, given: Option<&str>) -> Result<Uri>
 }
 
 fn find_pip_index_url() -> Option<String> {
-    /// Without any configuration, `pip` uses a default of its own.
+    /// Prints the index URL that `pip` uses if nothing is configured.
     const PIP_DEFAULT_INDEX_SCRIPT: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)";
     let variable = environment::variable("PIP_INDEX_URL").filter(|address| !address.trim().is_empty());
     let variable = variable.map(|address| address.trim().to_owned());
@@ -45,7 +45,7 @@ fn find_program_output(program: &str, arguments: &[&str]) -> Option<String> {
     (line != "undefined").then(|| line.to_owned())
 }
 
-/// Resolves a URL reference against the URL of its page.
+/// Resolves a URL reference against the URL of the page that contains it.
 pub fn resolve_url(page: &Uri, address: &str) -> Option<Uri> {
     if address.starts_with("http://") || address.starts_with("https://") {
         return address.parse().ok();
@@ -74,12 +74,12 @@ pub fn resolve_url(page: &Uri, address: &str) -> Option<Uri> {
     format!("{scheme}://{authority}/{}{slash}{query}", parts.join("/")).parse().ok()
 }
 
-/// URL of the list of all packages.
+/// Returns the URL of the list of all packages.
 pub fn package_list_url(index: &Uri) -> Option<Uri> {
     format!("{}/", index.to_string().trim_end_matches('/')).parse().ok()
 }
 
-/// URL of a package's page. A slash in a scoped name is escaped.
+/// Returns the URL of a package's page. The slash in a scoped name is escaped.
 pub fn package_page_url(index: &Uri, source: PackageRegistry, name: &str) -> Option<Uri> {
     // `Uri` writes an empty path as a slash.
     let index = index.to_string();

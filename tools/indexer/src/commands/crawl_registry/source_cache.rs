@@ -1,4 +1,4 @@
-//! Cache of the source files of archives, so that packages can be read again without the network.
+//! Cache of source files from archives, so that packages can be read again without the network.
 
 use std::fs;
 use std::io::{BufReader, Read, Write};
@@ -11,16 +11,16 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use gatelodge_catalogue::UnpackedArchive;
 
-/// Maximum size of an entry after decompression, far above what the extraction limits allow.
+/// Maximum size of an entry after decompression. It is far above what the extraction limits allow.
 const MAX_ENTRY_BYTES: u64 = 256 << 20;
 
-/// Increased when other files are extracted from archives, so that older entries are not used.
+/// Increased whenever a different set of files is extracted from archives, so that older entries are not used.
 const CACHE_FORMAT_VERSION: u32 = 2;
 
-/// A folder with one file per archive, named by its hash.
+/// A folder with one file per archive, named after the archive's hash.
 pub struct SourceCache {
     folder: PathBuf,
-    /// Bytes that may still be added.
+    /// Number of bytes that can still be added.
     free_bytes: AtomicU64,
 }
 
@@ -36,12 +36,12 @@ impl SourceCache {
         Ok(Self { folder: folder.to_owned(), free_bytes: AtomicU64::new(most.saturating_sub(size)) })
     }
 
-    /// Whether there is an entry for an archive.
+    /// Whether the cache has an entry for an archive.
     pub fn contains(&self, hash: &str) -> bool {
         self.entry_path(hash).is_some_and(|path| path.exists())
     }
 
-    /// Returns the entry of an archive. An entry that cannot be read is removed.
+    /// Returns the entry for an archive. An entry that cannot be read is removed.
     pub fn get(&self, hash: &str) -> Option<UnpackedArchive> {
         let path = self.entry_path(hash)?;
         let file = fs::File::open(&path).ok()?;

@@ -1,4 +1,4 @@
-//! Progress of an export with rate and remaining time.
+//! Progress of an export, with rate and remaining time.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ impl ExportProgress {
         Self { noun, total, done: 0, started: now, last_report: now, is_terminal: std::io::stderr().is_terminal() }
     }
 
-    /// Counts one more file, and reports if the interval has passed.
+    /// Counts one more file, and reports progress if the interval has passed.
     pub fn advance(&mut self) {
         self.done += 1;
         // Reading the clock for every file would be wasteful.
@@ -38,7 +38,7 @@ impl ExportProgress {
         }
     }
 
-    /// Returns a summary.
+    /// Ends the progress display and returns a summary.
     pub fn finish(self) -> String {
         if self.is_terminal {
             let _ = write!(std::io::stderr(), "\r\x1b[K");

@@ -1,4 +1,4 @@
-//! Built-in methods that lists of tools typically pass through.
+//! Evaluates the built-in methods that lists of tools typically pass through.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use crate::javascript::syntax::{JsNode, JsNodeId};
 use crate::javascript::value::{JsEnv, JsEvaluationError, JsValue, JsValueResult};
 
 impl JsEvaluator<'_> {
-    /// Evaluates `object.method(items)` if it is one of these methods.
+    /// Evaluates `object.method(items)` if the method is one of the supported built-in methods.
     pub(super) fn call_builtin(
         &mut self,
         object: JsNodeId,
@@ -120,7 +120,7 @@ impl JsEvaluator<'_> {
         })
     }
 
-    /// Whether a list contains an element. `None` unless all elements are known and nothing is added later.
+    /// Returns whether a list contains an element, or `None` unless all elements are known and none are added later.
     fn list_contains(
         &mut self,
         values: &[JsValue],
@@ -152,7 +152,8 @@ impl JsEvaluator<'_> {
         Ok(self.is_strict.then_some(JsValue::Bool(has)))
     }
 
-    /// Returns the list without the elements that the filter removes by default, and records their names.
+    /// Returns the list without the elements that the filter removes by default, and records the names of the removed
+    /// tools.
     fn filter_list(&mut self, values: &Rc<Vec<JsValue>>, items: &[JsNodeId], env: &JsEnv) -> JsValue {
         let function = items.first().map(|item| self.evaluate(*item, env));
         let Some(Ok(JsValue::Function(function, closure))) = function else {

@@ -1,4 +1,4 @@
-//! Call sites of functions.
+//! Finds the call sites of functions.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -6,19 +6,19 @@ use super::JsEvaluator;
 use crate::javascript::syntax::{JsBindingSource, JsClassId, JsFunctionId, JsNode, JsNodeId, JsSymbol, JsSyntax};
 use crate::javascript::value::{JsEvaluationError, JsValue};
 
-/// If more classes have a method of the same name, a call cannot be attributed to one of them.
+/// If more classes than this have a method of the same name, a call cannot be attributed to one of them.
 const MAX_SAME_NAME_METHODS: usize = 2;
 
 #[derive(Default)]
 pub(super) struct JsCallIndex {
-    /// Calls by the name in front of the parenthesis.
+    /// Calls, by the name before the opening parenthesis.
     calls_by_name: HashMap<JsSymbol, Vec<JsNodeId>>,
-    /// Names under which a function is declared.
+    /// The names under which each function is declared.
     function_names: HashMap<JsFunctionId, Vec<JsSymbol>>,
     method_counts: HashMap<JsSymbol, usize>,
-    /// `new` expressions by class.
+    /// `new` expressions, by class.
     constructor_calls: HashMap<JsClassId, Vec<JsNodeId>>,
-    /// Whether some `new` expression has a class that cannot be resolved.
+    /// Whether the class of some `new` expression cannot be resolved.
     has_dynamic_new: bool,
 }
 
@@ -49,7 +49,7 @@ impl JsCallIndex {
         sites
     }
 
-    /// Adds names under which functions are imported: `import { a as b }`, and default imports.
+    /// Adds the names under which functions are imported: `import { a as b }`, and default imports.
     fn add_aliases(&mut self, syntax: &JsSyntax) {
         let mut aliases: HashMap<JsSymbol, Vec<JsSymbol>> = HashMap::new();
         for ((_, word), binding) in &syntax.bindings_by_name {
@@ -92,7 +92,7 @@ impl JsEvaluator<'_> {
         sites
     }
 
-    /// Returns the `new` expressions of a class.
+    /// Returns the `new` expressions that create instances of a class.
     pub(super) fn constructor_calls(&mut self, class: JsClassId) -> Vec<JsNodeId> {
         self.call_index().constructor_calls.get(&class).cloned().unwrap_or_default()
     }
@@ -103,7 +103,7 @@ impl JsEvaluator<'_> {
         sites.has_dynamic_new || sites.constructor_calls.contains_key(&class)
     }
 
-    /// Returns the calls of a function in source order.
+    /// Returns the calls to a function, in source order.
     pub(super) fn call_sites(&mut self, function: JsFunctionId) -> Vec<JsNodeId> {
         let syntax = self.syntax;
         if let Some(id) = syntax.function(function).and_then(|known| known.class)
@@ -126,7 +126,7 @@ impl JsEvaluator<'_> {
         found
     }
 
-    /// Whether a function has a name that occurs nowhere else.
+    /// Whether a function is named, and none of its names is used anywhere else.
     pub(super) fn is_function_unused(&mut self, function: JsFunctionId) -> bool {
         let sites = self.call_index();
         let words = sites.function_names.get(&function).map(Vec::as_slice).unwrap_or_default();

@@ -6,13 +6,13 @@ use super::JsEvaluator;
 use crate::javascript::syntax::{JsClassId, JsFunctionId, JsFunctionUse, JsNode, JsNodeId};
 use crate::javascript::value::{JsEnv, JsEvaluationError, JsFrame, JsFrameOwner, JsValue};
 
-/// Maximum nesting of calls and loops.
+/// Maximum nesting of calls and loops in a context.
 const MAX_CONTEXT_DEPTH: usize = 7;
 /// Maximum number of contexts.
 const MAX_CONTEXTS: usize = 3_000;
 
 impl JsEvaluator<'_> {
-    /// Returns the contexts in which all these expressions have values.
+    /// Returns the contexts in which all of these expressions have values.
     pub fn calling_contexts(&mut self, nodes: &[JsNodeId], env: &JsEnv) -> Vec<JsEnv> {
         self.contexts_within(nodes, env, MAX_CONTEXT_DEPTH)
     }
@@ -36,7 +36,7 @@ impl JsEvaluator<'_> {
         vec![env.clone()]
     }
 
-    /// Returns the unbound parameter or loop variable that a value depends on. Of an object only `name` and `tools`
+    /// Returns the unbound parameter or loop variable that a value depends on. For an object, only `name` and `tools`
     /// matter.
     fn find_unbound(&mut self, node: JsNodeId, env: &JsEnv) -> Option<(JsFrameOwner, usize)> {
         let found = self.evaluate(node, env).and_then(|value| match value {
@@ -63,7 +63,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Returns one context per element.
+    /// Returns one context for each element of a list.
     fn loop_contexts(
         &mut self,
         list: JsNodeId,
@@ -147,7 +147,7 @@ impl JsEvaluator<'_> {
         ways
     }
 
-    /// Contexts of `this`: instances of the class or of its subclasses.
+    /// Returns the contexts in which `this` is an instance of the class or of one of its subclasses.
     fn instance_contexts(&mut self, class: JsClassId, env: &JsEnv) -> Vec<JsEnv> {
         let mut ways = Vec::new();
         for index in 0..self.syntax.classes.len() {
@@ -174,7 +174,7 @@ impl JsEvaluator<'_> {
         false
     }
 
-    /// Returns the arguments of all `new` expressions of a class, or one empty list if there are none.
+    /// Returns the arguments of each `new` expression for a class, or one empty list if there is no such expression.
     pub fn constructor_arguments(&mut self, class: JsClassId) -> Vec<Rc<Vec<JsValue>>> {
         let mut found = Vec::new();
         for new in self.constructor_calls(class) {

@@ -1,11 +1,11 @@
-//! Decides whether a condition holds with default settings. Only certain results count.
+//! Decides whether a condition holds with default settings. Only results that are certain count.
 
 use super::JsEvaluator;
 use crate::javascript::syntax::{JsFunctionId, JsFunctionUse, JsNode, JsNodeId, JsSymbol};
 use crate::javascript::value::{JsEnv, JsEvaluationError, JsValue, JsValueResult};
 use crate::user_supplied_settings::is_user_supplied;
 
-/// A condition that depends on more callers is not decided.
+/// A condition that depends on more callers than this is left undecided.
 const MAX_CALLERS: usize = 50;
 
 /// A value that is known exactly.
@@ -50,7 +50,7 @@ impl JsEvaluator<'_> {
         truth
     }
 
-    /// Decides a condition that depends on the caller. Returns `None` unless it is the same for all callers.
+    /// Decides a condition that depends on the caller. Returns `None` unless the result is the same for all callers.
     fn decide_for_all_callers(&mut self, test: JsNodeId, env: &JsEnv) -> Option<bool> {
         let ways = self.calling_contexts(&[test], env);
         let (first, rest) = ways.split_first().filter(|_| ways.len() <= MAX_CALLERS)?;
@@ -59,7 +59,7 @@ impl JsEvaluator<'_> {
         rest.iter().all(is_same).then_some(first)
     }
 
-    /// Like [`Self::decide_condition`], for a value.
+    /// Like [`Self::decide_condition`], but for a value.
     pub(super) fn decide_value(&mut self, value: &JsValue) -> Option<bool> {
         let before = std::mem::replace(&mut self.is_strict, true);
         let value = self.force(value);
@@ -78,7 +78,7 @@ impl JsEvaluator<'_> {
         self.syntax.enclosing_functions.get(&node).copied().is_some_and(|function| self.is_function_disabled(function))
     }
 
-    /// Whether all calls of a function are disabled.
+    /// Whether all calls to a function are disabled.
     fn is_function_disabled(&mut self, function: JsFunctionId) -> bool {
         if let Some(known) = self.disabled_functions.get(&function) {
             return *known;
@@ -96,7 +96,7 @@ impl JsEvaluator<'_> {
         is_off
     }
 
-    /// Whether a call or an object is in a function that is never called.
+    /// Whether a call or an object is inside a function that is never called.
     pub fn is_dead(&mut self, node: JsNodeId) -> bool {
         self.syntax.enclosing_functions.get(&node).copied().is_some_and(|function| self.is_function_dead(function))
     }
@@ -118,7 +118,7 @@ impl JsEvaluator<'_> {
         is_dead
     }
 
-    /// Returns members of `process`. Only settings that a user has to supply count as set.
+    /// Returns a member of `process`. Only settings that the user has to supply count as set.
     pub(super) fn find_process_member(&mut self, object: JsNodeId, key: JsSymbol) -> Option<JsValue> {
         let syntax = self.syntax;
         let is_process = |node: JsNodeId| match syntax.node(node) {
@@ -134,7 +134,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Returns the value of an environment variable: unknown if the user has to supply it, else unset.
+    /// Returns the value of an environment variable: unknown if the user has to supply it, otherwise unset.
     pub(super) fn environment_variable(&self, name: &str) -> JsValue {
         if is_user_supplied(name) { JsValue::Opaque(None) } else { JsValue::Nullish }
     }

@@ -1,4 +1,4 @@
-//! Calls, and elements that are added to collections.
+//! Evaluates calls, and adds the elements that calls such as `push` add to collections.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use crate::javascript::syntax::{JsCollection, JsFunctionId, JsNode, JsNodeId};
 use crate::javascript::value::{JsEnv, JsEvaluationError, JsFrame, JsFrameOwner, JsValue, JsValueResult};
 use crate::javascript::zod_schema;
 
-/// Helpers that compilers and bundlers wrap modules in.
+/// Helper functions in which compilers and bundlers wrap modules.
 const MODULE_INTEROP_HELPERS: [&str; 6] =
     ["__toESM", "__importStar", "__importDefault", "_interopRequireDefault", "_interopRequireWildcard", "__toCommonJS"];
 
@@ -68,7 +68,7 @@ impl JsEvaluator<'_> {
         Ok(values)
     }
 
-    /// Returns the result of a function for these arguments, not evaluated yet.
+    /// Returns the result of calling a function with these arguments. The result is not evaluated yet.
     pub(super) fn apply(&mut self, function: JsFunctionId, closure: &JsEnv, arguments: Vec<JsValue>) -> JsValue {
         match self.syntax.function(function).and_then(|function| function.result) {
             Some(result) => {
@@ -127,7 +127,7 @@ impl JsEvaluator<'_> {
         JsValue::Object(Rc::new(pairs))
     }
 
-    /// Returns the elements that iterating over a value gives: pairs for a map.
+    /// Returns the elements produced by iterating over a value. For a map these are pairs.
     pub fn elements(&mut self, value: &JsValue) -> Vec<JsValue> {
         match value {
             JsValue::List(items) => items.to_vec(),
@@ -145,8 +145,8 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Returns the entries of a schema as far as they are literal, and, as in `opaque_member`, of arguments of an
-    /// external function.
+    /// Returns the literal entries of a schema and, as in `opaque_member`, the entries of an external function's
+    /// arguments.
     fn opaque_entries(&mut self, node: JsNodeId, env: &JsEnv) -> Vec<(Rc<str>, JsValue)> {
         let syntax = self.syntax;
         let (callee, items) = match syntax.node(node) {
@@ -173,7 +173,7 @@ impl JsEvaluator<'_> {
         pairs
     }
 
-    /// Returns a value with the members that are assigned to it elsewhere.
+    /// Returns a value together with the members that are assigned to it elsewhere.
     pub(super) fn with_assigned_members(
         &mut self,
         value: JsValue,
@@ -195,7 +195,7 @@ impl JsEvaluator<'_> {
         JsValue::Object(Rc::new(pairs))
     }
 
-    /// Returns a collection with the elements that are added to it elsewhere.
+    /// Returns a collection together with the elements that are added to it elsewhere.
     pub(super) fn with_all_additions(&mut self, collection: JsCollection, value: JsValue) -> JsValue {
         let syntax = self.syntax;
         let here = syntax.additions.get(&collection).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Member access.
+//! Evaluates member access.
 
 use std::rc::Rc;
 
@@ -28,7 +28,8 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// External functions such as `defineTool` mostly return their argument.
+    /// Looks for a member in the arguments of an external function, because functions such as `defineTool` mostly
+    /// return their argument.
     fn opaque_member(&mut self, node: JsNodeId, env: &JsEnv, key: &Rc<str>) -> JsValueResult {
         let (JsNode::Call(_, items) | JsNode::New(_, items)) = self.syntax.node(node) else {
             return Ok(JsValue::Opaque(None));
@@ -62,7 +63,7 @@ impl JsEvaluator<'_> {
         Ok(frame.values.first().cloned().unwrap_or(JsValue::Opaque(None)))
     }
 
-    /// Returns the superclass if it is in the package.
+    /// Returns the superclass if the package defines it.
     pub fn find_parent_class(&mut self, class: JsClassId) -> Option<JsClassId> {
         let parent = self.syntax.class(class)?.parent?;
         match self.evaluate(parent, &None) {

@@ -15,14 +15,15 @@ use crate::javascript::value::{JsValue, JsValueResult};
 const MAX_REEXPORT_DEPTH: usize = 12;
 const SOURCE_EXTENSIONS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
 
-/// Files by path. The extension of a compiled file is resolved in `find_file`, so that `./a.js` finds `a.ts`.
+/// Indexes the files by path. The extension of a compiled file is resolved in `find_file`, so that `./a.js` finds
+/// `a.ts`.
 pub(super) fn files_by_path(syntax: &JsSyntax) -> HashMap<&str, JsFileId> {
     let paths = syntax.files.iter().map(|file| file.path.as_str());
     paths.enumerate().map(|(index, path)| (path, JsFileId(index as u32))).collect()
 }
 
 impl JsEvaluator<'_> {
-    /// Returns the imported files of each file.
+    /// Returns the files that each file imports.
     pub fn import_graph(&self) -> HashMap<JsFileId, Vec<JsFileId>> {
         let mut all: HashMap<JsFileId, Vec<JsFileId>> = HashMap::new();
         for (from, specifier) in &self.syntax.imports {
@@ -45,7 +46,7 @@ impl JsEvaluator<'_> {
             .collect()
     }
 
-    /// Returns the files whose whole module object is imported, so that any export may be used.
+    /// Returns the files that are imported as whole module objects, so that any of their exports may be used.
     pub fn wholly_imported_files(&self) -> HashSet<JsFileId> {
         let bindings = self.syntax.bindings.iter().filter_map(|binding| match &binding.source {
             JsBindingSource::Import(from, specifier, None) => self.resolve_import(*from, specifier),
@@ -59,7 +60,7 @@ impl JsEvaluator<'_> {
         bindings.chain(stars).chain(required).collect()
     }
 
-    /// Assigns additions to an imported name to its declaration.
+    /// Attributes elements that are added to an imported collection to the collection's declaration.
     pub(super) fn collect_cross_file_additions(&self) -> HashMap<JsCollection, Vec<JsNodeId>> {
         let mut found: HashMap<JsCollection, Vec<JsNodeId>> = HashMap::new();
         for (collection, calls) in &self.syntax.additions {

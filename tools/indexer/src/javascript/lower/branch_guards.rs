@@ -1,4 +1,4 @@
-//! Conditions around registrations.
+//! Records the conditions under which code runs.
 
 use tree_sitter::Node as Tree;
 
@@ -31,7 +31,7 @@ impl JsLowering<'_> {
         self.add_node(JsNode::Opaque)
     }
 
-    /// Records the conditions around a call or an object, and the enclosing function.
+    /// Records the conditions around a call or an object, and the function that encloses it.
     pub(super) fn record_context(&mut self, node: JsNodeId) {
         if !self.guards.is_empty() {
             self.syntax.guards.insert(node, self.guards.as_slice().into());

@@ -1,4 +1,4 @@
-//! Assignments and additions, which are attributed to names after the whole file is read.
+//! Assignments and additions, which are attributed to names once the whole file has been read.
 
 use super::JsLowering;
 use crate::javascript::syntax::{
@@ -9,13 +9,13 @@ use crate::javascript::syntax::{
 pub(super) struct DeferredBindings {
     /// `name = value`.
     assignments: Vec<(JsSymbol, JsScopeId, JsNodeId)>,
-    /// `name.key = value`, the key as a node.
+    /// `name.key = value`, with the key as a node.
     member_assignments: Vec<(JsSymbol, JsScopeId, JsNodeId, JsNodeId)>,
     /// `name.push(…)`.
     additions: Vec<(JsSymbol, JsScopeId, JsNodeId)>,
 }
 
-/// Methods that add to a list or a map.
+/// Methods that add elements to a list or a map.
 const ADDING_METHODS: [&str; 4] = ["push", "unshift", "set", "add"];
 
 impl JsLowering<'_> {
@@ -65,7 +65,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Records side effects of a call.
+    /// Records the side effects of a call.
     pub(super) fn record_call(&mut self, callee: JsNodeId, call: JsNodeId, items: Box<[JsNodeId]>) {
         match *self.syntax.node(callee) {
             JsNode::Member(object, method) if ADDING_METHODS.contains(&self.syntax.symbol_text(method)) => {
@@ -83,7 +83,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Records `export_all(names, { a: () => a })`, which bundlers emit.
+    /// Records calls such as `export_all(names, { a: () => a })`, which bundlers emit.
     fn record_getters(&mut self, items: &[JsNodeId]) {
         let [target, object] = items else { return };
         let (JsNode::Name(word, scope), JsNode::Object(entries)) =
@@ -144,8 +144,8 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Returns the binding that an assignment changes. In `(function (E) { E.a = 1 })(E || (E = {}))`, a compiled
-    /// enumeration, it is the outer one.
+    /// Returns the binding that an assignment changes. In a compiled enumeration this is the outer `E`:
+    /// `(function (E) { E.a = 1 })(E || (E = {}))`.
     fn find_target_binding(&self, word: JsSymbol, scope: JsScopeId) -> Option<JsBindingId> {
         let id = self.syntax.find_binding(word, scope)?;
         let JsBindingSource::Parameter(function, index) = self.syntax.binding(id)?.source else { return Some(id) };

@@ -1,4 +1,4 @@
-//! Classes and enumerations.
+//! Lowers classes and enumerations.
 
 use tree_sitter::Node as Tree;
 
@@ -72,7 +72,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Lowers an enumeration to an object of its values.
+    /// Lowers an enumeration to an object that contains its values.
     pub(super) fn lower_enum(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut entries = Vec::new();
         if let Some(body) = tree.child_by_field_name("body") {

@@ -1,11 +1,11 @@
-//! Expressions other than literals.
+//! Lowers expressions other than literals.
 
 use tree_sitter::Node as Tree;
 
 use super::JsLowering;
 use crate::javascript::syntax::{JsFunctionUse, JsNode, JsNodeId};
 
-/// Maximum nesting of calls in a path, as in `new URL(join("a", "b.js"), here)`.
+/// Maximum nesting of calls that build a path, as in `new URL(join("a", "b.js"), here)`.
 const MAX_PATH_CALL_DEPTH: usize = 3;
 
 impl JsLowering<'_> {
@@ -138,7 +138,7 @@ impl JsLowering<'_> {
         node
     }
 
-    /// Records `new Worker("./a.js")` as an import, also if the path consists of several parts.
+    /// Records `new Worker("./a.js")` as an import, even if the path consists of several parts.
     fn record_worker(&mut self, callee: JsNodeId, items: &[JsNodeId]) {
         let (JsNode::Name(word, _) | JsNode::Member(_, word)) = self.syntax.node(callee) else { return };
         let Some(first) = items.first().filter(|_| self.syntax.symbol_text(*word) == "Worker") else { return };
@@ -149,7 +149,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Collects the string literals of an expression as path segments.
+    /// Collects the string literals in an expression as path segments.
     fn collect_path_parts(&self, node: JsNodeId, depth: usize, parts: &mut Vec<String>) {
         match self.syntax.node(node) {
             JsNode::Text(text) => parts.push(text.trim_matches('/').to_owned()),
@@ -195,7 +195,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Lowers `!0` and `void 0` of minified code, and negative numbers.
+    /// Lowers `!0` and `void 0`, which occur in minified code, and negative numbers.
     fn lower_unary(&mut self, tree: Tree<'_>) -> JsNodeId {
         let argument = self.lower_field(tree, "argument");
         let operator = tree.child_by_field_name("operator").map(|operator| operator.kind());

@@ -1,4 +1,4 @@
-//! Functions, variables and destructuring patterns.
+//! Lowers functions, variables and destructuring patterns.
 
 use tree_sitter::Node as Tree;
 
@@ -125,7 +125,7 @@ impl JsLowering<'_> {
         self.add_node(JsNode::Opaque)
     }
 
-    /// Declares every name of a pattern.
+    /// Declares every name in a pattern.
     pub(super) fn bind_pattern(&mut self, pattern: Tree<'_>, bound: JsPatternTarget) {
         match pattern.kind() {
             "identifier" | "shorthand_property_identifier_pattern" | "type_identifier" => {
@@ -197,7 +197,7 @@ impl JsLowering<'_> {
     }
 }
 
-/// Value and scope that the names of a pattern are bound to.
+/// The value that the names in a pattern are bound to, and their scope.
 #[derive(Clone)]
 pub(super) struct JsPatternTarget {
     source: JsBindingSource,
@@ -211,7 +211,7 @@ impl JsPatternTarget {
         Self { source, scope, path: Vec::new(), default: None }
     }
 
-    /// `...rest` as a parameter: all arguments from this index on.
+    /// Returns the target of a `...rest` parameter: all arguments from this index on.
     fn rest_parameter(function: JsFunctionId, index: usize, scope: JsScopeId) -> Self {
         Self {
             source: JsBindingSource::Arguments(function),

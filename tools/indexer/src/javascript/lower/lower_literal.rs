@@ -1,11 +1,11 @@
-//! Strings, numbers, lists and objects.
+//! Lowers strings, numbers, lists and objects.
 
 use tree_sitter::Node as Tree;
 
 use super::JsLowering;
 use crate::javascript::syntax::{JsNode, JsNodeId, JsObjectEntry, JsSymbol};
 
-/// Values of these keys are examples, or definitions for APIs other than MCP.
+/// Keys whose values are examples, or definitions for APIs other than MCP.
 const IGNORED_KEYS: [&str; 3] = ["examples", "example", "function"];
 
 impl JsLowering<'_> {
@@ -138,7 +138,7 @@ impl JsLowering<'_> {
     }
 }
 
-/// Resolves the escapes of a string literal.
+/// Resolves the escape sequences in a string literal.
 fn unescape(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut letters = raw.chars();

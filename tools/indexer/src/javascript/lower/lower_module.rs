@@ -1,4 +1,4 @@
-//! Imports and exports.
+//! Lowers imports and exports.
 
 use tree_sitter::Node as Tree;
 
@@ -110,7 +110,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Exports the names of a declaration.
+    /// Exports the names that a declaration introduces.
     fn export_declaration(&mut self, tree: Tree<'_>) {
         let mut names = Vec::new();
         names.extend(tree.child_by_field_name("name"));

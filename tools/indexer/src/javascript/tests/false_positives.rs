@@ -52,7 +52,7 @@ fn package_without_mcp_has_no_tools() {
     assert_eq!(names(&read(&[("index.js", text)])), Vec::<&str>::new());
 }
 
-/// Code of the SDK in a bundle: methods with these names, and a handler that lists registered tools.
+/// SDK code in a bundle: methods with these names, and a handler that lists registered tools.
 #[test]
 fn sdk_code_defines_no_tools() {
     none(

@@ -1,4 +1,4 @@
-//! Attribute access.
+//! Evaluates attribute access.
 
 use std::rc::Rc;
 
@@ -42,7 +42,8 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Returns a class and its base classes in the package, nearest first, and the names of external base classes.
+    /// Returns a class and those of its base classes that are in the package, nearest first, and the names of external
+    /// base classes.
     pub fn lineage(&mut self, class: &PyClassValue) -> (Vec<PyClassValue>, Vec<Rc<str>>) {
         let (mut own, mut others, mut at) = (vec![class.clone()], Vec::new(), 0);
         while let Some(class) = own.get(at).cloned() {
@@ -71,7 +72,7 @@ impl PyAnalyzer<'_> {
         others.iter().any(|base| matches!(last_segment(base), "Enum" | "StrEnum" | "IntEnum"))
     }
 
-    /// Returns an attribute that is defined in the class itself.
+    /// Returns an attribute if the class itself defines it.
     fn find_class_member(&mut self, class: &PyClassValue, name: &Rc<str>, own: Option<&PyValue>) -> Option<PyValue> {
         for class in self.lineage(class).0 {
             let Some(binding) = self.scopes.get(class.scope).and_then(|scope| scope.get(name).cloned()) else {
@@ -128,7 +129,7 @@ impl PyAnalyzer<'_> {
         arguments.get(name, place).cloned()
     }
 
-    /// Opens the scope of a method that is called on an object.
+    /// Opens a scope for a method that is called on an object.
     fn open_method_scope(
         &mut self,
         instance: &Rc<PyInstance>,
@@ -142,8 +143,8 @@ impl PyAnalyzer<'_> {
         self.open_function_scope(&function, &arguments.unwrap_or_default())
     }
 
-    /// Returns the arguments of a class's `__init__`: those of the object, or those that a subclass passes to
-    /// `super().__init__`.
+    /// Returns the arguments of a class's `__init__`: the ones that the object was created with, or the ones that a
+    /// subclass passes to `super().__init__`.
     fn init_arguments(
         &mut self,
         instance: &Rc<PyInstance>,
@@ -163,7 +164,7 @@ impl PyAnalyzer<'_> {
         arguments
     }
 
-    /// Opens the scope of a function with its arguments.
+    /// Opens a scope for a function, with its parameters bound to the arguments.
     pub fn open_function_scope(&mut self, function: &PyFunction, arguments: &PyArguments) -> PyScopeId {
         let file = self.scopes.get(function.scope).map_or(0, |scope| scope.file);
         let mut scope = PyScope::within(function.scope, file).with_names(self.bound_names(&function.def.body));
@@ -218,7 +219,7 @@ pub fn find_init(class: &PyClassDef) -> Option<&Rc<PyFunctionDef>> {
     })
 }
 
-/// Returns the annotated fields of a class: name, type, default.
+/// Returns the annotated fields of a class, each with name, type and default.
 pub fn annotated_fields(class: &PyClassDef) -> impl Iterator<Item = (Rc<str>, Rc<PyExpr>, Option<Rc<PyExpr>>)> {
     class.body.iter().filter_map(|statement| match statement {
         PyStmt::Assign { target, annotation: Some(annotation), value } => match &**target {
@@ -249,7 +250,7 @@ fn find_self_assignment(body: &[PyStmt], name: &str) -> Option<Rc<PyExpr>> {
     })
 }
 
-/// Counts how often a class and its bases assign an attribute.
+/// Counts how often a class and its base classes assign an attribute.
 fn count_assignments(lineage: &[PyClassValue], name: &str) -> usize {
     fn count_in_body(body: &[PyStmt], name: &str) -> usize {
         let each = body.iter().map(|statement| match statement {

@@ -9,9 +9,9 @@ use crate::python::scope::{PyScope, PyScopeId};
 use crate::python::syntax::{PyCall, PyExpr, PyStmt};
 use crate::python::value::{PyArguments, PyExternalObject, PyFunction, PyInstance, PyToolDecorator, PyValue};
 
-/// Maximum nesting of calls that are followed for a value.
+/// Maximum nesting of calls that are followed to find a value.
 const MAX_CALL_DEPTH: usize = 6;
-/// Maximum number of iterated elements.
+/// Maximum number of elements that are iterated over.
 const MAX_ITERATED_ELEMENTS: usize = 2_000;
 
 impl PyAnalyzer<'_> {
@@ -68,7 +68,7 @@ impl PyAnalyzer<'_> {
         out
     }
 
-    /// Evaluates the arguments that a function is walked with, and marks uncertain ones.
+    /// Evaluates the arguments with which a function is walked, and marks those that are uncertain.
     pub fn arguments_with_certainty(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyArguments {
         let mut arguments = self.evaluate_arguments(call, scope);
         let before = std::mem::replace(&mut self.is_strict, true);
@@ -85,7 +85,7 @@ impl PyAnalyzer<'_> {
         arguments
     }
 
-    /// Returns the result of a function, if its returns agree.
+    /// Returns the result of a function, if all of its `return` statements agree.
     pub fn evaluate_return(&mut self, function: &PyFunction, arguments: &PyArguments) -> PyValue {
         let key = Rc::as_ptr(&function.def) as usize;
         if self.return_stack.contains(&key) || self.return_stack.len() >= MAX_CALL_DEPTH {
@@ -99,7 +99,7 @@ impl PyAnalyzer<'_> {
         self.merge_values(values)
     }
 
-    /// Collects the values that may be returned. Returns true if no later statement runs.
+    /// Collects the values that may be returned. Returns true if the statements after `body` do not run.
     fn collect_returns(&mut self, body: &[PyStmt], scope: PyScopeId, out: &mut Vec<PyValue>) -> bool {
         for statement in body {
             let ends = match statement {
@@ -216,8 +216,8 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Runs `work` for each element that the clauses iterate over, with the names bound. If the elements are unknown,
-    /// runs it once with unknown names.
+    /// Runs `work` for each element that the clauses iterate over, with the loop variables bound. If the elements are
+    /// unknown, runs it once with unknown values.
     pub fn for_each_element(
         &mut self,
         clauses: &[(Rc<PyExpr>, Rc<PyExpr>)],

@@ -1,4 +1,4 @@
-//! Expressions.
+//! Lowers expressions.
 
 use std::rc::Rc;
 
@@ -80,7 +80,7 @@ fn lower_comparison(node: Node<'_>, source: PyLowerContext<'_>) -> Option<PyExpr
     Some(PyExpr::Compare(lower_expression(*left, source), how, lower_expression(*right, source)))
 }
 
-/// Lowers the content of parentheses and similar wrappers.
+/// Lowers the expression inside parentheses and similar wrappers.
 fn lower_only_child(node: Node<'_>, source: PyLowerContext<'_>) -> Option<PyExpr> {
     try_lower(*children(node).first()?, source.descend()?)
 }

@@ -1,4 +1,4 @@
-//! Strings and numbers.
+//! Lowers strings and numbers.
 
 use std::rc::Rc;
 
@@ -90,7 +90,7 @@ pub fn parse_number(text: &str) -> Option<Number> {
 }
 
 impl PyExpr {
-    /// Joins adjacent strings into one if none has a placeholder.
+    /// Joins adjacent strings into one if none of them has a placeholder.
     pub fn flatten_joined(self) -> Self {
         let Self::JoinedStr(parts) = &self else { return self };
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Decorators of the package itself that only collect functions, which are registered later.
+//! Handles a package's own decorators that only collect functions, which are registered later.
 
 use std::rc::Rc;
 
@@ -10,8 +10,8 @@ use crate::python::syntax::{PyCall, PyExpr, PyFunctionDef};
 use crate::python::value::{PyArguments, PyClassValue, PyFunction, PyValue};
 
 impl PyAnalyzer<'_> {
-    /// Records a function with a decorator whose name mentions tools, `@tool` or `@tools.register`. In a package that
-    /// uses MCP it counts as a tool if nothing else registers it.
+    /// Records a function that has a decorator whose name mentions tools, such as `@tool` or `@tools.register`. In a
+    /// package that uses MCP, the function counts as a tool if nothing else registers it.
     pub fn defer_decorated(&mut self, decorator: &Rc<PyExpr>, function: &Rc<PyFunction>, scope: PyScopeId) {
         let (callee, arguments) = match &**decorator {
             PyExpr::Call(call) => (&call.callee, self.evaluate_arguments(call, scope)),
@@ -43,8 +43,8 @@ impl PyAnalyzer<'_> {
 }
 
 impl PyAnalyzer<'_> {
-    /// Records a complete definition that is passed to a function or class of the package itself:
-    /// `register_tool(name=…, description=…, handler=…)`, or `ToolSpec(…)`. It counts as a tool in a package that uses
+    /// Records a complete definition that is passed to one of the package's own functions or classes, as in
+    /// `register_tool(name=…, description=…, handler=…)` or `ToolSpec(…)`. It counts as a tool in a package that uses
     /// MCP.
     pub fn defer_described(&mut self, call: &Rc<PyCall>, callee: &PyValue, scope: PyScopeId) {
         let (PyExpr::Name(name) | PyExpr::Attribute(_, name)) = &*call.callee else { return };
@@ -91,7 +91,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// Whether a decorator's name says that it collects tools.
+/// Whether a decorator's name suggests that it collects tools.
 fn is_collecting_decorator(callee: &PyExpr) -> bool {
     let (owner, name) = match callee {
         PyExpr::Name(name) => (None, name),
@@ -109,7 +109,7 @@ fn is_collecting_decorator(callee: &PyExpr) -> bool {
     }
 }
 
-/// Maps arguments to the decorator's own parameters: its first one need not be the tool's name.
+/// Maps arguments to the decorator's own parameters, because the first one is not necessarily the tool's name.
 fn arguments_by_parameter(decorator: &PyFunction, arguments: PyArguments) -> PyArguments {
     let PyFunctionDef { parameters, .. } = &*decorator.def;
     let own = parameters.iter().skip(usize::from(decorator.receiver.is_some()));

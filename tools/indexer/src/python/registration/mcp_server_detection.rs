@@ -1,4 +1,4 @@
-//! Distinguishes MCP servers from similar objects of other frameworks.
+//! Distinguishes MCP servers from similar objects in other frameworks.
 
 use std::rc::Rc;
 
@@ -37,7 +37,7 @@ pub fn last_segment(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-/// Whether a value is a decorator that registers tools, of any framework.
+/// Whether a value is a decorator that registers tools, in any framework.
 pub fn is_tool_decorator(value: &PyValue) -> bool {
     match value {
         PyValue::Member(_, name) => &**name == "tool",
@@ -54,7 +54,7 @@ impl PyAnalyzer<'_> {
         is_tool_decorator(callee) && !registers && self.is_server_decorator(callee)
     }
 
-    /// Whether such a decorator belongs to an MCP server.
+    /// Whether a decorator that registers tools belongs to an MCP server.
     pub fn is_server_decorator(&mut self, decorator: &PyValue) -> bool {
         match decorator {
             PyValue::Member(server, _) => self.is_mcp_server(server),
@@ -95,7 +95,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Returns a tool's name as the main server lists it.
+    /// Returns a tool's name in the form in which the main server lists it.
     pub fn mounted_name(&self, name: &str, server: Option<usize>) -> String {
         match server.and_then(|server| self.mount_prefixes.get(&server)) {
             Some(prefix) if !prefix.is_empty() => format!("{}_{name}", prefix.trim_matches('/')),
@@ -104,7 +104,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// Whether an unknown object may be a server. Agents are not.
+/// Whether an unknown object may be a server, judging by its name. Agents are not servers.
 fn can_be_server(name: &Rc<str>) -> bool {
     let name = name.to_lowercase();
     !(name.contains("agent") || name.contains("llm") || name.contains("crew") || name == "self" || name == "cls")

@@ -1,4 +1,4 @@
-//! Schemas of classes of the package.
+//! Derives schemas from the package's own classes.
 
 use std::rc::Rc;
 
@@ -123,7 +123,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// Returns the call if it is `Field(…)`, under any imported name.
+/// Returns the call if it is `Field(…)`, under any of the names by which it is commonly imported.
 pub fn find_field_call(expr: &PyExpr) -> Option<Rc<PyCall>> {
     let PyExpr::Call(call) = expr else { return None };
     match &*call.callee {

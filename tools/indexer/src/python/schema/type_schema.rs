@@ -1,4 +1,4 @@
-//! Schemas of type annotations.
+//! Derives schemas from type annotations.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use crate::python::value::PyValue;
 const MAX_TYPE_DEPTH: usize = 12;
 
 impl PyAnalyzer<'_> {
-    /// Returns the schema of a type, empty if it is unknown.
+    /// Returns the schema of a type. It is empty if the type is unknown.
     pub fn type_schema(&mut self, kind: &Rc<PyExpr>, scope: PyScopeId, depth: usize) -> Map<String, Json> {
         if depth >= MAX_TYPE_DEPTH || !self.take_step() {
             return Map::new();
@@ -143,7 +143,7 @@ fn schema_of_type(kind: &str) -> Map<String, Json> {
     Map::from_iter([("type".to_owned(), Json::from(kind))])
 }
 
-/// Returns the union of several types. It is unrestricted if one of them is.
+/// Returns the union of several types. It is unrestricted if any of them is.
 fn any_of_schema(kinds: Vec<Map<String, Json>>) -> Map<String, Json> {
     if kinds.iter().any(Map::is_empty) {
         return Map::new();
