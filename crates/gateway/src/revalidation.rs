@@ -20,7 +20,7 @@ use crate::session::Session;
 pub(crate) enum Revalidation<T> {
     /// Nothing has changed.
     Unchanged,
-    /// The policy, or the server of that name, was replaced.
+    /// The policy was replaced, or the server of that name.
     Replaced(Box<T>),
     /// The grant has ended, no longer reaches the server, or requires another revision.
     Revoked,
