@@ -12,7 +12,7 @@ use gatelodge_store::{CategoryOverride, ServerName, ServerTools, ToolDefinition}
 /// A tool's classification and override.
 #[derive(Debug, Clone)]
 pub struct ToolCategorization {
-    /// The catalogue's classification, or the reason why there is none.
+    /// The catalogue's classification, or the reason why it is missing.
     pub classification: Result<Classification, String>,
     /// The operator's override, which takes precedence.
     pub category_override: Option<CategoryOverride>,

@@ -105,7 +105,7 @@ pub trait Grants: Send + Sync {
     async fn create(&self, grant: NewGrant, entry: AdminEntry) -> Result<GrantId, StoreError>;
     /// Returns all grants, including expired and revoked ones, ordered by label and then by age.
     async fn list(&self) -> Result<Vec<Grant>, StoreError>;
-    /// Finds a grant by its id, or a grant that is not revoked by its label. `NotFound` if there is none.
+    /// Finds a grant by its id, or a grant that is not revoked by its label. `NotFound` if it does not exist.
     async fn get(&self, id_or_label: &str) -> Result<Grant, StoreError>;
     /// Replaces a grant's token and sets its expiry; the old token becomes invalid immediately. `NotFound` if there is
     /// no such grant, `Conflict` if it is revoked.
