@@ -159,7 +159,7 @@ impl RequestContext {
         self.client_protocol.client_info()
     }
 
-    /// Returns the tool registry that applies: the one of the session's own process if it has one, otherwise the
+    /// Returns the tool registry that applies: the process's if the session has a process of its own, otherwise the
     /// server's.
     pub fn tool_registry(&self) -> Arc<ToolRegistry> {
         match self.upstream_session().and_then(|session| session.server_process()) {

@@ -12,7 +12,7 @@ pub(crate) struct ChainInspection {
     head: ChainHead,
     row_count: u64,
     chain_break: Option<ChainBreak>,
-    /// The head recorded in the newest row about a pruning, which is the last pruned row.
+    /// The last pruned row, according to the newest row that records a pruning.
     pruned_through: ChainHead,
 }
 

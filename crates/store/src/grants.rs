@@ -38,7 +38,7 @@ impl fmt::Display for GrantId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EnforcementMode {
-    /// Calls that the policy refuses are refused.
+    /// Calls that the policy refuses are not sent.
     Enforce,
     /// Calls that the policy refuses are recorded, but sent anyway.
     Observe,

@@ -50,6 +50,6 @@ pub trait Sessions: Send + Sync {
     async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError>;
     /// Deletes sessions. Unknown ids are ignored.
     async fn delete(&self, ids: Vec<IdHash>) -> Result<(), StoreError>;
-    /// Deletes sessions that were last used before `before`, and returns how many were deleted.
+    /// Deletes sessions that were last used before the given time, and returns how many were deleted.
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError>;
 }

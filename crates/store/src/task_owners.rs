@@ -35,7 +35,7 @@ pub trait TaskOwners: Send + Sync {
     async fn find(&self, id: IdHash) -> Result<Option<TaskOwner>, StoreError>;
     /// Returns all tasks that a grant has on a server, in no particular order.
     async fn list_for_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskOwner>, StoreError>;
-    /// Deletes tasks that expired before `before`, and returns how many were deleted.
+    /// Deletes tasks that expired before the given time, and returns how many were deleted.
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError>;
 }
 

@@ -1,4 +1,4 @@
-//! Servers' pinned tool definitions, and the definitions that they currently list.
+//! The pinned tool definitions of each server, and the definitions that it currently lists.
 
 use async_trait::async_trait;
 use gatelodge_mutants::mutant;

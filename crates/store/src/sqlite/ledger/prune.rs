@@ -1,4 +1,4 @@
-//! Prunes the call log: first moves the anchor and writes a row about it, then deletes the rows in steps.
+//! Prunes the call log: first moves the anchor and writes a row that records this, then deletes the rows in steps.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -17,7 +17,7 @@ const MAX_ROWS_PER_SWEEP: u64 = 2_000;
 /// Result of moving the anchor.
 pub(super) struct AnchorMove {
     pub removed: u64,
-    /// The row about the pruning.
+    /// The row that records the pruning.
     pub row: EncodedRow,
 }
 

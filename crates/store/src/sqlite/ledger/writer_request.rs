@@ -136,8 +136,8 @@ pub(super) struct SharedWriterState {
     /// Whether the write-ahead log was checkpointed and nothing has been written since. The sync thread sets it and the
     /// writer thread clears it. While it is set, callers leave the next batch to the writer thread.
     is_checkpointed: AtomicBool,
-    /// Whether anything is confirmed but not committed. The holder of the writer lock sets it. Before reading, readers
-    /// have it committed.
+    /// Whether anything is confirmed but not committed. The holder of the writer lock sets it. Readers make sure that
+    /// it is committed before they read.
     has_uncommitted: AtomicBool,
     /// Number of calls since the last batch with more than one call.
     solo_calls: AtomicUsize,
