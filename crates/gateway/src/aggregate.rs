@@ -1,8 +1,8 @@
-//! The aggregate endpoint `/mcp`: all servers of a grant under one URL.
+//! The aggregate endpoint `/mcp`, which serves all servers of a grant under one URL.
 //!
 //!
-//! A request for one server takes the normal request path of that server, under its own names, policy and limits. A
-//! request for all servers takes that path once per server, in parallel, and does not wait for servers that are down.
+//! A request for one server takes that server's normal request path, under its own names, policy and limits. A request
+//! for all servers takes that path once per server, in parallel, and does not wait for servers that are down.
 
 mod fan_out;
 pub(crate) mod late_list_cache;
@@ -33,7 +33,7 @@ use crate::upstream::Upstream;
 
 pub(crate) use server_info_cache::ServerInfoCache;
 
-/// Time limit for each server of a fan-out. It leaves the rest of a second for merging the responses.
+/// Time limit for each server in a fan-out. The rest of a one-second budget is left for merging the responses.
 const FAN_OUT_TIMEOUT: Duration = Duration::from_millis(500);
 /// `_meta` key that tells a client which servers did not respond, and why.
 const UNAVAILABLE_META_KEY: &str = "gatelodge/unavailable";
@@ -43,10 +43,10 @@ const UNAVAILABLE_META_KEY: &str = "gatelodge/unavailable";
 pub(crate) struct AggregateRequest {
     pub grant: Arc<ActiveGrant>,
     pub address: Arc<str>,
-    /// Protocol of the client. A stateful client has one session for all servers.
+    /// The client's protocol. A stateful client has one session for all servers.
     pub client_protocol: ClientProtocol,
     pub trace: Option<Box<RequestTrace>>,
-    /// One context per server, ordered by server name. Their protocol is set once an upstream session is known.
+    /// One context per server, ordered by server name. Its protocol is set once an upstream session is known.
     contexts: Vec<RequestContext>,
 }
 
@@ -70,17 +70,17 @@ impl AggregateRequest {
         Self { grant, address, client_protocol: ClientProtocol::Stateful(None), trace: None, contexts }
     }
 
-    /// Returns the context of a server, or `None` if the grant does not include it.
+    /// Returns the context for a server, or `None` if the grant does not include it.
     fn find_context(&self, server: &str) -> Option<&RequestContext> {
         self.contexts.iter().find(|ctx| ctx.upstream.name().as_str() == server)
     }
 
-    /// Returns a copy of `server_ctx` with the upstream session to use: the client's own for a stateful client, a
-    /// pooled one or none for a stateless client.
+    /// Returns a copy of `server_ctx` with the upstream session to use: the client's own for a stateful client; a
+    /// pooled one, or none, for a stateless client.
     ///
     ///
     /// # Errors
-    /// The server cannot be used. Nothing of the request was sent.
+    /// The server cannot be used. No part of the request was sent.
     async fn with_upstream_session(
         &self,
         gw: &Gateway,

@@ -5,9 +5,9 @@ use gatelodge_store::GrantToken;
 
 use crate::upstream::SecretRedactor;
 
-/// Longer argument texts are truncated in the log.
+/// Maximum length of the arguments in the log. Longer texts are truncated.
 const MAX_LOGGED_ARGUMENTS_BYTES: usize = 4_096;
-/// A member whose name contains one of these parts (case-insensitive) has its value redacted.
+/// If a member's name contains one of these parts (ignoring case), its value is redacted.
 const SECRET_NAME_PARTS: [&str; 10] = [
     "password",
     "passwd",
@@ -21,7 +21,8 @@ const SECRET_NAME_PARTS: [&str; 10] = [
     "credential",
 ];
 
-/// Renders arguments for the log: values of secret-looking names, configured secrets and grant tokens are redacted.
+/// Renders arguments for the log. Values of members with secret-looking names, configured secrets and grant tokens are
+/// redacted.
 pub(crate) fn redacted_arguments(arguments: JsonValue<'_>, secrets: &SecretRedactor) -> String {
     let mut out = String::new();
     write_redacted(arguments, &mut out);
@@ -34,7 +35,7 @@ pub(crate) fn redacted_arguments(arguments: JsonValue<'_>, secrets: &SecretRedac
     out
 }
 
-/// Redacts grant tokens: agents learn them and may pass them on as arguments.
+/// Redacts grant tokens, which agents know and may pass on as arguments.
 fn redact_grant_tokens(text: &str) -> String {
     let mut parts = text.split(GrantToken::PREFIX);
     let mut out = parts.next().unwrap_or_default().to_owned();

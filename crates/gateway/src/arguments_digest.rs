@@ -1,4 +1,4 @@
-//! Digest of a call's arguments. The call log keeps the digest, not the arguments.
+//! Computes the digest of a call's arguments. The call log keeps the digest instead of the arguments.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,13 +7,13 @@ use gatelodge_json::{JsonText, JsonValue};
 use memchr::memmem::Finder;
 use sha2::{Digest, Sha256};
 
-/// Longer arguments are hashed with BLAKE3, which takes a third of the time of SHA-256 at that size.
+/// Longer arguments are hashed with BLAKE3, which takes a third as long as SHA-256 at that size.
 const MAX_SHA256_ARGUMENTS_BYTES: usize = 64 << 10;
 /// Bytes passed to BLAKE3 at once: enough to use all SIMD lanes.
 const HASH_BLOCK_BYTES: usize = 16 << 10;
 
-/// Returns the SHA-256 of the arguments, or their BLAKE3 with the prefix `blake3:` if they are long. `streaming` may
-/// already hold a part of the hash, computed while the message arrived.
+/// Returns the SHA-256 of the arguments or, if they are long, their BLAKE3 hash with the prefix `blake3:`. `streaming`
+/// may already hold part of the hash, computed while the message was arriving.
 pub(crate) fn arguments_digest(arguments: JsonValue<'_>, streaming: Option<&StreamingDigest>) -> Arc<str> {
     let (start, end) = arguments.span();
     let is_in_pieces = matches!(arguments.source(), JsonText::Segmented(_));
@@ -42,8 +42,8 @@ fn blake3_label(hash: &blake3::Hash) -> Arc<str> {
     format!("blake3:{}", hash.to_hex()).into()
 }
 
-/// BLAKE3 of the probable arguments, computed while the message arrives: hashing is cheaper while the bytes are in
-/// cache.
+/// BLAKE3 hash of what are probably the arguments, computed while the message arrives, because hashing is cheaper while
+/// the bytes are in the cache.
 #[derive(Debug)]
 pub(crate) struct StreamingDigest {
     /// Offset of the arguments in the message.
@@ -53,7 +53,7 @@ pub(crate) struct StreamingDigest {
 }
 
 impl StreamingDigest {
-    /// Starts at the first `"arguments"` member of `before`. This is a guess: [`arguments_digest`] checks the offset.
+    /// Starts at the first `"arguments"` member in `before`. This is a guess: [`arguments_digest`] checks the offset.
     pub fn start_after(before: &[u8]) -> Option<Self> {
         static ARGUMENTS_KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"arguments\""));
         let name = ARGUMENTS_KEY.find(before)? + ARGUMENTS_KEY.needle().len();
@@ -69,11 +69,11 @@ impl StreamingDigest {
     }
 }
 
-/// BLAKE3 fed in whole blocks from chunks of any length.
+/// Feeds BLAKE3 in whole blocks, from chunks of any length.
 #[derive(Debug, Clone, Default)]
 struct BlockHasher {
     hasher: blake3::Hasher,
-    /// Bytes that do not fill a block yet.
+    /// Bytes that do not yet fill a block.
     partial_block: Vec<u8>,
 }
 

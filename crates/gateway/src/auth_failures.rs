@@ -9,7 +9,7 @@ use gatelodge_store::{CallRecord, RecordKind};
 
 use crate::Gateway;
 
-/// Addresses counted separately in one minute. Further addresses share the row `others`.
+/// Maximum number of addresses counted separately per minute. Further addresses share the row `others`.
 const MAX_TRACKED_ADDRESSES: usize = 1_000;
 
 /// Authentication failures by client address since the last write.

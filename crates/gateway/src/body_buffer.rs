@@ -1,6 +1,6 @@
-//! Assembles a received body from its chunks and copies only what it must.
+//! Assembles a received body from its chunks, copying as little as possible.
 //!
-//! A long JSON body is usually dominated by one string. Its chunks are kept as received if they lie inside that string.
+//! A long JSON body usually consists mostly of one string. Chunks that lie inside that string are kept as received.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use gatelodge_mcp::{ClientMessage, MessageError, read_client_message, read_segme
 use crate::arguments_digest::StreamingDigest;
 use crate::http_server::listener::MAX_READ_BYTES;
 
-/// Shorter bodies are copied: that costs less than keeping chunks.
+/// Shorter bodies are copied, which costs less than keeping their chunks.
 const MIN_SEGMENTED_BODY_BYTES: usize = 128 << 10;
-/// Bytes parsed at each end of a long body. What lies between is usually one string.
+/// Bytes parsed at each end of a long body. Everything in between is usually one string.
 const SEGMENT_EDGE_BYTES: usize = 8 << 10;
 /// Chunks of at least this size are kept without copying. A kept chunk keeps its whole read buffer alive, so shorter
-/// ones are copied: a body never occupies more than four times its length.
+/// ones are copied. That way, a body never occupies more than four times its length.
 const MIN_ZERO_COPY_CHUNK_BYTES: usize = MAX_READ_BYTES / 4;
-/// Number of chunks that may be small. Beyond that, chunks must average [`SMALL_CHUNK_BYTES`]; smaller ones cost more
-/// bookkeeping than they hold.
+/// Number of chunks that may be small. Beyond that, chunks must average [`SMALL_CHUNK_BYTES`], because the bookkeeping
+/// for smaller ones costs more memory than they hold.
 const MAX_SMALL_CHUNKS: usize = 16;
 const SMALL_CHUNK_BYTES: usize = 4 << 10;
 
@@ -27,8 +27,8 @@ const SMALL_CHUNK_BYTES: usize = 4 << 10;
 #[derive(Debug)]
 pub(crate) enum ReceivedBody {
     Whole(Bytes),
-    /// The middle of a long string is kept in chunks. The digest, for client bodies, covers the arguments received so
-    /// far.
+    /// A body in which the middle of a long string is kept in chunks. For a client's body, the digest covers the
+    /// arguments received so far.
     Segmented(Box<SegmentedText>, Option<Arc<StreamingDigest>>),
 }
 
@@ -57,7 +57,7 @@ impl ReceivedBody {
         }
     }
 
-    /// Returns the body as contiguous bytes and keeps `self`; copies if it is segmented.
+    /// Returns the body as contiguous bytes without consuming `self`. Copies the bytes if the body is segmented.
     pub fn to_bytes(&self) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes.clone(),
@@ -65,8 +65,8 @@ impl ReceivedBody {
         }
     }
 
-    /// Returns the body, without the middle of the long string if it is segmented. All members and short strings are in
-    /// it.
+    /// Returns the body; if it is segmented, without the middle of the long string. All members and short strings are
+    /// included.
     pub fn outline(&self) -> &[u8] {
         match self {
             Self::Whole(bytes) => bytes,
@@ -87,7 +87,7 @@ impl From<String> for ReceivedBody {
     }
 }
 
-/// Collects the chunks of a body. A single chunk is not copied. Chunks of a long body are kept while they can lie
+/// Collects the chunks of a body. A single chunk is not copied. Chunks of a long body are kept as long as they may lie
 /// inside one string; otherwise they are copied immediately, so that their read buffers can be reused.
 #[derive(Debug)]
 pub(crate) struct BodyBuffer {
@@ -169,7 +169,7 @@ impl BodyBuffer {
     }
 }
 
-/// A chunk of the middle is not inside a string, or there are too many small chunks.
+/// Error for a chunk in the middle that is not inside a string, or for too many small chunks.
 struct SegmentError;
 
 impl SegmentedBodyBuilder {
@@ -189,7 +189,7 @@ impl SegmentedBodyBuilder {
         self.before.len() + self.middle.len() + self.after.len()
     }
 
-    /// Adds a chunk. On error, a prefix of it may have been consumed.
+    /// Adds a chunk. After an error, a prefix of the chunk may have been consumed.
     fn push(&mut self, piece: &Bytes) -> Result<(), SegmentError> {
         let at = self.len();
         let split = |offset: usize| offset.saturating_sub(at).min(piece.len());

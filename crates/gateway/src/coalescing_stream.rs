@@ -1,4 +1,4 @@
-//! A TCP stream that copies small vectored writes into one buffer and writes them with one plain `write`.
+//! A TCP stream that copies small vectored writes into one buffer and sends it with a single plain `write`.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Up to this size, copying costs less than a vectored write.
+/// Up to this size, copying is cheaper than a vectored write.
 const MAX_COALESCED_BYTES: usize = 1 << 10;
 
 /// Wrapper that coalesces small vectored writes.

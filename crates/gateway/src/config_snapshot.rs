@@ -1,4 +1,4 @@
-//! The active configuration: servers, grants and compiled policies as one immutable snapshot, replaced as a whole.
+//! The active configuration: servers, grants and compiled policies in one immutable snapshot, replaced as a whole.
 //!
 //! A request keeps the snapshot it started with. Look-ups take no lock and allocate nothing.
 
@@ -15,28 +15,29 @@ use crate::aggregate::ServerInfoCache;
 use crate::in_flight_limit::InFlightLimit;
 use crate::upstream::{Upstream, UpstreamConfig};
 
-/// A compiled policy with the name and version that logs show.
+/// A compiled policy with the name and version shown in logs.
 #[derive(Debug)]
 pub struct ActivePolicy {
     /// Name of the policy.
     pub name: PolicyName,
-    /// Version; 0 for a policy from a file.
+    /// Version number; 0 for a policy that is not in the store.
     pub version: PolicyVersion,
     /// The compiled rules.
     pub policy: Policy,
 }
 
-/// Policy and mode of a grant for one server.
+/// A grant's policy and enforcement mode for one server.
 #[derive(Debug, Clone)]
 pub struct ServerAccess {
-    /// The policy; without one every call is refused.
+    /// The policy. Without one, every call is refused.
     pub policy: Option<Arc<ActivePolicy>>,
     /// Whether the policy is enforced or only observed.
     pub mode: EnforcementMode,
 }
 
 impl ServerAccess {
-    /// Returns whether both apply the same rules. A policy from a file has no version: it must be the same object.
+    /// Returns whether both apply the same rules. A policy that is not in the store has no version, so it must be
+    /// the same object.
     pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         let is_same_policy = match (&self.policy, &other.policy) {
             (Some(own), Some(other)) => {
@@ -50,12 +51,12 @@ impl ServerAccess {
     }
 }
 
-/// A grant as configured in the file or the store.
+/// A grant as defined in the configuration file or the store.
 #[derive(Debug, Clone)]
 pub struct GrantConfig {
     /// Id of the grant.
     pub id: GrantId,
-    /// Name for people.
+    /// Human-readable name.
     pub label: Arc<str>,
     /// Labels that policies can refer to.
     pub labels: BTreeMap<String, String>,
@@ -65,22 +66,22 @@ pub struct GrantConfig {
     pub expires: Option<Timestamp>,
     /// Oldest protocol revision the client may use; `None` allows any.
     pub minimum_revision: Option<Revision>,
-    /// The servers that the grant reaches.
+    /// The servers that the grant gives access to.
     pub servers: HashMap<ServerName, ServerAccess>,
 }
 
-/// A grant of the active configuration. Its limits and caches survive reloads as long as the grant exists.
+/// A grant in the active configuration. Its limits and caches survive reloads as long as the grant exists.
 #[derive(Debug)]
 pub struct ActiveGrant {
     /// The configured values.
     pub config: GrantConfig,
-    /// Limits requests in flight.
+    /// Limits the number of requests in flight.
     pub(crate) in_flight: Arc<InFlightLimit>,
-    /// Limits open streams.
+    /// Limits the number of open streams.
     pub(crate) streams: Arc<InFlightLimit>,
-    /// Limits sessions.
+    /// Limits the number of sessions.
     pub(crate) sessions: Arc<Semaphore>,
-    /// Server information from the last handshakes, for the aggregate endpoint.
+    /// Server information from the most recent handshakes, for the aggregate endpoint.
     pub(crate) server_info_cache: Arc<ServerInfoCache>,
 }
 
@@ -91,7 +92,7 @@ impl ActiveGrant {
     }
 }
 
-/// The servers and grants of the active configuration.
+/// The servers and grants in the active configuration.
 #[derive(Debug, Default)]
 pub struct ConfigSnapshot {
     servers: foldhash::HashMap<ServerName, Arc<Upstream>>,
@@ -99,8 +100,8 @@ pub struct ConfigSnapshot {
 }
 
 impl ConfigSnapshot {
-    /// Builds the next snapshot. Unchanged servers keep their connections and sessions; grants with the same id keep
-    /// their limits.
+    /// Builds the next snapshot. Unchanged servers keep their connections and sessions, and grants with the same id
+    /// keep their limits.
     pub(crate) fn with_changes(
         &self,
         servers: Vec<UpstreamConfig>,
@@ -145,7 +146,7 @@ impl ConfigSnapshot {
         self.servers.get(name)
     }
 
-    /// Finds a grant by the hash of its token.
+    /// Finds a grant by its token's hash.
     pub fn find_grant(&self, token: &TokenHash) -> Option<&Arc<ActiveGrant>> {
         self.grants.get(token)
     }

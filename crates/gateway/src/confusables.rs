@@ -1,14 +1,15 @@
-//! Detects confusable tool names: case variants, similar Unicode characters, invisible characters.
+//! Detects confusable tool names: case variants, look-alike Unicode characters and invisible characters.
 
 use std::collections::{BTreeSet, HashMap};
 
 use gatelodge_json::is_invisible;
 use unicode_security::skeleton;
 
-/// Longer names cannot be called.
+/// Maximum length of a tool name. Tools with longer names cannot be called.
 const MAX_TOOL_NAME_BYTES: usize = 256;
 
-/// Returns the names that differ from another only by case, look like another, or contain unreadable characters.
+/// Returns the names that differ from another one only by case, look like another one, or contain unreadable
+/// characters.
 pub fn confusable_names<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     let mut confusable = BTreeSet::new();
     let mut by_form: HashMap<String, BTreeSet<&str>> = HashMap::new();
@@ -24,8 +25,8 @@ pub fn confusable_names<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSe
     confusable
 }
 
-/// Returns the forms that a name can be mistaken for. Lower-casing happens before and after: `I` looks like `l`, `i`
-/// does not.
+/// Returns the forms under which a name can be mistaken for another. One form is lower-cased first and one is not,
+/// because `I` looks like `l` but `i` does not.
 fn skeletons(name: &str) -> [String; 2] {
     let visible: String = name.chars().filter(|character| !has_no_glyph(*character)).collect();
     let fold = |text: &str| skeleton(text).collect::<String>().to_lowercase();

@@ -1,7 +1,7 @@
-//! One timer for the deadlines of all requests of a connection.
+//! One timer for the deadlines of all requests on a connection.
 //!
 //! Nearly all requests finish long before their deadline, so none of them arms or cancels a timer of its own. The
-//! shared timer fires now and then and is re-armed if a request still waits.
+//! shared timer fires occasionally and is re-armed if a request is still waiting.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,15 +14,15 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// A timer shared by the deadlines of one task.
 ///
-/// INVARIANT: concurrent waiters belong to one task and are polled with its waker, because the timer stores one waker
-/// only.
+/// INVARIANT: concurrent waiters belong to one task and are polled with its waker, because the timer stores only one
+/// waker.
 #[derive(Debug, Default)]
 pub(crate) struct DeadlineTimer(Mutex<Option<ArmedTimer>>);
 
 #[derive(Debug)]
 struct ArmedTimer {
     sleep: Pin<Box<Sleep>>,
-    /// The waker of the task that waits.
+    /// The waker of the waiting task.
     waker: Waker,
 }
 
@@ -57,7 +57,7 @@ impl DeadlineTimer {
     }
 }
 
-/// A deadline of the shared timer, as the future that hyper expects.
+/// A deadline on the shared timer, as the future that hyper expects.
 struct DeadlineSleep(Arc<DeadlineTimer>, Instant);
 
 impl Future for DeadlineSleep {
@@ -88,7 +88,7 @@ impl hyper::rt::Timer for SharedHyperTimer {
     }
 }
 
-/// Sleeps for `time`, counted from the first poll, on the shared timer if there is one.
+/// Sleeps for `time`, counted from the first poll. Uses the shared timer if there is one.
 pub(crate) async fn sleep(deadline_timer: Option<&DeadlineTimer>, time: Duration) {
     let deadline = Instant::now() + time;
     match deadline_timer {
@@ -98,8 +98,8 @@ pub(crate) async fn sleep(deadline_timer: Option<&DeadlineTimer>, time: Duration
     }
 }
 
-/// Returns the output of `work`, or `None` if it takes longer than `time`. `work` is pinned by the caller because
-/// moving a large future is expensive.
+/// Returns the output of `work`, or `None` if it takes longer than `time`. The caller pins `work`, because moving a
+/// large future is expensive.
 pub(crate) async fn timeout<F: Future>(
     deadline_timer: Option<&DeadlineTimer>,
     time: Duration,

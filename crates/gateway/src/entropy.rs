@@ -1,4 +1,4 @@
-//! Random bytes for call ids, which must not be guessable. Each thread reads from the operating system in large
+//! Random bytes for call ids, which must not be guessable. Each thread reads them from the operating system in large
 //! batches.
 
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ thread_local! {
     static ENTROPY: RefCell<EntropyBuffer> = const { RefCell::new(EntropyBuffer { bytes: [0; ENTROPY_BUFFER_BYTES], used: ENTROPY_BUFFER_BYTES }) };
 }
 
-/// Returns ten bytes that no other caller receives, or zeros if the operating system returns an error.
+/// Returns ten random bytes that no other caller receives, or zeros if the operating system returns an error.
 pub(crate) fn call_id_entropy() -> [u8; 10] {
     ENTROPY
         .with_borrow_mut(|buffer| {

@@ -1,4 +1,4 @@
-//! The HTTP side towards clients: listeners, header checks, bodies and replies.
+//! The client-facing HTTP server: listeners, header checks, bodies and replies.
 
 mod aggregate_endpoint;
 pub(crate) mod bearer_token;

@@ -1,14 +1,14 @@
-//! Non-blocking in-flight limit: acquiring fails immediately when the limit is reached. One atomic counter is enough
-//! because there are no waiters.
+//! A non-blocking in-flight limit: acquiring a permit fails immediately when the limit is reached. One atomic
+//! counter is enough because there are no waiters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Number of permits left.
+/// The number of permits left.
 #[derive(Debug)]
 pub(crate) struct InFlightLimit(AtomicUsize);
 
-/// One acquired permit, released on drop.
+/// An acquired permit, released on drop.
 #[derive(Debug)]
 pub(crate) struct InFlightPermit(Arc<InFlightLimit>);
 
@@ -17,7 +17,7 @@ impl InFlightLimit {
         Arc::new(Self(AtomicUsize::new(count)))
     }
 
-    /// Returns `None` when all permits are in use.
+    /// Acquires a permit. Returns `None` if all permits are in use.
     pub fn try_acquire(self: &Arc<Self>) -> Option<InFlightPermit> {
         let less = |left: usize| left.checked_sub(1);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).ok()?;

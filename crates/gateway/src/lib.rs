@@ -1,7 +1,7 @@
 //! The gateway: listeners, the request pipeline, sessions and upstream connections.
 //!
-//! A client's request reaches a server only with a `Permit`, and only a decision of the policy creates one. The gateway
-//! reads no clock, file or environment variable itself: its creator passes them in.
+//! A client's request reaches a server only with a `Permit`, which only a policy decision creates. The gateway itself
+//! reads no clock, file or environment variable: its creator passes them in.
 
 mod aggregate;
 mod argument_redaction;
@@ -78,10 +78,10 @@ pub use upstream::{
 };
 pub use workers::{WorkerRoundRobin, WorkerThreads};
 
-/// Interval of housekeeping: ending idle sessions, writing counted authentication failures.
+/// Interval between housekeeping runs, which end idle sessions and write the counted authentication failures.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Time to reply to unfinished requests after forced shutdown.
+/// How long the gateway may take to reply to unfinished requests after a forced shutdown.
 const FORCED_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// State shared by all requests.
@@ -106,19 +106,20 @@ pub struct Gateway {
     workers: WorkerRoundRobin,
     upstream_client: UpstreamClient,
     auth_failures: AuthFailureCounter,
-    /// Becomes true once, when the gateway stops. Listeners, connections and streams watch it.
+    /// Set to true once, when the gateway stops. Listeners, connections and streams watch it.
     shutdown: watch::Sender<bool>,
-    /// Fires once, when the drain period is over. Unfinished calls are then replied to with an error.
+    /// Cancelled once, when the drain period is over. Unfinished calls then receive an error.
     forced_shutdown: CancellationToken,
-    /// A child of it for each worker. Every call waits for one, so that workers do not contend for the parent.
+    /// A child of `forced_shutdown` for each worker. Each call waits on its worker's child, so that workers do not
+    /// contend for the parent.
     worker_shutdowns: Box<[CancellationToken]>,
-    /// Number of running tasks of calls and connections. The last to end notifies `tasks_idle`, on which `drain` waits.
+    /// Number of running call and connection tasks. The last one to end notifies `tasks_idle`, on which `drain` waits.
     task_count: AtomicUsize,
     tasks_idle: Notify,
 }
 
 impl Gateway {
-    /// Creates a gateway without configuration: it refuses every request until [`Gateway::apply_config`].
+    /// Creates a gateway without a configuration. It refuses every request until [`Gateway::apply_config`] is called.
     pub fn new(stores: GatewayStores, clock: Arc<dyn Clock>, settings: GatewaySettings) -> Arc<Self> {
         Self::with_workers(WorkerRoundRobin::default(), stores, clock, settings)
     }
@@ -162,8 +163,8 @@ impl Gateway {
         })
     }
 
-    /// Activates servers, grants and policies for every request that starts from now on. Pinned tool definitions may
-    /// have changed too, so they are reloaded.
+    /// Activates servers, grants and policies for every request that starts from now on. Also reloads the pinned tool
+    /// definitions, which may have changed too.
     pub fn apply_config(&self, servers: Vec<UpstreamConfig>, grants: Vec<GrantConfig>) {
         let limits = ConcurrencyLimits {
             in_flight_per_grant: self.settings.in_flight_per_grant,
@@ -191,7 +192,8 @@ impl Gateway {
         self.config_snapshot.load()
     }
 
-    /// Serves clients, and the admin listener if there is one, until [`Gateway::stop`]; then drains for a limited time.
+    /// Serves clients, and the admin listener if there is one, until [`Gateway::stop`] is called; then drains for a
+    /// limited time.
     ///
     /// # Errors
     /// Accepting on a listener failed.
@@ -216,7 +218,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Stops accepting connections. [`Gateway::run`] returns when calls have ended.
+    /// Stops accepting connections. [`Gateway::run`] returns once all calls have ended.
     pub fn stop(&self) {
         self.shutdown.send_replace(true);
     }
@@ -233,7 +235,7 @@ impl Gateway {
         }
     }
 
-    /// The housekeeping that a stdio client needs.
+    /// Runs the housekeeping needed for a stdio client.
     async fn run_stdio_housekeeping(&self) {
         loop {
             tokio::time::sleep(HOUSEKEEPING_INTERVAL).await;
@@ -290,14 +292,14 @@ impl Gateway {
         let _ = stop.wait_for(|stop| *stop).await;
     }
 
-    /// Returns whether the configuration under which a long-lived stream was opened is still active: grant and labels,
-    /// server, pinned definitions and policy version.
+    /// Returns whether the configuration under which a long-lived stream was opened is still active: its grant and
+    /// labels, server, pinned definitions and policy version.
     pub(crate) fn is_context_current(&self, ctx: &RequestContext) -> bool {
         self.is_policy_current(ctx) && ctx.pins_epoch == ctx.upstream.pins_epoch()
     }
 
-    /// Like [`Self::is_context_current`] for a call that was already evaluated: definitions pinned since then do not
-    /// matter.
+    /// Like [`Self::is_context_current`], but for a call that has already been evaluated: definitions pinned since then
+    /// do not matter.
     pub(crate) fn is_policy_current(&self, ctx: &RequestContext) -> bool {
         let snapshot = self.config_snapshot();
         let config = &ctx.grant.config;
@@ -316,7 +318,7 @@ impl Gateway {
                 .is_some_and(|server| Arc::ptr_eq(server, &ctx.upstream))
     }
 
-    /// Returns the shared gateway, for a task that outlives a request.
+    /// Returns the shared gateway, for a task that outlives its request.
     pub(crate) fn arc_self(&self) -> Option<Arc<Self>> {
         self.weak_self.upgrade()
     }
@@ -347,7 +349,7 @@ impl Gateway {
     }
 }
 
-/// Decrements the task count on drop, so that a panic counts too.
+/// Decrements the task count on drop, and therefore also after a panic.
 struct TaskCountGuard(Arc<Gateway>);
 
 impl Drop for TaskCountGuard {

@@ -1,15 +1,15 @@
-//! The lists (tools, prompts, resources) of which a client receives `list_changed` notifications.
+//! The lists (tools, prompts, resources) for which a client receives `list_changed` notifications.
 //!
-//! A client is never notified of a list unless that was advertised to it.
+//! A client is never notified about a list unless `listChanged` was advertised to it.
 
 use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::{Method, RequestId};
 use gatelodge_mutants::mutant;
 
-/// `_meta` key of a notification that names the subscribing request.
+/// `_meta` key of a notification that names the request by which the client subscribed.
 pub(crate) const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// A set of lists.
+/// A set of lists (tools, prompts, resources).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ListChangedSet {
     pub tools: bool,
@@ -50,7 +50,7 @@ impl ListChangedSet {
         }
     }
 
-    /// Returns whether the set contains the list of this notification method.
+    /// Returns whether the set contains the list that a notification method is about.
     pub fn contains(self, method: &Method<'_>) -> bool {
         self.methods().any(|own| own == *method)
     }
@@ -65,7 +65,7 @@ impl ListChangedSet {
         all.into_iter().filter(|(_, is_included)| *is_included).map(|(method, _)| method)
     }
 
-    /// Returns the set as JSON object members, as `subscriptions/listen` names them.
+    /// Returns the set as JSON object members, with the names that `subscriptions/listen` uses.
     pub fn to_json_members(self) -> Vec<String> {
         self.methods().map(|method| format!("\"{}\":true", listen_member(&method))).collect()
     }
@@ -76,13 +76,13 @@ pub(crate) fn list_changed_notification(method: &Method<'_>) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, method.name())
 }
 
-/// Returns a `list_changed` notification for a client that subscribed by the request `id`.
+/// Returns a `list_changed` notification for a client that subscribed with the request `id`.
 pub(crate) fn list_changed_notification_for(method: &Method<'_>, id: &RequestId<'_>) -> String {
     let params = format!(r#"{{"_meta":{{"{SUBSCRIPTION_ID_KEY}":{id}}}}}"#);
     format!(r#"{{"jsonrpc":"2.0","method":"{}","params":{params}}}"#, method.name())
 }
 
-/// Returns the member of `subscriptions/listen` that stands for a notification method.
+/// Returns the member of `subscriptions/listen` that corresponds to a notification method.
 fn listen_member(method: &Method<'_>) -> &'static str {
     match method {
         Method::PromptsListChanged => "promptsListChanged",

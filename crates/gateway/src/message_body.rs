@@ -1,4 +1,4 @@
-//! Body of an outgoing message, to a client or to an upstream.
+//! Body of an outgoing message to a client or an upstream.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,12 +8,13 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-/// Shorter rests are copied after the head: that costs less than another segment.
+/// A remainder up to this length is copied after the head, which costs less than another segment.
 const MAX_COPIED_BYTES: usize = 16 << 10;
-/// Largest frame. Sent frames are freed while the rest is still waiting.
+/// Maximum frame size. Frames that have been sent are freed while the rest is still waiting.
 const MAX_FRAME_BYTES: usize = 256 << 10;
 
-/// A text in segments, so that changing its beginning does not copy a long rest. Most bodies have one or two segments.
+/// A text in segments, so that changing its beginning does not require copying the rest. Most bodies have one or two
+/// segments.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MessageBody {
     head: Bytes,
@@ -31,7 +32,7 @@ impl MessageBody {
         Bytes::from(whole).into()
     }
 
-    /// Creates a body from a segmented text with a changed beginning and end.
+    /// Creates a body from a segmented text with a new beginning and end.
     pub fn from_segments(before: String, middle: &[Bytes], after: String) -> Self {
         let further_segments = middle.iter().cloned().chain([after.into()]).collect();
         Self { head: before.into(), tail: Bytes::new(), further_segments }
@@ -50,7 +51,7 @@ impl MessageBody {
         [&self.head, &self.tail].into_iter().chain(self.further_segments.back()).map(AsRef::as_ref)
     }
 
-    /// Creates a body from a new head and `rest`. If `rest` is a part of `source`, it is not copied.
+    /// Creates a body from a new head and `rest`. If `rest` is part of `source`, it is not copied.
     pub fn with_new_prefix(head: String, rest: &str, source: &Bytes) -> Self {
         let start = rest.as_ptr().addr().checked_sub(source.as_ptr().addr());
         let own = start.and_then(|start| Some(start..start.checked_add(rest.len())?));
@@ -83,7 +84,7 @@ impl MessageBody {
         }
     }
 
-    /// Removes the next frame; `None` at the end.
+    /// Removes and returns the next frame; `None` at the end.
     fn next_frame(&mut self) -> Option<Bytes> {
         while self.head.is_empty() {
             let next =

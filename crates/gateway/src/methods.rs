@@ -1,4 +1,4 @@
-//! Handlers of client messages, one file per kind of message.
+//! Handlers for client messages, one file per kind of message.
 
 pub(crate) mod call_handler;
 pub(crate) mod capability_check;

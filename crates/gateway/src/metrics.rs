@@ -1,4 +1,4 @@
-//! Prometheus metrics. Labels are few and have few values; none contains client text.
+//! Prometheus metrics. There are few labels with few values each, and none contains text from a client.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -60,7 +60,7 @@ impl Metrics {
         }
     }
 
-    /// Returns the counter of messages that could not be assigned.
+    /// Returns the counter of messages that could not be assigned to a request or session.
     pub fn dropped_messages_counter(&self) -> Counter {
         self.dropped_messages.clone()
     }

@@ -10,13 +10,13 @@ use crate::request_context::ClientProtocol;
 use crate::session::Session;
 
 impl ActiveGrant {
-    /// Returns those of `revisions` that the grant allows.
+    /// Filters `revisions` to those that the grant allows.
     pub(crate) fn allowed_revisions(&self, revisions: &[Revision]) -> Vec<Revision> {
         let minimum = self.config.minimum_revision.unwrap_or(Revision::R2024_11_05);
         revisions.iter().copied().filter(|own| *own >= minimum).collect()
     }
 
-    /// Checks that the grant allows a revision. `supported_revisions` lists the alternatives for the error.
+    /// Checks that the grant allows a revision. `supported_revisions` are offered as alternatives in the error.
     ///
     /// # Errors
     /// The grant requires a newer revision.
@@ -56,7 +56,7 @@ impl ActiveGrant {
         requested.map_or(Ok(()), |requested| self.check_revision(requested, supported_revisions))
     }
 
-    /// Checks a client that opens a stream before its handshake (HTTP+SSE).
+    /// Checks whether a client may open a stream before its handshake (HTTP+SSE).
     ///
     /// # Errors
     /// No stateful revision is new enough for the grant.
@@ -71,11 +71,11 @@ impl ActiveGrant {
         Err(ProtocolError::new(StatusCode::METHOD_NOT_ALLOWED, code::INVALID_REQUEST, &message))
     }
 
-    /// Checks the revision of an open session. On error the client starts a new session, and the reply to its handshake
-    /// explains the error.
+    /// Checks the revision of an open session. After an error the client starts a new session, and the reply to its
+    /// handshake explains the reason.
     ///
     /// # Errors
-    /// The grant requires a newer revision by now.
+    /// The grant now requires a newer revision.
     pub(crate) fn check_session_revision(
         &self,
         session: &Session,
@@ -85,7 +85,7 @@ impl ActiveGrant {
         self.check_revision(session.revision(), supported_revisions).map_err(session_not_found)
     }
 
-    /// Returns whether the grant still allows the protocol of an open stream.
+    /// Returns whether the grant still allows the protocol used by an open stream.
     pub(crate) fn allows_protocol(&self, client_protocol: &ClientProtocol) -> bool {
         client_protocol.revision().is_none_or(|revision| self.check_revision(revision, Vec::new).is_ok())
     }

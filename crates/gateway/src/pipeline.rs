@@ -1,4 +1,4 @@
-//! The steps of a call from the client's request to the upstream request: subject, reservation, permit, forwarding,
+//! The steps of a call, from the client's request to the upstream request: subject, reservation, permit, forwarding and
 //! call record.
 
 mod call_recorder;

@@ -1,4 +1,4 @@
-//! Context of one request: grant, server, policy, client protocol, session and trace.
+//! The context of one request: grant, server, policy, client protocol, session and trace.
 
 use std::sync::Arc;
 
@@ -24,29 +24,29 @@ pub(crate) struct RequestContext {
     pub grant: Arc<ActiveGrant>,
     pub server_access: ServerAccess,
     pub upstream: Arc<Upstream>,
-    /// Value of the upstream's [`Upstream::pins_epoch`] when the request arrived.
+    /// Value of [`Upstream::pins_epoch`] when the request arrived.
     pub pins_epoch: u64,
     pub client_address: Arc<str>,
     pub client_protocol: ClientProtocol,
     /// The trace that the request belongs to, if any.
     pub trace: Option<Box<RequestTrace>>,
-    /// The received message, so that forwarding a part of it needs no copy. Empty if it was not kept.
+    /// The received message, kept so that part of it can be forwarded without copying. Empty if it was not kept.
     pub request_body: Bytes,
-    /// Digest of the arguments, if it was started while they arrived.
+    /// Digest of the arguments, if hashing started while they were arriving.
     pub streaming_digest: Option<Arc<StreamingDigest>>,
 }
 
-/// Protocol generation of the client leg. The upstream leg may differ.
+/// Protocol generation used with the client. The one used with the upstream may differ.
 #[derive(Debug, Clone)]
 pub(crate) enum ClientProtocol {
-    /// Handshake and session. The session is `None` before the handshake.
+    /// The client performs a handshake and has a session. The session is `None` before the handshake.
     Stateful(Option<Arc<Session>>),
     /// Every request is self-contained.
     // Boxed because the value is large and a context is moved often.
     Stateless(Box<StatelessClient>),
 }
 
-/// Properties of the client, as declared by a stateless request.
+/// The client's properties, as declared in a stateless request.
 #[derive(Debug, Clone)]
 pub(crate) struct StatelessClient {
     pub revision: Revision,
@@ -56,16 +56,16 @@ pub(crate) struct StatelessClient {
     pub wants_log_messages: bool,
     /// The `Mcp-Param-*` headers of a call; `None` for a transport without headers.
     pub param_headers: Option<HeaderMap>,
-    /// A session opened by the gateway, for a stateful upstream.
+    /// A session that the gateway opened, for a stateful upstream.
     pub upstream_session: Option<Arc<Session>>,
-    /// Held while a call uses that session exclusively.
+    /// Held while a call has exclusive use of that session.
     pub exclusive_session: Option<Arc<ExclusiveSession>>,
 }
 
-/// Translation between the client leg and the upstream leg.
+/// Translation between the client's and the upstream's protocol generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProtocolTranslation {
-    /// Both legs use the same generation.
+    /// Client and upstream use the same generation.
     None,
     /// The client is stateless, the upstream stateful.
     ToStateful,
@@ -143,7 +143,7 @@ impl RequestContext {
         }
     }
 
-    /// Returns the guard of a call that uses the upstream session exclusively.
+    /// Returns the guard held by a call that uses the upstream session exclusively.
     pub fn exclusive_session(&self) -> Option<&Arc<ExclusiveSession>> {
         match &self.client_protocol {
             ClientProtocol::Stateful(_) => None,
@@ -159,7 +159,8 @@ impl RequestContext {
         self.client_protocol.client_info()
     }
 
-    /// Returns the tool registry that applies: that of the session's own process if it has one, else the server's.
+    /// Returns the tool registry that applies: the process's if the session has a process of its own, otherwise the
+    /// server's.
     pub fn tool_registry(&self) -> Arc<ToolRegistry> {
         match self.upstream_session().and_then(|session| session.server_process()) {
             Some(process) => Arc::clone(process.tool_registry()),
@@ -167,7 +168,7 @@ impl RequestContext {
         }
     }
 
-    /// Returns the tool listing of [`Self::tool_registry`] if it is loaded.
+    /// Returns the tool listing in [`Self::tool_registry`], if it is loaded.
     pub fn current_tool_listing(&self) -> Option<Arc<ToolListing>> {
         match self.upstream_session().and_then(|session| session.server_process()) {
             Some(process) => process.tool_registry().current(),
@@ -175,7 +176,7 @@ impl RequestContext {
         }
     }
 
-    /// Returns whether a stdio or HTTP+SSE server has a call it has not answered.
+    /// Returns whether a stdio or HTTP+SSE server has an unanswered call.
     pub fn has_pending_call(&self) -> bool {
         match self.upstream_session() {
             Some(session) => session.upstream_link().has_pending_call(),
@@ -183,8 +184,8 @@ impl RequestContext {
         }
     }
 
-    /// Finds a tool in a listing. A tool whose `Mcp-Param-*` headers are invalid is not found if the gateway must send
-    /// them.
+    /// Finds a tool in a listing. If the gateway must send `Mcp-Param-*` headers, a tool for which they are invalid is
+    /// not found.
     pub fn find_tool<'o>(&self, listing: Option<&'o ToolListing>, name: &str) -> Option<&'o UpstreamTool> {
         let is_stateless = self.generation() == ProtocolGeneration::Stateless
             || self.translation() == ProtocolTranslation::ToStateless;
@@ -192,7 +193,8 @@ impl RequestContext {
         listing?.find_tool(name).filter(|tool| !must_send_headers || tool.param_headers.is_ok())
     }
 
-    /// Returns the revisions of a generation that the client may use: those of the upstream that the grant allows.
+    /// Returns the revisions of a generation that the client may use: those that the upstream supports and the grant
+    /// allows.
     pub fn supported_revisions(&self, generation: ProtocolGeneration) -> Vec<Revision> {
         self.grant.allowed_revisions(&self.upstream.supported_revisions(generation))
     }
@@ -218,8 +220,8 @@ impl RequestContext {
         }
     }
 
-    /// Adds the upstream session to a request and translates it. A stateless upstream gets method and subject as
-    /// headers.
+    /// Adds the upstream session to a request and translates it. A stateless upstream receives the method and subject
+    /// as headers.
     pub fn request_for_upstream(
         &self,
         mut outgoing: UpstreamRequest,
@@ -241,7 +243,7 @@ impl RequestContext {
         outgoing
     }
 
-    /// Rewrites a request for the generation of the upstream. The text was parsed before, so parsing it again succeeds.
+    /// Rewrites a request for the upstream's generation. The text has been parsed before, so parsing it again succeeds.
     fn translate(&self, outgoing: &mut UpstreamRequest) {
         let text = || String::from_utf8(outgoing.body.clone().into_bytes().into()).ok();
         let translated = match self.translation() {
@@ -261,7 +263,7 @@ impl RequestContext {
         self.trace.as_ref()?.upstream_span(method, about)
     }
 
-    /// Returns whether the client is connected over HTTP and not over stdio.
+    /// Returns whether the client is connected over HTTP rather than stdio.
     pub fn is_over_http(&self) -> bool {
         &*self.client_address != STDIO_ADDRESS
     }

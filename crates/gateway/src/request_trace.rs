@@ -1,5 +1,5 @@
-//! The trace of a request and the gateway's spans in it. A client's trace is propagated whether or not spans are
-//! exported.
+//! The trace that a request belongs to, and the gateway's spans in it. A client's trace is propagated whether or not
+//! spans are exported.
 
 use gatelodge_mcp::{ClientMessage, TraceContext, TraceParent};
 use gatelodge_mutants::mutant;
@@ -12,7 +12,7 @@ use crate::telemetry::{SpanSender, Telemetry};
 pub(crate) struct RequestTrace {
     /// The client's span; `None` if the trace starts here.
     pub parent: Option<TraceParent>,
-    /// The trace context of the HTTP headers, if it differs from that of the message.
+    /// The trace context from the HTTP headers, if it differs from the one in the message.
     pub link: Option<TraceParent>,
     /// The gateway's server span.
     pub context: TraceParent,
@@ -25,19 +25,19 @@ pub(crate) struct RequestTrace {
 /// Trace context of one request to an upstream.
 #[derive(Debug, Clone)]
 pub(crate) struct UpstreamSpanContext {
-    /// The gateway's client span.
+    /// The gateway's client span for the request.
     pub context: TraceParent,
     pub trace_state: Option<HeaderValue>,
     pub baggage: Option<HeaderValue>,
-    /// Method of the request.
+    /// The request's method.
     pub method: String,
     /// Name or URI that the request is about.
     pub target: Option<String>,
 }
 
 impl RequestTrace {
-    /// Reads the client's span from the message, otherwise from the headers. Without one, a trace starts only if spans
-    /// are exported. An invalid context in the message is not replaced by that of the headers.
+    /// Reads the client's span from the message or, if it has none, from the headers. Without a client span, a trace is
+    /// started only if spans are exported. An invalid context in the message is not replaced by the one in the headers.
     pub fn of(message: &ClientMessage<'_>, headers: Option<&HeaderMap>, telemetry: &Telemetry) -> Option<Self> {
         let header_context = headers.and_then(TraceContext::from_headers);
         let (context, link) = match message {
@@ -86,7 +86,8 @@ impl RequestTrace {
     }
 }
 
-/// Returns `None` without randomness: then the trace ends here, because an id must be unique.
+/// Returns a random span id, or `None` if no random bytes are available. The trace then ends here, because ids must be
+/// unique.
 fn random_span_id() -> Option<u64> {
     getrandom::u64().ok().filter(|span| *span != 0)
 }

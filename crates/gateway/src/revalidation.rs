@@ -20,7 +20,7 @@ use crate::session::Session;
 pub(crate) enum Revalidation<T> {
     /// Nothing has changed.
     Unchanged,
-    /// The policy, or the server of that name, was replaced.
+    /// The policy, or the server with that name, was replaced.
     Replaced(Box<T>),
     /// The grant has ended, no longer reaches the server, or requires another revision.
     Revoked,
@@ -85,7 +85,7 @@ impl Gateway {
         }
     }
 
-    /// Like [`Self::advertised_list_changes`], but returns `None` if the server does not answer now.
+    /// Like [`Self::advertised_list_changes`], but returns `None` if the server does not currently answer.
     async fn try_advertised_list_changes(&self, ctx: &RequestContext, session: &Session) -> Option<ListChangedSet> {
         if session.list_changed().is_none() && session.is_upstream_stateless() {
             match request_discover(self, ctx).await {

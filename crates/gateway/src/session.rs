@@ -1,5 +1,5 @@
-//! A session of a stateful client. It authorizes nothing: every request carries its token, and a session of another
-//! grant is not found.
+//! A stateful client's session. It authorizes nothing: every request carries its token, and sessions that belong to
+//! another grant are not found.
 
 mod cancellable_requests;
 mod client_info;
@@ -48,17 +48,17 @@ pub(crate) use self::pending_server_requests::ServerRequestOrigin;
 pub(crate) use self::replay::{ReplayBuffers, STANDALONE_STREAM, SseEventId};
 pub(crate) use self::session_registry::SessionRegistry;
 
-/// A session id is 256 random bits, written as hexadecimal digits.
+/// Number of random bytes in a session id, which is written as hexadecimal digits.
 const SESSION_ID_BYTES: usize = 32;
 
-/// Result of a handshake, and the session's running requests and streams.
+/// The result of a handshake, together with the session's running requests and streams.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Arc<str>,
     /// The key under which the session is stored.
     id_hash: IdHash,
-    /// The key under which limits count the session. That of a server session below an aggregate session is derived
-    /// from both, so that reopening the server session does not reset its limits.
+    /// The key under which limits count the session. For a server session that belongs to an aggregate session, it is
+    /// derived from both, so that reopening the server session does not reset its limits.
     limit_key: IdHash,
     /// The minimum log level requested from the upstream.
     upstream_log_level: Mutex<Option<Box<str>>>,
@@ -69,50 +69,50 @@ pub(crate) struct Session {
     server: Option<ServerName>,
     revision: Revision,
     client_info: ClientInfo,
-    /// The client's handshake message, repeated when the upstream has lost its session.
+    /// The client's handshake message, which is repeated if the upstream loses its session.
     handshake: Bytes,
     /// The capabilities that the client declared.
     client_capabilities: ClientCapabilities,
     /// The upstream's `initialize` or `server/discover` result.
     pub server_info: Bytes,
-    /// The lists for which `listChanged` was advertised to the client; `None` for a restored session that has not asked
-    /// yet.
+    /// The lists for which `listChanged` was advertised to the client; `None` for a restored session that has not yet
+    /// asked the server.
     list_changed: Mutex<Option<ListChangedSet>>,
     pub accepts_log_messages: bool,
     /// Client properties sent with each request to a stateless upstream.
     handshake_profile: Option<Box<HandshakeProfile>>,
-    /// The upstream end. Set by the handshake and by its repetitions.
+    /// The connection to the upstream. Set by the handshake and each time it is repeated.
     upstream_link: Mutex<UpstreamLink>,
     handshake_attempts: AtomicU64,
     link_epoch: AtomicU64,
-    /// Task state: whether the server has tasks, and tasks that the client runs for it.
+    /// Task state: whether the server supports tasks, and the tasks that the client runs for it.
     pub tasks: SessionTasks,
-    /// The client's requests in flight, by the client's ids. Each is notified when the client cancels it.
+    /// The client's requests in flight, keyed by the client's ids. Each is notified when the client cancels it.
     cancellable_requests: Arc<CancellableRequests>,
-    /// Requests of the upstream to the client.
+    /// Requests from the upstream to the client.
     pub server_requests: LazyBox<PendingServerRequests>,
-    /// The client's open standalone stream. Notified when another stream is opened or the session ends; received by the
-    /// task that serves the stream.
+    /// Signal for the client's open standalone stream. Notified when another stream is opened or the session ends; the
+    /// task that serves the stream waits for it.
     stream_end_signal: Mutex<Option<Arc<Notify>>>,
     /// Distributes the upstream's notifications to stateless clients.
     pub notification_hub: Arc<LazyBox<NotificationHub>>,
     /// The resources to which the client is subscribed.
     pub subscriptions: ResourceSubscriptions,
     replay_buffers: ReplayBuffers,
-    /// Id of the last event of the upstream's standalone stream.
+    /// Id of the last event on the upstream's standalone stream.
     last_event_id: LazyBox<Mutex<Option<HeaderValue>>>,
-    /// Held while the client's stream is served, so that its successor finds all events that were sent.
+    /// Held while the client's stream is being served, so that the next stream finds all events that were sent.
     pub stream_lock: LazyBox<tokio::sync::Mutex<()>>,
     last_used: Mutex<Instant>,
-    /// Held while the handshake is repeated, so that many calls that find the session lost repeat it once.
+    /// Held while the handshake is repeated, so that concurrent calls that find the session lost repeat it only once.
     pub reopen_lock: LazyBox<tokio::sync::Mutex<()>>,
-    /// The sessions with single servers, if this is a session of the aggregate endpoint.
+    /// The sessions with individual servers, if this is a session on the aggregate endpoint.
     pub server_sessions: LazyBox<ServerSessions>,
-    /// Permit for one of the grant's sessions.
+    /// Permit that counts towards the grant's session limit.
     _session_permit: OwnedSemaphorePermit,
 }
 
-/// Values for a new session.
+/// Parameters for a new session.
 #[derive(Debug)]
 pub(crate) struct SessionParams {
     pub grant: GrantId,
@@ -123,21 +123,21 @@ pub(crate) struct SessionParams {
     pub server_info: Bytes,
     pub upstream_link: UpstreamLink,
     pub session_permit: OwnedSemaphorePermit,
-    /// Whether the upstream is stateless and has no session.
+    /// Whether the upstream is stateless and therefore has no session.
     pub is_upstream_stateless: bool,
-    /// Whether log messages are forwarded by the session. A stateless client asks for them with each request.
+    /// Whether the session forwards log messages. A stateless client asks for them with each request.
     pub accepts_log_messages: bool,
 }
 
 impl Session {
-    /// Creates a session; `None` without randomness.
+    /// Creates a session; `None` if no random bytes are available.
     pub fn new(params: SessionParams) -> Option<Self> {
         let mut random = [0; SESSION_ID_BYTES];
         getrandom::fill(&mut random).ok()?;
         Self::with_id(&HEXLOWER.encode(&random), params, Vec::new())
     }
 
-    /// Creates a session from its stored row. Its upstream session has to be opened before the first request.
+    /// Creates a session from its stored row. Its upstream session must be opened before the first request.
     pub fn restore(id: &str, row: SessionRow, session_permit: OwnedSemaphorePermit) -> Option<Self> {
         let params = SessionParams {
             grant: row.grant,
@@ -239,7 +239,7 @@ impl Session {
         self.limit_key
     }
 
-    /// Makes the session the server session of `whole`, a session of the aggregate endpoint.
+    /// Turns this session into the server session of `whole`, a session on the aggregate endpoint.
     pub fn into_server_session_of(mut self, whole: &Self) -> Self {
         if let Some(server) = &self.server {
             self.limit_key = IdHash::of(&[whole.id(), server.as_str()]);
@@ -248,14 +248,14 @@ impl Session {
         self
     }
 
-    /// Shares the notification hub of another session with the same server: notifications of either reach all
-    /// subscribers.
+    /// Shares the notification hub of another session with the same server, so that notifications received by either
+    /// reach all subscribers.
     pub fn sharing_hub_with(mut self, other: &Self) -> Self {
         self.notification_hub = Arc::clone(&other.notification_hub);
         self
     }
 
-    /// Records the lists that the server advertised, unless they are known.
+    /// Records the lists that the server advertised, unless they are already known.
     pub fn note_list_changed(&self, server_info: &[u8]) {
         lock(&self.list_changed).get_or_insert_with(|| ListChangedSet::advertised(server_info));
     }
@@ -264,7 +264,7 @@ impl Session {
         *lock(&self.list_changed)
     }
 
-    /// Records the log level requested from the upstream, for a repeated handshake.
+    /// Records the log level requested from the upstream, so that a repeated handshake can set it again.
     pub fn note_upstream_log_level(&self, level: &str) {
         *lock(&self.upstream_log_level) = Some(level.into());
     }
@@ -273,7 +273,7 @@ impl Session {
         lock(&self.upstream_log_level).clone()
     }
 
-    /// Keeps the session from being ended as unused.
+    /// Keeps the session from expiring as idle until the guard is dropped.
     pub fn mark_in_use(self: &Arc<Self>) -> SessionUseGuard {
         SessionUseGuard { session: Arc::clone(self), _use_count: Arc::clone(&self.use_count) }
     }
@@ -311,13 +311,13 @@ impl Session {
         &self.replay_buffers
     }
 
-    /// Returns the id of the last event of the upstream's standalone stream.
+    /// Returns the id of the last event on the upstream's standalone stream.
     pub fn last_event_id(&self) -> Option<HeaderValue> {
         self.last_event_id.get_if_initialized().and_then(|last_event_id| lock(last_event_id).clone())
     }
 
-    /// Records the last event id received since the handshake `attempt`. Ignored if the session was reopened since
-    /// then, because event ids belong to one upstream session.
+    /// Records the last event id received since handshake `attempt`. Ignored if the session has been reopened since
+    /// then, because event ids are only valid within one upstream session.
     pub fn set_last_event_id(&self, last: Option<HeaderValue>, attempt: u64) {
         let mut last_event_id = lock(&self.last_event_id);
         if self.handshake_attempts() == attempt {
@@ -329,7 +329,7 @@ impl Session {
         lock(&self.upstream_link).clone()
     }
 
-    /// Returns the session's own process, if it has one.
+    /// Returns the process dedicated to this session, if it has one.
     pub fn server_process(&self) -> Option<Arc<ServerProcess>> {
         match &*lock(&self.upstream_link) {
             UpstreamLink::Process(process) => Some(Arc::clone(process)),
@@ -349,7 +349,7 @@ impl Session {
         self.clear_server_requests();
     }
 
-    /// Forgets all requests of the upstream to the client.
+    /// Forgets all requests from the upstream to the client.
     pub fn clear_server_requests(&self) {
         if let Some(requests) = self.server_requests.get_if_initialized() {
             requests.clear();
@@ -366,12 +366,13 @@ impl Session {
         self.handshake_attempts.load(Ordering::Acquire)
     }
 
-    /// Returns how many times the upstream session was replaced.
+    /// Returns how many times the upstream session has been replaced.
     pub fn link_epoch(&self) -> u64 {
         self.link_epoch.load(Ordering::Acquire)
     }
 
-    /// Returns whether the server has tasks. Unknown, hence true, until a restored session is reopened.
+    /// Returns whether the server may support tasks. True until a restored session is reopened, because it is unknown
+    /// until then.
     pub fn may_have_tasks(&self) -> bool {
         self.tasks.server_has_tasks() || matches!(*lock(&self.upstream_link), UpstreamLink::NotOpened)
     }
@@ -386,7 +387,7 @@ impl Session {
         self.cancellable_requests.find(id)
     }
 
-    /// Cancels a request of the client. Returns false if no request has this id.
+    /// Cancels one of the client's requests. Returns false if no request has this id.
     pub fn cancel_request(&self, id: &RequestId<'_>) -> bool {
         self.find_request(id).inspect(|in_flight| in_flight.cancel_signal.notify_one()).is_some()
     }
@@ -396,18 +397,18 @@ impl Session {
         self.handshake_profile.is_some()
     }
 
-    /// Translates a request of the client to the stateless protocol.
+    /// Translates a client request to the stateless protocol.
     pub fn to_stateless_request(&self, text: &str, retry: Option<&RetryInput<'_>>) -> Option<String> {
         self.handshake_profile.as_ref()?.to_stateless_request(text, retry)
     }
 
-    /// Returns whether the client of a stateless upstream has set a log level.
+    /// Returns whether the client has set a log level, if the upstream is stateless.
     pub fn wants_log_messages(&self) -> bool {
         self.handshake_profile.as_ref().is_some_and(|profile| lock(&profile.log_level).is_some())
     }
 
     /// Records the client's log level: in the profile for a stateless upstream, in the session for a repeated
-    /// handshake, or in the sessions with single servers.
+    /// handshake, or in the sessions with individual servers.
     pub fn set_client_log_level(&self, level: &str) {
         match (&self.handshake_profile, &self.server) {
             (Some(profile), _) => *lock(&profile.log_level) = Some(to_json_string(level)),
@@ -416,8 +417,8 @@ impl Session {
         }
     }
 
-    /// Registers the session's standalone stream and ends an earlier one. The returned signal is notified when it must
-    /// end.
+    /// Registers the session's standalone stream and ends any earlier one. The returned signal is notified when the new
+    /// stream must end.
     pub fn open_stream(&self) -> Arc<Notify> {
         let handle = Arc::new(Notify::new());
         if let Some(previous) = lock(&self.stream_end_signal).replace(Arc::clone(&handle)) {
@@ -434,7 +435,7 @@ impl Session {
         }
     }
 
-    /// Notifies the open stream to end.
+    /// Tells the open stream to end.
     pub fn end_stream(&self) {
         if let Some(stream) = lock(&self.stream_end_signal).take() {
             stream.notify_one();
@@ -459,7 +460,7 @@ impl Session {
     }
 }
 
-/// Marks a session as in use until dropped.
+/// Marks a session as in use until the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct SessionUseGuard {
     session: Arc<Session>,
@@ -473,7 +474,7 @@ impl Drop for SessionUseGuard {
     }
 }
 
-/// Returns the revision for the `MCP-Protocol-Version` header. Revisions before 2025-06-18 do not have the header.
+/// Returns the revision for the `MCP-Protocol-Version` header, which revisions before 2025-06-18 do not have.
 pub(crate) fn protocol_version_header(revision: Revision) -> Option<Revision> {
     Some(revision).filter(|revision| *revision >= Revision::R2025_06_18)
 }
@@ -485,7 +486,8 @@ pub(crate) fn has_logging_capability(server_info: &[u8]) -> bool {
         .is_some_and(|server_info| server_info.root().get("capabilities").and_then(|own| own.get("logging")).is_some())
 }
 
-/// Ignores poisoning: every change under these locks is a single call, so a panic leaves the data consistent.
+/// Locks a mutex and ignores poisoning: every change under these locks is a single call, so a panic leaves the data
+/// consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

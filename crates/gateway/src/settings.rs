@@ -1,4 +1,4 @@
-//! Limits and timeouts of the gateway. Everything that could grow has a limit; each default has its reason.
+//! The gateway's limits and timeouts. Everything that could grow has a limit, and each default has a reason.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -10,47 +10,47 @@ use crate::telemetry::TelemetryConfig;
 /// Limits, timeouts and addresses.
 #[derive(Debug, Clone)]
 pub struct GatewaySettings {
-    /// Host names that clients use, in addition to those of the listening address.
+    /// Host names that clients use, in addition to the host names of the listening address.
     pub hosts: Vec<String>,
-    /// Origins of web pages that may call, as a browser sends them: `https://app.example.com`.
+    /// Origins of web pages that may send requests, as a browser sends them: `https://app.example.com`.
     pub origins: Vec<String>,
-    /// Limits of a client's message.
+    /// Limits for messages from clients.
     pub request_limits: JsonLimits,
-    /// Limits of an upstream's message.
+    /// Limits for messages from upstreams.
     pub reply_limits: JsonLimits,
-    /// Open client connections.
+    /// Maximum number of open client connections.
     pub max_connections: usize,
-    /// Concurrent requests of one grant, and its open streams: a runaway agent must not starve others.
+    /// Maximum number of concurrent requests per grant, and of open streams: a runaway agent must not starve others.
     pub in_flight_per_grant: usize,
-    /// Concurrent requests to one server: one that hangs must not block all others.
+    /// Maximum number of concurrent requests per server: a server that hangs must not block the others.
     pub in_flight_per_server: usize,
-    /// Processes of one stdio server; each session has its own. At the limit the least recently used one is stopped and
-    /// started again when its session is used.
+    /// Maximum number of processes per stdio server; each session has its own. At the limit, the least recently used
+    /// process is stopped; it is started again when its session is next used.
     pub processes_per_server: usize,
-    /// Sessions in memory.
+    /// Maximum number of sessions in memory.
     pub max_sessions: usize,
-    /// Sessions of one grant.
+    /// Maximum number of sessions per grant.
     pub max_sessions_per_grant: usize,
-    /// A session is ended after this idle time.
+    /// How long a session may be idle before it is ended.
     pub session_idle_timeout: Duration,
-    /// Time to receive request headers. A slower client is broken or hostile.
+    /// How long receiving the request headers may take. A slower client is broken or hostile.
     pub header_timeout: Duration,
-    /// Time to receive a request body, and for a client to read the next part of a response.
+    /// How long receiving a request body may take, and how long a client may take to read the next part of a response.
     pub body_timeout: Duration,
-    /// Time to connect to an upstream.
+    /// How long connecting to an upstream may take.
     pub connect_timeout: Duration,
-    /// Time for a whole call. Claude Code waits 300 s without progress.
+    /// How long a whole call may take. Claude Code waits 300 s without progress.
     pub call_timeout: Duration,
-    /// Time for a client to answer a server's request during a call. A person may have to think.
+    /// How long a client may take to answer a server's request during a call. A person may have to think.
     pub client_input_timeout: Duration,
-    /// Interval of keep-alive comments on an event stream. Some proxies close idle connections after 30 s.
+    /// Interval between keep-alive comments on an event stream. Some proxies close idle connections after 30 s.
     pub keep_alive_interval: Duration,
-    /// Time for calls to finish when the gateway stops.
+    /// How long calls may take to finish when the gateway stops.
     pub drain_timeout: Duration,
-    /// Command line of the supervisor of stdio servers. The grace period in milliseconds and the server's command line
-    /// are appended. Empty disables stdio servers.
+    /// Command line of the supervisor for stdio servers. The grace period in milliseconds and the server's command line
+    /// are appended. If empty, stdio servers are disabled.
     pub supervisor: Vec<OsString>,
-    /// OTLP collector; disabled by default.
+    /// OTLP collector for telemetry, which is disabled by default.
     pub telemetry: Option<TelemetryConfig>,
 }
 

@@ -1,4 +1,4 @@
-//! A client with exactly one session, over stdio or one HTTP+SSE connection. Messages arrive one by one and leave
+//! A client with exactly one session, over stdio or a single HTTP+SSE connection. Messages arrive one by one and leave
 //! through a queue; both transports use the same request path.
 
 use std::sync::{Arc, PoisonError};
@@ -22,10 +22,10 @@ use crate::request_trace::RequestTrace;
 use crate::revalidation::Revalidation;
 use crate::session::{CancellableRequests, ClientInfo, Session};
 
-/// Outgoing message queue and session of a client.
+/// A client's session and its queue of outgoing messages.
 #[derive(Debug)]
 pub(crate) struct SingleSessionClient {
-    /// One message each. The transport's writer task receives them; a closed channel means that the client has
+    /// Each item is one message. The transport's writer task receives them; a closed channel means that the client has
     /// disconnected.
     messages: mpsc::Sender<Bytes>,
     session_slot: SessionSlot,
@@ -44,7 +44,7 @@ impl SingleSessionClient {
         Self { messages, session_slot, generations, stateless_requests: Arc::default() }
     }
 
-    /// Returns the client's session; `None` before the handshake and after its end.
+    /// Returns the client's session; `None` before the handshake and after the session has ended.
     pub fn session(&self, gw: &Gateway, ctx: &RequestContext) -> Option<Arc<Session>> {
         let session = self.session_slot.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         gw.sessions.find(session.id(), &ctx.grant.config.id, Some(ctx.upstream.name()))
@@ -65,7 +65,7 @@ impl SingleSessionClient {
     }
 
     /// Handles one message. Requests run concurrently; notifications and responses are forwarded in order. For a
-    /// handshake, returns a receiver that closes when the handshake is done.
+    /// handshake, returns a receiver that closes when the handshake is complete.
     pub async fn handle_message(
         &self,
         gw: &Arc<Gateway>,
@@ -122,7 +122,7 @@ impl SingleSessionClient {
         }
     }
 
-    /// Runs a request in its own task. The returned receiver closes when it is done.
+    /// Runs a request in its own task. The returned receiver closes when the request is complete.
     fn spawn_request(
         &self,
         gw: &Arc<Gateway>,
@@ -196,8 +196,8 @@ impl SingleSessionClient {
     }
 }
 
-/// Forwards the upstream's standalone stream to the client while the session lives, under the active policy, and sends
-/// `list_changed` when the policy changes.
+/// Forwards the upstream's standalone stream to the client under the active policy for as long as the session lives,
+/// and sends `list_changed` when the policy changes.
 fn spawn_event_forwarder(
     gw: &Arc<Gateway>,
     ctx: &RequestContext,

@@ -1,4 +1,4 @@
-//! Serves one client over stdio instead of HTTP, one message per line, on the same request path.
+//! Serves one client over stdio instead of HTTP, one message per line, using the same request path.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::http_server::responder::SessionSlot;
 use crate::request_context::{RequestContext, STDIO_ADDRESS};
 use crate::single_session::{SingleSessionClient, end_session};
 
-/// Time for the client to read the last messages.
+/// How long the client may take to read the last messages.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Messages queued for a client that does not read. Beyond that the upstream waits.
+/// Number of messages queued for a client that does not read them. Beyond that, the upstream waits.
 const MESSAGE_QUEUE_LENGTH: usize = 64;
 
 impl Gateway {
@@ -106,8 +106,8 @@ impl Gateway {
     }
 }
 
-/// Reads the next line; `None` at the end. A line that is too long is cut to one byte more than the limit, which is
-/// enough to be refused.
+/// Reads the next line; `None` at the end. A line that is too long is cut to one byte more than the limit, so that it
+/// is still refused.
 async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), max: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let read = (&mut *input).take(max as u64 + 1).read_until(b'\n', &mut line).await?;

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use gatelodge_store::{Ledger, Sessions, TaskOwners, ToolPins};
 
-/// Handles of the stores.
+/// Handles to the stores.
 #[derive(Clone)]
 pub struct GatewayStores {
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
     /// Pinned tool definitions and category overrides.
     pub tool_pins: Arc<dyn ToolPins>,
-    /// Sessions of clients.
+    /// Client sessions.
     pub sessions: Arc<dyn Sessions>,
-    /// Owners of tasks.
+    /// Task ownership.
     pub task_owners: Arc<dyn TaskOwners>,
 }
 

@@ -23,30 +23,30 @@ use self::span::Span;
 use self::span_exporter::SpanExporter;
 use crate::upstream::InjectedHeader;
 
-/// Time for the last spans when the gateway stops.
+/// How long shutdown waits for the last spans to be exported.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An OTLP collector that accepts protobuf over HTTP.
 #[derive(Debug, Clone)]
 pub struct TelemetryConfig {
-    /// The URL for traces, with its path.
+    /// The collector's URL for traces, including the path.
     pub url: Uri,
     /// Headers sent with each request.
     pub headers: Vec<InjectedHeader>,
-    /// Resource attributes of the gateway, including `service.name`.
+    /// The gateway's resource attributes, including `service.name`.
     pub resource_attributes: Vec<(String, String)>,
-    /// Timeout of one export request.
+    /// Timeout for one export request.
     pub timeout: Duration,
-    /// Longest time that a span waits for its batch.
+    /// How long a span may wait for its batch.
     pub batch_delay: Duration,
-    /// Length of the queue. Further spans are dropped.
+    /// Maximum length of the queue. Further spans are dropped.
     pub queue_length: usize,
-    /// Spans per batch.
+    /// Maximum number of spans per batch.
     pub batch_size: usize,
 }
 
 impl TelemetryConfig {
-    /// Returns the defaults of OpenTelemetry for a URL.
+    /// Returns a configuration with OpenTelemetry's defaults for a URL.
     pub fn with_url(url: Uri) -> Self {
         Self {
             url,
@@ -60,17 +60,17 @@ impl TelemetryConfig {
     }
 }
 
-/// Item of the export queue.
+/// An item in the export queue.
 enum ExportItem {
     Span(Box<Span>),
-    /// Export everything queued before, then signal.
+    /// Asks the export task to export everything queued so far and then send the signal.
     Flush(oneshot::Sender<()>),
 }
 
-/// Export to a collector; disabled unless configured.
+/// Exports spans to a collector; disabled unless configured.
 pub(crate) struct Telemetry {
     span_sender: Option<SpanSender>,
-    /// Taken when the gateway starts.
+    /// The exporter, taken when the gateway starts.
     exporter: Mutex<Option<SpanExporter>>,
 }
 

@@ -1,4 +1,4 @@
-//! Categories of a server's pinned tools: an operator's override, otherwise the catalogue's classification.
+//! Categories of a server's pinned tools: the operator's override or, without one, the catalogue's classification.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::Category;
 use gatelodge_store::{CategoryOverride, ServerName, ServerTools, ToolDefinition};
 
-/// Classification and override of one tool.
+/// A tool's classification and override.
 #[derive(Debug, Clone)]
 pub struct ToolCategorization {
-    /// The catalogue's classification, or the reason for its absence.
+    /// The catalogue's classification, or the reason why it is missing.
     pub classification: Result<Classification, String>,
     /// The operator's override, which takes precedence.
     pub category_override: Option<CategoryOverride>,
@@ -79,7 +79,7 @@ pub(crate) struct ServerToolCategories {
 }
 
 impl ServerToolCategories {
-    /// Returns the categories of `tools`; reuses `before` if nothing has changed.
+    /// Returns the categories of `tools`. Reuses `before` if nothing has changed.
     pub async fn of(before: Option<Arc<Self>>, server: &ServerName, tools: &ServerTools) -> Arc<Self> {
         let accepted = tools.pinned.iter().map(|pin| &pin.definition);
         let accepted: Vec<(String, String)> =

@@ -1,4 +1,4 @@
-//! Connection to a configured server: its transport, its tools, and sending messages to it.
+//! The connection to a configured server: its transport, its tools, and sending messages to it.
 
 mod definition_fingerprint;
 mod http_client;
@@ -56,7 +56,7 @@ pub struct InjectedHeader {
     pub name: HeaderName,
     /// Value, with environment variables expanded.
     pub value: HeaderValue,
-    /// The values taken from the environment. They must never reach a client.
+    /// The values taken from the environment, which must never reach a client.
     pub secrets: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Debug for InjectedHeader {
 /// Configuration of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamConfig {
-    /// Name; the last segment of its URL at the gateway.
+    /// Name of the server, which is the last segment of its URL at the gateway.
     pub name: ServerName,
     /// Transport and address.
     pub transport: UpstreamTransport,
@@ -83,12 +83,12 @@ pub struct UpstreamConfig {
 /// Which tool definitions are pinned without an operator's review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinningSettings {
-    /// Require a review for every definition, including those of the first listing.
+    /// Require a review of every definition, including those in the first listing.
     pub review: bool,
     /// Pin new tools automatically.
     pub accept_new: bool,
-    /// Maximum age of the tool listing when a tool is called, because not every server sends `list_changed`. Zero lists
-    /// the tools before each call.
+    /// Maximum age of the tool listing when a tool is called, because not every server sends `list_changed`. If zero,
+    /// the tools are listed before each call.
     pub check_definitions: Duration,
 }
 
@@ -120,7 +120,7 @@ impl UpstreamConfig {
     }
 }
 
-/// Returns whether a query parameter of this name is likely to hold a secret.
+/// Returns whether a query parameter with this name is likely to hold a secret.
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["key", "token", "secret", "password", "auth", "sig", "credential", "code"].iter().any(|part| name.contains(part))
@@ -144,7 +144,7 @@ pub struct UpstreamHttpConfig {
     pub headers: Vec<InjectedHeader>,
 }
 
-/// A server of the active configuration.
+/// A server in the active configuration.
 #[derive(Debug)]
 pub struct Upstream {
     config: UpstreamConfig,
@@ -153,27 +153,27 @@ pub struct Upstream {
     secrets: Arc<SecretRedactor>,
     pub(crate) in_flight: Arc<InFlightLimit>,
     pub(crate) tool_registry: Arc<ToolRegistry>,
-    /// Categories of the pinned tools when last loaded.
+    /// Categories of the pinned tools when they were last loaded.
     pub(crate) tool_categories: ArcSwapOption<ServerToolCategories>,
-    /// Hash of the pinned definitions and category overrides when last loaded.
+    /// Hash of the pinned definitions and category overrides when they were last loaded.
     pins_hash: std::sync::Mutex<Option<u64>>,
-    /// How many times that hash has changed.
+    /// How many times `pins_hash` has changed.
     pins_epoch: AtomicU64,
-    /// Limits the processes of the server.
+    /// Limits the number of processes that the server has.
     process_slots: Arc<Semaphore>,
     restart_backoff: Arc<RestartBackoff>,
     /// The process that serves stateless requests.
     shared_process: std::sync::Mutex<Option<Arc<ServerProcess>>>,
     /// Whether the server supports the stateless protocol: 0 unknown, 1 yes, 2 no. Written by the probe, read by every
-    /// request of a stateless client.
+    /// request from a stateless client.
     stateless_support: AtomicU8,
-    /// Whether the server has declared tasks for stateless requests, or created one.
+    /// Whether the server has declared support for tasks in stateless requests, or has created a task.
     has_tasks: AtomicBool,
-    /// Whether the last handshake used HTTP+SSE, so that the next one tries it first. Written by each handshake.
+    /// Whether the last handshake used HTTP+SSE, in which case the next one tries it first. Written by each handshake.
     uses_sse_transport: AtomicBool,
-    /// The revisions named by `server/discover`; empty before. Written and read together with `stateless_support`.
+    /// The revisions listed by `server/discover`; empty until then. Written and read together with `stateless_support`.
     supported_revisions: std::sync::Mutex<Vec<Revision>>,
-    /// Held while the server is probed, so that concurrent requests probe once.
+    /// Held while the server is probed, so that concurrent requests probe it only once.
     pub(crate) probe_lock: Mutex<()>,
 }
 
@@ -228,8 +228,8 @@ impl Upstream {
         &self.secrets
     }
 
-    /// Records the hash of pins and overrides. A change starts a new epoch, which revalidates open streams, unless this
-    /// is the first listing, which no client can have seen.
+    /// Records the hash of pins and overrides. A change starts a new epoch, which revalidates open streams. The first
+    /// listing does not start one, because no client can have seen it yet.
     pub(crate) fn note_pins(&self, tools: &ServerTools, is_first: bool) {
         let pins = tools.pinned.iter().map(|pin| hash_of(&(&pin.definition.name, &pin.definition.fingerprint)));
         let overrides = tools
@@ -244,7 +244,7 @@ impl Upstream {
         }
     }
 
-    /// Records that the store has no pins of this server.
+    /// Records that the store has no pins for this server.
     pub(crate) fn note_no_pins(&self) {
         self.pins_hash.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(0);
     }
@@ -254,7 +254,7 @@ impl Upstream {
         self.pins_epoch.load(Ordering::Acquire)
     }
 
-    /// Returns the process for stateless requests, starting it if it does not run.
+    /// Returns the process for stateless requests, starting it if it is not running.
     fn get_or_start_shared_process(
         &self,
         config: &UpstreamProcessConfig,
@@ -311,7 +311,7 @@ impl Upstream {
         self.has_tasks.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets the result of the probe, so that the next stateless client probes again.
+    /// Forgets the result of the probe, so that the next stateless client triggers a new one.
     pub(crate) fn forget_stateless_support(&self) {
         self.stateless_support.store(0, Ordering::Relaxed);
     }
@@ -320,9 +320,9 @@ impl Upstream {
         self.stateless_support.store(if is_supported { 1 } else { 2 }, Ordering::Relaxed);
     }
 
-    /// Returns the revisions available to clients of a generation. The gateway translates, so both generations are
-    /// always available. Stateful revisions are those named by the server, or all if it names none. To stateless
-    /// clients of a stateless server, the server's own list applies.
+    /// Returns the revisions available to clients of a generation. Both generations are always available, because the
+    /// gateway translates. The stateful revisions are those listed by the server, or all if it lists none. For
+    /// stateless clients of a stateless server, the server's own list applies.
     pub(crate) fn supported_revisions(&self, generation: ProtocolGeneration) -> Vec<Revision> {
         let named = self.supported_revisions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if generation == ProtocolGeneration::Stateless && named.contains(&Revision::R2026_07_28) {
@@ -347,11 +347,11 @@ fn hash_of(value: &impl Hash) -> u64 {
     hash.finish()
 }
 
-/// Future of a send, by transport.
+/// The future returned by a send, by transport.
 enum SendFuture<'a, P> {
     Http(P),
     Boxed(Pin<Box<dyn Future<Output = Result<UpstreamResponse, SendError>> + Send + 'a>>),
-    /// The upstream session must be reopened first.
+    /// The upstream session was lost and must be reopened first.
     SessionLost,
 }
 
@@ -368,8 +368,8 @@ impl UpstreamClient {
         Self { http: UpstreamHttpClient::new(settings.connect_timeout, workers, max_bytes), process_spawner }
     }
 
-    /// Sets up TLS before the first call. On failure the error is logged now, and each call to a server with TLS
-    /// returns it.
+    /// Sets up TLS before the first call. A failure is logged immediately and returned by each call to a server with
+    /// TLS.
     pub fn prepare_tls_for(&self, servers: &[UpstreamConfig]) {
         let mut secure = servers.iter().filter(|server| server.uses_tls()).peekable();
         if secure.peek().is_some()
@@ -381,7 +381,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Sends the request of a permit and returns the start of the response.
+    /// Sends the request that a permit allows, and returns the start of the response.
     // Boxed except for plain HTTP, so that the common future stays small.
     pub fn send<'a>(
         &'a self,
@@ -429,7 +429,7 @@ impl UpstreamClient {
         MultiplexedPeer::Process(process).send(outgoing).await
     }
 
-    /// Sends a request that may start a session, or belongs to a session over HTTP+SSE.
+    /// Sends a request that may start a session, or that belongs to an HTTP+SSE session.
     async fn send_over_http(
         &self,
         upstream: &Upstream,

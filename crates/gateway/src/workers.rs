@@ -1,5 +1,5 @@
-//! Worker threads, each running its own current-thread Tokio runtime. A connection and its upstream connections stay on
-//! one worker, so a call never crosses threads and wakes none.
+//! Worker threads, each with its own current-thread Tokio runtime. A connection and its upstream connections stay on
+//! one worker, so a call never crosses threads or wakes another one.
 
 use std::cell::Cell;
 use std::io;
@@ -11,15 +11,15 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// How long an idle blocking thread is kept. Each has its own memory; with Tokio's default of ten seconds, occasional
-/// sessions would keep as many threads as were ever needed at once.
+/// How long an idle blocking thread is kept. Each has its own memory. With Tokio's default of ten seconds, occasional
+/// sessions would keep as many threads alive as were ever needed at once.
 const BLOCKING_THREAD_KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-/// The worker threads. Dropping them waits until all have ended.
+/// The worker threads. Dropping this waits until all of them have ended.
 #[derive(Debug)]
 pub struct WorkerThreads(Vec<WorkerThread>);
 
-/// Assigns connections to workers in turn. Without workers, connections are served on the accepting runtime.
+/// Assigns connections to workers in turn. Without workers, connections are served on the runtime that accepts them.
 #[derive(Debug, Default)]
 pub struct WorkerRoundRobin {
     runtimes: Vec<Handle>,
@@ -35,7 +35,7 @@ struct WorkerThread {
 }
 
 thread_local! {
-    /// Index of the worker; 0 for all other threads. It only selects among equivalent shards.
+    /// Index of the worker; 0 on all other threads. It only selects among equivalent shards.
     static WORKER_INDEX: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -48,7 +48,7 @@ impl WorkerThreads {
         (0..count).map(WorkerThread::start).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Returns the assignment for a gateway served by these threads.
+    /// Returns the round-robin assignment for a gateway served by these threads.
     pub fn round_robin(&self) -> WorkerRoundRobin {
         let runtimes = self.0.iter().map(|worker| worker.runtime.clone()).collect();
         WorkerRoundRobin { runtimes, next: AtomicUsize::new(0) }
@@ -68,7 +68,7 @@ impl WorkerRoundRobin {
     }
 }
 
-/// Returns the worker index of the calling thread; 0 for any other thread.
+/// Returns the worker index of the calling thread; 0 on any other thread.
 pub(crate) fn current_worker() -> usize {
     WORKER_INDEX.get()
 }

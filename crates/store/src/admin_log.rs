@@ -1,4 +1,4 @@
-//! Log of administrative changes, hash-chained like the call log.
+//! The log of administrative changes, hash-chained like the call log.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use crate::log_page::ChainedRow;
 pub struct AdminEntry {
     /// Time of the change.
     pub at: Timestamp,
-    /// The operating system user that made the change.
+    /// The operating system user who made the change.
     pub by: String,
     /// The kind of change, as noun and verb: `grant.create`.
     pub action: String,
@@ -25,7 +25,7 @@ pub struct AdminEntry {
 }
 
 impl AdminEntry {
-    /// Adds a detail that only the store knows, such as a new id.
+    /// Adds a detail that only the store knows, such as a newly assigned id.
     pub(crate) fn add_detail(&mut self, name: &str, value: impl Serialize) -> Result<(), StoreError> {
         let value = serde_json::to_value(value).map_err(|error| StoreError::Corrupt(error.to_string()))?;
         if let Some(detail) = self.detail.as_object_mut() {
@@ -34,7 +34,7 @@ impl AdminEntry {
         Ok(())
     }
 
-    /// The entry as stored in the log.
+    /// Returns the entry as it is stored in the log.
     pub(crate) fn to_body(&self) -> Result<String, StoreError> {
         serde_json::to_string(self).map_err(|error| StoreError::Corrupt(error.to_string()))
     }
@@ -43,13 +43,14 @@ impl AdminEntry {
 /// Stores the admin log.
 #[async_trait]
 pub trait AdminLog: Send + Sync {
-    /// Durably adds an entry for an event that is not a change of the state; changes write their entry themselves.
+    /// Durably adds an entry for an event that does not change the state. Changes write their own entries.
     async fn append(&self, entry: AdminEntry) -> Result<(), StoreError>;
-    /// The newest entries, newest first.
+    /// Returns the newest entries, newest first.
     async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError>;
-    /// The next page of stored entries after a sequence number, oldest first; like [`Ledger::page_after`](crate::Ledger::page_after).
+    /// Returns the next page of stored entries after a sequence number, oldest first; like
+    /// [`Ledger::page_after`](crate::Ledger::page_after).
     async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError>;
-    /// The head of the chain.
+    /// Returns the head of the chain.
     async fn head(&self) -> Result<ChainHead, StoreError>;
     /// Verifies the whole chain against the head file and against `head`, if one is given.
     async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError>;

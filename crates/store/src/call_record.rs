@@ -1,4 +1,4 @@
-//! Records of the call log.
+//! Records in the call log.
 
 mod encode_record;
 
@@ -16,12 +16,12 @@ use crate::hash_chain::ChainHead;
 use crate::policies::PolicyVersion;
 use crate::validated_name::{PolicyName, ServerName};
 
-/// Id under which a call is found in logs and quoted by people. Ids of later calls are larger.
+/// Id that identifies a call in logs and that people can quote. Later calls have larger ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId([u8; 26]);
 
 impl CallId {
-    /// Makes an id from the time in milliseconds and 80 random bits, so that it cannot be guessed.
+    /// Creates an id from the time in milliseconds and 80 random bits, so that it cannot be guessed.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         let mut bytes = [0; 16];
         let milliseconds = u64::try_from(at.as_millisecond()).unwrap_or_default().to_be_bytes();
@@ -34,7 +34,7 @@ impl CallId {
         Self(text)
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         // INVARIANT: only ASCII letters and digits are stored.
         str::from_utf8(&self.0).unwrap_or_default()
@@ -62,26 +62,26 @@ impl<'de> Deserialize<'de> for CallId {
     }
 }
 
-/// Kind of a call log row.
+/// Kind of row in the call log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordKind {
-    /// The call is about to be sent; written before the first byte goes out.
+    /// The call is about to be sent. Written before the first byte is sent.
     Intent,
     /// The outcome of a call that has an intent row.
     Outcome,
     /// The call was refused; nothing was sent.
     Refused,
-    /// A message that no rule covers was forwarded: a handshake, a list, a notification.
+    /// A message that no rule covers was forwarded, such as a handshake, a list request or a notification.
     #[serde(rename = "passed")]
     Unchecked,
-    /// A request without a valid token; one row for each address and minute.
+    /// Requests without a valid token: one row per address and minute.
     Unauthenticated,
-    /// Older rows were pruned; `through` is the last of them.
+    /// Older rows were pruned; `through` identifies the last of them.
     Pruned,
 }
 
-/// Outcome of a call that was sent upstream.
+/// The outcome of a call that was to be sent upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
@@ -98,27 +98,27 @@ pub enum CallOutcome {
     /// The connection broke or the response was invalid; the call may have run.
     #[serde(rename = "gone")]
     ConnectionLost,
-    /// The client cancelled; the call may have run.
+    /// The client cancelled the call, which may have run.
     Cancelled,
 }
 
-/// Durations of the steps of a call, in microseconds.
+/// How long each step of a call took, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallTimings {
     /// Parsing and policy evaluation.
     pub decide: u64,
-    /// Reserving the charges and writing the intent.
+    /// Reserving the charges and writing the intent row.
     pub reserve: u64,
-    /// From sending the call to the end of the response.
+    /// From sending the call until the end of the response.
     pub upstream: u64,
 }
 
-/// One row of the call log. Fields that do not apply are omitted.
+/// A row in the call log. Fields that do not apply are omitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallRecord {
     /// Time of the event.
     pub at: Timestamp,
-    /// Kind of the row.
+    /// Kind of row.
     pub kind: RecordKind,
     /// Id of the call.
     pub call: CallId,
@@ -137,7 +137,7 @@ pub struct CallRecord {
     /// The tool, resource or prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Arc<str>>,
-    /// The id of the client's request, as written.
+    /// The id of the client's request, as the client wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Arc<str>>,
     /// The trace that the request belongs to, as 32 hexadecimal digits.
@@ -149,22 +149,22 @@ pub struct CallRecord {
     /// The version of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_version: Option<PolicyVersion>,
-    /// The code of the reason why the call was refused, or would have been.
+    /// The code for why the call was refused, or would have been refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Arc<str>>,
-    /// The rule that decided.
+    /// The rule that decided the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Arc<str>>,
     /// The counter that was exhausted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<Arc<str>>,
-    /// Seconds until the counter has capacity again, rounded up; omitted if waiting does not help.
+    /// Seconds until the counter has capacity again, rounded up. Omitted if waiting does not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u64>,
-    /// The message that the client received, and details that only the log has.
+    /// The message that the client received, and details that appear only in the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
-    /// The policy would have refused; the grant only observes.
+    /// Whether the policy would have refused the call, but the grant only observes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observed: bool,
     /// The tool's category.
@@ -173,34 +173,34 @@ pub struct CallRecord {
     /// The hash of the tool's definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<Arc<str>>,
-    /// The hash of the arguments as sent: SHA-256 in hexadecimal digits, or another hash prefixed by its name.
+    /// The hash of the arguments as sent: SHA-256 as hexadecimal digits, or another hash prefixed with its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments_digest: Option<Arc<str>>,
     /// The names of the top-level arguments, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub argument_keys: Vec<Arc<str>>,
-    /// The redacted arguments, if the configuration asks for them.
+    /// The redacted arguments, if the configuration requests them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Arc<str>>,
-    /// The protocol generation and revision of the client.
+    /// The protocol generation and revision that the client uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Arc<str>>,
-    /// The client's name and version, as it claims.
+    /// The client's name and version, as reported by the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<Arc<str>>,
     /// The address that the request came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Arc<str>>,
-    /// Outcome of the call.
+    /// The outcome of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<CallOutcome>,
     /// The HTTP status of the upstream's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_status: Option<u16>,
-    /// Durations of the steps.
+    /// How long each step took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timings: Option<CallTimings>,
-    /// Number of requests that the row stands for, if more than one.
+    /// Number of requests that the row represents, if more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// The last pruned row, as `SEQ:HASH`.
@@ -209,7 +209,7 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
-    /// Makes a record with time, kind and call id only.
+    /// Creates a record with only a time, kind and call id.
     pub fn new(kind: RecordKind, call: CallId, at: Timestamp) -> Self {
         Self {
             at,
@@ -248,7 +248,7 @@ impl CallRecord {
 }
 
 impl CallRecord {
-    /// The record as stored in the log.
+    /// Returns the record as it is stored in the log.
     pub(crate) fn to_body(&self) -> Result<String, StoreError> {
         encode_record::encode_record(self)
     }
@@ -259,7 +259,7 @@ impl CallRecord {
     }
 }
 
-/// The row that records a pruning.
+/// Returns the row that records a pruning.
 pub(crate) fn prune_record(through: ChainHead, count: u64, at: Timestamp) -> Result<CallRecord, StoreError> {
     let mut random = [0; 10];
     getrandom::fill(&mut random).map_err(|error| StoreError::Unavailable(error.to_string()))?;
@@ -269,7 +269,7 @@ pub(crate) fn prune_record(through: ChainHead, count: u64, at: Timestamp) -> Res
     Ok(record)
 }
 
-/// The outcome of a call that was not sent because its caller stopped waiting for the reservation.
+/// Returns the outcome of a call that was not sent because its caller stopped waiting for the reservation.
 pub(crate) fn not_sent_record(intent: CallRecord, at: Timestamp) -> CallRecord {
     CallRecord {
         at,
@@ -284,7 +284,7 @@ pub(crate) fn not_sent_record(intent: CallRecord, at: Timestamp) -> CallRecord {
     }
 }
 
-/// Serialises categories by name.
+/// Serializes categories by name.
 mod category {
     use gatelodge_policy::Category;
     use serde::{Deserialize, Deserializer, Serializer};

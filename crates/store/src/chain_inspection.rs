@@ -1,4 +1,4 @@
-//! Verification of a whole log: counts its rows, and finds its head and the first break of the chain.
+//! Verification of a whole log: counts the rows, and finds the head and the first break in the chain.
 
 use crate::call_record::{CallRecord, RecordKind};
 use crate::hash_chain::{ChainBreak, ChainHead, ChainVerifier, RowHash};
@@ -12,12 +12,12 @@ pub(crate) struct ChainInspection {
     head: ChainHead,
     row_count: u64,
     chain_break: Option<ChainBreak>,
-    /// The head in the newest row about a pruning: the last pruned row.
+    /// The last pruned row, according to the newest row that records a pruning.
     pruned_through: ChainHead,
 }
 
 impl ChainInspection {
-    /// Starts after the anchor (the last pruned row) and compares the rows with known heads.
+    /// Starts after the anchor (the last pruned row), to compare the rows with the known heads.
     pub fn start(anchor: ChainHead, known: Vec<ChainHead>) -> Self {
         let (verifier, chain_break) = match ChainVerifier::start(anchor, known) {
             Ok(verifier) => (Some(verifier), None),
@@ -26,7 +26,7 @@ impl ChainInspection {
         Self { verifier, anchor, head: anchor, row_count: 0, chain_break, pruned_through: ChainHead::EMPTY }
     }
 
-    /// Verifies the next row. Returns `false` if the chain is broken and no further row is needed.
+    /// Verifies the next row. Returns `false` if the chain is broken, so that no further rows need to be passed.
     pub fn verify_row(&mut self, seq: u64, at: i64, body: &str, hash: RowHash) -> bool {
         let Some(verifier) = &mut self.verifier else { return false };
         match verifier.verify_row(seq, at, body, hash) {
@@ -39,7 +39,7 @@ impl ChainInspection {
         }
     }
 
-    /// Verifies the next row of the call log, which may have been pruned.
+    /// Verifies the next row of the call log. If it records a pruning, remembers the last pruned row.
     pub fn verify_call_row(&mut self, seq: u64, at: i64, body: &str, hash: RowHash) -> bool {
         let holds = self.verify_row(seq, at, body, hash);
         if holds && let Some(through) = find_pruned_head(body) {
@@ -59,7 +59,7 @@ impl ChainInspection {
         false
     }
 
-    /// Ends the verification.
+    /// Ends the verification and returns the report.
     pub fn finish(mut self) -> ChainReport {
         if let Some(Err(broken)) = self.verifier.take().map(ChainVerifier::finish) {
             self.record_break(broken);

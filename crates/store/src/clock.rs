@@ -1,4 +1,4 @@
-//! The source of time. Only the edge of the program reads the system clock.
+//! The source of time. Only the outermost layer of the program reads the system clock.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use jiff::Timestamp;
 
 /// Returns the current time.
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// The current time. It may jump in either direction, so callers must not assume that it only advances.
+    /// Returns the current time. It may jump in either direction, so callers must not assume that it only advances.
     fn now(&self) -> Timestamp;
 }
 
-/// Time in stored form: nanoseconds since 1970. Times before 1677 and after 2262 are clamped.
+/// Converts a time to its stored form, nanoseconds since 1970. Times before 1677 and after 2262 are clamped.
 pub(crate) fn to_unix_nanoseconds(at: Timestamp) -> i64 {
     let nanosecond = at.as_nanosecond();
     nanosecond.try_into().unwrap_or(if nanosecond < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// Time from its stored form.
+/// Converts a time from its stored form.
 pub(crate) fn from_unix_nanoseconds(nanoseconds: i64) -> Timestamp {
     Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or(Timestamp::MAX)
 }
@@ -41,7 +41,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Makes a clock that shows `now`.
+    /// Creates a clock set to `now`.
     pub fn at(now: Timestamp) -> Self {
         Self { now: Mutex::new(now) }
     }

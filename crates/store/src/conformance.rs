@@ -1,6 +1,6 @@
-//! Conformance suite: the requirements of every backend, one function each.
+//! The conformance suite: the requirements that every backend must meet, one function each.
 //!
-//! The test file of a backend defines a function that opens an empty store and instantiates the suite:
+//! A backend's test file defines a function that opens an empty store, and instantiates the suite with it:
 //! `gatelodge_store::conformance!(open);`.
 #![expect(missing_docs, reason = "the name of each case is a sentence")]
 #![expect(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a suite fails by panicking")]
@@ -37,13 +37,14 @@ pub struct ConformanceBackend {
     pub admin_log: Arc<dyn AdminLog>,
     pub change_feed: Arc<dyn ChangeFeed>,
     pub ledger: Arc<dyn Ledger>,
-    /// The clock of the store; it starts at [`support::START_TIME`].
+    /// The store's clock, which starts at [`support::START_TIME`].
     pub clock: Arc<ManualClock>,
-    /// Keeps the directory of the store until the test ends.
+    /// Keeps the store's directory until the test ends.
     pub temp_dir_guard: Box<dyn Any + Send + Sync>,
 }
 
-/// Makes one test per case. Takes a function that opens an empty [`ConformanceBackend`](crate::conformance::ConformanceBackend).
+/// Generates one test per case. Takes a function that opens an empty
+/// [`ConformanceBackend`](crate::conformance::ConformanceBackend).
 #[macro_export]
 macro_rules! conformance {
     ($open:path) => {

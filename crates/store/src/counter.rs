@@ -1,4 +1,4 @@
-//! Counters: the usage per period, and whether a charge fits. Pure functions.
+//! Counters: how much is used in each period, and whether a charge fits. Pure functions.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::VecDeque;
@@ -13,11 +13,11 @@ use crate::counter_window::{PeriodIndex, is_counted, period_at, period_end};
 use crate::grants::GrantId;
 use crate::validated_name::{PolicyName, ServerName};
 
-/// Larger than any period index and any sum that can occur, and far from overflow.
+/// Larger than any period index or sum that can occur, but far from overflowing.
 const MAX_PERIOD: PeriodIndex = 1_000_000_000_000_000;
 const MAX_USED_BILLIONTHS: i128 = 10_i128.pow(30);
 
-/// Identity of a counter. It does not change with new policy versions or new tokens of a grant.
+/// Identifies a counter. It stays the same across policy versions and when a grant's token is rotated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CounterKey(Arc<str>);
 
@@ -26,7 +26,7 @@ pub struct CounterKey(Arc<str>);
 pub struct CounterOwner<'a> {
     /// The policy that defines the limit.
     pub policy: &'a PolicyName,
-    /// The server that is called.
+    /// The server being called.
     pub server: &'a ServerName,
     /// The grant.
     pub grant: &'a GrantId,
@@ -35,10 +35,10 @@ pub struct CounterOwner<'a> {
 }
 
 impl CounterKey {
-    /// The counter for a charge.
+    /// Returns the key of the counter for a charge.
     ///
-    /// The key consists of the policy, the server (unless the scope is the organisation), the counter with its window and
-    /// alignment, the scope, and the grant or session. Separators inside these parts are escaped.
+    /// The key consists of the policy, the server (unless the scope is the organisation), the counter with its window
+    /// and alignment, the scope, and the grant or session. Separators within these parts are escaped.
     pub fn of(charge: &Charge, owner: &CounterOwner<'_>) -> Self {
         let window = match charge.window() {
             LimitWindow::Seconds(seconds) => Cow::Owned(seconds.to_string()),
@@ -73,12 +73,12 @@ impl CounterKey {
         Self(key.into())
     }
 
-    /// The key as stored.
+    /// Returns the key in its stored form.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Makes a key from its stored form.
+    /// Creates a key from its stored form.
     pub(crate) fn from_stored(text: &str) -> Self {
         Self(text.into())
     }
@@ -96,7 +96,7 @@ impl fmt::Display for CounterKey {
     }
 }
 
-/// An amount to take from a counter if it fits.
+/// An amount to charge to a counter, if it fits.
 #[derive(Debug, Clone)]
 pub struct CounterCharge {
     /// The counter.
@@ -112,7 +112,7 @@ pub struct CounterCharge {
 }
 
 impl CounterCharge {
-    /// Makes the counter charge for a policy's charge.
+    /// Creates the counter charge for a charge in a policy.
     pub fn of(charge: &Charge, owner: &CounterOwner<'_>) -> Self {
         Self {
             key: CounterKey::of(charge, owner),
@@ -124,7 +124,7 @@ impl CounterCharge {
     }
 }
 
-/// An amount that was taken from a counter, and the period it counts in.
+/// An amount that was charged to a counter, and the period in which it counts.
 #[derive(Debug, Clone)]
 pub(crate) struct AppliedCharge {
     pub key: CounterKey,
@@ -132,23 +132,23 @@ pub(crate) struct AppliedCharge {
     pub billionths: i128,
 }
 
-/// One counter: the usage in the periods that still count, oldest first.
+/// The state of one counter: its usage in the periods that still count, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CounterState {
     used_by_period: VecDeque<(PeriodIndex, i128)>,
-    /// The second from which nothing of it counts any more.
+    /// The second from which none of the usage counts any more.
     expiry_second: i64,
 }
 
 impl CounterState {
-    /// Finds the period in which `charge` can be taken now.
+    /// Finds the period to which `charge` can be charged now.
     ///
-    /// INVARIANT: the period never moves back, whatever the clock does: it is at least the newest charged period and at least
-    /// the period of `floor`, before which counters have been removed. Checking removes nothing: a clock that is briefly ahead
-    /// must not empty a counter that is then not charged.
+    /// INVARIANT: the period never moves back, whatever the clock does. It is never earlier than the newest charged
+    /// period or the period of `floor`, before which counters have been removed. The check removes nothing, because a
+    /// clock that is briefly ahead must not empty a counter that is then not charged.
     ///
     /// # Errors
-    /// The charge does not fit; the error is the time until it does, if waiting helps.
+    /// The charge does not fit. The error is the time until it does, if waiting helps.
     pub fn charge_period(
         &self,
         charge: &CounterCharge,
@@ -185,24 +185,24 @@ impl CounterState {
         self.expiry_second = period_end(charge.window, charge.align, period).as_second() + 1;
     }
 
-    /// Subtracts an amount from a period, if that still counts.
+    /// Subtracts an amount from a period, if that period still counts.
     pub fn refund(&mut self, period: PeriodIndex, billionths: i128) {
         if let Some((_, used)) = self.used_by_period.iter_mut().find(|(own, _)| *own == period) {
             *used = (*used - billionths).max(0);
         }
     }
 
-    /// The usage that counted at the last charge.
+    /// Returns the usage that counted at the time of the last charge.
     pub fn used_billionths(&self) -> i128 {
         self.used_by_period.iter().map(|(_, used)| used).sum()
     }
 
-    /// The second from which nothing of it counts any more.
+    /// Returns the second from which none of the usage counts any more.
     pub fn expiry_second(&self) -> i64 {
         self.expiry_second
     }
 
-    /// The counter in stored form, without its expiry.
+    /// Returns the counter in its stored form, without its expiry.
     pub fn encode(&self) -> String {
         let mut text = String::with_capacity(self.used_by_period.len() * 32);
         for (period, used) in &self.used_by_period {

@@ -1,4 +1,4 @@
-//! Counters in memory, and the only place where charges are checked against them. Pure functions.
+//! Counters in memory. This is the only place where charges are checked against them. Pure functions.
 
 use foldhash::{HashMap, HashMapExt};
 use jiff::Timestamp;
@@ -15,17 +15,17 @@ pub(crate) struct CounterMap {
 }
 
 impl CounterMap {
-    /// An empty map.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Self { counters: HashMap::new(), min_window_start: Timestamp::MIN }
     }
 
-    /// Takes all charges or none.
+    /// Applies either all charges or none.
     ///
     /// INVARIANT: `&mut self` prevents other charges between the check and the update.
     ///
     /// # Errors
-    /// The first charge that does not fit, in the given order.
+    /// Returns the first charge, in the given order, that does not fit.
     pub fn charge_all(
         &mut self,
         charges: &[CounterCharge],
@@ -55,7 +55,7 @@ impl CounterMap {
         }
     }
 
-    /// The counter with a key, if it is in memory.
+    /// Returns the counter with this key, if it is in memory.
     pub fn get(&self, key: &CounterKey) -> Option<&CounterState> {
         self.counters.get(key)
     }
@@ -75,12 +75,12 @@ impl CounterMap {
         self.counters.clear();
     }
 
-    /// Number of counters in memory.
+    /// Returns the number of counters in memory.
     pub fn len(&self) -> usize {
         self.counters.len()
     }
 
-    /// All counters in memory, in no particular order.
+    /// Returns all counters in memory, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&CounterKey, &CounterState)> {
         self.counters.iter()
     }

@@ -1,23 +1,24 @@
-//! Maps times to the periods of a window. Pure functions of a window and a time, without a clock.
+//! Maps times to the periods of a window. Pure functions of a window and a time, with no clock.
 //!
-//! A calendar window has one period at a time, from its start to the next start. A rolling window is divided into 60 slots;
-//! a charge counts until its whole slot is older than the window, so no interval of the window's length exceeds the limit.
+//! A calendar window has one period at a time, which lasts until the next one starts. A rolling window is divided into
+//! 60 slots; a charge counts until its whole slot is older than the window, so usage in any interval of the window's
+//! length stays within the limit.
 
 use gatelodge_policy::{LimitWindow, WindowAlignment};
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{RoundMode, Timestamp, ToSpan, Unit, Zoned, ZonedRound};
 
-/// Number of slots of a rolling window.
+/// Number of slots in a rolling window.
 const ROLLING_SLOTS: i64 = 60;
 const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
 const WEEK_SECONDS: u32 = 7 * 86_400;
 
-/// Index of a period: the start in seconds for calendar windows, the number of the slot since 1970 for rolling ones. Later
-/// periods have larger indices.
+/// Index of a period: its start in seconds for calendar windows, or the slot number since 1970 for rolling windows.
+/// Later periods have larger indices.
 pub(crate) type PeriodIndex = i64;
 
-/// The period that contains a time.
+/// Returns the period that contains a time.
 pub(crate) fn period_at(window: LimitWindow, align: WindowAlignment, at: Timestamp) -> PeriodIndex {
     match align {
         WindowAlignment::Rolling => {
@@ -37,7 +38,7 @@ pub(crate) fn period_at(window: LimitWindow, align: WindowAlignment, at: Timesta
     }
 }
 
-/// Whether a charge in `period` still counts when `current` is the newest period.
+/// Returns whether a charge in `period` still counts when `current` is the newest period.
 pub(crate) fn is_counted(align: WindowAlignment, period: PeriodIndex, current: PeriodIndex) -> bool {
     match align {
         WindowAlignment::Calendar => period == current,
@@ -45,7 +46,7 @@ pub(crate) fn is_counted(align: WindowAlignment, period: PeriodIndex, current: P
     }
 }
 
-/// The time from which a charge in `period` no longer counts.
+/// Returns the time from which a charge in `period` no longer counts.
 pub(crate) fn period_end(window: LimitWindow, align: WindowAlignment, period: PeriodIndex) -> Timestamp {
     match align {
         WindowAlignment::Rolling => {
@@ -86,7 +87,7 @@ fn to_utc(at: Timestamp) -> Zoned {
     at.to_zoned(TimeZone::UTC)
 }
 
-/// Length of a rolling window in seconds. The policy language does not accept rolling months.
+/// Returns the length of a rolling window in seconds. The policy language does not allow rolling months.
 fn window_seconds(window: LimitWindow) -> u32 {
     match window {
         LimitWindow::Seconds(seconds) => seconds,

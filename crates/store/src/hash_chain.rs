@@ -1,4 +1,4 @@
-//! Hash chain of a log: the hash of each row covers the row and the preceding hash.
+//! The hash chain of a log: each row's hash covers the row and the preceding hash.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ use sha2::{Digest, Sha256};
 pub struct RowHash(pub [u8; 32]);
 
 impl RowHash {
-    /// The hash in front of the first row.
+    /// The hash that precedes the first row.
     pub const ZERO: Self = Self([0; 32]);
 
-    /// The hash of the row that follows the one with this hash.
+    /// Returns the hash of the row that follows the one with this hash.
     pub(crate) fn next(&self, seq: u64, at: i64, body: &str) -> Self {
         let mut digest = Sha256::new();
         digest.update(self.0);
@@ -32,8 +32,8 @@ impl fmt::Display for RowHash {
     }
 }
 
-/// Head of a hash chain: the number and hash of the newest row. A copy kept elsewhere proves later that no earlier row was
-/// changed. Written as `SEQ:HASH`.
+/// Head of a hash chain: the number and hash of the newest row. A copy kept elsewhere can later prove that no earlier
+/// row was changed. Written as `SEQ:HASH`.
 ///
 /// ```
 /// use gatelodge_store::ChainHead;
@@ -55,7 +55,7 @@ impl ChainHead {
     /// The head of an empty log.
     pub const EMPTY: Self = Self { seq: 0, hash: RowHash::ZERO };
 
-    /// The head after one more row.
+    /// Returns the head after one more row.
     pub(crate) fn next(&self, at: i64, body: &str) -> Self {
         let seq = self.seq + 1;
         Self { seq, hash: self.hash.next(seq, at, body) }
@@ -98,15 +98,15 @@ impl From<ChainHead> for String {
     }
 }
 
-/// The first inconsistency of a hash chain.
+/// The first inconsistency in a hash chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChainBreak {
     /// A row is missing, or two rows were swapped.
     #[error("row {expected} is missing: row {found} is in its place")]
     Gap {
-        /// Expected sequence number.
+        /// The expected sequence number.
         expected: u64,
-        /// Sequence number found.
+        /// The sequence number that was found.
         found: u64,
     },
     /// The row or the preceding hash was changed after it was written.
@@ -115,7 +115,7 @@ pub enum ChainBreak {
         /// Sequence number of the row.
         seq: u64,
     },
-    /// Rows are missing at the end.
+    /// Rows are missing from the end.
     #[error("the log ends at row {end}, but a known head has row {known}: rows were removed from its end")]
     Truncated {
         /// Sequence number of the last row.
@@ -123,7 +123,7 @@ pub enum ChainBreak {
         /// Sequence number of the known head.
         known: u64,
     },
-    /// The hash of a row differs from that of a known head.
+    /// The hash of a row differs from the hash in a known head.
     #[error("the hash of row {seq} differs from the known head: the log was rewritten")]
     Rewritten {
         /// Sequence number of the row.
@@ -139,7 +139,7 @@ pub(crate) struct ChainVerifier {
 }
 
 impl ChainVerifier {
-    /// Starts after `anchor` and compares the rows with heads that are known from elsewhere.
+    /// Starts after `anchor`, to compare the rows with heads known from elsewhere.
     pub fn start(anchor: ChainHead, known: Vec<ChainHead>) -> Result<Self, ChainBreak> {
         let verifier = Self { head: anchor, known_heads: known };
         verifier.check_known_heads()?;
@@ -167,7 +167,7 @@ impl ChainVerifier {
         }
     }
 
-    /// Ends the verification: every known head must have been reached.
+    /// Ends the verification and checks that every known head was reached.
     pub fn finish(self) -> Result<ChainHead, ChainBreak> {
         match self.known_heads.iter().map(|head| head.seq).max() {
             Some(known) if known > self.head.seq => Err(ChainBreak::Truncated { end: self.head.seq, known }),

@@ -1,4 +1,4 @@
-//! Hashes of session and task ids. Only the hash is stored, so that a reader of the store cannot use the ids.
+//! Hashes of session and task ids. Only the hash is stored, so that someone who can read the store cannot use the ids.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 pub struct IdHash([u8; 32]);
 
 impl IdHash {
-    /// Hashes an id together with the parts that distinguish it, such as its server.
+    /// Hashes an id together with other parts that make it unique, such as its server.
     pub fn of(parts: &[&str]) -> Self {
         let mut hasher = Sha256::new();
         for part in parts {
@@ -25,7 +25,7 @@ impl IdHash {
         &self.0
     }
 
-    /// Makes a hash from its stored form.
+    /// Creates a hash from its stored form.
     pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }

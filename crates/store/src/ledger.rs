@@ -1,4 +1,4 @@
-//! The ledger: counters and the call log, which change together.
+//! The ledger: counters and the call log, which are updated together.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::counter::{AppliedCharge, CounterCharge, CounterKey};
 use crate::hash_chain::{ChainBreak, ChainHead};
 use crate::log_page::ChainedRow;
 
-/// Charges that a call has taken. If the process dies, they are spent.
+/// The charges that a call has reserved. If the process dies, they stay spent.
 #[derive(Debug, Default)]
 #[must_use = "a reservation is spent by sending the call, or refunded by `release`"]
 pub struct Reservation {
@@ -25,54 +25,54 @@ pub struct Reservation {
 /// Result of a reservation.
 #[derive(Debug)]
 pub enum ReserveOutcome {
-    /// All charges were taken and the intent was written.
+    /// All charges were taken and the intent row was written.
     Taken(Reservation),
     /// A counter was exhausted; nothing was charged or written.
     Exhausted(ExhaustedCounter),
 }
 
-/// The first exhausted counter.
+/// The first counter that was found exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExhaustedCounter {
     /// Index of the charge that did not fit.
     pub charge_index: usize,
-    /// Time until the charge fits; `None` if waiting does not help.
+    /// Time until the charge would fit; `None` if waiting does not help.
     pub retry_after: Option<Duration>,
 }
 
-/// A row of the call log.
+/// A row in the call log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CallLogRow {
     /// Sequence number of the row.
     pub seq: u64,
-    /// The record.
+    /// The call record.
     #[serde(flatten)]
     pub record: CallRecord,
 }
 
-/// Filter for rows of the call log.
+/// Filter for rows in the call log.
 #[derive(Debug, Clone, Default)]
 pub struct CallLogFilter {
     /// Only rows after this sequence number.
     pub after: Option<u64>,
     /// Only rows before this sequence number.
     pub before: Option<u64>,
-    /// Only rows of the grant with this id or label.
+    /// Only rows for the grant with this id or label.
     pub grant: Option<String>,
-    /// Only rows of this server.
+    /// Only rows for this server.
     pub server: Option<String>,
     /// Only rows about this tool, resource or prompt.
     pub target: Option<String>,
-    /// Only rows of this call.
+    /// Only rows for this call.
     pub call: Option<String>,
-    /// Only calls that were refused, or would have been.
+    /// Only calls that were refused, or would have been refused.
     pub refused_only: bool,
     /// Maximum number of rows; the newest are returned.
     pub limit: usize,
 }
 
 impl CallLogFilter {
-    /// Whether the filter matches a row, regardless of `limit`.
+    /// Returns whether the filter matches a row, regardless of `limit`.
     pub fn admits(&self, row: &CallLogRow) -> bool {
         let CallRecord { kind, call, grant, label, server, target, observed, .. } = &row.record;
         let is = |wanted: &Option<String>, own: Option<&str>| match wanted {
@@ -90,12 +90,12 @@ impl CallLogFilter {
     }
 }
 
-/// Usage of a counter.
+/// How much of a counter is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterUsage {
     /// The counter.
     pub key: CounterKey,
-    /// Amount used in the window of its last charge, which may have passed.
+    /// Amount used in the window of the last charge, which may already have passed.
     pub used: Amount,
 }
 
@@ -106,54 +106,54 @@ pub struct ChainReport {
     pub rows: u64,
     /// The last row up to which the chain is valid.
     pub head: ChainHead,
-    /// The first break of the chain.
+    /// The first break in the chain, if any.
     pub chain_break: Option<ChainBreak>,
-    /// Marker file that is left when a log with rows had no head file, so that a truncation could not be detected. It stays
-    /// until an operator removes it.
+    /// Marker file written when a log with rows had no head file, in which case a truncation could not be detected. It
+    /// stays until an operator removes it.
     pub missing_head_marker: Option<PathBuf>,
 }
 
 /// Counters and the call log.
 ///
-/// Windows follow the clock of the ledger. The methods that calls wait for (`reserve`, `release`, `write`, `flush`) return
-/// within two seconds; on failure they return [`StoreError::Unavailable`] and have had no effect. Methods that read or
-/// remove rows take time in proportion to the number of rows, but block no other method.
+/// Windows follow the ledger's clock. The methods that calls wait for (`reserve`, `release`, `write`, `flush`) return
+/// within two seconds; if they fail, they return [`StoreError::Unavailable`] and have had no effect. Methods that read
+/// or remove rows take time in proportion to the number of rows, but do not block other methods.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Takes all charges or none and writes the intent, in one step that survives a killed process.
+    /// Takes all charges or none, and writes the intent row, in one step that survives a killed process.
     ///
-    /// Reports the first charge that does not fit, in the given order. No two charges may have the same key. If the caller
-    /// stops waiting, charges that were taken are refunded.
+    /// Reports the first charge, in the given order, that does not fit. No two charges may have the same key. If the
+    /// caller stops waiting, any charges already taken are refunded.
     async fn reserve(&self, charges: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError>;
 
-    /// Refunds the charges of a call that was not sent, and writes its outcome. Queued: waits for space in the queue, not for
-    /// the disk. Charges that no longer count are not refunded.
+    /// Refunds the charges of a call that was not sent, and writes its outcome. The request is queued: this waits for
+    /// space in the queue, not for the disk. Charges that no longer count are not refunded.
     async fn release(&self, reservation: Reservation, outcome: &CallRecord) -> Result<(), StoreError>;
 
-    /// Writes a row. Queued like [`Ledger::release`].
+    /// Writes a row. The request is queued like [`Ledger::release`].
     async fn write(&self, record: &CallRecord) -> Result<(), StoreError>;
 
-    /// Waits until everything queued before is written, as durably as a reservation.
+    /// Waits until everything queued so far is written, as durably as a reservation.
     async fn flush(&self) -> Result<(), StoreError>;
 
-    /// The newest matching rows, oldest first.
+    /// Returns the newest matching rows, oldest first.
     async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError>;
 
-    /// The next page of stored rows after a sequence number, oldest first; empty if there are no more. Pages are limited in
-    /// size.
+    /// Returns the next page of stored rows after a sequence number, oldest first. The page is empty if there are no
+    /// more rows, and limited in size.
     async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError>;
 
-    /// The head of the chain.
+    /// Returns the head of the chain.
     async fn head(&self) -> Result<ChainHead, StoreError>;
 
     /// Verifies the whole chain from its anchor, against the head file and the given heads.
     async fn verify(&self, known: Vec<ChainHead>) -> Result<ChainReport, StoreError>;
 
-    /// Removes rows older than a time, keeps the hash of the last one as the anchor, and writes a row about the pruning.
-    /// Returns the number of removed rows.
+    /// Removes rows older than `before`, keeps the hash of the last removed row as the anchor, and writes a row about
+    /// the pruning. Returns the number of removed rows.
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
 
-    /// The counters, ordered by key.
+    /// Returns all counters, ordered by key.
     async fn usage(&self) -> Result<Vec<CounterUsage>, StoreError>;
 }
 

@@ -1,7 +1,7 @@
 //! Persistent state: servers, grants, policies, tool pins, sessions, counters, and the two hash-chained logs.
 //!
-//! There is one small trait for each, and all backends pass the same conformance suite. The crate knows nothing of HTTP or
-//! MCP. There is no gateway without a store: if the store fails, calls are refused.
+//! Each has its own small trait, and all backends pass the same conformance suite. The crate knows nothing about HTTP
+//! or MCP. A gateway cannot run without a store: if the store fails, calls are refused.
 
 mod admin_log;
 mod call_record;
@@ -51,19 +51,19 @@ pub use token::{GrantToken, HashedToken, TokenError, TokenHash};
 pub use tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
 pub use validated_name::{ParseNameError, PolicyName, ServerName};
 
-/// Error of a store operation.
+/// An error from a store operation.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The store cannot be reached, is full, locked or read-only. A retry may succeed.
+    /// The store cannot be reached, or is full, locked or read-only. A retry may succeed.
     #[error("the store is not available: {0}")]
     Unavailable(String),
     /// The object does not exist.
     #[error("there is no {0}")]
     NotFound(String),
-    /// The object exists already, or is referred to by another one.
+    /// The object already exists, or another object refers to it.
     #[error("{0}")]
     Conflict(String),
-    /// Stored data cannot be read; an operator has to repair it.
+    /// Stored data cannot be read. An operator must repair it.
     #[error("stored data is corrupt: {0}")]
     Corrupt(String),
 }

@@ -1,4 +1,5 @@
-//! A store in memory, for tests and demonstrations. It meets all requirements except that it does not outlive the process.
+//! An in-memory store for tests and demonstrations. It meets all requirements, except that it does not outlive the
+//! process.
 
 mod admin_log;
 mod change_feed;
@@ -31,7 +32,7 @@ use crate::validated_name::{PolicyName, ServerName};
 
 pub(crate) use tool_pins::{no_override_error, stale_definition_error, tools_unknown_error};
 
-/// All parts of a store, in memory.
+/// All parts of a store, kept in memory.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -53,7 +54,7 @@ pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     state: Mutex<MemoryState>,
     ledger: Mutex<ledger::MemoryLedgerState>,
-    /// Version of the state: writers increment it, `ChangeFeed` waits for changes.
+    /// Version of the state. Changes increment it, and `ChangeFeed` waits for it to change.
     version: watch::Sender<u64>,
 }
 
@@ -62,16 +63,16 @@ struct MemoryState {
     servers: BTreeMap<ServerName, StoredServer>,
     /// The versions of each policy, oldest first; never empty.
     policies: BTreeMap<PolicyName, Vec<StoredPolicy>>,
-    /// In order of creation.
+    /// The grants, in order of creation.
     grants: Vec<Grant>,
-    /// Pinned and listed tools of each server.
+    /// Each server's pinned and listed tools.
     tools: BTreeMap<ServerName, ServerTools>,
     sessions: BTreeMap<IdHash, SessionRow>,
     tasks: BTreeMap<IdHash, TaskOwner>,
     admin_log: Vec<MemoryLogRow>,
 }
 
-/// A row of a log, as covered by its hash.
+/// A row in a log, with the fields that its hash covers.
 #[derive(Debug)]
 struct MemoryLogRow {
     at: i64,
@@ -80,7 +81,7 @@ struct MemoryLogRow {
 }
 
 impl MemoryStore {
-    /// An empty store whose windows follow `clock`.
+    /// Creates an empty store whose windows follow `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let (version, _) = watch::channel(0);
         Self { clock, state: Mutex::default(), ledger: Mutex::new(ledger::MemoryLedgerState::new()), version }
@@ -90,7 +91,7 @@ impl MemoryStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies a change and writes its entry, or does neither. `work` must not change anything if it fails.
+    /// Applies a change and writes its entry, or does neither. If `work` fails, it must not have changed anything.
     fn change<T>(
         &self,
         mut entry: AdminEntry,
@@ -113,7 +114,7 @@ fn append(log: &mut Vec<MemoryLogRow>, end: ChainHead, at: i64, body: String) {
     log.push(MemoryLogRow { at, body, head });
 }
 
-/// A page of a log after a sequence number.
+/// Returns a page of a log after a sequence number.
 fn page_after(log: &[MemoryLogRow], anchor: ChainHead, after: u64) -> Vec<ChainedRow> {
     let (mut end, mut page) = (anchor, LogPage::default());
     for MemoryLogRow { at, body, head } in log {

@@ -1,4 +1,4 @@
-//! Policies, stored as versions. A version is never changed or removed.
+//! Policies, stored as numbered versions. A version is never changed or removed.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -19,14 +19,14 @@ impl std::fmt::Display for PolicyVersion {
     }
 }
 
-/// One version of a policy, as written.
+/// One version of a policy, as written by its author.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredPolicy {
     /// The policy's name.
     pub name: PolicyName,
-    /// Number of the version.
+    /// The version number.
     pub version: PolicyVersion,
-    /// The document.
+    /// The policy document.
     pub text: String,
     /// Whether the document is YAML; otherwise it is JSON.
     pub is_yaml: bool,
@@ -34,7 +34,7 @@ pub struct StoredPolicy {
     pub restores: Option<PolicyVersion>,
     /// Time of creation.
     pub created_at: Timestamp,
-    /// The operating system user that created it.
+    /// The operating system user who created it.
     pub created_by: String,
 }
 
@@ -47,22 +47,22 @@ pub struct PolicySummary {
     pub version: PolicyVersion,
     /// Time at which that version was created.
     pub created_at: Timestamp,
-    /// The user that created it.
+    /// The user who created that version.
     pub created_by: String,
 }
 
-/// Stores policies. The caller must check that a text is a valid policy.
+/// Stores policies. The caller must check that the text is a valid policy.
 ///
-/// A version and its entry in the admin log are written in one atomic step.
+/// Each version is written together with its admin log entry in one atomic step.
 #[async_trait]
 pub trait Policies: Send + Sync {
-    /// Adds a version with the next number and returns that number; `policy.version` is ignored.
-    /// The store adds the number to the detail of the entry, as `version`.
+    /// Adds a version with the next number and returns that number; `policy.version` is ignored. The store adds the
+    /// number to the entry's details as `version`.
     async fn put(&self, policy: StoredPolicy, entry: AdminEntry) -> Result<PolicyVersion, StoreError>;
-    /// The active versions of all policies, ordered by name.
+    /// Returns the active version of each policy, ordered by name.
     async fn list(&self) -> Result<Vec<PolicySummary>, StoreError>;
-    /// One version, or the active one. `NotFound` if it does not exist.
+    /// Returns the given version, or the active one if `version` is `None`. `NotFound` if it does not exist.
     async fn get(&self, name: &PolicyName, version: Option<PolicyVersion>) -> Result<StoredPolicy, StoreError>;
-    /// All versions of a policy, newest first. `NotFound` if there are none.
+    /// Returns all versions of a policy, newest first. `NotFound` if there are none.
     async fn versions(&self, name: &PolicyName) -> Result<Vec<StoredPolicy>, StoreError>;
 }

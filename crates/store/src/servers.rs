@@ -1,4 +1,4 @@
-//! Servers that were added with the command line or in the console.
+//! Servers that were added on the command line or in the console.
 
 use std::collections::BTreeMap;
 
@@ -13,29 +13,30 @@ use crate::validated_name::ServerName;
 /// An upstream server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredServer {
-    /// Name of the server, the last part of its URL at the gateway.
+    /// Name of the server, which is the last part of its URL at the gateway.
     pub name: ServerName,
-    /// URL at which it listens.
+    /// URL at which the server listens.
     pub url: String,
-    /// Headers for each request, as written: `${NAME}` refers to an environment variable, so that no secret is stored.
+    /// Headers sent with each request, as written: `${NAME}` refers to an environment variable, so that no secret is
+    /// stored.
     pub headers: BTreeMap<String, String>,
-    /// Whether the call log keeps the redacted arguments of its calls.
+    /// Whether the call log keeps the redacted arguments of calls to this server.
     pub log_arguments: bool,
-    /// Whether its tool definitions are pinned only after a review.
+    /// Whether the server's tool definitions are pinned only after a review.
     pub review: bool,
     /// Whether new tools are pinned automatically.
     pub accept_new: bool,
-    /// Time at which it was added.
+    /// Time at which the server was added.
     pub created_at: Timestamp,
 }
 
-/// Stores servers. Each change and its entry in the admin log are one atomic step.
+/// Stores servers. Each change is written together with its admin log entry in one atomic step.
 #[async_trait]
 pub trait Servers: Send + Sync {
     /// Adds a server. `Conflict` if the name is taken.
     async fn add(&self, server: StoredServer, entry: AdminEntry) -> Result<(), StoreError>;
     /// Removes a server and its attachments. `NotFound` if it does not exist.
     async fn remove(&self, name: &ServerName, entry: AdminEntry) -> Result<(), StoreError>;
-    /// All servers, ordered by name.
+    /// Returns all servers, ordered by name.
     async fn list(&self) -> Result<Vec<StoredServer>, StoreError>;
 }

@@ -1,6 +1,7 @@
-//! SQLite backend: two databases in one directory. `state.db` holds the setup, `ledger.db` the counters and the call log.
+//! SQLite backend with two databases in one directory: `state.db` holds the setup, `ledger.db` the counters and the
+//! call log.
 //!
-//! Several processes may have both open at once, such as a gateway and the command line.
+//! Several processes, such as a gateway and the command line, may have both open at once.
 
 mod chain_head_file;
 mod db_file;
@@ -19,17 +20,18 @@ pub use state::SqliteState;
 
 use crate::StoreError;
 
-/// Failures that a confirmed reservation survives.
+/// Which failures a confirmed reservation survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// A killed process at once, a power failure after 50 ms. The default: a call does not wait for the disk.
+    /// Survives a killed process immediately, and a power failure after 50 ms. The default: a call does not wait for
+    /// the disk.
     #[default]
     Process,
-    /// Also a power failure: the data is on the disk before the reply.
+    /// Also survives a power failure: the data is on the disk before the reply is sent.
     Power,
 }
 
-/// Reasons why a store cannot be opened.
+/// The reason why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenStoreError {
     /// The directory or a file in it cannot be created or accessed.
@@ -40,7 +42,7 @@ pub enum OpenStoreError {
         /// The cause.
         source: io::Error,
     },
-    /// There is no database, and the caller did not ask to create one.
+    /// There is no database, and the caller did not ask for one to be created.
     #[error("there is no database `{path}`")]
     Missing {
         /// The expected path.
@@ -56,7 +58,7 @@ pub enum OpenStoreError {
         path: PathBuf,
         /// The head file.
         head: PathBuf,
-        /// Number of the last row in the head file.
+        /// Number of the last row recorded in the head file.
         rows: u64,
     },
     /// The database cannot be opened or read.
@@ -67,24 +69,24 @@ pub enum OpenStoreError {
         /// The cause.
         source: rusqlite::Error,
     },
-    /// A later build wrote the database.
+    /// The database was written by a later build.
     #[error("database `{path}` has schema version {found}, but this build supports only versions up to {known}")]
     TooNew {
         /// The path of the database.
         path: PathBuf,
-        /// Its schema version.
+        /// The database's schema version.
         found: u32,
         /// The newest version that this build supports.
         known: u32,
     },
-    /// An earlier build wrote the database, and it must not be changed now.
+    /// The database was written by an earlier build, and must not be upgraded by this caller.
     #[error(
         "database `{path}` has schema version {found}, but this build needs {known}; start the gateway to upgrade it"
     )]
     TooOld {
         /// The path of the database.
         path: PathBuf,
-        /// Its schema version.
+        /// The database's schema version.
         found: u32,
         /// The version that this build needs.
         known: u32,
@@ -99,7 +101,7 @@ pub enum OpenStoreError {
     },
 }
 
-/// Maps an error of SQLite to one of the store.
+/// Maps a SQLite error to a store error.
 fn to_store_error(error: &rusqlite::Error) -> StoreError {
     use rusqlite::Error;
     let is_damaged = match error {
@@ -117,7 +119,7 @@ fn to_store_error(error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// Advice for an error of SQLite, if there is any.
+/// Returns advice for a SQLite error, if there is any.
 fn help(error: &rusqlite::Error) -> Option<&'static str> {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
@@ -130,13 +132,14 @@ fn help(error: &rusqlite::Error) -> Option<&'static str> {
     }
 }
 
-/// Our statements are fixed, so one that SQLite refuses means that the schema differs.
+/// Returns whether the schema does not match. Our statements are fixed, so SQLite refuses one only if the schema
+/// differs.
 fn is_schema_mismatch(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqlInputError { .. }) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
 }
 
 impl OpenStoreError {
-    /// Advice that the message does not contain.
+    /// Returns advice that is not part of the error message.
     pub fn help_for(&self) -> Option<&'static str> {
         match self {
             Self::Open { source, .. } => help(source),

@@ -1,4 +1,4 @@
-//! Task ownership: which grant created a task at a server, and with which tool. Only hashes of task ids are stored.
+//! Task ownership: which grant created a task on a server, and with which tool. Only hashes of task ids are stored.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -8,38 +8,38 @@ use crate::grants::GrantId;
 use crate::id_hash::IdHash;
 use crate::validated_name::ServerName;
 
-/// Maximum number of tasks stored per grant; beyond it, those that expire first are removed.
+/// Maximum number of tasks stored per grant. Beyond it, the tasks that expire first are removed.
 pub const MAX_TASKS_PER_GRANT: usize = 10_000;
 
 /// A task and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskOwner {
-    /// Hash of the task id and of the parts that distinguish it.
+    /// Hash of the task id and of the parts that make it unique.
     pub id: IdHash,
     /// The grant that owns the task.
     pub grant: GrantId,
-    /// The server that runs it.
+    /// The server that runs the task.
     pub server: ServerName,
-    /// The tool that created it.
+    /// The tool that created the task.
     pub tool: String,
-    /// Time from which it is not needed any more.
+    /// Time from which the row is no longer needed.
     pub expires_at: Timestamp,
 }
 
-/// Stores task ownership. Rows survive a killed process; a power failure may lose the latest ones.
+/// Stores task ownership. Rows survive a killed process, but a power failure may lose the latest ones.
 #[async_trait]
 pub trait TaskOwners: Send + Sync {
-    /// Adds a task. `Conflict` if another grant owns a task with this id that has not expired at `now`.
+    /// Adds a task. `Conflict` if another grant owns a task with this id that has not expired by `now`.
     async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError>;
-    /// Finds a task of any grant, expired or not.
+    /// Finds a task, whichever grant owns it, expired or not.
     async fn find(&self, id: IdHash) -> Result<Option<TaskOwner>, StoreError>;
-    /// All tasks of a grant at a server, in no particular order.
+    /// Returns all tasks that a grant has on a server, in no particular order.
     async fn list_for_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskOwner>, StoreError>;
-    /// Deletes tasks that expired before a time, and returns their number.
+    /// Deletes tasks that expired before the given time, and returns how many were deleted.
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError>;
 }
 
-/// The error for a task id that another grant owns.
+/// Returns the error for a task id that another grant owns.
 pub(crate) fn other_owner_error() -> StoreError {
     StoreError::Conflict("a task with this id belongs to another grant".to_owned())
 }

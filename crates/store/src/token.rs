@@ -1,4 +1,4 @@
-//! Tokens of grants: recognisable, verifiable without a lookup, stored only as a hash.
+//! Grant tokens: recognizable, verifiable without a lookup, and stored only as a hash.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Prefix of all tokens, so that secret scanners find leaked ones.
+/// Prefix of all tokens, by which secret scanners can find leaked ones.
 const PREFIX: &str = "glt_";
-/// 256 random bits, followed by a checksum of 32 bits, five bits per character.
+/// Number of random bytes in a token. A 32-bit checksum follows them, and each character encodes five bits.
 const SECRET_BYTES: usize = 32;
 const CHECKSUM_BYTES: usize = 4;
 
-/// The secret of a grant. It is shown once; only [`GrantToken::reveal`] returns it.
+/// A grant's secret token. It is shown once; only [`GrantToken::reveal`] returns it.
 ///
 /// ```
 /// use gatelodge_store::GrantToken;
@@ -34,13 +34,13 @@ pub struct GrantToken(String);
 #[serde(try_from = "String", into = "String")]
 pub struct TokenHash([u8; 32]);
 
-/// Error in the text of a token or of its hash.
+/// An error in the text of a token or of a token hash, or while creating a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The text does not have the form of a token.
+    /// The text is not in the format of a token.
     #[error("a token starts with `{PREFIX}`, followed by 58 characters")]
     Form,
-    /// A character is missing or different.
+    /// The checksum does not match: a character is missing or different.
     #[error("the checksum of the token is wrong: a character is missing or changed")]
     Checksum,
     /// The text is not a hash.
@@ -51,7 +51,7 @@ pub enum TokenError {
     NoRandomness,
 }
 
-/// An alphabet without letters and digits that are easily confused.
+/// An alphabet without letters and digits that are easily confused with each other.
 static ALPHABET: LazyLock<Option<Encoding>> = LazyLock::new(|| {
     let mut specification = Specification::new();
     specification.symbols.push_str("0123456789abcdefghjkmnpqrstvwxyz");
@@ -63,10 +63,10 @@ fn alphabet() -> Result<&'static Encoding, TokenError> {
 }
 
 impl GrantToken {
-    /// Prefix of all tokens, by which they are recognised anywhere.
+    /// Prefix of all tokens, by which they can be recognized anywhere.
     pub const PREFIX: &str = PREFIX;
 
-    /// Makes a token of 256 random bits.
+    /// Creates a token from 256 random bits.
     ///
     /// # Errors
     /// The operating system returned no random bytes.
@@ -85,7 +85,7 @@ impl GrantToken {
     /// Parses a token and verifies its checksum.
     ///
     /// # Errors
-    /// The form or the checksum is wrong. Nothing is looked up.
+    /// The format or the checksum is wrong. The store is not consulted.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let encoded = text.strip_prefix(PREFIX).ok_or(TokenError::Form)?;
         let bytes = alphabet()?.decode(encoded.as_bytes()).map_err(|_| TokenError::Form)?;
@@ -96,18 +96,18 @@ impl GrantToken {
         if checksum(secret) != check { Err(TokenError::Checksum) } else { Ok(Self(text.to_owned())) }
     }
 
-    /// The hash for storage and lookup.
+    /// Returns the hash for storage and lookup.
     pub fn hash(&self) -> TokenHash {
         TokenHash(Sha256::digest(self.0.as_bytes()).into())
     }
 
-    /// The token as text, to be shown once.
+    /// Returns the token as text, to be shown once.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// A token with its hash, so that a connection that repeats its token need not hash it again.
+/// A token with its hash, so that the hash need not be computed again for each request on a connection.
 #[derive(Debug)]
 pub struct HashedToken {
     token: GrantToken,
@@ -124,13 +124,13 @@ impl HashedToken {
         Ok(Self { hash: token.hash(), token })
     }
 
-    /// Whether a text is this token, compared in constant time.
+    /// Returns whether a text is this token, comparing in constant time.
     // Otherwise a client that shares a connection could learn the token of another one from the timing.
     pub fn matches(&self, text: &str) -> bool {
         self.token.0.as_bytes().ct_eq(text.as_bytes()).into()
     }
 
-    /// The hash of the token.
+    /// Returns the token's hash.
     pub fn hash(&self) -> TokenHash {
         self.hash
     }
@@ -147,7 +147,7 @@ impl fmt::Debug for GrantToken {
 }
 
 impl TokenHash {
-    /// Parses a hash from its 64 hexadecimal digits.
+    /// Parses a hash from 64 hexadecimal digits.
     ///
     /// # Errors
     /// The text is not a hash.

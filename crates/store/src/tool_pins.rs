@@ -1,4 +1,4 @@
-//! Pinned tool definitions of servers, and the definitions that they list now.
+//! The pinned tool definitions of each server, and the definitions that it currently lists.
 
 use async_trait::async_trait;
 use gatelodge_mutants::mutant;
@@ -10,14 +10,14 @@ use crate::StoreError;
 use crate::admin_log::AdminEntry;
 use crate::validated_name::ServerName;
 
-/// A tool definition of a server.
+/// A tool definition from a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDefinition {
     /// Name of the tool.
     pub name: String,
     /// Hash of the whole definition.
     pub fingerprint: String,
-    /// The definition, as the server wrote it.
+    /// The definition, as written by the server.
     pub text: String,
 }
 
@@ -26,9 +26,9 @@ pub struct ToolDefinition {
 pub struct PinnedDefinition {
     /// The definition.
     pub definition: ToolDefinition,
-    /// Time of acceptance.
+    /// Time at which it was accepted.
     pub accepted_at: Timestamp,
-    /// The user that accepted it.
+    /// The user who accepted it.
     pub accepted_by: String,
 }
 
@@ -37,20 +37,20 @@ pub struct PinnedDefinition {
 pub struct CategoryOverride {
     /// The tool's name.
     pub tool: String,
-    /// The assigned category.
+    /// The category that was assigned.
     pub category: Category,
-    /// Reason for the assignment.
+    /// The operator's reason for the assignment.
     pub reason: String,
-    /// The definition that it is limited to; `None` if it also applies to later definitions.
+    /// The fingerprint of the only definition that it applies to; `None` if it also applies to later definitions.
     pub fingerprint: Option<String>,
     /// Time of the assignment.
     pub set_at: Timestamp,
-    /// The user that assigned it.
+    /// The user who assigned it.
     pub set_by: String,
 }
 
 impl CategoryOverride {
-    /// Whether the override applies to a definition.
+    /// Returns whether the override applies to a definition.
     #[must_use]
     pub fn applies_to(&self, definition: &ToolDefinition) -> bool {
         self.tool == definition.name
@@ -59,24 +59,25 @@ impl CategoryOverride {
     }
 }
 
-/// Tools of a server: pinned, listed, and overridden.
+/// A server's tools: pinned and listed definitions, and category overrides.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerTools {
     /// Pinned definitions, ordered by name.
     pub pinned: Vec<PinnedDefinition>,
-    /// Definitions listed last, ordered by name.
+    /// Definitions in the server's latest listing, ordered by name.
     pub offered: Vec<ToolDefinition>,
-    /// Category overrides, ordered by name.
+    /// Category overrides, ordered by tool name.
     pub category_overrides: Vec<CategoryOverride>,
 }
 
-/// Stores pinned tool definitions. A pin stays even while the server does not list the tool.
+/// Stores pinned tool definitions. A pin is kept even while the server does not list the tool.
 #[async_trait]
 pub trait ToolPins: Send + Sync {
-    /// The tools of a server; `None` if it was never listed.
+    /// Returns a server's tools; `None` if they were never listed.
     async fn server_tools(&self, server: &ServerName) -> Result<Option<ServerTools>, StoreError>;
-    /// Stores the definitions that a server lists now, replacing the previous ones. For the first listing of a server, the
-    /// definitions named in `first` are pinned in the same step and the entry is written; of concurrent calls, one is first.
+    /// Stores the definitions that a server currently lists, replacing the previous ones. If this is the server's first
+    /// listing, the definitions named in `first` are pinned in the same step and the entry is written. Of several
+    /// concurrent calls, exactly one counts as first.
     async fn record_offered(
         &self,
         server: &ServerName,
@@ -84,21 +85,21 @@ pub trait ToolPins: Send + Sync {
         first: Vec<String>,
         entry: AdminEntry,
     ) -> Result<(), StoreError>;
-    /// Pins the listed definitions with these names and fingerprints, in one step with the entry in the admin log.
-    /// `Conflict` if one of them is not listed now; then nothing is pinned.
+    /// Pins the listed definitions with these names and fingerprints, and writes the admin log entry in the same step.
+    /// `Conflict` if one of them is not currently listed; then nothing is pinned.
     async fn accept(
         &self,
         server: &ServerName,
         tools: Vec<(String, String)>,
         entry: AdminEntry,
     ) -> Result<(), StoreError>;
-    /// Sets the category of a tool, replacing an earlier one. `NotFound` if the server was never listed.
+    /// Sets a tool's category, replacing any earlier override. `NotFound` if the server's tools were never listed.
     async fn set_category(
         &self,
         server: &ServerName,
         category_override: CategoryOverride,
         entry: AdminEntry,
     ) -> Result<(), StoreError>;
-    /// Removes the category override of a tool. `NotFound` if it does not exist.
+    /// Removes a tool's category override. `NotFound` if it does not exist.
     async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Names of servers and policies.
+//! Validated names of servers and policies.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum length. Clients prefix tool names with the server name and allow about 60 characters for both.
+/// Maximum length of a name. Clients prefix tool names with the server name and allow about 60 characters for both.
 const MAX_NAME_BYTES: usize = 64;
 
 /// Error for an invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseNameError {
-    /// Not a valid server name.
+    /// The name is not a valid server name.
     #[error(
         "a server name has 1 to {MAX_NAME_BYTES} characters of a-z, 0-9 and `-`, and starts with a letter or digit"
     )]
     Server,
-    /// Not a valid policy name.
+    /// The name is not a valid policy name.
     #[error(
         "a policy name has 1 to {MAX_NAME_BYTES} characters of A-Z, a-z, 0-9, `.`, `_` and `-`, and starts with a letter or digit"
     )]
@@ -33,7 +33,7 @@ macro_rules! names {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

@@ -1,4 +1,4 @@
-//! Requirements of the admin log.
+//! Requirements for the admin log.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ pub async fn raw_entries_have_verifiable_hashes(store: &ConformanceBackend) {
     assert_eq!(store.admin_log.page_after(2).await.expect("entries"), rows[2..]);
 }
 
-/// An entry with this action.
+/// Returns an entry with this action.
 fn entry_of_action(action: &str) -> AdminEntry {
     AdminEntry { action: action.into(), ..admin_entry() }
 }

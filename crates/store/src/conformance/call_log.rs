@@ -1,4 +1,4 @@
-//! Requirements of reading the call log.
+//! Requirements for reading the call log.
 
 use gatelodge_policy::Category;
 use sha2::{Digest, Sha256};
@@ -91,7 +91,7 @@ pub async fn a_record_is_read_as_it_was_written(store: &ConformanceBackend) {
     assert_eq!(store.rows().await[0].record, full);
 }
 
-/// Verifies an exported line by hand, as the documentation describes, and returns its sequence number and two hashes.
+/// Verifies an exported line by hand, as documented, and returns its sequence number and its two hashes.
 pub(super) fn parse_exported_line(line: &str) -> (u64, RowHash, RowHash) {
     let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
     let hash = |name: &str| {
@@ -110,7 +110,7 @@ pub(super) fn parse_exported_line(line: &str) -> (u64, RowHash, RowHash) {
     (seq, hash("previous"), hash("hash"))
 }
 
-/// Checks that the rows are chained to `end`, and returns the new end.
+/// Checks that the rows are chained to `end`, and returns the new end of the chain.
 pub(super) fn assert_chained(rows: &[ChainedRow], mut end: (u64, RowHash)) -> (u64, RowHash) {
     for row in rows {
         let (seq, previous, hash) = parse_exported_line(&row.to_json_line());

@@ -1,4 +1,4 @@
-//! Requirements of the change feed.
+//! Requirements for the change feed.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Requirements of windows: when they start, when they have capacity again, and that no clock change refills them.
+//! Requirements for windows: when they start, when they have capacity again, and that no clock change refills them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Requirements of grants.
+//! Requirements for grants.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Requirements of the call log's hash chain.
+//! Requirements for the call log's hash chain.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Requirements of policies.
+//! Requirements for policies.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Requirements of reservations, one call at a time.
+//! Requirements for reservations, one call at a time.
 
 use gatelodge_policy::{Amount, WindowAlignment};
 

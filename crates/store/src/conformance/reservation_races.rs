@@ -1,4 +1,4 @@
-//! Requirements of concurrent reservations.
+//! Requirements for concurrent reservations.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{CounterCharge, Ledger, RecordKind, ReserveOutcome};
 
 const CONCURRENT_CALLERS: u32 = 64;
 
-/// Reserves until the counter is exhausted; returns the number of reservations.
+/// Reserves until the counter is exhausted, and returns the number of reservations.
 async fn take_until_exhausted(ledger: Arc<dyn Ledger>, claims: Vec<CounterCharge>) -> u32 {
     let mut taken = 0;
     loop {
@@ -68,7 +68,7 @@ pub async fn concurrent_callers_take_two_counters_together(store: &ConformanceBa
     );
 }
 
-/// Reserves and releases repeatedly; returns the number of reservations that were kept.
+/// Reserves and releases repeatedly, and returns the number of reservations that were kept.
 async fn take_and_release(ledger: Arc<dyn Ledger>, rounds: u32) -> u32 {
     let mut kept = 0;
     for round in 0..rounds {

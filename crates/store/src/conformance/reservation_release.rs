@@ -1,4 +1,4 @@
-//! Requirements of releasing reservations.
+//! Requirements for releasing reservations.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

@@ -1,4 +1,4 @@
-//! Requirements of servers.
+//! Requirements for servers.
 
 use super::ConformanceBackend;
 use super::grants::{attachment, new_grant};

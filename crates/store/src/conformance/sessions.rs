@@ -1,4 +1,4 @@
-//! Requirements of sessions.
+//! Requirements for sessions.
 
 use std::time::Duration;
 

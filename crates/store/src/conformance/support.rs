@@ -11,7 +11,7 @@ use crate::{
     ExhaustedCounter, RecordKind, Reservation, ReserveOutcome, StoreError,
 };
 
-/// Start time of the suite's clock, a Sunday.
+/// The time at which the suite's clock starts, a Sunday.
 pub const START_TIME: &str = "2026-11-15T12:00:00Z";
 pub const DAY_WINDOW: LimitWindow = LimitWindow::Seconds(86_400);
 const BILLIONTHS_PER_UNIT: i128 = 1_000_000_000;
@@ -20,7 +20,7 @@ pub fn timestamp(text: &str) -> Timestamp {
     text.parse().expect("a time")
 }
 
-/// The amount of `number` calls.
+/// Returns the amount for `number` calls.
 pub fn calls(number: u32) -> Amount {
     billionths(i128::from(number) * BILLIONTHS_PER_UNIT)
 }
@@ -29,7 +29,7 @@ pub fn billionths(number: i128) -> Amount {
     Amount::of_billionths(number).expect("an amount")
 }
 
-/// A charge to the counter of this name.
+/// Returns a charge to the counter with this name.
 pub fn counter_charge(
     counter: &str,
     (window, align): (LimitWindow, WindowAlignment),
@@ -39,12 +39,12 @@ pub fn counter_charge(
     CounterCharge { key: CounterKey::from_stored(counter), window, align, max, amount }
 }
 
-/// A charge of one call to a counter with `max` calls per calendar day.
+/// Returns a charge of one call to a counter that allows `max` calls per calendar day.
 pub fn daily_charge(counter: &str, max: u32) -> CounterCharge {
     counter_charge(counter, (DAY_WINDOW, WindowAlignment::Calendar), calls(max), Amount::ONE)
 }
 
-/// A record with a unique call id.
+/// Returns a record with a unique call id.
 pub fn record(kind: RecordKind) -> CallRecord {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let mut random = [0; 10];
@@ -57,7 +57,7 @@ pub fn not_sent_record() -> CallRecord {
     CallRecord { outcome: Some(CallOutcome::NotSent), ..record(RecordKind::Outcome) }
 }
 
-/// An admin log entry for cases that are not about the admin log.
+/// Returns an admin log entry, for cases that are not about the admin log.
 pub fn admin_entry() -> AdminEntry {
     AdminEntry {
         at: timestamp(START_TIME),
@@ -73,7 +73,7 @@ impl ConformanceBackend {
         self.ledger.reserve(claims, &record(RecordKind::Intent)).await.expect("an answer")
     }
 
-    /// Reserves charges that must be granted.
+    /// Reserves charges and fails the test unless they are granted.
     pub async fn reserve_ok(&self, claims: Vec<CounterCharge>) -> Reservation {
         match self.reserve(claims).await {
             ReserveOutcome::Taken(reservation) => reservation,
@@ -81,7 +81,7 @@ impl ConformanceBackend {
         }
     }
 
-    /// Tries to reserve charges that must be refused.
+    /// Tries to reserve charges and fails the test unless they are refused.
     pub async fn reserve_exhausted(&self, claims: Vec<CounterCharge>) -> ExhaustedCounter {
         match self.reserve(claims).await {
             ReserveOutcome::Taken(reservation) => panic!("taken: {reservation:?}"),
@@ -89,7 +89,7 @@ impl ConformanceBackend {
         }
     }
 
-    /// The used amount of a counter, in billionths.
+    /// Returns how much of a counter is used, in billionths.
     pub async fn used_billionths(&self, counter: &str) -> i128 {
         self.flush().await;
         let usage = self.ledger.usage().await.expect("counters");

@@ -1,4 +1,4 @@
-//! Requirements of task ownership.
+//! Requirements for task ownership.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Requirements of pinned tool definitions.
+//! Requirements for pinned tool definitions.
 
 use gatelodge_policy::Category;
 

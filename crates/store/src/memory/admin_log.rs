@@ -1,4 +1,4 @@
-//! Admin log in memory.
+//! The admin log in memory.
 
 use async_trait::async_trait;
 

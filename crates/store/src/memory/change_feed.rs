@@ -1,4 +1,4 @@
-//! Change feed in memory.
+//! The change feed in memory.
 
 use async_trait::async_trait;
 

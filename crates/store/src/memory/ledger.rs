@@ -1,4 +1,4 @@
-//! Counters and call log in memory.
+//! Counters and the call log in memory.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ use crate::hash_chain::ChainHead;
 use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage, Ledger, Reservation, ReserveOutcome};
 use crate::log_page::ChainedRow;
 
-/// State of the ledger.
+/// The ledger's state.
 #[derive(Debug)]
 pub(super) struct MemoryLedgerState {
     counters: CounterMap,

@@ -1,7 +1,8 @@
-//! `ledger.head` and `state.head`: the chain head of a log in a separate file, so that a truncated log is detected.
+//! `ledger.head` and `state.head`: a log's chain head in a separate file, so that a truncation of the log can be
+//! detected.
 //!
-//! A head is written after the commit of its row, never before. After a crash in between, the head is older than the log,
-//! which is valid; it is never newer.
+//! A head is written after its row is committed, never before. After a crash in between, the head is older than the
+//! log, which is valid; it is never newer.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,16 +17,18 @@ use super::{OpenStoreError, log_table};
 use crate::StoreError;
 use crate::hash_chain::ChainHead;
 
-/// Extension of the head file, in place of `db`.
+/// Extension of the head file, which replaces `db`.
 pub(super) const EXTENSION: &str = "head";
-/// Extension for a head that the log no longer contains. The file stays until an operator removes it.
+/// Extension of the copy of a head that the log no longer contains. The file stays until an operator removes it.
 const MISMATCH_EXTENSION: &str = "head.lost";
-/// Extension for the marker that a log with rows had no head file. It stays, too.
+/// Extension of the marker which shows that a log with rows had no head file. It also stays until an operator removes
+/// it.
 const MISSING_EXTENSION: &str = "head.missed";
-/// Length of the longest head. Shorter ones are padded, so that overwriting leaves nothing of the previous one.
+/// Length of the longest possible head. Shorter ones are padded, so that overwriting leaves nothing of the previous
+/// head.
 const HEAD_TEXT_WIDTH: usize = 20 + 1 + 64;
 
-/// How long a check of the directory stays valid.
+/// How long a successful check of the directory stays valid.
 const DIRECTORY_RECHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The log table that a head belongs to.
@@ -33,11 +36,11 @@ const DIRECTORY_RECHECK_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) struct LogTable {
     /// Name of the table.
     pub table: &'static str,
-    /// Reads the anchor: the last pruned row.
+    /// Reads the anchor, which is the last pruned row.
     pub anchor: fn(&Connection) -> rusqlite::Result<ChainHead>,
 }
 
-/// Error for a head file that cannot be used.
+/// An error for a head file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open `{path}`: {source}")]
 pub(super) struct ChainHeadFileError {
@@ -55,7 +58,7 @@ impl From<ChainHeadFileError> for StoreError {
 pub(super) struct ChainHeadFile {
     path: PathBuf,
     file: File,
-    /// When the path was last found writable.
+    /// When the path was last found to be writable.
     checked_at: Instant,
 }
 
@@ -68,8 +71,8 @@ impl ChainHeadFile {
         }
     }
 
-    /// Checks at intervals that the directory is still writable. Open files stay writable long after the directory became
-    /// read-only, but their content may then be lost.
+    /// Checks at intervals that the directory is still writable. Open files stay writable long after the directory has
+    /// become read-only, but what is written to them may then be lost.
     pub fn check_directory(&mut self) -> Result<(), ChainHeadFileError> {
         if self.checked_at.elapsed() < DIRECTORY_RECHECK_INTERVAL {
             return Ok(());
@@ -91,8 +94,8 @@ impl ChainHeadFile {
     }
 }
 
-/// Compares the log with the head file. If the log does not contain the head, a copy of the head is saved; if there is no
-/// head file, a marker is written. Then the head file is set to the end of the log.
+/// Compares the log with the head file, then sets the head file to the end of the log. If the log does not contain the
+/// head, a copy of the head is saved; if there is no head file, a marker is written.
 pub(super) fn reconcile(db: &Connection, database: &DbFile, log: LogTable) -> Result<(), OpenStoreError> {
     let path = database.path().with_extension(EXTENSION);
     let failed = |source| OpenStoreError::File { path: path.clone(), source };
@@ -135,7 +138,7 @@ where
     Ok(())
 }
 
-/// The heads stored next to a log: the current one, and a saved one.
+/// Returns the heads stored next to a log: the current one, and a saved one if there is any.
 pub(super) fn read_heads(database: &DbFile) -> Result<Vec<ChainHead>, StoreError> {
     let mut heads = Vec::new();
     for name in [EXTENSION, MISMATCH_EXTENSION] {
@@ -152,24 +155,24 @@ pub(super) fn read_heads(database: &DbFile) -> Result<Vec<ChainHead>, StoreError
     Ok(heads)
 }
 
-/// The marker that a log with rows had no head file, if it exists.
+/// Returns the marker which shows that a log with rows had no head file, if it exists.
 pub(super) fn missing_marker(database: &DbFile) -> Option<PathBuf> {
     Some(database.path().with_extension(MISSING_EXTENSION)).filter(|path| path.exists())
 }
 
-/// Number of rows recorded in the head file of a database; 0 if the file is missing or unreadable.
+/// Returns the number of rows recorded in a database's head file; 0 if the file is missing or unreadable.
 pub(super) fn recorded_row_count(database: &Path) -> u64 {
     let text = read_text(&database.with_extension(EXTENSION)).unwrap_or_default();
     text.parse::<ChainHead>().map_or(0, |head| head.seq)
 }
 
-/// The head of the chain.
+/// Returns the head of the chain.
 pub(super) fn chain_head(db: &Connection, log: LogTable) -> rusqlite::Result<ChainHead> {
     let anchor = (log.anchor)(db)?;
     Ok(log_table::last_head(db, log.table)?.filter(|last| last.seq > anchor.seq).unwrap_or(anchor))
 }
 
-/// Whether a text is a head that the log contains. Heads of pruned rows count as contained.
+/// Returns whether a text is a head that the log contains. Heads of pruned rows count as contained.
 fn log_has_head(db: &Connection, text: &str, log: LogTable) -> rusqlite::Result<bool> {
     let Ok(head) = text.parse::<ChainHead>() else { return Ok(false) };
     let anchor = (log.anchor)(db)?;
@@ -195,7 +198,8 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// The text of the file; empty if the file does not exist. After a power failure, data that was not synced may read as zeros.
+/// Returns the text of the file; empty if the file does not exist. After a power failure, data that was not synced may
+/// read as zeros.
 fn read_text(path: &Path) -> io::Result<String> {
     match fs::read(path) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ', '\n']).to_owned()),

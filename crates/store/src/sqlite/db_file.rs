@@ -1,4 +1,4 @@
-//! A database file: creates it with access for its owner only, and detects its replacement.
+//! A database file: creates it so that only its owner has access, and detects when it has been replaced.
 
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io;
@@ -14,12 +14,12 @@ use rusqlite::{Connection, OpenFlags};
 use super::{OpenStoreError, chain_head_file};
 use crate::StoreError;
 
-/// How long a statement waits for another process. Twice this is less than the timeout of a call.
+/// How long a statement waits for another process. Twice this time is less than a call's timeout.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(900);
-/// Interval between attempts. SQLite's own intervals grow to 100 ms, and a busy process could starve us.
+/// Interval between attempts. SQLite's own intervals grow to 100 ms, so that a busy process could starve us.
 const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A database path, and the identity of the file at the time of opening.
+/// The path of a database, and the identity of the file when it was opened.
 #[derive(Debug, Clone)]
 pub(super) struct DbFile {
     path: PathBuf,
@@ -30,7 +30,7 @@ pub(super) struct DbFile {
 type FileIdentity = (u64, u64);
 
 impl DbFile {
-    /// Finds the database in a directory, or creates both.
+    /// Finds the database in a directory, creating the directory and the database if necessary.
     pub fn create(dir: &Path, name: &str) -> Result<Self, OpenStoreError> {
         let dir = std::path::absolute(dir).map_err(|source| OpenStoreError::File { path: dir.into(), source })?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
@@ -46,7 +46,7 @@ impl DbFile {
         Self::identify(path)
     }
 
-    /// Finds the database in a directory.
+    /// Finds an existing database in a directory.
     pub fn open_existing(dir: &Path, name: &str) -> Result<Self, OpenStoreError> {
         let dir = std::path::absolute(dir).map_err(|source| OpenStoreError::File { path: dir.into(), source })?;
         let path = dir.join(name);
@@ -66,15 +66,15 @@ impl DbFile {
         &self.path
     }
 
-    /// The path with a suffix appended.
+    /// Returns the path with a suffix appended.
     pub fn sibling_path(&self, suffix: &str) -> PathBuf {
         let mut path = self.path.clone().into_os_string();
         path.push(suffix);
         path.into()
     }
 
-    /// Checks that the path still refers to the file that was opened. A removed or replaced ledger must not be mistaken for an
-    /// unused one.
+    /// Checks that the path still refers to the file that was opened. A ledger that was removed or replaced must not be
+    /// mistaken for an unused one.
     pub fn check_identity(&self) -> Result<(), StoreError> {
         let path = self.path.display();
         match fs::metadata(&self.path) {

@@ -1,4 +1,4 @@
-//! `ledger.db`: counters and the call log. One writer commits batches; readers use connections of their own.
+//! `ledger.db`: counters and the call log. One writer commits batches; readers use their own connections.
 
 mod batch_executor;
 mod counter_cache;
@@ -53,15 +53,15 @@ use crate::log_page::ChainedRow;
 const FILE_NAME: &str = "ledger.db";
 const MIGRATIONS: [&str; 1] = [include_str!("ledger/1.sql")];
 const CALL_LOG_TABLE: LogTable = LogTable { table: "log", anchor: ledger_reads::read_anchor };
-/// Page size of the database. Rows are appended, many to a page; with 4 KiB pages, page management costs more than the
-/// rows.
+/// Page size of the database. Rows are appended, with many rows per page; with 4 KiB pages, managing the pages would
+/// cost more than the rows themselves.
 const DB_PAGE_BYTES: u32 = 16 << 10;
-/// How long a call waits for the ledger at most.
+/// Maximum time that a call waits for the ledger.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Counters and the call log, in `ledger.db`.
 ///
-/// Dropping it writes all queued rows and ends its threads.
+/// Dropping it writes all queued rows and stops its threads.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -82,13 +82,13 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct SqliteLedger {
     file: DbFile,
     durability: Durability,
-    /// Requests to the writer. Its thread ends when the queue is closed.
+    /// Requests to the writer. The writer thread ends when the queue is closed.
     queue: Arc<WriterQueue>,
-    /// Replies to callers that do not lead a batch themselves.
+    /// Delivers replies to callers that do not lead a batch themselves.
     reply_dispatcher: Arc<ReplyDispatcher>,
     writer: Arc<Mutex<LedgerWriter>>,
     writer_thread: Option<JoinHandle<()>>,
-    /// Takes the writer lock briefly; ends before the writer does.
+    /// Takes the writer lock briefly, and is stopped before the writer.
     syncer: Option<WalSyncer>,
     writer_state: Arc<SharedWriterState>,
 }
@@ -109,8 +109,8 @@ impl SqliteLedger {
         Self::start(file, durability, clock)
     }
 
-    /// Opens an existing ledger without creating a database or changing the schema. Replays the redo log of a killed process.
-    /// For the command line next to a running gateway.
+    /// Opens an existing ledger without creating a database or changing the schema, for use on the command line next to
+    /// a running gateway. Replays the redo log left by a killed process.
     ///
     /// # Errors
     /// See [`OpenStoreError`].
@@ -157,13 +157,13 @@ impl SqliteLedger {
         })
     }
 
-    /// Number of errors since the start: rows that were lost, and heads or logs that could not be written or synced. None of
-    /// them weakens a limit; each needs attention.
+    /// Returns the number of errors since the start: rows that were lost, and heads or logs that could not be written
+    /// or synced. None of them weakens a limit, but each needs attention.
     pub fn error_count(&self) -> u64 {
         self.writer_state.errors()
     }
 
-    /// Reads on a blocking thread; sees everything that was confirmed before.
+    /// Reads on a blocking thread. The read sees everything that was confirmed before it.
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&DbFile, &Connection) -> Result<T, StoreError> + Send + 'static,
@@ -188,7 +188,7 @@ impl SqliteLedger {
         })
     }
 
-    /// Queues a row without waiting until it is written.
+    /// Queues a row without waiting for it to be written.
     async fn enqueue_row(&self, record: &CallRecord, reservation: Reservation) -> Result<(), StoreError> {
         let append = AppendRequest { row: EncodedRow::of(record)?, refunds: reservation.charges };
         let sent = self.enqueue(WriterRequest::Append(append)).await;
@@ -213,7 +213,8 @@ impl SqliteLedger {
     }
 }
 
-/// Yields once to the tasks that the scheduler has queued. `tokio::task::yield_now` would poll the I/O driver each time.
+/// Yields once to the tasks already queued in the scheduler. `tokio::task::yield_now` would poll the I/O driver each
+/// time.
 async fn yield_once() {
     let mut has_waited = false;
     poll_fn(|cx| match std::mem::replace(&mut has_waited, true) {

@@ -1,4 +1,4 @@
-//! Rows of the two log tables, which have the same columns: `seq, at, body, hash`.
+//! Rows in the two log tables, which have the same columns: `seq, at, body, hash`.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -7,7 +7,7 @@ use crate::StoreError;
 use crate::hash_chain::{ChainHead, RowHash};
 use crate::log_page::{ChainedRow, LogPage, MAX_PAGE_ROWS};
 
-/// A row of a log.
+/// A row in a log table.
 pub(super) struct LogTableRow<'a> {
     pub seq: u64,
     pub at: i64,
@@ -15,7 +15,7 @@ pub(super) struct LogTableRow<'a> {
     pub hash: RowHash,
 }
 
-/// Reads a row; returns its sequence number if the rest cannot be read.
+/// Reads a row. If the rest of it cannot be read, returns its sequence number as the error.
 pub(super) fn read_row<'a>(row: &'a Row<'_>) -> Result<LogTableRow<'a>, u64> {
     let seq = row.get(0).unwrap_or_default();
     let line = || {
@@ -25,18 +25,18 @@ pub(super) fn read_row<'a>(row: &'a Row<'_>) -> Result<LogTableRow<'a>, u64> {
     line().ok_or(seq)
 }
 
-/// The head of a log; `None` if it has no rows.
+/// Returns the head of a log; `None` if it has no rows.
 pub(super) fn last_head(db: &Connection, table: &str) -> rusqlite::Result<Option<ChainHead>> {
     let mut statement = db.prepare_cached(&format!("SELECT seq, hash FROM {table} ORDER BY seq DESC LIMIT 1"))?;
     statement.query_row([], read_head).optional()
 }
 
-/// Reads a sequence number and a hash.
+/// Reads a chain head from a sequence number and a hash.
 pub(super) fn read_head(row: &Row<'_>) -> rusqlite::Result<ChainHead> {
     Ok(ChainHead { seq: row.get(0)?, hash: RowHash(row.get(1)?) })
 }
 
-/// A page of a log after a sequence number, oldest row first.
+/// Returns a page of a log after a sequence number, oldest row first.
 pub(super) fn page_after(db: &Connection, log: LogTable, after: u64) -> Result<Vec<ChainedRow>, StoreError> {
     // All reads must see the same state of the database.
     let db = db.unchecked_transaction()?;

@@ -1,4 +1,4 @@
-//! Schema migration: forward only, one transaction per step, numbered by `user_version`.
+//! Schema migration: forward only, with one transaction per step, numbered by `user_version`.
 
 use std::path::Path;
 use std::thread;
@@ -8,10 +8,10 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::OpenStoreError;
 
-/// How long two processes that start at once may block each other.
+/// How long two processes that start at the same time may block each other.
 const MIGRATION_BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Enables the write-ahead log and applies the missing steps. Safe if two processes do it at once.
+/// Enables the write-ahead log and applies the missing steps. Safe even if two processes do this at the same time.
 pub(super) fn migrate(connection: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), OpenStoreError> {
     let open = |source| OpenStoreError::Open { path: path.into(), source };
     use_write_ahead_log(connection).map_err(open)?;
@@ -33,7 +33,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path, steps: &[&str]) 
     Ok(())
 }
 
-/// Checks that the database has the schema of this build, without changing it.
+/// Checks that the database has this build's schema, without changing it.
 pub(super) fn check_version(connection: &Connection, path: &Path, steps: &[&str]) -> Result<(), OpenStoreError> {
     let found = schema_version(connection, path, steps)?;
     if found == steps.len() {
@@ -42,7 +42,7 @@ pub(super) fn check_version(connection: &Connection, path: &Path, steps: &[&str]
     Err(OpenStoreError::TooOld { path: path.into(), found: to_u32(found), known: to_u32(steps.len()) })
 }
 
-/// Number of steps applied to a database.
+/// Returns the number of steps that have been applied to a database.
 pub(super) fn schema_version(connection: &Connection, path: &Path, steps: &[&str]) -> Result<usize, OpenStoreError> {
     let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0));
     let found = version.map_err(|source| OpenStoreError::Open { path: path.into(), source })?;

@@ -33,19 +33,19 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("state/7.sql"),
     include_str!("state/8.sql"),
 ];
-/// The schema of builds without a head file for the admin log.
+/// The schema version of builds that had no head file for the admin log.
 const SCHEMA_WITHOUT_HEAD_FILE: usize = 1;
-/// Page cache of each connection: 512 KiB, negative as SQLite requires for a size in KiB. No call waits for this database;
-/// with SQLite's default of 2 MB, the rows of short-lived sessions would fill it.
+/// Page cache size of each connection: 512 KiB, negative because SQLite requires that for a size in KiB. No call waits
+/// for this database; with SQLite's default of 2 MB, the rows of short-lived sessions would fill the cache.
 const CACHE_SIZE_PRAGMA: i64 = -512;
-/// The admin log is never pruned.
+/// The admin log table, which is never pruned.
 const ADMIN_LOG_TABLE: LogTable = LogTable { table: "admin_log", anchor: |_| Ok(ChainHead::EMPTY) };
 
-/// The state of a gateway, in `state.db`.
+/// A gateway's state, in `state.db`.
 #[derive(Debug)]
 pub struct SqliteState {
     database: Arc<StateDb>,
-    /// Notified after each change by this process, so that `wait_for_change` need not wait for its next poll.
+    /// Notified after each change by this process, so that `wait_for_change` need not wait until its next poll.
     changed: Notify,
 }
 
@@ -53,7 +53,8 @@ pub struct SqliteState {
 struct StateDb {
     file: DbFile,
     connection: Mutex<Connection>,
-    /// For rows that are not settings and that a power failure may lose: its commits do not wait for the disk.
+    /// For rows that are not settings and that a power failure may lose: commits on this connection do not wait for the
+    /// disk.
     relaxed: Mutex<Connection>,
 }
 
@@ -72,7 +73,8 @@ impl SqliteState {
         })
     }
 
-    /// Opens an existing state without creating files or changing the schema. For the command line next to a running gateway.
+    /// Opens an existing state without creating files or changing the schema, for use on the command line next to a
+    /// running gateway.
     ///
     /// # Errors
     /// See [`OpenStoreError`].
@@ -100,7 +102,7 @@ impl SqliteState {
         Ok(Self { database: Arc::new(open), changed: Notify::new() })
     }
 
-    /// Runs `work` with the connection on a blocking thread.
+    /// Runs `work` with the connection, on a blocking thread.
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -108,7 +110,7 @@ impl SqliteState {
         self.run_with_file(|_, connection| work(connection)).await
     }
 
-    /// Like [`run`](Self::run), with the database file as well.
+    /// Like [`run`](Self::run), but also passes the database file.
     async fn run_with_file<T: Send + 'static>(
         &self,
         work: impl FnOnce(&DbFile, &mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -121,7 +123,7 @@ impl SqliteState {
         task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 
-    /// Like [`run`](Self::run), with the connection for rows that a power failure may lose.
+    /// Like [`run`](Self::run), but with the connection for rows that a power failure may lose.
     async fn run_relaxed<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -134,7 +136,7 @@ impl SqliteState {
         task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 
-    /// Runs `work` in one transaction, and writes the head file of the admin log.
+    /// Runs `work` in one transaction, then writes the head file of the admin log.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -170,8 +172,8 @@ impl SqliteState {
     }
 }
 
-/// Writes the head file. Takes the lock once more: without it, two processes could write their heads in a different order
-/// than their rows. On failure, the head file stays behind until the next change.
+/// Writes the head file. Takes the lock once more, because without it two processes could write their heads in a
+/// different order than their rows. On failure, the head file lags behind until the next change.
 fn write_head(connection: &mut Connection, head_file: &mut ChainHeadFile) {
     if let Ok(locked) = connection.transaction_with_behavior(TransactionBehavior::Immediate)
         && let Ok(end) = chain_head_file::chain_head(&locked, ADMIN_LOG_TABLE)
@@ -180,7 +182,7 @@ fn write_head(connection: &mut Connection, head_file: &mut ChainHeadFile) {
     }
 }
 
-/// Serialises a value for a JSON column.
+/// Serializes a value for a JSON column.
 fn to_json<T: serde::Serialize>(value: &T) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
@@ -189,7 +191,7 @@ fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError
     serde_json::from_str(text).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-/// Parses a stored name; an invalid one was not written by this program.
+/// Parses a stored name. An invalid name was not written by this program.
 fn parse_name<T: std::str::FromStr<Err = crate::ParseNameError>>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(|error| StoreError::Corrupt(format!("invalid name `{text}`: {error}")))
 }

@@ -1,4 +1,4 @@
-//! Executes a batch inside its transaction: each request sees the effects of those before it.
+//! Executes a batch inside its transaction. Each request sees the effects of the requests before it.
 
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -22,7 +22,7 @@ pub(super) enum WriteOutcome {
     Failed(StoreError),
 }
 
-/// State that a batch is executed on.
+/// The state on which a batch is executed.
 pub(super) struct BatchExecutor<'a> {
     connection: &'a Connection,
     counters: &'a mut CounterCache,
@@ -40,7 +40,7 @@ impl<'a> BatchExecutor<'a> {
         Self { connection, counters, head, rows }
     }
 
-    /// Executes all requests of a batch and buffers their rows.
+    /// Executes all requests in a batch and buffers their rows.
     pub fn execute(mut self, batch: &[WriterRequest], now: Timestamp) -> rusqlite::Result<Vec<WriteOutcome>> {
         batch.iter().map(|request| self.execute_one(request, now)).collect()
     }
@@ -91,7 +91,7 @@ impl<'a> BatchExecutor<'a> {
         }
     }
 
-    /// Buffers rows of a batch from the redo log.
+    /// Buffers the rows of a batch from the redo log.
     pub fn replay_rows(mut self, rows: &[EncodedRow]) {
         rows.iter().for_each(|row| self.append(row));
     }

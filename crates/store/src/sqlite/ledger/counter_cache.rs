@@ -1,6 +1,7 @@
-//! Counters in memory and in their table.
+//! Counters in memory and in the database table.
 //!
-//! The counters in memory are a bounded cache, dropped when another process has written or a transaction has failed.
+//! The counters in memory are a bounded cache. It is dropped when another process has written or a transaction has
+//! failed.
 
 use foldhash::{HashSet, HashSetExt};
 use jiff::{Timestamp, ToSpan};
@@ -11,17 +12,17 @@ use crate::counter::{AppliedCharge, CounterCharge, CounterKey, CounterState};
 use crate::counter_map::CounterMap;
 use crate::ledger::ExhaustedCounter;
 
-/// Maximum number of cached counters, about 20 MB.
+/// Maximum number of cached counters, which take about 20 MB.
 const MAX_CACHED_COUNTERS: usize = 100_000;
-/// How long a counter is stored after it has expired.
+/// How long a counter stays stored after it has expired.
 const RETENTION_DAYS: i64 = 40;
-/// Number of rows that each batch scans for expired counters.
+/// Number of rows that each batch checks for expired counters.
 const EXPIRY_SCAN_ROWS: usize = 200;
 
 const UPSERT_COUNTER: &str = "INSERT INTO counters (key, state, ends) VALUES (?, ?, ?) \
                       ON CONFLICT DO UPDATE SET state = excluded.state, ends = excluded.ends";
 
-/// Cached counters, and those that the open transaction has changed.
+/// Cached counters, including those that the open transaction has changed.
 pub(super) struct CounterCache {
     counters: CounterMap,
     changed_in_tx: HashSet<CounterKey>,
@@ -29,7 +30,7 @@ pub(super) struct CounterCache {
     changed_in_batch: HashSet<CounterKey>,
     /// Time of the next scan for expired counters.
     next_expiry_scan: Timestamp,
-    /// Last key of the scan in progress; `None` if no scan is in progress.
+    /// Last key reached by the scan in progress; `None` if there is no scan.
     expiry_scan_cursor: Option<String>,
 }
 
@@ -70,7 +71,7 @@ impl CounterCache {
         Ok(is_readable)
     }
 
-    /// Takes all charges or none. Their counters must be loaded.
+    /// Takes all charges or none. Their counters must already be loaded.
     pub fn charge_all(
         &mut self,
         charges: &[CounterCharge],
@@ -87,12 +88,12 @@ impl CounterCache {
         }
     }
 
-    /// The counters that the last batch changed.
+    /// Returns the counters that the last batch changed.
     pub fn changed_in_batch(&self) -> impl Iterator<Item = (&str, &CounterState)> {
         self.changed_in_batch.iter().filter_map(|key| Some((key.as_str(), self.counters.get(key)?)))
     }
 
-    /// Ends a batch: its changes are stored when the transaction commits.
+    /// Ends a batch. Its changes are stored when the transaction commits.
     pub fn end_batch(&mut self) {
         self.changed_in_tx.extend(self.changed_in_batch.drain());
     }
@@ -135,7 +136,7 @@ impl CounterCache {
         Ok(())
     }
 
-    /// Once a day, removes counters that expired long ago; each batch scans some rows.
+    /// Removes counters that expired long ago. Runs once a day, and each batch scans only some rows.
     fn remove_expired(&mut self, db: &Connection, now: Timestamp) -> rusqlite::Result<()> {
         let before = now.checked_sub((RETENTION_DAYS * 24).hours()).unwrap_or(Timestamp::MIN);
         let from = match self.expiry_scan_cursor.take() {
@@ -163,7 +164,7 @@ impl CounterCache {
     }
 }
 
-/// The expired counters among the next rows after a key, and the last key if there may be more.
+/// Returns the expired counters among the next rows after a key, and the last key scanned if there may be more.
 fn expired_after(db: &Connection, from: &str, before: Timestamp) -> rusqlite::Result<(Vec<String>, Option<String>)> {
     let mut select = db.prepare_cached("SELECT key, ends FROM counters WHERE key > ? ORDER BY key LIMIT ?")?;
     let mut rows = select.query(params![from, EXPIRY_SCAN_ROWS])?;

@@ -1,4 +1,4 @@
-//! The open database of the ledger, and the transaction in which a batch is executed and written.
+//! The ledger's open database, and the transaction in which a batch is executed and written.
 
 use std::fs::File;
 use std::io;
@@ -22,28 +22,28 @@ use crate::sqlite::Durability;
 use crate::sqlite::chain_head_file::{self, ChainHeadFile};
 use crate::sqlite::db_file::DbFile;
 
-/// Maximum size of the write-ahead log file before it is truncated, in bytes.
+/// Size in bytes above which the write-ahead log file is truncated.
 const WAL_SIZE_LIMIT_BYTES: i64 = 64 * 1024 * 1024;
-/// Size at which the writer itself checkpoints the write-ahead log. The sync thread does it earlier, while no call waits;
-/// this is the fallback.
+/// Size at which the writer itself checkpoints the write-ahead log. This is a fallback: the sync thread normally does
+/// it earlier, while no call is waiting.
 const AUTOCHECKPOINT_BYTES: u32 = 32 << 20;
 
-/// Maximum size of uncommitted batches, so that the redo log of a killed process is replayed quickly.
+/// Maximum size of uncommitted batches, so that the redo log of a killed process can be replayed quickly.
 const MAX_UNCOMMITTED_BYTES: u64 = 8 << 20;
-/// Size of uncommitted batches that triggers a commit; a commit of this size takes a tenth of a millisecond.
+/// Size of uncommitted batches that triggers a commit. Committing this much takes a tenth of a millisecond.
 const COMMIT_THRESHOLD_BYTES: u64 = 128 << 10;
 
-/// Maximum age of uncommitted batches under load, in case the disk delays the thread that commits.
+/// Maximum age of uncommitted batches under load, in case the disk holds up the thread that commits them.
 const MAX_UNCOMMITTED_AGE: Duration = Duration::from_millis(100);
 
-/// Whether a batch waits while another process writes.
+/// Whether a batch waits while another process is writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BusyPolicy {
     Wait,
     FailFast,
 }
 
-/// A connection with its cached state.
+/// A database connection and its cached state.
 pub(super) struct LedgerDb {
     file: DbFile,
     // Dropped before the connection, so that the next holder of the database lock finds the redo log unlocked.
@@ -51,7 +51,7 @@ pub(super) struct LedgerDb {
     connection: Connection,
     /// Whether statements wait for another process; read by the busy handler.
     may_wait: Arc<AtomicBool>,
-    /// The write-ahead log that SQLite has open.
+    /// The write-ahead log file that SQLite has open.
     wal_file: Arc<File>,
     head_file: ChainHeadFile,
     counters: CounterCache,
@@ -59,16 +59,16 @@ pub(super) struct LedgerDb {
     head: ChainHead,
     row_buffer: RowBuffer,
     written_head: ChainHead,
-    /// `data_version` at the time when counters and head were read. `None` if they must be read again: at the start, after a
-    /// failed transaction, and when another process has written.
+    /// Value of `data_version` when the counters and the head were read. `None` if they must be read again: at the
+    /// start, after a failed transaction, and when another process has written.
     data_version: Option<i64>,
     durability: Durability,
-    /// Whether a transaction is open whose batches are confirmed; they are in the redo log.
+    /// Whether a transaction with confirmed batches is open. These batches are also in the redo log.
     has_open_tx: bool,
     tx_opened_at: Instant,
 }
 
-/// Result of appending a batch without waiting.
+/// Result of trying to append a batch without waiting.
 pub(super) enum AppendOutcome {
     /// The batch is in the open transaction and in the redo log.
     Appended(Vec<WriteOutcome>),
@@ -129,16 +129,16 @@ impl LedgerDb {
         Ok(open)
     }
 
-    /// Batches in the redo log that are not in the database.
+    /// Returns the batches in the redo log that are not yet in the database.
     fn unreplayed_batches(&self) -> Result<Vec<RedoBatch>, LedgerError> {
         let head = chain_head_file::chain_head(&self.connection, CALL_LOG_TABLE)?;
         self.redo_log.batches_after(head).map_err(|source| self.redo_log_error(source))
     }
 
-    /// Writes the batches of a killed process to the database. Returns whether there were any.
+    /// Writes the batches of a killed process to the database. Returns whether there were any such batches.
     ///
-    /// INVARIANT: no live process has batches in the redo log while another one holds the write lock. So the replay happens
-    /// under the lock, before anything else is written.
+    /// INVARIANT: no live process has batches in the redo log while another one holds the write lock. The replay
+    /// therefore happens under the lock, before anything else is written.
     fn replay_redo_log(&mut self) -> Result<bool, LedgerError> {
         if self.redo_log.is_ready() {
             return Ok(false);
@@ -167,7 +167,7 @@ impl LedgerDb {
         LedgerError::File { path: self.redo_log.path().into(), source }
     }
 
-    /// Executes, writes and commits a batch. After an error nothing of it is left in memory or on the disk.
+    /// Executes, writes and commits a batch. After an error, no part of it remains in memory or on the disk.
     pub fn commit_batch(
         &mut self,
         batch: &[WriterRequest],
@@ -188,11 +188,11 @@ impl LedgerDb {
         })
     }
 
-    /// Executes a batch and appends it to the open transaction and the redo log. Waits for no other process, and for the disk
-    /// only with `Durability::Power`.
+    /// Executes a batch and appends it to the open transaction and the redo log. Does not wait for other processes, and
+    /// waits for the disk only with `Durability::Power`.
     ///
-    /// After an error this must not be used again: confirmed batches are in the redo log only, and reopening the ledger replays
-    /// them.
+    /// After an error, this value must not be used again: confirmed batches are then only in the redo log, and are
+    /// replayed when the ledger is reopened.
     pub fn append_to_open_tx(
         &mut self,
         batch: &[WriterRequest],
@@ -235,7 +235,7 @@ impl LedgerDb {
         }
     }
 
-    /// Commits the open transaction, if there is one. After an error this must not be used again.
+    /// Commits the open transaction, if there is one. After an error, this value must not be used again.
     pub fn commit_open_tx(&mut self, clock: &dyn Clock) -> Result<(), LedgerError> {
         if !self.has_open_tx {
             return Ok(());
@@ -249,7 +249,7 @@ impl LedgerDb {
         Ok(())
     }
 
-    /// Runs `work` in a transaction and commits it. After an error nothing of it is left.
+    /// Runs `work` in a transaction and commits it. After an error, none of its changes remain.
     fn in_transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, LedgerError>) -> Result<T, LedgerError> {
         let attempt = |own: &mut Self| {
             own.begin_tx()?;
@@ -291,7 +291,7 @@ impl LedgerDb {
         BatchExecutor::new(&self.connection, &mut self.counters, &mut self.head, &mut self.row_buffer)
     }
 
-    /// Drops the cached state if another connection has written since.
+    /// Drops the cached state if another connection has written since it was read.
     fn reload_if_changed(&mut self) -> Result<(), LedgerError> {
         let version = self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.data_version != Some(version) {
@@ -305,8 +305,8 @@ impl LedgerDb {
         Ok(())
     }
 
-    /// Writes the head file and returns whether that succeeded. Called after the commit, never before: after a crash in
-    /// between, the head is older than the log and not newer.
+    /// Writes the head file and returns whether that succeeded. Called after the commit, never before, so that after a
+    /// crash in between the head is older than the log rather than newer.
     pub fn write_head(&mut self) -> bool {
         if self.written_head == self.head {
             return true;
@@ -318,54 +318,54 @@ impl LedgerDb {
         is_written
     }
 
-    /// The write-ahead log, for syncing.
+    /// Returns the write-ahead log file, for syncing.
     pub fn wal_file(&self) -> &Arc<File> {
         &self.wal_file
     }
 
-    /// Whether the write-ahead log still has a name. Data in an unlinked file is lost with this process.
+    /// Returns whether the write-ahead log still has a name. Data in an unlinked file is lost when this process ends.
     pub fn has_linked_wal(&self) -> bool {
         self.wal_file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
     }
 
-    /// Whether the write-ahead log and the redo log still have their names.
+    /// Returns whether the write-ahead log and the redo log still have their names.
     pub fn has_linked_files(&self) -> bool {
         self.has_linked_wal() && self.redo_log.is_same_file()
     }
 
-    /// Whether a transaction is open whose batches are confirmed.
+    /// Returns whether a transaction with confirmed batches is open.
     pub fn has_open_tx(&self) -> bool {
         self.has_open_tx
     }
 
-    /// Whether the shared lock is held and the redo log holds nothing to replay.
+    /// Returns whether the shared lock is held and the redo log contains nothing to replay.
     pub fn is_ready(&self) -> bool {
         self.redo_log.is_ready()
     }
 
-    /// Size of the confirmed batches that are not committed.
+    /// Returns the size of the batches that are confirmed but not committed.
     pub fn uncommitted_bytes(&self) -> u64 {
         self.redo_log.pending_bytes()
     }
 
-    /// Whether the redo log accepts more batches before a commit.
+    /// Returns whether the redo log can take more batches before a commit.
     pub fn has_redo_capacity(&self) -> bool {
         self.redo_log.pending_bytes() < MAX_UNCOMMITTED_BYTES
     }
 
-    /// Whether the open transaction should be committed now.
+    /// Returns whether the open transaction should be committed now.
     pub fn is_commit_due(&self) -> bool {
         self.redo_log.pending_bytes() >= COMMIT_THRESHOLD_BYTES
             || (self.has_open_tx && self.tx_opened_at.elapsed() > MAX_UNCOMMITTED_AGE)
     }
 
-    /// Whether the connection can be used again after an error.
+    /// Returns whether the connection can still be used after an error.
     pub fn is_usable_after(&self, error: &LedgerError) -> bool {
         error.is_busy() && self.connection.is_autocommit() && !self.has_open_tx
     }
 }
 
-/// A later build may upgrade the schema while this one runs.
+/// Checks the schema again, because a later build may upgrade it while this one is running.
 fn check_schema(connection: &Connection) -> Result<(), LedgerError> {
     let found: usize = connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))?;
     if found == MIGRATIONS.len() { Ok(()) } else { Err(LedgerError::Schema { found, known: MIGRATIONS.len() }) }

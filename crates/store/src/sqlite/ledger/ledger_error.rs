@@ -1,4 +1,4 @@
-//! Errors of the open ledger. Each one refuses the batch in which it occurs.
+//! Errors that occur while the ledger is open. After an error, the batch in which it occurred is refused.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::sqlite::OpenStoreError;
 use crate::sqlite::chain_head_file::ChainHeadFileError;
 
-/// An error of the database or of the files next to it.
+/// An error in the database or in the files next to it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LedgerError {
     #[error(transparent)]
@@ -27,13 +27,13 @@ impl From<ChainHeadFileError> for LedgerError {
 }
 
 impl LedgerError {
-    /// Whether another process has locked the database and nothing else is wrong.
+    /// Returns whether the only problem is that another process has locked the database.
     pub fn is_busy(&self) -> bool {
         let Self::Sql(error) = self else { return false };
         matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
-    /// Converts an error that occurs while opening the ledger.
+    /// Converts an error that occurred while opening the ledger.
     pub fn into_open_error(self, path: &Path) -> OpenStoreError {
         match self {
             Self::Sql(source) => OpenStoreError::Open { path: path.into(), source },

@@ -1,4 +1,4 @@
-//! Reads of the ledger, each on a connection of its own, so that the writer never waits.
+//! Read operations on the ledger. Each uses its own connection, so that the writer never waits.
 
 use gatelodge_policy::Amount;
 use rusqlite::{Connection, params};
@@ -12,7 +12,7 @@ use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
 use crate::sqlite::db_file::DbFile;
 use crate::sqlite::{chain_head_file, log_table};
 
-/// Reads on a blocking thread.
+/// Runs a read on a blocking thread.
 pub(super) async fn run_blocking<T: Send + 'static>(
     file: &DbFile,
     read: impl FnOnce(&DbFile) -> Result<T, StoreError> + Send + 'static,
@@ -22,12 +22,12 @@ pub(super) async fn run_blocking<T: Send + 'static>(
     task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
 }
 
-/// The anchor: the last pruned row.
+/// Returns the anchor, which is the last pruned row.
 pub(super) fn read_anchor(db: &Connection) -> rusqlite::Result<ChainHead> {
     db.prepare_cached("SELECT seq, hash FROM anchor")?.query_row([], log_table::read_head)
 }
 
-/// The newest rows that match a filter, oldest first.
+/// Returns the newest rows that match a filter, oldest first.
 pub(super) fn filter_rows(db: &Connection, filter: &CallLogFilter) -> Result<Vec<CallLogRow>, StoreError> {
     let db = db.unchecked_transaction()?;
     let after = filter.after.unwrap_or_default().max(read_anchor(&db)?.seq);
@@ -52,7 +52,7 @@ pub(super) fn filter_rows(db: &Connection, filter: &CallLogFilter) -> Result<Vec
     Ok(rows)
 }
 
-/// Texts that a row must contain to be worth parsing.
+/// Returns the substrings that a row must contain to match the filter. Rows without them need not be parsed.
 fn required_substrings(filter: &CallLogFilter) -> Result<Vec<String>, StoreError> {
     let wanted = [&filter.grant, &filter.server, &filter.target, &filter.call];
     let mut needles = Vec::new();
@@ -87,7 +87,7 @@ pub(super) fn verify_chain(
     Ok(ChainReport { missing_head_marker: chain_head_file::missing_marker(file), ..inspection.finish() })
 }
 
-/// All counters, ordered by key.
+/// Returns all counters, ordered by key.
 pub(super) fn counter_usage(db: &Connection) -> Result<Vec<CounterUsage>, StoreError> {
     let mut statement = db.prepare("SELECT key, state, ends FROM counters ORDER BY key")?;
     let mut rows = statement.query([])?;

@@ -1,9 +1,9 @@
 //! Group-commit writer: takes all queued requests as one batch, writes it and replies. A batch is written by the writer
-//! thread or, while only rows are queued, by a waiting caller (the leader), because waking a thread costs more than writing
-//! a batch.
+//! thread or, while only rows are queued, by a waiting caller (the leader), because waking a thread costs more than
+//! writing a batch.
 //!
-//! INVARIANT: only the holder of the writer lock takes requests from the queue. So the requests of a thread are written in
-//! their order, and the outcome of a call after its intent.
+//! INVARIANT: only the holder of the writer lock takes requests from the queue. The requests of a thread are therefore
+//! written in order, and a call's outcome after its intent.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -25,31 +25,33 @@ use crate::clock::Clock;
 use crate::sqlite::Durability;
 use crate::sqlite::db_file::DbFile;
 
-/// Maximum number of requests per batch. It limits how long the first one waits for the last.
+/// Maximum number of requests per batch. It limits how long the first request waits for the last.
 const MAX_BATCH_REQUESTS: usize = 512;
-/// Maximum number of pending rows per batch, so that calls continue while a backlog is written.
+/// Maximum number of pending rows per batch, so that calls can proceed while a backlog is written.
 const MAX_BATCH_PENDING_ROWS: usize = 2_048;
-/// How long the writer waits before it retries a failing database, if there are no requests.
+/// How long the writer waits before it retries a failing database when there are no requests.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
-/// How often the writer tries to write the remaining rows when the ledger is dropped.
+/// How many times the writer tries to write the remaining rows when the ledger is dropped.
 const MAX_CLOSE_ATTEMPTS: u32 = 3;
 
-/// Estimated size of a row in the write-ahead log, and the overhead of a commit, which rewrites the last pages of the tables.
+/// Estimated size of a row in the write-ahead log, and of the overhead of a commit, which rewrites the last pages of
+/// the tables.
 const ESTIMATED_ROW_BYTES: u64 = 512;
 const ESTIMATED_COMMIT_BYTES: u64 = 3 * (16 << 10);
-/// How long a check of the database file stays valid while batches follow each other within that time, once
-/// `MIN_CONSECUTIVE_BATCHES` have done so.
+/// How long a check of the database file stays valid, once at least `MIN_CONSECUTIVE_BATCHES` batches have followed
+/// each other within this time.
 const FILE_RECHECK_INTERVAL: Duration = Duration::from_millis(1);
 const MIN_CONSECUTIVE_BATCHES: u32 = 16;
-/// Number of batches that a caller leads before it wakes the writer thread.
+/// Number of batches that a caller leads before it wakes the writer thread instead.
 const MAX_LED_BATCHES: usize = 4;
 
-/// State of the writer, protected by its lock.
+/// The writer's state, protected by the writer lock.
 pub(super) struct LedgerWriter {
     file: DbFile,
     durability: Durability,
     clock: Arc<dyn Clock>,
-    /// Requests from callers. Closed when the ledger is dropped; then pending rows are written and the thread ends.
+    /// Requests from callers. The queue is closed when the ledger is dropped; pending rows are then written and the
+    /// thread ends.
     queue: Arc<WriterQueue>,
     shared: Arc<SharedWriterState>,
     /// Delivers the replies of a batch to callers on other runtimes.
@@ -57,16 +59,16 @@ pub(super) struct LedgerWriter {
     replies: Vec<PendingReply>,
     /// The database; `None` after an error, until the next batch opens it again.
     database: Option<LedgerDb>,
-    /// Rows that could not be written yet, oldest first.
+    /// Rows that could not be written so far, oldest first.
     pending: PendingRows,
-    /// Callers that wait until nothing is pending.
+    /// Callers that are waiting until no rows are pending.
     flush_waiters: Vec<ReplySender<()>>,
     is_failing: bool,
-    /// Whether the redo log holds confirmed batches that the database does not have.
+    /// Whether the redo log holds confirmed batches that are not in the database.
     needs_replay: bool,
     close_attempts_left: u32,
-    /// When the database file was last checked, when the last batch was led by a caller, and how many such batches followed
-    /// each other closely.
+    /// When the database file was last checked, when a caller last led a batch, and how many such batches followed each
+    /// other closely.
     file_checked_at: Instant,
     last_batch_at: Instant,
     consecutive_batches: u32,
@@ -104,7 +106,7 @@ impl LedgerWriter {
         }
     }
 
-    /// Writes one batch. Returns `false` when there will be no more.
+    /// Writes one batch. Returns `false` when there will be no more batches.
     fn run_batch(&mut self) -> bool {
         let Some(batch) = self.next_batch() else {
             self.commit_open_tx();
@@ -123,8 +125,8 @@ impl LedgerWriter {
         true
     }
 
-    /// Writes one batch without waiting for other processes: the requests of one thread, or all. Returns `false` if the writer
-    /// thread has to do it, which may wait.
+    /// Writes one batch, consisting of one thread's requests or of all, without waiting for other processes. Returns
+    /// `false` if the batch must be left to the writer thread, which may wait.
     fn try_run_batch(&mut self, of: Option<CallerThread>) -> bool {
         let is_plain = !self.is_failing && self.flush_waiters.is_empty() && self.pending.is_empty();
         if !is_plain || self.shared.has_orphans() || !self.is_same_file() {
@@ -156,8 +158,8 @@ impl LedgerWriter {
         true
     }
 
-    /// Whether the database file is the one that was opened. While batches follow each other in one open transaction, the check
-    /// is repeated every millisecond and not for each batch.
+    /// Returns whether the database file is still the one that was opened. While batches follow each other in one open
+    /// transaction, this is checked every millisecond instead of for each batch.
     fn is_same_file(&mut self) -> bool {
         let now = Instant::now();
         let is_recent = |since: Instant| now.duration_since(since) < FILE_RECHECK_INTERVAL;
@@ -177,7 +179,7 @@ impl LedgerWriter {
         is_same
     }
 
-    /// Appends a batch without waiting. Returns `Err(None)` if that is not possible now.
+    /// Appends a batch without waiting. Returns `Err(None)` if that is currently not possible.
     fn append_to_open_tx(&mut self, batch: &[WriterRequest]) -> Result<Vec<WriteOutcome>, Option<LedgerError>> {
         let Some(open) = &mut self.database else { return Err(None) };
         let uncommitted_before = open.uncommitted_bytes();
@@ -206,7 +208,7 @@ impl LedgerWriter {
         }
     }
 
-    /// Drops the database; the confirmed batches are replayed from the redo log when it is opened again.
+    /// Drops the database. When it is opened again, the confirmed batches are replayed from the redo log.
     fn abandon_open_tx(&mut self) {
         (self.database, self.needs_replay, self.is_failing) = (None, true, true);
     }
@@ -218,12 +220,12 @@ impl LedgerWriter {
         }
     }
 
-    /// Whether there is nothing to do until the next request.
+    /// Returns whether there is nothing to do until the next request.
     fn is_idle(&self) -> bool {
         self.pending.is_empty() && !self.needs_replay
     }
 
-    /// Commits a large transaction, so that no single commit takes long.
+    /// Commits a transaction that has grown large, so that no single commit takes long.
     fn commit_if_due(&mut self) {
         // The first commit after a checkpoint waits for the disk, so it is left to the sync thread.
         if self.database.as_ref().is_some_and(LedgerDb::is_commit_due) && !self.shared.is_checkpointed() {
@@ -231,7 +233,7 @@ impl LedgerWriter {
         }
     }
 
-    /// Commits the batches that are confirmed but only in the redo log.
+    /// Commits the batches that are confirmed but so far only in the redo log.
     pub fn commit_open_tx(&mut self) {
         let Some(open) = self.database.as_mut().filter(|open| open.has_open_tx()) else { return };
         // Nothing is committed into an unlinked log: the redo log is replayed into the next one.
@@ -248,7 +250,7 @@ impl LedgerWriter {
         }
     }
 
-    /// Replies to all requests of a batch, or refuses them.
+    /// Replies to all requests in a batch, or refuses them.
     fn complete_batch(&mut self, batch: Vec<WriterRequest>, written: Result<Vec<WriteOutcome>, StoreError>) {
         match written {
             Ok(decided) => {
@@ -280,7 +282,7 @@ impl LedgerWriter {
         }
     }
 
-    /// Takes pending rows and queued requests. `None` when there will be no more.
+    /// Takes pending rows and queued requests. Returns `None` when there will be no more.
     fn next_batch(&mut self) -> Option<Vec<WriterRequest>> {
         let queued = self.queue.take(MAX_BATCH_REQUESTS);
         if queued.is_none() && self.pending.is_empty() {
@@ -310,7 +312,8 @@ impl LedgerWriter {
         }
     }
 
-    /// The ledger is being dropped: a failing database is tried a few more times.
+    /// Returns the batch to write while the ledger is being dropped. A failing database is tried a few
+    /// more times; then the batch is refused.
     fn final_batch(&mut self, batch: Vec<WriterRequest>) -> Option<Vec<WriterRequest>> {
         if self.is_failing {
             self.close_attempts_left = self.close_attempts_left.saturating_sub(1);
@@ -323,7 +326,7 @@ impl LedgerWriter {
         None
     }
 
-    /// Writes a batch, or leaves everything unchanged.
+    /// Writes a batch. On failure, nothing is changed.
     fn commit_batch(
         &mut self,
         batch: &[WriterRequest],
@@ -403,7 +406,7 @@ impl LedgerWriter {
         }
     }
 
-    /// Refunds a reservation whose caller is gone, with the next batch.
+    /// Refunds a reservation whose caller is gone, as part of the next batch.
     fn refund(&mut self, granted: GrantedReservation) {
         match granted.into_refund(self.clock.now()) {
             Ok(append) => self.pending.push_back(append),
@@ -411,7 +414,7 @@ impl LedgerWriter {
         }
     }
 
-    /// Refuses all waiting callers; rows without a waiting caller become pending again, in front of newer ones.
+    /// Refuses all waiting callers. Rows without a waiting caller become pending again, ahead of newer ones.
     fn refuse(&mut self, batch: Vec<WriterRequest>, reason: &str) {
         let refusal = || StoreError::Unavailable(reason.to_owned());
         self.flush_waiters.drain(..).for_each(|answer| drop(answer.send(Err(refusal()))));
@@ -438,7 +441,7 @@ impl LedgerWriter {
     }
 }
 
-/// The writer thread: writes until the queue is closed and everything is written, or cannot be.
+/// Runs the writer thread, until the queue is closed and everything has been written or cannot be written.
 pub(super) fn run_writer(writer: &Mutex<LedgerWriter>, queue: &WriterQueue) {
     // Also after a panic, so that no caller waits for a writer that is gone.
     let _closing = CloseOnDrop(queue);
@@ -454,13 +457,13 @@ pub(super) fn run_writer(writer: &Mutex<LedgerWriter>, queue: &WriterQueue) {
     }
 }
 
-/// Closes the database after a panic left it in an unknown state, so that others do not wait for its locks. Confirmed
-/// batches are in the redo log.
+/// Closes the database after a panic has left it in an unknown state, so that others do not wait for its locks.
+/// Confirmed batches are in the redo log.
 fn drop_database(writer: &Mutex<LedgerWriter>) {
     writer.lock().unwrap_or_else(PoisonError::into_inner).database = None;
 }
 
-/// Lets a waiting caller lead a batch with the requests of its thread. If the writer is busy, its holder writes them.
+/// Lets a waiting caller lead a batch with its thread's requests. If the writer lock is taken, its holder writes them.
 pub(super) fn lead_batch(writer: &Mutex<LedgerWriter>, queue: &WriterQueue, own: CallerThread) {
     let mut of = Some(own);
     for _ in 0..MAX_LED_BATCHES {
@@ -493,7 +496,8 @@ pub(super) fn lead_batch(writer: &Mutex<LedgerWriter>, queue: &WriterQueue, own:
     queue.wake_writer();
 }
 
-/// Commits the open transaction and writes requests that arrived in the meantime, or wakes the writer thread for them.
+/// Commits the open transaction and writes requests that have arrived in the meantime, or wakes the writer thread to
+/// write them.
 pub(super) fn commit_and_drain(writer: &Mutex<LedgerWriter>, queue: &WriterQueue) {
     // A panic left the writer in an unknown state.
     let Ok(mut turn) = writer.lock() else { return };

@@ -1,4 +1,4 @@
-//! Rows that the database could not accept yet, oldest first, limited in number and size.
+//! Rows that the database could not accept so far, oldest first, limited in number and size.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::writer_request::AppendRequest;
 
 /// Maximum number of pending rows.
 const MAX_PENDING_ROWS: usize = 100_000;
-/// Maximum total size of their bodies.
+/// Maximum total size of the bodies of pending rows.
 const MAX_PENDING_BYTES: usize = 64 * 1024 * 1024;
 
 /// The pending rows.
@@ -26,7 +26,7 @@ impl PendingRows {
         self.rows.len()
     }
 
-    /// Adds the newest row.
+    /// Adds a row that is newer than all others.
     pub fn push_back(&mut self, append: AppendRequest) {
         self.bytes += append.row.body.len();
         self.rows.push_back(append);

@@ -1,4 +1,4 @@
-//! Pruning of the call log: first moves the anchor and writes a row about it, then deletes the rows in steps.
+//! Prunes the call log: first moves the anchor and writes a row that records this, then deletes the rows in steps.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -11,17 +11,18 @@ use crate::clock::to_unix_nanoseconds;
 use crate::hash_chain::ChainHead;
 use crate::sqlite::{chain_head_file, log_table};
 
-/// Number of rows deleted per step; takes a few milliseconds.
+/// Number of rows deleted per step, which takes a few milliseconds.
 const MAX_ROWS_PER_SWEEP: u64 = 2_000;
 
 /// Result of moving the anchor.
 pub(super) struct AnchorMove {
     pub removed: u64,
-    /// The row about the pruning.
+    /// The row that records the pruning.
     pub row: EncodedRow,
 }
 
-/// The row in front of the first one that is not older than a time; 0 if there is no such row.
+/// Returns the sequence number of the row before the first one that is not older than `before`; 0 if there is no such
+/// row.
 pub(super) fn last_row_before(db: &Connection, before: Timestamp) -> rusqlite::Result<u64> {
     let db = db.unchecked_transaction()?;
     let anchor = ledger_reads::read_anchor(&db)?.seq;
@@ -58,7 +59,7 @@ fn encode_prune_row(last: ChainHead, removed: u64, now: Timestamp) -> Result<Enc
     EncodedRow::of(&prune_record(last, removed, now)?)
 }
 
-/// Deletes some of the rows up to the anchor. Returns whether there are more.
+/// Deletes some of the rows up to the anchor. Returns whether there are more to delete.
 pub(super) fn delete_pruned_rows(db: &Connection) -> rusqlite::Result<bool> {
     let anchor = ledger_reads::read_anchor(db)?.seq;
     let first: Option<u64> = db.query_row("SELECT min(seq) FROM log", [], |row| row.get(0))?;

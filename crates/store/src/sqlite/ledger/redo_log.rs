@@ -1,9 +1,9 @@
-//! `ledger.journal`, the redo log: batches that were confirmed before their transaction is committed. After a crash, the
-//! next transaction of any process writes them to the database first.
+//! `ledger.journal`, the redo log: batches that are confirmed before their transaction is committed. After a crash, the
+//! next transaction in any process writes them to the database first.
 //!
-//! INVARIANT: batches are written only by a process that holds the write lock of the database and the exclusive lock of
-//! this file, and read only under the write lock. Each transaction starts at offset 0 and overwrites the previous one.
-//! A checksum detects incomplete batches, and sequence numbers detect batches that the database already has.
+//! INVARIANT: batches are written only by a process that holds the database's write lock and the exclusive lock on this
+//! file, and are read only under the write lock. Each transaction starts at offset 0 and overwrites the previous one. A
+//! checksum detects incomplete batches, and sequence numbers detect batches that are already in the database.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -19,42 +19,43 @@ use crate::sqlite::chain_head_file;
 use crate::sqlite::db_file::DbFile;
 
 const EXTENSION: &str = "journal";
-/// Extension for a copy of a redo log that does not match the log. The file stays until an operator removes it.
+/// Extension of the copy of a redo log that does not match the log. The file stays until an operator removes it.
 const MISMATCH_EXTENSION: &str = "journal.lost";
-/// Start of each batch.
+/// Marks the start of each batch.
 const MAGIC: &[u8; 4] = b"GLJ1";
-/// Magic, checksum and length.
+/// Size of the magic bytes, checksum and length.
 const HEADER_BYTES: usize = 12;
-/// Maximum file size that is read; four times the limit for uncommitted batches.
+/// Maximum size of a file to be read; four times the limit for uncommitted batches.
 const MAX_FILE_BYTES: u64 = 32 << 20;
-/// How long to wait for the exclusive holder: it releases the lock with each commit, many times a second.
+/// How long to wait for the process with the exclusive lock, which releases it at each commit, many times a second.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(900);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// How long a previous observation of another process's lock stays valid.
+/// How long an observation of another process's lock stays valid.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The redo log file, with the lock that shows whether other processes have the ledger open.
 pub(super) struct RedoLog {
     path: PathBuf,
     file: File,
-    /// Held while entering the shared lock, so that no process gets the exclusive lock in the meantime. It is the head file,
-    /// because its content does not matter here.
+    /// Held while the shared lock is being acquired, so that no process gets the exclusive lock in the meantime. This
+    /// is the head file, whose content does not matter here.
     entry_lock: File,
     /// Offset of the next batch.
     write_offset: u64,
     buffer: Vec<u8>,
     lock_mode: LockMode,
-    /// Whether the file was scanned for batches to replay since the shared lock was acquired.
+    /// Whether the file has been scanned for batches to replay since the shared lock was acquired.
     is_inspected: bool,
-    /// When another process was last observed, and when the shared lock was last not available.
+    /// When another process was last observed, and when the shared lock was last unavailable.
     peer_seen_at: Option<Instant>,
     lock_failed_at: Option<Instant>,
 }
 
-/// Lock on the redo log. Limits rely on the database lock; this one only tells whether a transaction may stay open.
+/// Lock on the redo log. Limits rely on the database lock; this one only determines whether a transaction may stay
+/// open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LockMode {
-    /// Not held: another process keeps the exclusive lock, or the file system has no locks.
+    /// Not held: another process has the exclusive lock, or the file system does not support locks.
     Unlocked,
     /// No process holds the exclusive lock.
     Shared,
@@ -68,7 +69,7 @@ pub(super) struct RedoBatch {
     /// Head of the log after the batch.
     pub head: ChainHead,
     pub rows: Vec<EncodedRow>,
-    /// Changed counters: key, state, and the second of expiry.
+    /// Changed counters: key, state, and the second in which each expires.
     pub counters: Vec<(String, String, i64)>,
 }
 
@@ -95,7 +96,7 @@ impl RedoLog {
         })
     }
 
-    /// Path of the redo log of a database.
+    /// Returns the path of a database's redo log.
     pub fn path_of(database: &DbFile) -> PathBuf {
         database.path().with_extension(EXTENSION)
     }
@@ -104,7 +105,7 @@ impl RedoLog {
         &self.path
     }
 
-    /// Acquires the shared lock. Waits for an exclusive holder for at most [`LOCK_TIMEOUT`].
+    /// Acquires the shared lock. Waits at most [`LOCK_TIMEOUT`] for a process with the exclusive lock.
     pub fn lock_shared(&mut self) {
         if self.lock_mode != LockMode::Unlocked {
             return;
@@ -130,22 +131,23 @@ impl RedoLog {
         }
     }
 
-    /// Whether a lock is held and the file was scanned since.
+    /// Returns whether a lock is held and the file has been scanned since it was acquired.
     pub fn is_ready(&self) -> bool {
         self.lock_mode != LockMode::Unlocked && self.is_inspected
     }
 
-    /// Whether a lock is held.
+    /// Returns whether a lock is held.
     pub fn is_locked(&self) -> bool {
         self.lock_mode != LockMode::Unlocked
     }
 
-    /// Records that the file holds nothing to replay.
+    /// Records that the file contains nothing to replay.
     pub fn mark_inspected(&mut self) {
         self.is_inspected = true;
     }
 
-    /// Acquires the exclusive lock if no other process has the ledger open. Held until [`RedoLog::reset`].
+    /// Acquires the exclusive lock if no other process has the ledger open. It is held until [`RedoLog::reset`] is
+    /// called.
     pub fn try_lock_exclusive(&mut self) -> bool {
         if self.lock_mode != LockMode::Shared || is_recent(self.peer_seen_at) {
             return self.lock_mode == LockMode::Exclusive;
@@ -179,13 +181,13 @@ impl RedoLog {
         }
     }
 
-    /// Size of the batches that wait for the commit.
+    /// Returns the size of the batches that are waiting for the commit.
     pub fn pending_bytes(&self) -> u64 {
         self.write_offset
     }
 
-    /// Extends the file with zeros and syncs it: later syncs are faster if the file need not grow. Failure only makes them
-    /// slower.
+    /// Extends the file with zeros and syncs it, because later syncs are faster if the file does not have to grow. If
+    /// this fails, they are only slower.
     pub fn preallocate(&mut self, bytes: u64) {
         let make = || -> io::Result<()> {
             let length = self.file.metadata()?.len();
@@ -207,7 +209,7 @@ impl RedoLog {
         File::open(folder)?.sync_all()
     }
 
-    /// Syncs the last batch, or removes it: a batch that was refused must not be replayed.
+    /// Syncs the last batch, or removes it if that fails: a batch that was refused must not be replayed.
     pub fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data().inspect_err(|_| {
             let start = self.write_offset.saturating_sub(self.buffer.len() as u64);
@@ -217,14 +219,14 @@ impl RedoLog {
         })
     }
 
-    /// Whether the path still refers to this file. Data in another file would not be found.
+    /// Returns whether the path still refers to this file. Data in another file would not be found.
     pub fn is_same_file(&self) -> bool {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let own = self.file.metadata().map(identity);
         fs::metadata(&self.path).map(identity).is_ok_and(|at_path| own.is_ok_and(|own| own == at_path))
     }
 
-    /// Saves a copy for inspection. An earlier copy is kept, since the first one is the most useful.
+    /// Saves a copy for inspection. An existing copy is kept instead, since the first one is the most useful.
     pub fn save_copy(&self) -> io::Result<()> {
         let copy = self.path.with_extension(MISMATCH_EXTENSION);
         if copy.exists() { Ok(()) } else { fs::copy(&self.path, copy).map(drop) }
@@ -264,8 +266,8 @@ impl RedoLog {
         Ok(())
     }
 
-    /// The complete batches in the file, if they follow `head`. All batches of a file belong to one transaction, so the
-    /// database has either all of them or none.
+    /// Returns the complete batches in the file, if they follow `head`. All batches in a file belong to one
+    /// transaction, so the database has either all of them or none.
     ///
     /// # Errors
     /// The file cannot be read, or was not written by this build.
@@ -316,7 +318,7 @@ fn push_string(to: &mut Vec<u8>, text: &str) {
     to.extend_from_slice(text.as_bytes());
 }
 
-/// Decodes the batch at the start of a text and returns the rest; `None` if there is no complete batch.
+/// Decodes the batch at the start of `text` and returns it with the rest; `None` if there is no complete batch.
 fn decode_batch(text: &[u8]) -> Option<(RedoBatch, &[u8])> {
     let rest = text.strip_prefix(MAGIC)?;
     let (sum, rest) = rest.split_first_chunk()?;
@@ -347,7 +349,7 @@ fn decode_batch(text: &[u8]) -> Option<(RedoBatch, &[u8])> {
     Some((written, tail))
 }
 
-/// Whether a text contains a complete batch with later rows, which means that something before it was damaged.
+/// Returns whether `text` contains a complete batch with later rows, which means that something before it was damaged.
 fn has_later_batch(text: &[u8], last: u64) -> bool {
     let starts = (0..text.len()).filter(|start| text.get(*start..).is_some_and(|rest| rest.starts_with(MAGIC)));
     let mut batches = starts.filter_map(|start| decode_batch(text.get(start..)?));

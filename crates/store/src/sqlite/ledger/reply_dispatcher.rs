@@ -1,8 +1,9 @@
-//! Delivers replies to callers on other Tokio runtimes. Waking a task from outside its runtime takes a system call, so the
-//! replies of a batch go to each runtime together, and a task of that runtime (the mailbox task) delivers them.
+//! Delivers replies to callers on other Tokio runtimes. Waking a task from outside its runtime takes a system call, so
+//! all replies of a batch for one runtime are sent together, and a task on that runtime (the mailbox task) delivers
+//! them.
 //!
-//! INVARIANT: a reply in a mailbox is delivered or refunded, whatever ends first: the mailbox task closes the mailbox when
-//! it is dropped, and the ledger closes all mailboxes before the queue.
+//! INVARIANT: a reply in a mailbox is delivered or refunded, whatever ends first. The mailbox task closes the mailbox
+//! when it is dropped, and the ledger closes all mailboxes before the queue.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ use tokio::task;
 use super::writer_queue::{CallerThread, WriterQueue};
 use super::writer_request::{GrantedReservation, ReplySender, ReserveReply, SharedWriterState, WriterRequest};
 
-/// A reply, its receiver, and the runtime that the receiver waits on.
+/// A reply, its receiver, and the runtime on which the receiver is waiting.
 #[derive(Debug)]
 pub(super) struct PendingReply {
     pub runtime: runtime::Id,
@@ -22,7 +23,7 @@ pub(super) struct PendingReply {
     pub answer: ReserveReply,
 }
 
-/// The mailboxes of all runtimes with callers.
+/// The mailboxes of all runtimes that have callers.
 #[derive(Debug)]
 pub(super) struct ReplyDispatcher {
     /// Callers add mailboxes; the writer removes closed ones.
@@ -31,16 +32,16 @@ pub(super) struct ReplyDispatcher {
     queue: Arc<WriterQueue>,
 }
 
-/// State shared by the writer and the mailbox task of one runtime.
+/// State shared by the writer and one runtime's mailbox task.
 #[derive(Debug)]
 struct RuntimeMailbox {
     runtime: runtime::Id,
-    /// The writer adds replies and notifies; the holder of `delivering` takes them out.
+    /// The writer adds replies and notifies the task; the holder of `delivering` takes them out.
     state: Mutex<MailboxState>,
-    /// Notifies the mailbox task, the only waiter, when the mailbox was empty or is closed.
+    /// Wakes the mailbox task, its only waiter, when replies are added to an empty mailbox or the mailbox is closed.
     wake: Notify,
-    /// Replies being delivered. Locked until all are delivered and those without a receiver are orphaned, so that closing waits
-    /// for that. Tasks woken under the lock only enter a scheduler queue.
+    /// Replies being delivered. Locked until all are delivered and those without a receiver are orphaned, so that
+    /// closing the mailbox waits for this. Waking a task under the lock only adds it to a scheduler queue.
     delivering: Mutex<VecDeque<PendingReply>>,
     shared: Arc<SharedWriterState>,
     queue: Arc<WriterQueue>,
@@ -64,7 +65,7 @@ impl ReplyDispatcher {
         Self { mailboxes: Mutex::default(), shared, queue }
     }
 
-    /// Identifies the caller. If it is a task, its runtime gets a mailbox.
+    /// Identifies the caller. If the caller is a task, its runtime gets a mailbox.
     pub fn caller_thread(&self) -> CallerThread {
         let own = CallerThread::current();
         // A caller outside a task may block its runtime, so a mailbox task would not run.
@@ -91,7 +92,7 @@ impl ReplyDispatcher {
         orphans
     }
 
-    /// Adds replies to the mailbox of their runtime; returns them if the runtime has no mailbox.
+    /// Adds replies to their runtime's mailbox. Returns them if the runtime has no mailbox.
     fn enqueue(&self, batch: Vec<PendingReply>, to: runtime::Id) -> Vec<PendingReply> {
         let found = self.lock().iter().find(|mailbox| mailbox.runtime == to).cloned();
         let Some(mailbox) = found else { return batch };
@@ -101,7 +102,7 @@ impl ReplyDispatcher {
         refused
     }
 
-    /// Delivers the replies in all mailboxes from this thread.
+    /// Delivers the replies in all mailboxes, on the calling thread.
     pub fn deliver_all(&self) {
         let all = self.lock().clone();
         all.iter().for_each(|mailbox| mailbox.deliver());
@@ -114,7 +115,8 @@ impl ReplyDispatcher {
         }
     }
 
-    /// Starts the mailbox task. It is not joined: it ends with its runtime or when the ledger is dropped, and cleans up.
+    /// Starts the mailbox task. The task is not joined: it ends with its runtime or when the ledger is dropped, and
+    /// cleans up.
     fn spawn_mailbox(&self, runtime: &Handle) -> Arc<RuntimeMailbox> {
         let mailbox = Arc::new(RuntimeMailbox {
             runtime: runtime.id(),
@@ -173,8 +175,8 @@ impl RuntimeMailbox {
         self.wake.notify_one();
     }
 
-    /// Returns whether the mailbox is closed. If so, delivers what is left, so that it can be removed: closing the ledger no
-    /// longer covers it.
+    /// Returns whether the mailbox is closed. If it is, delivers the remaining replies, so that the mailbox can be
+    /// removed: closing the ledger no longer covers it.
     fn drain_if_closed(&self) -> bool {
         let is_closed = self.lock_state().is_closed;
         if is_closed {
@@ -190,7 +192,7 @@ impl RuntimeMailbox {
     }
 }
 
-/// Owned by the mailbox task. When dropped with the task or its runtime, it delivers the remaining replies.
+/// Owned by the mailbox task. When dropped with the task or its runtime, delivers the remaining replies.
 struct MailboxTask(Arc<RuntimeMailbox>);
 
 impl MailboxTask {

@@ -9,7 +9,7 @@ use super::{CALL_TIMEOUT, timeout_error, writer_ended_error};
 use crate::StoreError;
 use crate::ledger::{Reservation, ReserveOutcome};
 
-/// Waits for the reply to a reservation. If dropped before the reply was received, the charges are refunded.
+/// Waits for the reply to a reservation. If it is dropped before the reply is received, the charges are refunded.
 pub(super) struct ReservationWaiter<'a> {
     pub reply: oneshot::Receiver<Result<ReserveReply, StoreError>>,
     pub queue: &'a WriterQueue,
@@ -17,7 +17,7 @@ pub(super) struct ReservationWaiter<'a> {
 }
 
 impl ReservationWaiter<'_> {
-    /// Whether the reply has arrived.
+    /// Returns whether the reply has arrived.
     pub fn has_reply(&self) -> bool {
         !self.reply.is_empty()
     }

@@ -1,20 +1,21 @@
-//! Executed rows that are not in the table yet. They are inserted in groups: inserted one by one between other work, each
-//! would find SQLite's code evicted from the processor cache.
+//! Executed rows that are not yet in the table. They are inserted in groups: if they were inserted one by one between
+//! other work, SQLite's code would be evicted from the processor cache each time.
 
 use rusqlite::{Connection, params};
 
 use super::writer_request::EncodedRow;
 use crate::hash_chain::ChainHead;
 
-/// Number of rows inserted together. That takes a tenth of a millisecond, for which a caller may wait.
+/// Number of rows inserted together. Inserting them takes a tenth of a millisecond, and a caller may have to wait for
+/// it.
 const FLUSH_ROWS: usize = 64;
-/// Capacity kept for the bodies of the next rows.
+/// Capacity to keep for the bodies of the next rows.
 const RETAINED_BODY_BYTES: usize = 64 << 10;
 
-/// Rows that follow the last one of the table, in order.
+/// Rows that follow the last row in the table, in order.
 #[derive(Debug, Default)]
 pub(super) struct RowBuffer {
-    /// Concatenated bodies.
+    /// The concatenated bodies of the rows.
     bodies: String,
     rows: Vec<BufferedRow>,
 }
@@ -24,7 +25,7 @@ struct BufferedRow {
     /// Head of the log after the row.
     head: ChainHead,
     at: i64,
-    /// End of the body in `bodies`.
+    /// End of the row's body in `bodies`.
     body_end: usize,
 }
 
@@ -34,12 +35,13 @@ impl RowBuffer {
         self.rows.push(BufferedRow { head: end, at: *at, body_end: self.bodies.len() });
     }
 
-    /// Whether the rows should be inserted now.
+    /// Returns whether the rows should be inserted now.
     pub fn is_flush_due(&self) -> bool {
         self.rows.len() >= FLUSH_ROWS
     }
 
-    /// Inserts the rows into the table. After an error they are still buffered, and the transaction must be rolled back.
+    /// Inserts the rows into the table. After an error, they are still buffered and the transaction must be rolled
+    /// back.
     pub fn flush(&mut self, db: &Connection) -> rusqlite::Result<()> {
         if self.rows.is_empty() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The sync thread: commits confirmed batches, syncs the write-ahead log shortly after, and checkpoints it when it has
-//! grown, so that no call waits for any of it.
+//! The sync thread: commits confirmed batches, syncs the write-ahead log shortly afterwards, and checkpoints it when it
+//! has grown, so that no call has to wait for any of this.
 
 use std::fs::File;
 use std::io;
@@ -13,18 +13,19 @@ use crate::sqlite::db_file::DbFile;
 
 /// Approximate size of the write-ahead log that triggers a checkpoint.
 const CHECKPOINT_THRESHOLD_BYTES: u64 = 8 << 20;
-/// How long batches gather before they are committed and synced together. With the sync itself it stays below 50 ms.
+/// How long batches accumulate before they are committed and synced together. Including the sync itself, the delay
+/// stays below 50 ms.
 pub(super) const COMMIT_INTERVAL: Duration = Duration::from_millis(30);
 
-/// Handle of the sync thread. When dropped, it syncs the rest and ends the thread.
+/// Handle to the sync thread. Dropping it syncs what is left and ends the thread.
 #[derive(Debug)]
 pub(super) struct WalSyncer {
     signal: Arc<SyncSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Requests to the sync thread. The writer sets a file and notifies; the thread takes it out. The newest file wins: it
-/// changes only when the database was reopened, and closing the database has synced the previous file.
+/// Requests to the sync thread. The writer sets a file and notifies the thread, which takes the file out. The newest
+/// file wins: it changes only when the database is reopened, and closing the database has synced the previous file.
 #[derive(Debug, Default)]
 pub(super) struct SyncSignal {
     state: Mutex<SyncState>,
@@ -40,7 +41,7 @@ struct SyncState {
 }
 
 impl WalSyncer {
-    /// Starts the thread, which calls `commit` before each sync.
+    /// Starts the sync thread, which calls `commit` before each sync.
     pub fn start(
         ledger: DbFile,
         shared: Arc<SharedWriterState>,
@@ -55,7 +56,7 @@ impl WalSyncer {
 }
 
 impl SyncSignal {
-    /// Requests a commit and a sync of `file`, which gets about `bytes` more.
+    /// Requests a commit and a sync of `file`, to which about `bytes` more bytes are written.
     pub fn request_sync(&self, file: &Arc<File>, bytes: u64) {
         let mut state = self.lock();
         if state.wal_file.is_none() {
@@ -106,8 +107,8 @@ impl SyncSignal {
     }
 }
 
-/// Copies the write-ahead log into the database, as far as no reader needs it. It blocks no other connection and waits for
-/// none.
+/// Copies the write-ahead log into the database, except for parts that a reader still needs. It neither blocks nor
+/// waits for other connections.
 fn checkpoint(ledger: &DbFile) -> Result<(), StoreError> {
     ledger.check_identity()?;
     let connection = ledger.connect()?;

@@ -1,6 +1,6 @@
-//! Queue of the writer. A caller that waits for a reply wakes the writer or leads the batch itself; rows without a waiting
-//! caller join the next batch, or are written after a short interval. So under load one commit serves many calls, and
-//! outcomes alone cause none.
+//! The writer's queue. A caller that waits for a reply wakes the writer or leads the batch itself. Rows without a
+//! waiting caller join the next batch, or are written after a short interval. Under load, one commit therefore serves
+//! many calls, and outcomes alone do not cause a commit.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -12,9 +12,9 @@ use tokio::time::timeout;
 
 use super::writer_request::WriterRequest;
 
-/// Maximum number of queued requests. Beyond it, calls are refused instead of kept waiting.
+/// Maximum number of queued requests. Beyond that, calls are refused instead of being kept waiting.
 const MAX_QUEUED_REQUESTS: usize = 4_096;
-/// Size of rows from which a batch takes no more.
+/// Total size of rows at which a batch is full.
 const MAX_BATCH_BYTES: usize = 4 << 20;
 /// How long a row without a waiting caller may stay queued; twice as long while callers lead batches.
 const IDLE_FLUSH_INTERVAL: Duration = Duration::from_millis(5);
@@ -23,21 +23,22 @@ const IDLE_FLUSH_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 pub(super) struct WriterQueue {
     state: Mutex<QueueState>,
-    /// Notifies the writer thread, the only waiter.
+    /// Wakes the writer thread, which is the only waiter.
     wake: Condvar,
-    /// Notifies callers that wait for space in the queue.
+    /// Wakes callers that are waiting for space in the queue.
     space_available: Notify,
 }
 
 #[derive(Debug, Default)]
 struct QueueState {
     requests: Vec<WriterRequest>,
-    /// Whether a request needs the writer thread.
+    /// Whether a queued request needs the writer thread.
     is_urgent: bool,
     /// Whether a waiting caller could not lead its batch because the writer was busy.
     has_handoff: bool,
     writer: WriterWaitState,
-    /// Whether the queue was emptied of rows since the writer last fell asleep: then the queued rows are recent.
+    /// Whether the queue has been emptied of rows since the writer last fell asleep, in which case the queued rows are
+    /// recent.
     is_drained: bool,
     is_closed: bool,
 }
@@ -45,12 +46,12 @@ struct QueueState {
 /// Wait state of the writer thread.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum WriterWaitState {
-    /// It is running, and checks the queue before it waits.
+    /// The thread is running, and checks the queue before it waits.
     #[default]
     Awake,
-    /// It waits with a timeout.
+    /// The thread is waiting with a timeout.
     Timed,
-    /// It waits until it is woken.
+    /// The thread is waiting until it is woken.
     Indefinite,
 }
 
@@ -61,16 +62,16 @@ enum WakeMode {
     NoWake,
 }
 
-/// The thread that queued a reservation. A reply on the same thread needs no wake-up.
+/// The thread that queued a reservation. Replying on the same thread needs no wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallerThread {
     thread: ThreadId,
-    /// The runtime of the caller, if replies go through a mailbox.
+    /// The caller's runtime, if replies go through a mailbox.
     runtime: Option<runtime::Id>,
 }
 
 impl CallerThread {
-    /// The calling thread.
+    /// Returns the calling thread.
     pub fn current() -> Self {
         thread_local!(static OWN: ThreadId = thread::current().id());
         Self { thread: OWN.with(|own| *own), runtime: None }
@@ -85,7 +86,7 @@ impl CallerThread {
     }
 }
 
-/// Reason why a request was not queued.
+/// The reason why a request was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EnqueueError {
     Full,
@@ -93,7 +94,7 @@ pub(super) enum EnqueueError {
 }
 
 impl WriterQueue {
-    /// Queues a request, and wakes the writer thread if a caller waits for it.
+    /// Queues a request, and wakes the writer thread if a caller is waiting for it.
     ///
     /// # Errors
     /// The queue is full or closed.
@@ -101,7 +102,7 @@ impl WriterQueue {
         self.try_push(request, WakeMode::Wake).map_err(|(_, reason)| reason)
     }
 
-    /// Like [`push`](Self::push), but wakes no thread: the caller makes sure that the request is written.
+    /// Like [`push`](Self::push), but wakes no thread: the caller must ensure that the request is written.
     pub fn push_without_wake(&self, request: WriterRequest) -> Result<(), EnqueueError> {
         self.try_push(request, WakeMode::NoWake).map_err(|(_, reason)| reason)
     }
@@ -155,7 +156,7 @@ impl WriterQueue {
         Ok(())
     }
 
-    /// Puts requests back in front of all others, and wakes the writer thread.
+    /// Puts requests back at the front of the queue, and wakes the writer thread.
     pub fn requeue(&self, requests: Vec<WriterRequest>) {
         let mut state = self.lock();
         state.requests.splice(0..0, requests);
@@ -163,7 +164,7 @@ impl WriterQueue {
         self.wake_writer();
     }
 
-    /// Wakes the writer thread, even if nothing is queued: it handles pending rows.
+    /// Wakes the writer thread even if nothing is queued, so that it handles pending rows.
     pub fn wake_writer(&self) {
         let mut state = self.lock();
         (state.writer, state.is_urgent) = (WriterWaitState::Awake, true);
@@ -171,12 +172,12 @@ impl WriterQueue {
         self.wake.notify_one();
     }
 
-    /// Leaves the caller's requests to the holder of the writer lock.
+    /// Leaves the caller's requests to the current holder of the writer lock.
     pub fn hand_to_leader(&self) {
         self.lock().has_handoff = true;
     }
 
-    /// Returns and clears whether a handoff happened.
+    /// Returns whether a handoff has happened, and clears the flag.
     pub fn take_handoff(&self) -> bool {
         std::mem::take(&mut self.lock().has_handoff)
     }
@@ -212,7 +213,7 @@ impl WriterQueue {
         true
     }
 
-    /// Takes the oldest requests without waiting. `None` when the queue is closed and empty.
+    /// Takes the oldest requests without waiting. Returns `None` when the queue is closed and empty.
     pub fn take(&self, max: usize) -> Option<Vec<WriterRequest>> {
         let state = self.lock();
         if state.requests.is_empty() && state.is_closed {
@@ -221,8 +222,8 @@ impl WriterQueue {
         Some(self.drain_oldest(state, max))
     }
 
-    /// Like [`take`](Self::take), if the oldest requests are all reservations and rows; `None` otherwise. If a thread is given,
-    /// reservations of other threads are left.
+    /// Like [`take`](Self::take), but returns `None` unless the oldest requests are all reservations and rows. If a
+    /// thread is given, other threads' reservations stay in the queue.
     pub fn take_appends(&self, max: usize, of: Option<CallerThread>) -> Option<Vec<WriterRequest>> {
         let mut state = self.lock();
         let max = max.min(state.requests.len()).min(batch_length(&state.requests));
@@ -255,7 +256,7 @@ impl WriterQueue {
         requests
     }
 
-    /// Refuses further requests; the writer ends when it has written the queued ones.
+    /// Refuses further requests. The writer ends when it has written the queued ones.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.wake.notify_one();
@@ -268,7 +269,7 @@ impl WriterQueue {
     }
 }
 
-/// Number of the oldest requests that make a batch of acceptable size.
+/// Returns how many of the oldest requests make up a batch of acceptable size.
 fn batch_length(requests: &[WriterRequest]) -> usize {
     let mut bytes = 0;
     let is_small = |request: &&WriterRequest| {

@@ -1,4 +1,4 @@
-//! Requests to the writer, and state that it shares with callers.
+//! Requests to the writer, and the state that it shares with callers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,20 +14,20 @@ use crate::clock::to_unix_nanoseconds;
 use crate::counter::{AppliedCharge, CounterCharge};
 use crate::ledger::ExhaustedCounter;
 
-/// After this many calls in batches of their own, the next call is expected to be alone, too.
+/// After this many consecutive calls in batches of their own, the next call is also expected to be alone.
 const SOLO_CALL_THRESHOLD: usize = 16;
 
-/// Sends a reply. Closed if the caller stopped waiting.
+/// Sends a reply to a caller. Closed if the caller has stopped waiting.
 pub(super) type ReplySender<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// One request.
+/// A request to the writer.
 #[derive(Debug)]
 pub(super) enum WriterRequest {
-    /// Take charges and write the intent.
+    /// Take charges and write the intent row.
     Reserve(ReserveRequest),
     /// Write a row and refund charges.
     Append(AppendRequest),
-    /// Reply when all earlier requests are written.
+    /// Reply once all earlier requests are written.
     Flush(ReplySender<()>),
     /// Move the anchor to a row, and reply with the number of pruned rows.
     Prune { through: u64, answer: ReplySender<u64> },
@@ -43,21 +43,21 @@ pub(super) enum WriterRequest {
 /// A request to reserve charges.
 #[derive(Debug)]
 pub(super) struct ReserveRequest {
-    /// The thread of the caller.
+    /// The caller's thread.
     pub caller: CallerThread,
     pub charges: Vec<CounterCharge>,
     pub intent: EncodedRow,
     pub reply: ReplySender<ReserveReply>,
 }
 
-/// A row to write, perhaps with charges to refund.
+/// A row to write, possibly with charges to refund.
 #[derive(Debug)]
 pub(super) struct AppendRequest {
     pub row: EncodedRow,
     pub refunds: Vec<AppliedCharge>,
 }
 
-/// A row without a sequence number. It is serialised by the caller, not by the writer.
+/// A row without a sequence number. It is serialized by the caller rather than the writer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EncodedRow {
     pub at: i64,
@@ -85,7 +85,7 @@ impl EncodedRow {
 }
 
 impl GrantedReservation {
-    /// Makes the request that refunds a reservation whose caller is gone.
+    /// Creates the request that refunds a reservation whose caller is gone.
     pub fn into_refund(self, now: Timestamp) -> Result<AppendRequest, StoreError> {
         let outcome = not_sent_record(CallRecord::from_body(&self.intent)?, now);
         Ok(AppendRequest { row: EncodedRow::of(&outcome)?, refunds: self.charges })
@@ -93,7 +93,7 @@ impl GrantedReservation {
 }
 
 impl WriterRequest {
-    /// The row that was written for the request, given its outcome.
+    /// Returns the row that was written for the request, if any, given its outcome.
     pub fn written_row(&self, outcome: &WriteOutcome) -> Option<&EncodedRow> {
         match (self, outcome) {
             (Self::Reserve(reserve), WriteOutcome::Taken(_)) => Some(&reserve.intent),
@@ -102,12 +102,12 @@ impl WriterRequest {
         }
     }
 
-    /// Whether the request only appends a row and reads none.
+    /// Returns whether the request only appends a row, without reading any.
     pub fn is_append_only(&self) -> bool {
         matches!(self, Self::Reserve(_) | Self::Append(_))
     }
 
-    /// Whether the request is still needed: not if its caller is gone.
+    /// Returns whether the request is still needed, which it is not if its caller is gone.
     pub fn is_awaited(&self) -> bool {
         match self {
             Self::Reserve(reserve) => !reserve.reply.is_closed(),
@@ -125,21 +125,21 @@ impl WriterRequest {
 /// State shared by the writer and its callers.
 #[derive(Debug, Default)]
 pub(super) struct SharedWriterState {
-    /// Granted reservations whose callers are gone. Callers add them; the writer takes them out with its next batch, and
-    /// [`WriterRequest::Wake`] makes sure that there is one.
+    /// Granted reservations whose callers are gone. Callers add them; the writer takes them out with its next batch,
+    /// and [`WriterRequest::Wake`] ensures that there is one.
     orphans: Mutex<Vec<GrantedReservation>>,
     errors: AtomicU64,
-    /// Number of syncs, of runs of the writer thread, and of replies delivered in batches.
+    /// Number of syncs, of writer thread runs, and of replies delivered in batches.
     syncs: AtomicU64,
     thread_runs: AtomicU64,
     reply_batches: AtomicU64,
-    /// Whether the log was checkpointed and nothing was written since. The sync thread sets it, the writer thread clears it,
-    /// and callers leave the next batch to the writer thread while it is set.
+    /// Whether the write-ahead log was checkpointed and nothing has been written since. The sync thread sets it and the
+    /// writer thread clears it. While it is set, callers leave the next batch to the writer thread.
     is_checkpointed: AtomicBool,
-    /// Whether something is confirmed but not committed. The holder of the writer lock sets it; readers have it committed
-    /// first.
+    /// Whether anything is confirmed but not committed. The holder of the writer lock sets it. Readers make sure that
+    /// it is committed before they read.
     has_uncommitted: AtomicBool,
-    /// Number of calls since a batch had more than one.
+    /// Number of calls since the last batch with more than one call.
     solo_calls: AtomicUsize,
 }
 
@@ -180,7 +180,8 @@ impl SharedWriterState {
         self.has_uncommitted.load(Ordering::Acquire)
     }
 
-    /// Whether other callers are likely to join the batch. After many solo calls, this is checked only now and then.
+    /// Returns whether other callers are likely to join the batch. After many solo calls, this returns true
+    /// only occasionally.
     pub fn is_batch_likely(&self) -> bool {
         let solo_calls = self.solo_calls.fetch_add(1, Ordering::Relaxed);
         solo_calls < SOLO_CALL_THRESHOLD || solo_calls.is_multiple_of(SOLO_CALL_THRESHOLD)

@@ -1,4 +1,4 @@
-//! Admin log in `state.db`.
+//! The admin log in `state.db`.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
@@ -63,7 +63,7 @@ impl AdminLog for SqliteState {
     }
 }
 
-/// Writes an entry in the open transaction.
+/// Writes an entry within the open transaction.
 pub(super) fn write(db: &Connection, entry: &AdminEntry) -> Result<(), StoreError> {
     let (at, body) = (to_unix_nanoseconds(entry.at), entry.to_body()?);
     let end = log_table::last_head(db, "admin_log")?.unwrap_or(ChainHead::EMPTY).next(at, &body);

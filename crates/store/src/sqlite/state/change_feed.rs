@@ -1,4 +1,5 @@
-//! Change feed of `state.db`: a version number that each change increments, polled for changes by other processes.
+//! The change feed of `state.db`: a version number that each change increments, polled to detect changes by other
+//! processes.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use super::SqliteState;
 use crate::StoreError;
 use crate::change_feed::{ChangeFeed, StateVersion};
 
-/// How often `wait_for_change` polls for changes by other processes. It must report them within a second.
+/// How often `wait_for_change` polls for changes by other processes, which it must report within a second.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 #[async_trait]

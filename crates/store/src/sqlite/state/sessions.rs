@@ -14,7 +14,7 @@ use crate::sessions::{SessionRow, Sessions};
 const COLUMNS: &str =
     "id, grant_id, server, revision, client_name, client_version, handshake, is_far_stateless, watched, used_at, level";
 
-/// Stands for the aggregate endpoint; not a valid server name.
+/// Represents the aggregate endpoint; not a valid server name.
 const AGGREGATE_SERVER: &str = "";
 
 #[async_trait]
@@ -119,12 +119,12 @@ fn read_session(row: &Row<'_>) -> Result<SessionRow, StoreError> {
     })
 }
 
-/// Encodes a list of URIs as JSON, since they may contain any character.
+/// Encodes a list of URIs as JSON, because they may contain any character.
 fn encode_uris(uris: &[String]) -> String {
     serde_json::Value::from(uris).to_string()
 }
 
-/// Decodes a list of URIs. A malformed list counts as empty: the client subscribes again.
+/// Decodes a list of URIs. A malformed list is treated as empty; the client then has to subscribe again.
 fn decode_uris(text: &str) -> Vec<String> {
     serde_json::from_str(text).unwrap_or_default()
 }
