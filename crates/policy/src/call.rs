@@ -1,4 +1,4 @@
-//! The input of a decision: one call and the facts that conditions can refer to.
+//! The input to a decision: one call, and the facts that conditions can refer to.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::limit::string_enum;
 /// One client request, with all facts that a policy can refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// The tool, resource, prompt or method that is requested.
+    /// The requested tool, resource, prompt or method.
     pub target: CallTarget<'a>,
     /// The arguments, an object. `None` is treated as an empty object.
     pub arguments: Option<JsonValue<'a>>,
@@ -47,7 +47,7 @@ pub struct ClientFacts<'a> {
     pub client_version: Option<&'a str>,
 }
 
-/// Subject of a request.
+/// What a request is about.
 #[derive(Debug, Clone, Copy)]
 pub enum CallTarget<'a> {
     /// A tool call.
@@ -76,13 +76,13 @@ pub enum CallTarget<'a> {
 /// A tool: its name in the call, and facts from its pinned definition.
 #[derive(Debug, Clone, Copy)]
 pub struct CalledTool<'a> {
-    /// Name in the call.
+    /// Name of the tool, as written in the call.
     pub name: &'a str,
-    /// Category of the pinned definition, or the operator's override.
+    /// Category from the pinned definition, or the operator's override.
     pub category: Category,
     /// Result of comparing the listed definition with the pinned one.
     pub definition: DefinitionStatus,
-    /// Pinned input schema. `None` if the tool has none that can be compiled.
+    /// Pinned input schema. `None` if the tool has no schema or the schema cannot be compiled.
     pub schema: Option<&'a InputSchema>,
 }
 
