@@ -71,7 +71,7 @@ const MISSING_REVISION_MESSAGE: &str = "`params._meta` does not name the protoco
 const MISSING_CAPABILITIES_MESSAGE: &str = "`params._meta` does not list the client's capabilities; a stateless \
     request needs `io.modelcontextprotocol/clientCapabilities` there, even if it is `{}`";
 
-/// The revision in the `MCP-Protocol-Version` header; `None` without the header.
+/// The revision in the `MCP-Protocol-Version` header; `None` if the header is missing.
 ///
 /// # Errors
 /// The revision is unknown; the error lists the revisions in `supported`.

@@ -9,7 +9,7 @@ use crate::request_id::RequestId;
 
 /// JSON-RPC error codes and their use in this program.
 pub mod code {
-    /// Not JSON, or not UTF-8.
+    /// The text is not JSON or not UTF-8.
     pub const PARSE_ERROR: i64 = -32700;
     /// A repeated or confusable member, a batch, an invalid envelope or id, or a text that exceeds the limits.
     pub const INVALID_REQUEST: i64 = -32600;
@@ -49,7 +49,7 @@ pub struct MessageError {
     pub id: Option<RequestId<'static>>,
     /// Byte range of the offending text.
     pub span: (usize, usize),
-    /// The HTTP status: 400, or 413 for a text that is too large.
+    /// The HTTP status: 400, or 413 if the text is too large.
     pub status: u16,
 }
 

@@ -13,11 +13,11 @@ const MAX_METHOD_BYTES: usize = 256;
 /// The side that sends a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MethodDirection {
-    /// The client only.
+    /// Only the client sends it.
     ToServer,
-    /// The server only.
+    /// Only the server sends it.
     ToClient,
-    /// Either side.
+    /// Either side may send it.
     Both,
 }
 

@@ -87,7 +87,8 @@ impl<'a> RequestId<'a> {
     }
 }
 
-/// Returns the content of a JSON string that is printable ASCII without escapes. Most ids are, and need no parser.
+/// Returns the content of a JSON string that is printable ASCII without escapes. Most ids are like this and need no
+/// parser.
 pub(crate) fn plain_string(raw: &str) -> Option<&str> {
     let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';

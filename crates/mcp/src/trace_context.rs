@@ -31,9 +31,9 @@ const KNOWN_FLAGS: u8 = 0b11;
 /// A `traceparent` value: a span of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
-    /// The trace id, not zero.
+    /// The trace id, which is never zero.
     pub trace: u128,
-    /// The span id, not zero.
+    /// The span id, which is never zero.
     pub span: u64,
     flags: u8,
 }
@@ -43,9 +43,9 @@ pub struct TraceParent {
 pub struct TraceContext {
     /// The client's span.
     pub parent: TraceParent,
-    /// `tracestate`.
+    /// The `tracestate` value, if there is a valid one.
     pub state: Option<String>,
-    /// `baggage`.
+    /// The `baggage` value, if there is a valid one.
     pub baggage: Option<String>,
 }
 

@@ -52,19 +52,19 @@ pub struct ClientFacts<'a> {
 pub enum CallTarget<'a> {
     /// A tool call.
     Tool(CalledTool<'a>),
-    /// Querying, answering or cancelling a task that an earlier tool call created.
+    /// A request to query, answer or cancel a task that an earlier tool call created.
     Task(CalledTool<'a>),
-    /// Reading or subscribing to a resource.
+    /// A request to read or subscribe to a resource.
     Resource {
         /// URI of the resource.
         uri: &'a str,
     },
-    /// Getting a prompt.
+    /// A request for a prompt.
     Prompt {
         /// Name of the prompt.
         name: &'a str,
     },
-    /// Completing an argument of a prompt or resource.
+    /// A request to complete an argument of a prompt or resource.
     Completion(CompletionReference<'a>),
     /// Any other method, in either direction.
     Method {
@@ -110,13 +110,13 @@ pub enum CompletionReference<'a> {
 string_enum! {
     /// What a tool does.
     Category {
-        /// Reads without side effects.
+        /// Reads data without side effects.
         Read = "read",
         /// Makes changes that can be undone.
         Write = "write",
         /// Runs code or commands.
         Execute = "execute",
-        /// Deletes or overwrites irreversibly.
+        /// Deletes or overwrites data irreversibly.
         Destructive = "destructive",
         /// Moves money.
         Financial = "financial",

@@ -31,9 +31,9 @@ pub struct Policy {
 string_enum! {
     /// What happens to everything that no other part of the policy matches.
     DefaultAction {
-        /// Allowed.
+        /// Everything else is allowed.
         Allow = "allow",
-        /// Denied.
+        /// Everything else is denied.
         Deny = "deny",
     }
 }

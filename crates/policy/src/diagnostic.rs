@@ -143,9 +143,9 @@ macro_rules! diagnostic_codes {
 }
 
 diagnostic_codes! {
-    /// Not valid JSON or YAML.
+    /// The document is not valid JSON or YAML.
     Syntax = "syntax",
-    /// A limit of the parser is exceeded.
+    /// The document exceeds one of the parser's limits.
     TooLarge = "too-large",
     /// A key occurs twice in one object.
     RepeatedKey = "repeated-key",
@@ -167,7 +167,7 @@ diagnostic_codes! {
     EmptyText = "empty-text",
     /// A number that is out of range, or in a notation that is not allowed.
     BadNumber = "bad-number",
-    /// Not a valid path into a call.
+    /// A text that is not a valid path into a call.
     BadPath = "bad-path",
     /// An unknown operator.
     UnknownOperator = "unknown-operator",
@@ -177,7 +177,7 @@ diagnostic_codes! {
     BadRegex = "bad-regex",
     /// A regular expression too large to compile.
     LargeRegex = "large-regex",
-    /// Not a valid window.
+    /// A value that is not a valid window.
     BadWindow = "bad-window",
     /// Two globs, neither of which is more specific than the other.
     TiedGlobs = "tied-globs",
@@ -185,7 +185,7 @@ diagnostic_codes! {
     CounterClash = "counter-clash",
     /// A method that cannot be named here.
     BadMethod = "bad-method",
-    /// Not a valid time zone.
+    /// A text that is not a valid time zone.
     BadTimeZone = "bad-time-zone",
     /// There are more diagnostics than are reported.
     MoreFaults = "more-faults",

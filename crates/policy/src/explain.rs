@@ -17,7 +17,7 @@ use crate::limit::{Amount, Charge, LimitScope, LimitWindow, WindowAlignment};
 /// A decision with all steps that led to it.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
-    /// `allow`, `deny` or `approve`.
+    /// The decision: `allow`, `deny` or `approve`.
     pub decision: &'static str,
     /// Code of the step that refused the call. `None` for `allow` and `approve`.
     pub code: Option<&'static str>,
@@ -82,7 +82,7 @@ pub struct TraceStep {
     pub step: &'static str,
     /// JSON Pointer of the rule.
     pub rule: Option<String>,
-    /// `pass`, `refuse`, `ask` or `charge`.
+    /// Outcome of the step: `pass`, `refuse`, `ask` or `charge`.
     pub outcome: &'static str,
     /// Reason code of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -44,7 +44,7 @@ pub(crate) const POLICY_FIELDS: [&str; 12] = [
 ];
 pub(crate) const TIME_ZONE_FIELD: &str = "time_zone";
 
-/// Maximum number of globs in one map, because all pairs are compared.
+/// Maximum number of globs in one map. There is a maximum because all pairs are compared.
 const MAX_GLOBS: usize = 5_000;
 
 /// Help text for an empty document.

@@ -12,7 +12,7 @@ const DECISION_WORDS: [&str; 3] = ["allow", "deny", "approve"];
 #[derive(Debug, Default)]
 pub(super) struct CaseExpectation {
     decision: Option<String>,
-    /// `Some(None)` expects the field to be null.
+    /// The expected reason code. `Some(None)` means that it must be null.
     code: Option<Option<String>>,
     rule: Option<Option<String>>,
     message: Option<Option<String>>,

@@ -30,7 +30,7 @@ pub(super) fn schema_number(text: &str) -> Option<Number> {
     (!number.is_f64() || (is_whole_alike && is_zero_alike)).then_some(number)
 }
 
-/// Returns the number as an integer if it is one that fits, and otherwise as the nearest float.
+/// Returns a number as an integer if it is one and fits, and otherwise as the nearest float.
 pub(super) fn nearest_number(text: &str) -> Option<Number> {
     let decimal = Decimal::new(text)?;
     if let Ok(whole) = text.parse::<i64>() {

@@ -125,7 +125,7 @@ fn find_no_match(
 }
 
 /// Returns members that the value can never equal. Members of a different kind are skipped, because they may be
-/// intended.
+/// intentional.
 fn impossible_members(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,

@@ -16,7 +16,7 @@ use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 pub(crate) const BLOCK_FIELDS: [&str; 8] =
     ["action", "reason", "require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
 
-/// Maximum number of limits per block, because every call compares all pairs.
+/// Maximum number of limits per block. There is a maximum because every call compares all pairs.
 const MAX_LIMITS_PER_BLOCK: usize = 100;
 
 /// The part of a policy that a block is in. Some fields are valid only in some parts.

@@ -88,7 +88,8 @@ impl<'p> CounterConflictChecker<'p, '_> {
         }
     }
 
-    /// Compares the limits with each `rate_limit` that could use the same counter: its name contains the called tool.
+    /// Compares the limits with each `rate_limit` that could use the same counter. A rate counter's name contains the
+    /// called tool's name.
     fn check_rate_limits(&mut self, name: &str, users: &[CounterUse<'_>]) {
         for (block, rate) in self.rate_limits_using(name) {
             let rate = CounterUse { limit: rate, block, block_kind: BlockKind::Tool };
