@@ -1,5 +1,5 @@
-//! Names and URIs at the aggregate endpoint: adds the server to the names of its tools, prompts, tasks and resources, and
-//! splits it off again.
+//! Names and URIs at the aggregate endpoint: adds a server prefix to tools, prompts, tasks and resources, and splits it
+//! off again.
 //!
 //! Server names consist of `a-z`, `0-9` and `-`, so the first separator always ends the server name.
 
@@ -13,9 +13,9 @@ pub use capability_union::{merge_capabilities, with_meta_member};
 pub use client_to_server::UnknownTarget;
 pub use server_to_client::{prefix_message, prefix_response};
 
-/// Separates the server from the name of a tool, prompt or task.
+/// Separates the server name from the name of a tool, prompt or task.
 const NAME_SEPARATOR: &str = "__";
-/// MCP hosts recognise UI resources by this scheme, so it stays in front of the prefix.
+/// MCP hosts recognize UI resources by this scheme, so it stays in front of the prefix.
 const UI_SCHEME: &str = "ui://";
 
 /// The name of a server's tool, prompt or task at the aggregate endpoint.
@@ -35,8 +35,8 @@ pub fn split_prefixed_name(name: &str) -> Option<(&str, &str)> {
     name.split_once(NAME_SEPARATOR)
 }
 
-/// The URI or URI template of a server's resource at the aggregate endpoint. The prefix gives it a scheme of its own, so
-/// that no client fetches it without the gateway.
+/// The URI or URI template of a server's resource at the aggregate endpoint. The prefix gives it a scheme of its own,
+/// so that no client tries to fetch it directly, without the gateway.
 pub fn prefix_uri(server: &str, own: &str) -> String {
     match own.strip_prefix(UI_SCHEME) {
         Some(rest) => format!("{UI_SCHEME}x-{server}+{rest}"),

@@ -1,11 +1,10 @@
-//! Capabilities that a client declared. They are self-declared and only restrict: a server must not ask the client for
-//! more.
+//! Capabilities that a client declares about itself. They can only restrict: a server must not ask the client for more.
 
 use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::created_task::TASKS_EXTENSION;
 
-/// Requests that a client can answer, as it declared them.
+/// The server requests that a client has declared it can answer, and whether it supports tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
     form_elicitation: bool,
@@ -17,7 +16,8 @@ pub struct ClientCapabilities {
 }
 
 impl ClientCapabilities {
-    /// Reads a client's capabilities, of either protocol generation. A value that is not an object declares nothing.
+    /// Reads a client's capabilities in the format of either protocol generation. A value that is not an object
+    /// declares nothing.
     pub fn of(capabilities: Option<JsonValue<'_>>) -> Self {
         let own = |name: &str| capabilities.and_then(|own| object_member(own, name));
         let elicitation = own("elicitation");
@@ -34,7 +34,7 @@ impl ClientCapabilities {
         }
     }
 
-    /// Whether the client can answer any request of a server.
+    /// Whether the client can answer at least one kind of server request.
     pub fn can_answer_server_requests(self) -> bool {
         self.form_elicitation || self.url_elicitation || self.sampling || self.roots
     }
@@ -44,7 +44,8 @@ impl ClientCapabilities {
         self.tasks
     }
 
-    /// The capability that the client lacks for a server request, as JSON. `None` if it has it, or if the method needs none.
+    /// Returns the capability that a server request needs and the client lacks, as JSON. `None` if the client has it or
+    /// the method needs none.
     pub fn missing_capability(self, method: &str, params: Option<JsonValue<'_>>) -> Option<&'static str> {
         let member = |name: &str| params.and_then(|params| params.get(name));
         let is_url_mode = member("mode").is_some_and(|mode| mode.is_str("url"));

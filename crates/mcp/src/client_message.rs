@@ -1,4 +1,4 @@
-//! Messages from clients: parsed completely, and refused if two readers could interpret the envelope differently.
+//! Messages from clients: parsed completely, and refused if two parsers could interpret the envelope differently.
 
 use std::borrow::Cow;
 
@@ -20,11 +20,11 @@ pub enum ClientMessage<'a> {
     Request(ClientRequest<'a>),
     /// Expects no response; one of the four notifications that clients may send.
     Notification(ClientNotification<'a>),
-    /// Responds to a request of a server; stateful protocol only.
+    /// Responds to a request from a server; stateful protocol only.
     Response(ClientResponse<'a>),
 }
 
-/// A message with an id and a method. The method may be unknown, but clients may send it.
+/// A message with an id and a method. The method may be unknown, but it is one that clients may send.
 #[derive(Debug, Clone)]
 pub struct ClientRequest<'a> {
     document: JsonDocument<'a>,
@@ -33,7 +33,7 @@ pub struct ClientRequest<'a> {
     nodes: ParamsNodes,
 }
 
-/// Nodes of `params` and `_meta`, which are read often.
+/// The nodes of `params` and `_meta`, kept because they are read often.
 #[derive(Debug, Clone, Copy)]
 struct ParamsNodes {
     params_node: Option<NodeIndex>,
@@ -47,14 +47,14 @@ pub struct ClientNotification<'a> {
     method: Method<'a>,
 }
 
-/// A message with an id and either a result or an error, an object each.
+/// A message with an id and either a result or an error, which is an object in both cases.
 #[derive(Debug, Clone)]
 pub struct ClientResponse<'a> {
     document: JsonDocument<'a>,
     id: RequestId<'a>,
 }
 
-/// Payload of a [`ClientResponse`].
+/// The payload of a [`ClientResponse`].
 #[derive(Debug, Clone, Copy)]
 pub enum ClientResponsePayload<'d> {
     /// The result.
@@ -82,15 +82,15 @@ pub enum ClientResponsePayload<'d> {
 /// ```
 ///
 /// # Errors
-/// The text is not a message, could be read as a different one, or is a message that clients must not send.
+/// The text is not a message, could be read as a different message, or is one that clients must not send.
 pub fn read_client_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<ClientMessage<'a>, MessageError> {
     classify(read(bytes, limits).map_err(|error| to_message_error(bytes, limits, &error))?)
 }
 
-/// Like [`read_client_message`], for a segmented text.
+/// Like [`read_client_message`], but for a segmented text.
 ///
 /// # Errors
-/// As for [`read_client_message`].
+/// The same as for [`read_client_message`].
 pub fn read_segmented_client_message<'a>(
     segmented: &'a SegmentedText,
     limits: &JsonLimits,
@@ -115,7 +115,7 @@ fn classify(document: JsonDocument<'_>) -> Result<ClientMessage<'_>, MessageErro
     }
 }
 
-/// Kind of a message with its envelope members.
+/// The kind of a message, with the members of its envelope.
 enum ClientEnvelope<'a> {
     Request(RequestId<'a>, Method<'a>, ParamsNodes),
     Notification(Method<'a>),
@@ -233,7 +233,7 @@ fn check_params<'d>(text: JsonText<'_>, params: JsonValue<'d>) -> Result<Option<
     Ok(meta)
 }
 
-/// Refuses an object with a member that a lenient reader would take for a known one.
+/// Refuses an object with a member that a lenient parser would mistake for a known one.
 pub(crate) fn reject_confusable_members(
     text: JsonText<'_>,
     object: JsonValue<'_>,

@@ -1,16 +1,16 @@
-//! Detects members that a lenient reader would take for a member of the protocol.
+//! Detects members that a lenient parser would mistake for members that the protocol defines.
 //!
-//! Some readers ignore case, some normalise compatibility characters, some accept `task_id` for `taskId` or `meta` for
-//! `_meta`. A server must not find a member that the policy did not see, so confusable members are refused, whether or not
-//! the real one is present.
+//! Some parsers ignore case, some normalize compatibility characters, and some accept `task_id` for `taskId` or `meta`
+//! for `_meta`. A server must not find a member that the policy did not see, so confusable members are refused, whether
+//! or not the real one is present.
 
 use gatelodge_json::is_invisible;
 use unicode_normalization::UnicodeNormalization;
 
-/// The members of a message.
+/// The members of a message's envelope.
 pub(crate) const ENVELOPE_MEMBERS: &[&str; 6] = &["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// Members of `params` of all methods that clients send. The parser picks out the first two.
+/// The members of `params` in all methods that clients send. The parser picks out the first two.
 pub(crate) const PARAMS_MEMBERS: &[&str; 23] = &[
     "_meta",
     "ref",
@@ -50,7 +50,7 @@ pub(crate) const META_MEMBERS: &[&str] = &[
 /// The members of `params.ref`.
 pub(crate) const REFERENCE_MEMBERS: &[&str] = &["type", "name", "uri", "title"];
 
-/// Whether `key` is not a known name but would equal one for a lenient reader.
+/// Whether `key` is not a known name, but a lenient parser would treat it as one.
 pub(crate) fn is_confusable(key: &str, known: &[&str]) -> bool {
     if known.contains(&key) {
         return false;
@@ -68,7 +68,7 @@ pub(crate) fn is_blank_or_invisible(character: char) -> bool {
     character.is_control() || character.is_whitespace() || is_invisible(character)
 }
 
-/// Normalises compatibility characters and case, and drops separators and invisible characters.
+/// Normalizes compatibility characters and case, and drops separators and invisible characters.
 fn normalize_key(key: &str) -> String {
     let shown = key.nfkd().filter(|&character| !is_blank_or_invisible(character) && !is_separator(character));
     // Upper case first: it merges characters that lower case distinguishes, such as the dotless i and the long s.

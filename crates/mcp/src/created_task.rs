@@ -14,9 +14,9 @@ pub const TASKS_CAPABILITY_JSON: &str = r#"{"extensions":{"io.modelcontextprotoc
 /// A task created by a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatedTask {
-    /// The server's id of the task.
+    /// The server's id for the task.
     pub id: String,
-    /// Milliseconds for which the server keeps the task; `None` if unlimited or not specified.
+    /// How long the server keeps the task, in milliseconds; `None` if unlimited or not specified.
     pub ttl: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! HTTP headers of requests, in every revision. The gateway and our own servers share these checks.
+//! Checks the HTTP headers of requests in every protocol revision. The gateway and our own servers share these checks.
 
 mod header_names;
 mod host_origin;
@@ -19,10 +19,10 @@ use crate::message_error::{MessageError, code, quote_excerpt};
 use crate::method::Method;
 use crate::revision::{ProtocolGeneration, Revision};
 
-/// Maximum number of bytes of a requested revision that an error repeats.
+/// Maximum number of bytes of the requested revision that an error quotes.
 const MAX_REQUESTED_REVISION_BYTES: usize = 64;
 
-/// Rejection of request headers: the status, and a message for the log of the client.
+/// Rejection of request headers: the status, and a message for the client's log.
 pub type HeaderRejection = (StatusCode, &'static str);
 
 /// Rejection of a message that does not follow the protocol generation of its client.
@@ -32,9 +32,9 @@ pub struct ProtocolError {
     pub status: StatusCode,
     /// The JSON-RPC code.
     pub code: i64,
-    /// Message of the error.
+    /// The error message.
     pub message: String,
-    /// Further data of the error, as JSON.
+    /// Additional error data, as JSON.
     pub data: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl ProtocolError {
         Self { status, code, message: message.to_owned(), data: None }
     }
 
-    /// An unsupported revision; `data` lists the supported ones.
+    /// Makes the error for an unsupported revision; `data` lists the supported ones.
     pub fn unsupported_revision(requested: &str, supported: &[Revision]) -> Self {
         let supported: Vec<String> = supported.iter().rev().map(|revision| format!("\"{revision}\"")).collect();
         let mut data = String::from("{\"requested\":");
@@ -71,7 +71,7 @@ const MISSING_REVISION_MESSAGE: &str = "`params._meta` does not name the protoco
 const MISSING_CAPABILITIES_MESSAGE: &str = "`params._meta` does not list the client's capabilities; a stateless \
     request needs `io.modelcontextprotocol/clientCapabilities` there, even if it is `{}`";
 
-/// The revision in the `MCP-Protocol-Version` header; `None` without the header.
+/// The revision in the `MCP-Protocol-Version` header; `None` if the header is missing.
 ///
 /// # Errors
 /// The revision is unknown; the error lists the revisions in `supported`.
@@ -83,8 +83,8 @@ pub fn revision(
     parse_revision(value.to_str().unwrap_or("?"), supported).map(Some)
 }
 
-/// Whether the headers or the body mark a request as stateless. They may still contradict each other, or name an unknown
-/// revision.
+/// Whether the headers or the body mark a request as stateless. They may still contradict each other, or name an
+/// unknown revision.
 pub fn is_stateless(headers: &HeaderMap, request: &ClientRequest<'_>) -> bool {
     has_stateless_header(headers) || has_stateless_meta(request)
 }
@@ -94,7 +94,7 @@ pub fn has_stateless_header(headers: &HeaderMap) -> bool {
     headers.get_all(PROTOCOL_VERSION).iter().any(|value| value == Revision::R2026_07_28.as_str())
 }
 
-/// Whether the body marks a request as stateless: its `_meta` names a revision, and not one with a handshake.
+/// Whether the body marks a request as stateless: its `_meta` names a revision other than those with a handshake.
 pub fn has_stateless_meta(request: &ClientRequest<'_>) -> bool {
     let named = request.meta().protocol_version();
     named.is_some_and(|named| {
@@ -102,7 +102,7 @@ pub fn has_stateless_meta(request: &ClientRequest<'_>) -> bool {
     })
 }
 
-/// Checks that headers and body of a stateless request agree, and returns the revision.
+/// Checks that the headers and the body of a stateless request agree, and returns the revision.
 ///
 /// # Errors
 /// They disagree, one of them lacks a required value, or the revision is unknown; in the last case the error lists the
@@ -139,7 +139,7 @@ pub fn check_stateless(
     Ok(revision)
 }
 
-/// The error for a header that must repeat a value of the body.
+/// Makes the error for a header that should repeat a value from the body but does not.
 fn mismatch(headers: &HeaderMap, name: &HeaderName, shown: &str, value: &str) -> ProtocolError {
     let problem = match headers.get_all(name).iter().count() {
         0 => "is missing",

@@ -1,8 +1,8 @@
-//! The MCP protocol: parses messages of clients and upstreams without loss, and rewrites them in place.
+//! The MCP protocol: parses messages from clients and upstreams without loss, and rewrites them in place.
 //!
-//! Client messages are parsed completely; upstream messages are only split into envelope and payload. Unknown members pass
-//! unchanged, and input that two readers could interpret differently is refused. The crate knows nothing of sockets or
-//! policies.
+//! Client messages are parsed completely; upstream messages are only split into envelope and payload. Unknown members
+//! pass unchanged, and input that two parsers could interpret differently is refused. The crate knows nothing about
+//! sockets or policies.
 
 pub mod aggregate_names;
 mod client_capabilities;

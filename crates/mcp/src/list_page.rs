@@ -1,4 +1,5 @@
-//! List requests and results: requests for single pages, and results with some entries removed and all else unchanged.
+//! List requests and results: requests for single pages, and results with some entries removed and everything else
+//! unchanged.
 
 use gatelodge_json::{JsonKind, JsonValue};
 
@@ -8,8 +9,8 @@ use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
 
 impl ClientRequest<'_> {
-    /// Writes the request for one page of a list, with a new id and progress token, our trace span in place of the client's,
-    /// and a cursor. The cursor is JSON, as the previous page returned it.
+    /// Writes the request for one page of a list, with a new id and progress token, our trace span in place of the
+    /// client's, and a cursor. The cursor is JSON, exactly as the previous page returned it.
     pub fn page_request(&self, id: &RequestId<'_>, cursor: Option<&str>, trace: Option<&TraceParent>) -> String {
         let mut edits = self.trace_edits(trace);
         edits.push(TextEdit { span: value_span(self.root().get("id")), replacement: id.raw().into() });
@@ -43,13 +44,13 @@ fn value_span(value: Option<JsonValue<'_>>) -> (usize, usize) {
 /// How long a client may cache a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListCaching {
-    /// The revision has no such member, so none is written.
+    /// The revision does not define caching members, so none are written.
     Unspecified,
     /// The list depends on the grant and may change at any time.
     Private,
 }
 
-/// Writes a list result with other entries, each as JSON, and without a next page.
+/// Writes a list result with its entries replaced by `entries`, which are JSON, and without a next page.
 ///
 /// Returns `None` if `result` is not an object with that list.
 pub fn replace_list_items(

@@ -1,4 +1,4 @@
-//! Errors in messages, their JSON-RPC codes, and quoting of foreign text.
+//! Errors in messages, their JSON-RPC codes, and the quoting of untrusted text.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::request_id::RequestId;
 
 /// JSON-RPC error codes and their use in this program.
 pub mod code {
-    /// Not JSON, or not UTF-8.
+    /// The text is not JSON or not UTF-8.
     pub const PARSE_ERROR: i64 = -32700;
     /// A repeated or confusable member, a batch, an invalid envelope or id, or a text that exceeds the limits.
     pub const INVALID_REQUEST: i64 = -32600;
@@ -29,11 +29,12 @@ pub mod code {
     pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
     /// An unsupported revision; `data.supported` lists the supported ones; from 2026-07-28.
     pub const UNSUPPORTED_REVISION: i64 = -32022;
-    /// A visible resource or prompt that the policy refuses. Not a standard code: the protocol reserves -32768 to -32000.
+    /// A visible resource or prompt that the policy refuses. Not a standard code: the protocol reserves -32768 to
+    /// -32000.
     pub const REFUSED_BY_POLICY: i64 = -31000;
 }
 
-/// Maximum number of characters of a foreign text in a message.
+/// Maximum number of characters of untrusted text that a message quotes.
 const MAX_EXCERPT_CHARS: usize = 80;
 
 /// A message that was refused; no part of it may be forwarded.
@@ -42,13 +43,13 @@ const MAX_EXCERPT_CHARS: usize = 80;
 pub struct MessageError {
     /// The JSON-RPC code, one of [`code`].
     pub code: i64,
-    /// The error and its location, fit for the client.
+    /// The error and its location, in words that may be sent to the client.
     pub message: String,
     /// The id for the response, if the message had a readable one.
     pub id: Option<RequestId<'static>>,
     /// Byte range of the offending text.
     pub span: (usize, usize),
-    /// The HTTP status: 400, or 413 for a text that is too large.
+    /// The HTTP status: 400, or 413 if the text is too large.
     pub status: u16,
 }
 
@@ -59,12 +60,12 @@ impl MessageError {
         Self { code, message, id: None, span, status: 400 }
     }
 
-    /// Makes an error about one value of the text.
+    /// Makes an error about one value in the text.
     pub(crate) fn at_value(code: i64, text: JsonText<'_>, value: JsonValue<'_>, what: &str) -> Self {
         Self::new(code, text.as_str().as_bytes(), value.span(), what)
     }
 
-    /// Converts an error of the JSON reader.
+    /// Converts an error from the JSON parser.
     pub(crate) fn from_json_error(text: &[u8], json_error: &JsonError) -> Self {
         let what = match &json_error.kind {
             JsonErrorKind::DuplicateKey(key) => format!("the key {} is repeated", quote_excerpt(key)),
@@ -75,13 +76,13 @@ impl MessageError {
         Self { status, ..error }
     }
 
-    /// Sets the id of the response.
+    /// Sets the id for the response.
     pub(crate) fn with_id(self, id: Option<RequestId<'_>>) -> Self {
         Self { id: id.map(RequestId::into_owned), ..self }
     }
 }
 
-/// Text that is valid JSON but refused is an invalid request; anything else is a parse error.
+/// Returns the JSON-RPC code: valid JSON that is refused is an invalid request; anything else is a parse error.
 fn rpc_code(kind: &JsonErrorKind) -> i64 {
     match kind {
         JsonErrorKind::DuplicateKey(_)
@@ -106,7 +107,7 @@ fn rpc_code(kind: &JsonErrorKind) -> i64 {
     }
 }
 
-/// Puts foreign text in backticks, shortened and with invisible characters escaped.
+/// Quotes untrusted text in backticks, shortened and with invisible characters escaped.
 pub fn quote_excerpt(text: &str) -> String {
     let mut out = String::from("`");
     for (count, character) in text.chars().enumerate() {

@@ -1,6 +1,6 @@
 //! Rewrites messages by replacing a few values in the original text.
 //!
-//! Nothing is serialised again, so a server reads exactly the text that the policy was evaluated on.
+//! Nothing is serialized again, so a server reads exactly the text that the policy was evaluated on.
 
 use std::borrow::Cow;
 
@@ -10,19 +10,19 @@ use crate::client_message::{ClientNotification, ClientRequest, ClientResponse};
 use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
 
-/// A shorter tail of a text is copied; sharing it would cost more.
+/// An unchanged tail shorter than this is copied, because sharing it would cost more.
 pub(crate) const MIN_SHARED_TAIL_BYTES: usize = 16 << 10;
 
-/// Values of a request that change on the way upstream. Everything else stays byte for byte.
+/// The values that change when a request is forwarded upstream. Everything else stays the same, byte for byte.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestRewrite<'r> {
-    /// The id towards the upstream.
+    /// The id to use with the upstream.
     pub id: &'r RequestId<'r>,
-    /// The upstream's name of the tool or prompt, its URI or its task id, if different.
+    /// The upstream's own name, URI or task id for the target, if it differs from the client's.
     pub target: Option<&'r str>,
-    /// The progress token towards the upstream, if the client sent one.
+    /// The progress token to use with the upstream, if the client sent one.
     pub progress_token: Option<&'r RequestId<'r>>,
-    /// Our trace span, which replaces the client's if it sent one. Without ours, the client's is removed.
+    /// Our trace span, which replaces the client's if it sent one. `None` removes the client's.
     pub trace: Option<&'r TraceParent>,
 }
 
@@ -58,16 +58,16 @@ impl ClientRequest<'_> {
     /// Like [`rewrite`](Self::rewrite), but stops after the last change and returns the offset of the unchanged tail.
     ///
     /// # Errors
-    /// As for [`Self::rewrite`].
+    /// The same as for [`Self::rewrite`].
     pub fn rewrite_prefix(&self, rewrite: &RequestRewrite<'_>) -> Result<(String, usize), RequestRewriteError> {
         Ok(splice_prefix(self.source(), self.edits(rewrite)?))
     }
 
-    /// Like [`rewrite`](Self::rewrite), for a segmented message: returns the text before and after its chunks. `None` for other
-    /// messages, and if the chunks themselves change.
+    /// Like [`rewrite`](Self::rewrite), but for a segmented message: returns the text before and after its chunks.
+    /// `None` if the message is not segmented, or if the chunks themselves change.
     ///
     /// # Errors
-    /// As for [`Self::rewrite`].
+    /// The same as for [`Self::rewrite`].
     pub fn rewrite_segmented(
         &self,
         rewrite: &RequestRewrite<'_>,
@@ -94,10 +94,10 @@ impl ClientRequest<'_> {
 }
 
 impl ClientNotification<'_> {
-    /// Writes the notification with another request id or progress token.
+    /// Writes the notification with a different request id or progress token.
     ///
     /// # Errors
-    /// It has none to replace.
+    /// The notification has neither a request id nor a progress token.
     pub fn with_reference(&self, id: &RequestId<'_>) -> Result<String, RequestRewriteError> {
         let value = self.reference_value().ok_or(RequestRewriteError::NoReference)?;
         Ok(splice(self.text(), vec![replace_value(Some(value), id.raw())]))
@@ -105,7 +105,7 @@ impl ClientNotification<'_> {
 }
 
 impl ClientResponse<'_> {
-    /// Writes the response with another id.
+    /// Writes the response with a different id.
     pub fn with_id(&self, id: &RequestId<'_>) -> String {
         splice(self.text(), vec![replace_value(self.root().get("id"), id.raw())])
     }
@@ -122,7 +122,7 @@ fn to_json_string(text: &str) -> String {
     out
 }
 
-/// Edits that remove members from an object, each with its comma.
+/// Returns edits that remove members from an object, each with its comma.
 pub(crate) fn removal_edits(object: JsonValue<'_>, is_removed: impl Fn(&str) -> bool) -> Vec<TextEdit<'static>> {
     let mut edits = Vec::new();
     // The end of the preceding member. Once a member was kept, the comma in front is removed, otherwise the one after.
@@ -142,7 +142,7 @@ pub(crate) fn removal_edits(object: JsonValue<'_>, is_removed: impl Fn(&str) -> 
     edits
 }
 
-/// Applies edits. Their spans do not overlap: they are values, none inside another.
+/// Applies edits to a text. Their spans do not overlap, because no edited value is inside another.
 pub(crate) fn splice(text: &str, edits: Vec<TextEdit<'_>>) -> String {
     let added: usize = edits.iter().map(|edit| edit.replacement.len()).sum();
     let mut out = String::with_capacity(text.len() + added);
@@ -151,8 +151,8 @@ pub(crate) fn splice(text: &str, edits: Vec<TextEdit<'_>>) -> String {
     out
 }
 
-/// Like [`splice`], but stops after the last edit and returns the offset of the unchanged tail, which the caller need not
-/// copy. A tail below [`MIN_SHARED_TAIL_BYTES`] is included.
+/// Like [`splice`], but stops after the last edit and returns the offset of the unchanged tail, which the caller need
+/// not copy. A tail shorter than [`MIN_SHARED_TAIL_BYTES`] is copied all the same.
 pub(crate) fn splice_prefix(text: JsonText<'_>, edits: Vec<TextEdit<'_>>) -> (String, usize) {
     let end = edits.iter().map(|edit| edit.span.1).max().unwrap_or(0);
     if text.len().saturating_sub(end) < MIN_SHARED_TAIL_BYTES {
@@ -163,8 +163,8 @@ pub(crate) fn splice_prefix(text: JsonText<'_>, edits: Vec<TextEdit<'_>>) -> (St
     (prefix, at)
 }
 
-/// Like [`splice`], for a segmented text: returns the text before and after its chunks. `None` if an edit touches the
-/// chunks.
+/// Like [`splice`], but for a segmented text: returns the text before and after its chunks. `None` if an edit touches
+/// the chunks.
 pub(crate) fn splice_segmented(segmented: &SegmentedText, edits: Vec<TextEdit<'_>>) -> Option<(String, String)> {
     let (prefix, _, suffix) = segmented.parts();
     let offset = segmented.len() - suffix.len();
@@ -187,10 +187,10 @@ fn splice_into(out: &mut String, text: JsonText<'_>, mut edits: Vec<TextEdit<'_>
     at
 }
 
-/// Writes a parsed message as one line, for transports that are split into lines.
+/// Writes a parsed message as one line, for transports that separate messages by line breaks.
 ///
-/// In valid JSON, line breaks occur only between values, where a space is equivalent. The three characters beyond ASCII
-/// that some line readers split at occur only inside strings, where an escape is equivalent.
+/// In valid JSON, line breaks occur only between values, where a space is equivalent. The three non-ASCII characters
+/// that some programs treat as line breaks occur only inside strings, where an escape is equivalent.
 ///
 /// ```
 /// use gatelodge_mcp::to_single_line;

@@ -7,17 +7,17 @@ use std::fmt;
 
 use crate::revision::ProtocolGeneration;
 
-/// Maximum length of an unknown method name in bytes. The longest known one has 40.
+/// Maximum length of an unknown method name in bytes. The longest known name has 40.
 const MAX_METHOD_BYTES: usize = 256;
 
 /// The side that sends a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MethodDirection {
-    /// The client only.
+    /// Only the client sends it.
     ToServer,
-    /// The server only.
+    /// Only the server sends it.
     ToClient,
-    /// Either side.
+    /// Either side may send it.
     Both,
 }
 
@@ -107,7 +107,8 @@ methods! {
     PromptsListChanged "notifications/prompts/list_changed" Notification ToClient;
     ElicitationComplete "notifications/elicitation/complete" Notification ToClient;
     SubscriptionsAcknowledged "notifications/subscriptions/acknowledged" Notification ToClient;
-    /// The specification lets clients send it too, but does not require it; the gateway accepts four notifications from clients.
+    /// The specification lets clients send it too, but does not require it; the gateway does not accept it from
+    /// clients.
     TaskStatus "notifications/tasks/status" Notification ToClient;
     TaskChanged "notifications/tasks" Notification ToClient;
 }
@@ -135,8 +136,8 @@ impl Method<'_> {
 
     /// Whether a client may send this method as a message of the given kind.
     ///
-    /// As a request: any method that is not reserved to servers, including unambiguous unknown names. As a notification:
-    /// the four that the protocol defines for clients; unknown notifications are not forwarded.
+    /// As a request: any method that is not reserved for servers, including unambiguous unknown names. As a
+    /// notification: the four that the protocol defines for clients; unknown notifications are not forwarded.
     pub fn can_client_send(&self, kind: MethodKind) -> bool {
         match self.kind_and_direction() {
             Some((own, direction)) => own == kind && direction != MethodDirection::ToClient,
@@ -145,8 +146,8 @@ impl Method<'_> {
     }
 }
 
-/// Whether an unknown name is unambiguous: visible ASCII in non-empty segments, and not a known name in different case. An
-/// upstream that ignores case or trims must not find a method that the policy did not see.
+/// Whether an unknown name is unambiguous: visible ASCII in non-empty segments, and not a known name in a different
+/// case. An upstream that ignores case or trims names must not find a method that the policy did not see.
 fn is_unambiguous_name(name: &str) -> bool {
     let is_visible = name.bytes().all(|byte| byte.is_ascii_graphic());
     let has_empty_segment = name.split('/').any(str::is_empty);

@@ -1,4 +1,5 @@
-//! Typed views of the parameters that policies are evaluated on. They copy nothing, so key order and number notation stay.
+//! Typed views of the parameters that policies are evaluated on. They copy nothing, so key order and number notation
+//! are preserved.
 
 use std::borrow::Cow;
 
@@ -63,7 +64,7 @@ impl ClientRequest<'_> {
     /// Parses the parameters of `prompts/get`.
     ///
     /// # Errors
-    /// As for [`ClientRequest::tool_call`].
+    /// The same as for [`ClientRequest::tool_call`].
     pub fn prompt(&self) -> Result<PromptRequest<'_>, MessageError> {
         Ok(PromptRequest { name: self.target_name()?, arguments: self.arguments()? })
     }
@@ -99,7 +100,7 @@ impl ClientRequest<'_> {
     /// Parses the parameters of a completion request.
     ///
     /// # Errors
-    /// `ref` has neither of the two forms, or both at once; or `argument` is not an object.
+    /// `ref` is neither a prompt nor a resource reference, or it mixes the two, or `argument` is not an object.
     pub fn completion(&self) -> Result<CompletionRequest<'_>, MessageError> {
         let argument = self.member("argument").filter(|value| value.kind() == JsonKind::Object);
         let argument = argument.ok_or_else(|| self.invalid("argument", "must be an object"))?;
@@ -158,7 +159,7 @@ impl ClientRequest<'_> {
         }
     }
 
-    /// Makes an error about a member of the parameters, which may be missing.
+    /// Makes an error about a member of the parameters, even if the member is missing.
     fn invalid(&self, member: &str, what: &str) -> MessageError {
         let value = self.member(member).or(self.params()).unwrap_or(self.root());
         let what = format!("`params.{member}` {what}");
@@ -170,7 +171,7 @@ impl ClientNotification<'_> {
     /// The id of the cancelled request, or the progress token; `None` if absent.
     ///
     /// # Errors
-    /// It is neither a string nor an integer.
+    /// The id or token is neither a string nor an integer.
     pub fn reference(&self) -> Result<Option<RequestId<'_>>, MessageError> {
         let Some(value) = self.reference_value() else { return Ok(None) };
         let what = "the id or token must be a string or an integer";

@@ -6,10 +6,11 @@ use std::hash::{Hash, Hasher};
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonText, JsonValue, quote_into, read};
 
-/// Limits for values that must be strings or numbers; anything else is not worth parsing.
+/// Limits for values that must be strings or numbers; anything else need not be parsed.
 pub(crate) const SCALAR_LIMITS: JsonLimits = JsonLimits { max_bytes: 64 << 10, max_depth: 0, max_members: 0 };
 
-/// A string or an integer of any length. Equality is by type and value: `"1"` differs from `1`, `"\u0031"` equals `"1"`.
+/// A string or an integer of any length. Equality is by type and value: `"1"` differs from `1`, but `"\u0031"` equals
+/// `"1"`.
 #[derive(Debug, Clone)]
 pub struct RequestId<'a> {
     /// The id as written; a string includes its quotes.
@@ -36,7 +37,7 @@ impl<'a> RequestId<'a> {
         Self::of(document.root(), document.source())
     }
 
-    /// Makes the id of `value`, borrowed from `text`.
+    /// Makes an id from `value`, borrowing from `text`.
     pub(crate) fn of(value: JsonValue<'_>, text: JsonText<'a>) -> Option<Self> {
         let (start, end) = value.span();
         let raw = Cow::Borrowed(text.get(start, end)?);
@@ -69,13 +70,13 @@ impl<'a> RequestId<'a> {
         self.string.as_deref()
     }
 
-    /// Copies borrowed text.
+    /// Copies any borrowed text, so that the id no longer depends on it.
     pub fn into_owned(self) -> RequestId<'static> {
         let own = |text: Cow<'a, str>| Cow::Owned(text.into_owned());
         RequestId { raw: own(self.raw), string: self.string.map(own) }
     }
 
-    /// Type and value in canonical notation.
+    /// Returns the type and the value in canonical notation, for comparisons.
     fn canonical(&self) -> (bool, &str) {
         match &self.string {
             Some(string) => (true, string),
@@ -86,7 +87,8 @@ impl<'a> RequestId<'a> {
     }
 }
 
-/// The content of a string of printable ASCII without escapes. Most ids are of this kind and need no parser.
+/// Returns the content of a JSON string that is printable ASCII without escapes. Most ids are like this and need no
+/// parser.
 pub(crate) fn plain_string(raw: &str) -> Option<&str> {
     let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
@@ -95,7 +97,7 @@ pub(crate) fn plain_string(raw: &str) -> Option<&str> {
     (raw.len() <= SCALAR_LIMITS.max_bytes && are_plain()).then_some(inside)
 }
 
-/// The unescaped content of a string, borrowed from the text if it has no escapes.
+/// Returns the unescaped content of a string, borrowed from the text if it has no escapes.
 pub(crate) fn string_value<'a>(text: JsonText<'a>, value: JsonValue<'_>) -> Option<Cow<'a, str>> {
     match value.as_str()? {
         Cow::Owned(unescaped) => Some(Cow::Owned(unescaped)),
@@ -106,7 +108,7 @@ pub(crate) fn string_value<'a>(text: JsonText<'a>, value: JsonValue<'_>) -> Opti
     }
 }
 
-/// Whether a number of checked grammar has neither fraction nor exponent.
+/// Whether a valid JSON number has neither a fraction nor an exponent.
 fn is_integer(raw: &str) -> bool {
     raw.strip_prefix('-').unwrap_or(raw).bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -17,7 +17,7 @@ pub(crate) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 /// Maximum size of `_meta` in bytes: trace context and client capabilities take a few thousand at most.
 const MAX_META_BYTES: usize = 64 << 10;
 
-/// The `_meta` of a message, possibly absent. Its statements about the client are self-declared; no decision relies on them.
+/// The `_meta` of a message, possibly absent. What it says about the client is self-declared; no decision relies on it.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestMeta<'d> {
     value: Option<JsonValue<'d>>,
@@ -54,7 +54,7 @@ impl<'d> RequestMeta<'d> {
         self.get(CLIENT_CAPABILITIES_KEY)
     }
 
-    /// The minimum severity of log messages for the client.
+    /// The minimum severity of log messages sent to the client.
     pub fn log_level(&self) -> Option<Cow<'d, str>> {
         self.get(LOG_LEVEL_KEY)?.as_str()
     }
@@ -64,7 +64,7 @@ impl<'d> RequestMeta<'d> {
     }
 }
 
-/// Refuses a `_meta` with confusable members or members of a wrong type.
+/// Refuses a `_meta` with confusable members or members of the wrong type.
 pub(crate) fn check_meta_members(text: JsonText<'_>, meta: JsonValue<'_>) -> Result<(), MessageError> {
     let invalid = |value, what: &str| Err(MessageError::at_value(code::INVALID_PARAMS, text, value, what));
     if meta.kind() != JsonKind::Object {

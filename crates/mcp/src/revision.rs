@@ -29,7 +29,7 @@ pub enum ProtocolGeneration {
     Stateless,
 }
 
-/// Error for a text that is not a released revision.
+/// Error for text that does not name a released revision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown protocol revision {}", quote_excerpt(.0))]
 pub struct ParseRevisionError(String);

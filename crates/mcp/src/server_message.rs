@@ -9,7 +9,7 @@ use crate::method::Method;
 use crate::params::reference_member;
 use crate::request_id::{RequestId, SCALAR_LIMITS, plain_string};
 
-/// Longer strings cannot be names or keywords of the protocol, in any notation.
+/// Strings longer than this cannot be names or keywords of the protocol, however they are escaped.
 const MIN_OPAQUE_STRING_BYTES: usize = 1 << 10;
 
 /// A message from an upstream.
@@ -34,12 +34,12 @@ pub struct ServerResponse<'a> {
     longest_string: (usize, usize),
 }
 
-/// Byte ranges of the parts of a [`ServerResponse`], for code that keeps the text and returns to it later.
+/// Byte ranges of the parts of a [`ServerResponse`], for code that keeps the text and needs the parts later.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerResponseSpans {
     id: Option<(usize, usize)>,
     payload: (usize, usize),
-    /// The longest string of the payload.
+    /// The longest string in the payload.
     longest_string: (usize, usize),
     is_error: bool,
 }
@@ -50,16 +50,16 @@ impl ServerResponseSpans {
         (!self.is_error).then_some(self.payload.0..self.payload.1)
     }
 
-    /// The text before and after its longest string, if that string is too long to be a name or keyword of the protocol;
-    /// otherwise the whole text.
+    /// Returns the text before and after its longest string if that string is too long to be a name or keyword of the
+    /// protocol, and otherwise the whole text.
     pub fn without_longest_string<'t>(&self, text: &'t [u8]) -> [&'t [u8]; 2] {
         let (start, end) = self.longest_string;
         let (start, end) = if end - start > MIN_OPAQUE_STRING_BYTES { (start, end) } else { (text.len(), text.len()) };
         [text.get(..start).unwrap_or(text), text.get(end..).unwrap_or_default()]
     }
 
-    /// Writes the text with another id up to the last change, and returns the offset of the unchanged tail. `None` if the
-    /// ranges do not fit the text.
+    /// Writes the text with a different id, up to the last change, and returns the offset of the unchanged tail. `None`
+    /// if the ranges do not fit the text.
     pub fn with_id_prefix(&self, text: &[u8], id: &RequestId<'_>) -> Option<(String, usize)> {
         let end = self.id.map_or_else(|| memchr::memchr(b'{', text).map_or(0, |at| at + 1), |(_, end)| end);
         let is_short = text.len().saturating_sub(end) < MIN_SHARED_TAIL_BYTES;
@@ -67,14 +67,14 @@ impl ServerResponseSpans {
         Some((splice(prefix, vec![id_edit(prefix, self.id, id)]), prefix.len()))
     }
 
-    /// Writes a segmented text with another id: returns the text before and after its chunks. `None` if the response has no id
-    /// or the id is inside the chunks.
+    /// Writes a segmented text with a different id: returns the text before and after its chunks. `None` if the
+    /// response has no id or the id is inside the chunks.
     pub fn with_id_segmented(&self, segmented: &SegmentedText, id: &RequestId<'_>) -> Option<(String, String)> {
         splice_segmented(segmented, vec![TextEdit { span: self.id?, replacement: id.raw().into() }])
     }
 
-    /// Whether two texts differ in the id only. The first must be the text of these ranges; the id has the same length in both,
-    /// so the ranges fit the second too.
+    /// Whether two texts of the same length differ only in the id. The ranges must belong to `text`; they then fit
+    /// `other` too.
     pub fn is_same_except_id(&self, text: &[u8], other: &[u8]) -> bool {
         let Some((start, end)) = self.id else { return false };
         text.len() == other.len() && text.get(..start) == other.get(..start) && text.get(end..) == other.get(end..)
@@ -208,7 +208,7 @@ pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<S
 }
 
 /// Parses a result in a segmented text: returns the id of the request and the byte ranges in the whole text. `None` for
-/// other messages, and if only the joined text is conclusive.
+/// other messages, and if the segments must be joined to be sure.
 pub fn read_segmented_result<'a>(
     segmented: &'a SegmentedText,
     limits: &JsonLimits,
@@ -246,7 +246,7 @@ fn value_span(part: &RawMember<'_>) -> (usize, usize) {
     (part.start, part.start + part.value.len())
 }
 
-/// The content of a raw JSON string; `None` for other values.
+/// Returns the unescaped content of a raw JSON string; `None` for other values.
 fn unescape_string(raw: &str) -> Option<String> {
     if let Some(text) = plain_string(raw) {
         return Some(text.to_owned());
@@ -260,7 +260,7 @@ fn is_string(raw: &str, text: &str) -> bool {
 }
 
 impl<'a> ServerResponse<'a> {
-    /// Byte ranges of the parts.
+    /// Returns the byte ranges of the response's parts.
     pub fn spans(&self) -> ServerResponseSpans {
         let is_error = matches!(self.payload, ServerResponsePayload::Error(_));
         ServerResponseSpans {
@@ -291,7 +291,7 @@ impl<'a> ServerResponse<'a> {
         })
     }
 
-    /// The id of the request; `None` for an error whose upstream did not know it.
+    /// The id of the request; `None` for an error if the upstream did not know the id.
     pub fn id(&self) -> Option<&RequestId<'a>> {
         self.id.as_ref()
     }
@@ -315,18 +315,18 @@ impl<'a> ServerResponse<'a> {
         Some(RpcErrorObject { code, message: unescape_string(find("message")?)?, data: find("data") })
     }
 
-    /// Writes the response with another id.
+    /// Writes the response with a different id.
     pub fn with_id(&self, id: &RequestId<'_>) -> String {
         splice(self.text, vec![self.id_edit(id)])
     }
 
-    /// Writes the response with another id and payload.
+    /// Writes the response with a different id and payload.
     pub fn with_payload(&self, id: &RequestId<'_>, payload: &str) -> String {
         splice(self.text, vec![self.id_edit(id), TextEdit { span: self.payload_span, replacement: payload.into() }])
     }
 
-    /// Writes the response with another payload and without the id: returns the text before and after the id. `None` if it has
-    /// no id.
+    /// Writes the response with a different payload and without the id: returns the text before and after the id.
+    /// `None` if the response has no id.
     pub fn template_around_id(&self, payload: &str) -> Option<(String, String)> {
         let (start, end) = self.id_span?;
         let (prefix, suffix) = (self.text.get(..start)?, self.text.get(end..)?);
@@ -339,7 +339,7 @@ impl<'a> ServerResponse<'a> {
         })
     }
 
-    /// Writes an error with another id and code.
+    /// Writes an error response with a different id and code.
     pub fn with_code(&self, id: &RequestId<'_>, code: i64) -> String {
         let mut edits = vec![self.id_edit(id)];
         if let ServerResponsePayload::Error(raw) = self.payload {
@@ -389,7 +389,7 @@ impl<'a> ServerRequest<'a> {
         self.text
     }
 
-    /// Writes the request with another id.
+    /// Writes the request with a different id.
     pub fn with_id(&self, id: &RequestId<'_>) -> String {
         splice(self.text, vec![TextEdit { span: self.id_span, replacement: id.raw().into() }])
     }
@@ -423,7 +423,7 @@ impl<'a> ServerNotification<'a> {
         parts.into_iter().find(|part| part.key == "progress").map(|part| part.value)
     }
 
-    /// Writes the notification with another request id or progress token; `None` if it has none.
+    /// Writes the notification with a different request id or progress token; `None` if it has none.
     pub fn with_reference(&self, id: &RequestId<'_>) -> Option<String> {
         let part = self.reference_member()?;
         let (start, end) = value_span(&part);
@@ -431,7 +431,7 @@ impl<'a> ServerNotification<'a> {
         Some(splice(self.text, vec![TextEdit { span: (offset + start, offset + end), replacement: id.raw().into() }]))
     }
 
-    /// Writes the notification with other parameters, which are JSON.
+    /// Writes the notification with different parameters, given as JSON.
     pub fn with_params(&self, params: &str) -> String {
         let edit = match &self.params {
             Some(part) => TextEdit { span: value_span(part), replacement: params.into() },

@@ -1,6 +1,6 @@
 //! Server-sent events: decodes a byte stream into messages, and encodes messages as events.
 //!
-//! Framing is never passed through: ids, retry times, comments and line breaks of the other side are not forwarded.
+//! Framing is never passed through: ids, retry times, comments and line breaks from the other side are not forwarded.
 
 use std::time::Duration;
 
@@ -33,10 +33,10 @@ pub struct SseDecoder {
     data: Option<Vec<u8>>,
     /// Type of the event; `None` if it is unknown.
     kind: Option<SseEventKind>,
-    /// Whether the last byte was a carriage return; a following line feed belongs to it.
+    /// Whether the last byte was a carriage return; a line feed that follows belongs to the same line break.
     ends_with_cr: bool,
     is_first_line: bool,
-    /// The id for the next event, and the id of the last one.
+    /// The id for the next event; `last_id` is the id of the last one.
     next_id: Option<String>,
     last_id: Option<String>,
     retry: Option<Duration>,
@@ -61,7 +61,7 @@ pub struct SseEventTooLargeError {
 }
 
 impl SseDecoder {
-    /// Starts a stream with events of at most `max_event_bytes`.
+    /// Makes a decoder for a new stream with events of at most `max_event_bytes`.
     pub fn new(max_event_bytes: usize) -> Self {
         Self {
             partial_line: Vec::new(),
@@ -76,8 +76,8 @@ impl SseDecoder {
         }
     }
 
-    /// The id of the last complete event, from which the stream can be resumed. `None` if it is not visible ASCII of at most
-    /// 1,024 bytes.
+    /// The id of the last complete event, from which the stream can be resumed. `None` if it is not visible ASCII of at
+    /// most 1,024 bytes.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
@@ -90,15 +90,15 @@ impl SseDecoder {
     /// Decodes the next bytes and calls `each` with the data of every message event that they complete.
     ///
     /// # Errors
-    /// An event is too large; the rest of the stream cannot be decoded.
+    /// An event is too large. The rest of the stream cannot be decoded.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Vec<u8>)) -> Result<(), SseEventTooLargeError> {
         self.push_with_ids(bytes, |data, _| each(data))
     }
 
-    /// Like [`push`](Self::push), with the id of each event or the last id before it.
+    /// Like [`push`](Self::push), but also passes the id of each event, or else the last id before it.
     ///
     /// # Errors
-    /// As for [`push`](Self::push).
+    /// The same as for [`push`](Self::push).
     pub fn push_with_ids(
         &mut self,
         bytes: &[u8],
@@ -110,10 +110,10 @@ impl SseDecoder {
         })
     }
 
-    /// Like [`push`](Self::push), for events of all known types.
+    /// Like [`push`](Self::push), but for events of all known types.
     ///
     /// # Errors
-    /// As for [`push`](Self::push).
+    /// The same as for [`push`](Self::push).
     pub fn push_all_kinds(
         &mut self,
         bytes: &[u8],

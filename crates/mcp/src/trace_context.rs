@@ -1,6 +1,6 @@
 //! W3C trace context of a request, in `params._meta` or in HTTP headers.
 //!
-//! Invalid values are not forwarded, because a server would take them for trace context.
+//! Invalid values are not forwarded, because a server would treat them as trace context.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,24 +16,24 @@ use crate::request_meta::RequestMeta;
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// Vendor-specific state of tracing systems.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
-/// Key-value pairs that an application passes to all services of a request.
+/// Key-value pairs that an application passes to all services that handle a request.
 pub const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 
-/// Maximum sizes that the specifications require to be forwarded; longer values are dropped.
+/// The sizes up to which the specifications require values to be forwarded; longer values are dropped.
 const MAX_TRACESTATE_BYTES: usize = 512;
 const MAX_BAGGAGE_BYTES: usize = 8_192;
 /// Length of a version 0 value. Later versions may be longer, up to [`MAX_TRACEPARENT_BYTES`].
 const VERSION_0_BYTES: usize = 55;
 const MAX_TRACEPARENT_BYTES: usize = 256;
-/// Flags of the version that we write: sampled, and random trace id.
+/// The flags defined by the version that we write: sampled, and random trace id.
 const KNOWN_FLAGS: u8 = 0b11;
 
 /// A `traceparent` value: a span of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
-    /// The trace id, not zero.
+    /// The trace id, which is never zero.
     pub trace: u128,
-    /// The span id, not zero.
+    /// The span id, which is never zero.
     pub span: u64,
     flags: u8,
 }
@@ -43,9 +43,9 @@ pub struct TraceParent {
 pub struct TraceContext {
     /// The client's span.
     pub parent: TraceParent,
-    /// `tracestate`.
+    /// The `tracestate` value, if there is a valid one.
     pub state: Option<String>,
-    /// `baggage`.
+    /// The `baggage` value, if there is a valid one.
     pub baggage: Option<String>,
 }
 
@@ -97,7 +97,7 @@ fn parse_hex(text: &str, length: usize) -> Option<u128> {
     if text.len() == length && is_hex { u128::from_str_radix(text, 16).ok() } else { None }
 }
 
-/// Whether a text may be forwarded: not too long, and valid in a header.
+/// Whether a text may be forwarded: it is neither empty nor too long, and is valid in a header.
 fn is_valid_text(text: &str, max: usize) -> bool {
     !text.is_empty() && text.len() <= max && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
@@ -143,8 +143,9 @@ fn valid_text(value: JsonValue<'_>, max: usize) -> Option<Cow<'_, str>> {
 }
 
 impl ClientRequest<'_> {
-    /// Edits of `_meta` for a request that is forwarded in our span `own`, which replaces the client's. Nothing is added, and
-    /// invalid values are removed. Without our span, `tracestate` is removed too, since it has no meaning on its own.
+    /// Returns the edits to `_meta` for a request that is forwarded in our span `own`, which replaces the client's.
+    /// Nothing is added, and invalid values are removed. Without our span, `tracestate` is removed too, since it has no
+    /// meaning on its own.
     pub(crate) fn trace_edits(&self, own: Option<&TraceParent>) -> Vec<TextEdit<'static>> {
         let meta = self.meta();
         let Some(object) = meta.value() else { return Vec::new() };

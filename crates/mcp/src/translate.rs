@@ -1,4 +1,4 @@
-//! Translation of messages between the stateful and the stateless protocol. Members that both have pass unchanged.
+//! Translates messages between the stateful and the stateless protocol. Members that exist in both pass unchanged.
 
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, quote_into, read, split_object};
 
@@ -6,32 +6,33 @@ use crate::created_task::TASKS_EXTENSION;
 use crate::request_meta::{CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY};
 use crate::revision::Revision;
 
-/// `_meta` members of a stateless request that a session agrees on once.
+/// `_meta` members of a stateless request that are set only once in a session.
 const CLIENT_META_KEYS: [&str; 4] = [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
 /// Members that a stateless client adds when it repeats a request.
 const RETRY_MEMBERS: [&str; 2] = ["inputResponses", "requestState"];
 
-/// Statements about a client that every stateless request carries, taken from a stateful client's handshake. All are JSON.
+/// Information about the client that every stateless request carries, taken from a stateful client's handshake. All
+/// values are JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientMeta<'a> {
     /// The client's capabilities.
     pub capabilities: &'a str,
     /// The client's name and version.
     pub info: Option<&'a str>,
-    /// The minimum severity of log messages for the client.
+    /// The minimum severity of log messages sent to the client.
     pub log_level: Option<&'a str>,
 }
 
-/// Members that are added to a repeated request. All are JSON.
+/// Members that are added to a repeated request. All values are JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryInput<'a> {
     /// Responses to the server's input requests.
     pub input_responses: &'a str,
-    /// State that the server asked to get back.
+    /// State that the server asked the client to send back.
     pub request_state: Option<&'a str>,
 }
 
-/// Translates a stateless request to one of a session. `None` if the text is not a request.
+/// Translates a stateless request into a request in a session. `None` if the text is not a request.
 pub fn to_stateful(text: &str) -> Option<String> {
     let document = read_request(text)?;
     let Some(params) = document.root().get("params") else { return Some(text.to_owned()) };
@@ -57,7 +58,7 @@ pub fn to_stateful(text: &str) -> Option<String> {
     Some(replace_params(text, &document, &format!("{{{}}}", members.join(","))))
 }
 
-/// Translates a request of a session to a stateless one. `None` if the text is not a request.
+/// Translates a request in a session into a stateless one. `None` if the text is not a request.
 pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&RetryInput<'_>>) -> Option<String> {
     let document = read_request(text)?;
     let params = document.root().get("params");
@@ -86,7 +87,8 @@ pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&RetryInp
     Some(replace_params(text, &document, &format!("{{{}}}", members.join(","))))
 }
 
-/// Adds members that the result does not have yet; the values are JSON. A result that is not an object stays unchanged.
+/// Adds those members that the result does not have yet; their values are JSON. A result that is not an object stays
+/// unchanged.
 pub fn with_members(result: &str, members: &[(&str, &str)]) -> String {
     let Ok(parts) = split_object(result.as_bytes(), &JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY })
     else {
@@ -101,15 +103,15 @@ pub fn with_members(result: &str, members: &[(&str, &str)]) -> String {
     format!("{{{}{comma}{}", missing.join(","), result.get(inside..).unwrap_or_default())
 }
 
-/// An object without some of its members.
+/// Returns an object without the named members.
 pub fn without_members(object: JsonValue<'_>, names: &[&str]) -> String {
     let kept = object.members().filter(|(key, _)| !names.iter().any(|name| key.is_str(name)));
     let kept: Vec<String> = kept.map(|(key, value)| format!("{}:{}", key.raw(), value.raw())).collect();
     format!("{{{}}}", kept.join(","))
 }
 
-/// The capabilities that a client or server of one generation can offer to the other: all but tasks, which differ between
-/// the generations.
+/// The capabilities that a client or server of one generation can offer to the other generation: all but tasks, which
+/// differ between the generations.
 pub fn shared_capabilities(capabilities: JsonValue<'_>) -> String {
     let has_extension = capabilities.get("extensions").is_some_and(|own| own.get(TASKS_EXTENSION).is_some());
     if !has_extension && capabilities.get("tasks").is_none() {
@@ -133,7 +135,7 @@ pub fn to_json_string(text: &str) -> String {
     out
 }
 
-/// INVARIANT: the text was parsed before, so only its size can have changed.
+/// INVARIANT: the text has been parsed before, so only its size can exceed the limits.
 fn read_request(text: &str) -> Option<JsonDocument<'_>> {
     let limits = JsonLimits { max_bytes: text.len(), ..JsonLimits::REQUEST };
     read(text.as_bytes(), &limits).ok().filter(|document| document.root().kind() == JsonKind::Object)

@@ -1,4 +1,5 @@
-//! Detects ambiguous resource URIs: those that a server could resolve to a different resource than their text names.
+//! Detects ambiguous resource URIs: URIs that a server could resolve to a resource other than the one they appear to
+//! name.
 
 use gatelodge_mutants::mutant;
 
@@ -26,7 +27,7 @@ fn has_encoded_separator(uri: &str) -> bool {
 /// Schemes after which URL parsers accept any number of slashes, even zero, in front of the authority.
 const WEB_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 
-/// Looks, in one pass, for an `@` in any part that some URL parser could read as an authority.
+/// Searches in one pass for an `@` in any part that some URL parser could read as the authority.
 fn has_userinfo(uri: &str) -> bool {
     // Number of slashes directly in front of the current segment, and whether a web scheme precedes them.
     let (mut slashes, mut is_web) = (0, false);
@@ -49,7 +50,7 @@ fn has_userinfo(uri: &str) -> bool {
     false
 }
 
-/// Returns whether `text[..end]` ends in a web scheme.
+/// Returns whether `text[..end]` ends with a web scheme.
 fn ends_in_web_scheme(text: &str, end: usize) -> bool {
     let before = text.as_bytes().get(..end).unwrap_or_default();
     WEB_SCHEMES.iter().any(|web| {

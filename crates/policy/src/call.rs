@@ -1,4 +1,4 @@
-//! The input of a decision: one call and the facts that conditions can refer to.
+//! The input to a decision: one call, and the facts that conditions can refer to.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::limit::string_enum;
 /// One client request, with all facts that a policy can refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// The tool, resource, prompt or method that is requested.
+    /// The requested tool, resource, prompt or method.
     pub target: CallTarget<'a>,
     /// The arguments, an object. `None` is treated as an empty object.
     pub arguments: Option<JsonValue<'a>>,
@@ -47,24 +47,24 @@ pub struct ClientFacts<'a> {
     pub client_version: Option<&'a str>,
 }
 
-/// Subject of a request.
+/// What a request is about.
 #[derive(Debug, Clone, Copy)]
 pub enum CallTarget<'a> {
     /// A tool call.
     Tool(CalledTool<'a>),
-    /// Querying, answering or cancelling a task that an earlier tool call created.
+    /// A request to query, answer or cancel a task that an earlier tool call created.
     Task(CalledTool<'a>),
-    /// Reading or subscribing to a resource.
+    /// A request to read or subscribe to a resource.
     Resource {
         /// URI of the resource.
         uri: &'a str,
     },
-    /// Getting a prompt.
+    /// A request for a prompt.
     Prompt {
         /// Name of the prompt.
         name: &'a str,
     },
-    /// Completing an argument of a prompt or resource.
+    /// A request to complete an argument of a prompt or resource.
     Completion(CompletionReference<'a>),
     /// Any other method, in either direction.
     Method {
@@ -76,13 +76,13 @@ pub enum CallTarget<'a> {
 /// A tool: its name in the call, and facts from its pinned definition.
 #[derive(Debug, Clone, Copy)]
 pub struct CalledTool<'a> {
-    /// Name in the call.
+    /// Name of the tool, as written in the call.
     pub name: &'a str,
-    /// Category of the pinned definition, or the operator's override.
+    /// Category from the pinned definition, or the operator's override.
     pub category: Category,
     /// Result of comparing the listed definition with the pinned one.
     pub definition: DefinitionStatus,
-    /// Pinned input schema. `None` if the tool has none that can be compiled.
+    /// Pinned input schema. `None` if the tool has no schema or the schema cannot be compiled.
     pub schema: Option<&'a InputSchema>,
 }
 
@@ -110,13 +110,13 @@ pub enum CompletionReference<'a> {
 string_enum! {
     /// What a tool does.
     Category {
-        /// Reads without side effects.
+        /// Reads data without side effects.
         Read = "read",
         /// Makes changes that can be undone.
         Write = "write",
         /// Runs code or commands.
         Execute = "execute",
-        /// Deletes or overwrites irreversibly.
+        /// Deletes or overwrites data irreversibly.
         Destructive = "destructive",
         /// Moves money.
         Financial = "financial",

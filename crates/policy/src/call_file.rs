@@ -26,7 +26,7 @@ const CALL_FIELDS: [&str; 13] = [
     "accepted",
     "at",
 ];
-/// Example of a call, used as help text.
+/// An example of a call, used as help text.
 pub(crate) const CALL_FILE_HELP: &str = r#"a call is JSON, such as {"tool": "search", "arguments": {"query": "cats"}}"#;
 const TARGET_FIELDS: [&str; 4] = ["tool", "resource", "prompt", "method"];
 
@@ -51,7 +51,8 @@ pub struct CallFile<'a> {
 impl<'a> CallFile<'a> {
     /// Reads a call from a JSON object.
     ///
-    /// # Errors Returns all diagnostics, with spans in the text that `value` was parsed from.
+    /// # Errors
+    /// Returns all diagnostics, with spans in the text that `value` was parsed from.
     pub fn new(value: JsonValue<'a>) -> Result<Self, Vec<Diagnostic>> {
         let mut reader = CallFileReader { diagnostics: Vec::new() };
         let file = reader.read_call(value);

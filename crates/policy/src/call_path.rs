@@ -4,7 +4,7 @@ use std::fmt;
 
 use gatelodge_json::{JsonLimits, read};
 
-/// Location of the value that a condition compares.
+/// Path to the value that a condition compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallPath {
     pub root: PathRoot,
@@ -12,7 +12,7 @@ pub(crate) struct CallPath {
     text: Box<str>,
 }
 
-/// Roots other than `args` have a fixed set of fields, so they are resolved when the policy is parsed.
+/// Root of a path. Roots other than `args` have a fixed set of fields, which are resolved when the policy is parsed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PathRoot {
     Args,
@@ -120,7 +120,8 @@ fn parse_fact_root(root: &str, segments: &[PathSegment]) -> Result<PathRoot, Pat
     Err(PathError { message: format!("`{known}` has no such field"), help })
 }
 
-/// Returns whether the last segment is a name. Tells a key that is literally `[` from an index or wildcard.
+/// Returns whether the last segment is a name. This distinguishes a key that is literally `[` from an index or
+/// wildcard.
 fn ends_in_name(segments: &[PathSegment]) -> bool {
     matches!(segments.last(), Some(PathSegment::Name(_)))
 }
@@ -186,7 +187,7 @@ fn parse_bracket_segment(text: &str) -> Result<(PathSegment, &str), PathError> {
     Ok((PathSegment::Index(index), rest))
 }
 
-/// Returns the offset after the closing quote of the string at the start of `text`.
+/// Returns the offset just after the closing quote of the string at the start of `text`.
 fn string_end(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {

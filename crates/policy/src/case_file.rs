@@ -15,10 +15,10 @@ use crate::policy_parser::{compile, suggest_word};
 use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SpanMapping, SyntaxNode};
 use case_expectation::CaseExpectation;
 
-/// Time at which cases without `at` are evaluated. Fixed, so that their result never changes.
+/// Time at which cases without `at` are evaluated. It is fixed, so that their results never change.
 const DEFAULT_TIME: &str = "2026-01-01T00:00:00Z";
 
-/// Example of a case file, used as help text.
+/// An example of a case file, used as help text.
 const CASE_FILE_HELP: &str =
     "a case file has `policy`, and `cases` such as `- {name: it passes, call: {tool: search}, expect: allow}`";
 
@@ -35,7 +35,7 @@ pub struct CaseFile {
     cases: Vec<PolicyCase>,
 }
 
-/// Location of the policy of a case.
+/// Where a case's policy comes from.
 #[derive(Debug)]
 pub enum PolicySource {
     /// A file path relative to the case file, and the span of its first mention.
@@ -68,16 +68,16 @@ pub struct CaseReport {
     pub span: Range<usize>,
     /// Index of its policy in [`CaseFile::sources`].
     pub policy_index: Option<usize>,
-    /// Differences between expectation and result.
+    /// Differences between the expected and the actual result.
     pub differences: Vec<String>,
     /// Reasons why the case could not be evaluated, with spans in the case file.
     pub diagnostics: Vec<Diagnostic>,
-    /// The explained decision, for cases that evaluate a call.
+    /// The decision with its explanation, for cases that evaluate a call.
     pub explanation: Option<Explanation>,
 }
 
 impl CaseReport {
-    /// Returns whether everything was as expected.
+    /// Returns whether the case was evaluated and gave the expected result.
     pub fn has_passed(&self) -> bool {
         self.differences.is_empty() && self.diagnostics.is_empty()
     }
@@ -86,7 +86,8 @@ impl CaseReport {
 impl CaseFile {
     /// Parses a case file.
     ///
-    /// # Errors Returns all diagnostics with their spans.
+    /// # Errors
+    /// Returns all diagnostics with their spans.
     ///
     /// # Examples
     /// ```
@@ -119,7 +120,7 @@ impl CaseFile {
         }
     }
 
-    /// The policies that the cases use. A file that several cases name occurs once.
+    /// The policies that the cases use. A file that several cases use is listed once.
     pub fn sources(&self) -> &[PolicySource] {
         &self.sources
     }
@@ -134,7 +135,8 @@ impl CaseFile {
 impl InlinePolicy {
     /// Compiles the policy.
     ///
-    /// # Errors Returns all diagnostics, with spans in the case file.
+    /// # Errors
+    /// Returns all diagnostics, with spans in the case file.
     pub fn load(&self) -> Result<Policy, Vec<Diagnostic>> {
         compile(&self.0, Vec::new())
     }
@@ -175,7 +177,8 @@ impl PolicyCase {
 
 /// Evaluates a call.
 ///
-/// # Errors Returns all diagnostics of the call, with spans in the case file.
+/// # Errors
+/// Returns all diagnostics about the call, with spans in the case file.
 fn explain_call(policy: &Policy, call: &SyntaxNode) -> Result<Explanation, Vec<Diagnostic>> {
     let (json, places) = call.to_json_with_spans();
     let in_file = |diagnostic: Diagnostic| {
@@ -286,7 +289,7 @@ impl CaseFileReader {
         Some(PolicyCase { name, span: first_char_span(node), policy_index: policy, call, expect })
     }
 
-    /// Returns the index of the source, adding it if it is new.
+    /// Returns the index of the policy source, adding the source if it is new.
     fn read_source(&mut self, node: &SyntaxNode) -> Option<usize> {
         let help = "write a path relative to the case file, such as `policy: books.json`, or the policy itself";
         let source = match &node.value {

@@ -1,4 +1,4 @@
-//! Computes charges from limits: the amount for each limit, and the strictest limit of each counter.
+//! Computes a call's charges: finds the amount for each limit, and the strictest limit on each counter.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::decide::ApplicableBlocks;
 use crate::decision::{Reason, ReasonCode};
 use crate::limit::{Amount, Charge, Limit, LimitScope};
 
-/// Returns the charges of a call. Checks all amounts before any limit.
+/// Returns a call's charges. All amounts are checked before any limit.
 pub(crate) fn compute_charges(
     blocks: ApplicableBlocks<'_>,
     call: &Call<'_>,
@@ -52,7 +52,7 @@ pub(crate) fn is_strictest_limit(limit: &Limit, at: usize, blocks: ApplicableBlo
     })
 }
 
-/// Returns the amount that the call adds. `None` if the argument is missing or not a number that can be counted.
+/// Returns the amount that the call adds. `None` if the argument is missing or is not a valid amount.
 pub(crate) fn charged_amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
     match &limit.amount {
         None => Some(Amount::ONE),

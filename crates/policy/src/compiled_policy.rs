@@ -29,17 +29,17 @@ pub struct Policy {
 }
 
 string_enum! {
-    /// Rule for everything that no other part of the policy matches.
+    /// What happens to everything that no other part of the policy matches.
     DefaultAction {
-        /// Allowed.
+        /// Everything else is allowed.
         Allow = "allow",
-        /// Denied.
+        /// Everything else is denied.
         Deny = "deny",
     }
 }
 
 string_enum! {
-    /// Decision of a rule block for a call that satisfies its conditions.
+    /// What a rule block does with a call that satisfies its conditions.
     BlockAction {
         /// Allows the call.
         Allow = "allow",
@@ -63,7 +63,7 @@ string_enum! {
 }
 
 impl ClientRequestKind {
-    /// Returns the kind of request that a method name stands for.
+    /// Returns the kind of request that has this method name.
     pub fn of_method(method: &str) -> Option<Self> {
         match method {
             "sampling/createMessage" => Some(Self::Sampling),
@@ -74,18 +74,18 @@ impl ClientRequestKind {
     }
 }
 
-/// Allow or deny for a method, with the JSON Pointer of the rule.
+/// Whether a method is allowed, with the JSON Pointer of the rule.
 #[derive(Debug, Clone)]
 pub(crate) struct MethodRule {
     pub allows: bool,
     pub pointer: Arc<str>,
 }
 
-/// The rules of one tool, category, resource or prompt.
+/// The rules for one tool, category, resource or prompt.
 #[derive(Debug)]
 pub(crate) struct RuleBlock {
     pub pointer: Arc<str>,
-    /// Location of its name in the document.
+    /// Location of the block's name in the document.
     pub span: Range<usize>,
     pub action: BlockAction,
     pub reason: Option<Arc<str>>,
@@ -118,7 +118,7 @@ impl Predicate {
     }
 }
 
-/// Rule of one category.
+/// The rule for one category.
 #[derive(Debug)]
 pub(crate) enum CategoryRule {
     Block(RuleBlock),
@@ -151,7 +151,7 @@ impl BlockTable {
         self.globs.iter().find(|(glob, _)| glob.matches(name)).map(|(_, block)| block)
     }
 
-    /// Finds a block that applies to some text that `other` matches.
+    /// Finds a block for at least one name that `other` also matches.
     pub fn find_overlapping(&self, other: &Glob) -> Option<&RuleBlock> {
         let exact = self.exact.iter().filter(|(name, _)| other.matches(name)).map(|(_, block)| block);
         let glob = self.globs.iter().find(|(glob, _)| glob.can_overlap(other)).map(|(_, block)| block);
@@ -185,7 +185,7 @@ impl HideList {
 #[derive(Debug, Default)]
 pub(crate) struct MethodTable {
     pub exact: HashMap<Box<str>, MethodRule>,
-    /// The `x/` of each `x/*`, longest first.
+    /// The prefix `x/` of each pattern `x/*`, longest first.
     pub prefixes: Vec<(Box<str>, MethodRule)>,
 }
 

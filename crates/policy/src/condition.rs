@@ -17,7 +17,7 @@ use crate::limit::string_enum;
 use crate::path_within::DirectoryPath;
 use crate::scalar::{DecimalText, Operand, ScalarSet};
 
-/// One `{"path", "op", "value"}`.
+/// One condition, written as `{"path": …, "op": …, "value": …}`.
 #[derive(Debug)]
 pub(crate) struct Condition {
     /// Shared by all conditions with the same path: different tools often have arguments of the same name.
@@ -73,7 +73,7 @@ string_enum! {
 /// An operator with its parsed value.
 #[derive(Debug)]
 pub(crate) enum CompiledOperator {
-    /// `eq`, `in`; with `negated`: `neq`, `not_in`.
+    /// `eq` and `in`, or with `negated`, `neq` and `not_in`.
     MemberOf {
         members: ScalarSet,
         negated: bool,
@@ -96,9 +96,9 @@ pub(crate) enum CompiledOperator {
 string_enum! {
     /// Result of a condition or a predicate.
     ConditionResult {
-        /// It holds.
+        /// The condition or predicate holds.
         True = "true",
-        /// It does not hold.
+        /// The condition or predicate does not hold.
         False = "false",
         /// The value at the path is missing or null.
         Absent = "absent",
@@ -110,9 +110,9 @@ string_enum! {
 /// Whether a condition under `[*]` must hold for all elements or for at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantifier {
-    /// For `require`.
+    /// All elements, for `require`.
     All,
-    /// For `deny_if` and `approve_if`.
+    /// At least one element, for `deny_if` and `approve_if`.
     Any,
 }
 
@@ -121,7 +121,7 @@ impl ConditionResult {
         if holds { Self::True } else { Self::False }
     }
 
-    /// Conjunction. Precedence: false, mismatch, absent, true.
+    /// Combines two results that must both be true. Precedence: false, mismatch, absent, true.
     pub(crate) fn and(self, other: Self) -> Self {
         let rank = |answer| match answer {
             Self::Mismatch if mutant!("mismatch-wins-over-false") => -1,
@@ -133,7 +133,7 @@ impl ConditionResult {
         if rank(other) < rank(self) { other } else { self }
     }
 
-    /// Disjunction. Precedence: mismatch, true, absent, false.
+    /// Combines two results of which one must be true. Precedence: mismatch, true, absent, false.
     fn or(self, other: Self) -> Self {
         let rank = |answer| match answer {
             Self::True if mutant!("true-wins-over-mismatch") => -1,
@@ -153,8 +153,8 @@ pub(crate) struct EvaluationTime<'a> {
     pub time_zone: &'a TimeZone,
 }
 
-/// Maximum number of list elements that one condition looks at; more give a mismatch. Bounds the cost: a call can
-/// contain two million elements, and a block can have hundreds of conditions on them.
+/// Maximum number of list elements that one condition examines; longer lists give a mismatch. This bounds the cost: a
+/// call can contain two million elements, and a block can have hundreds of conditions on them.
 const MAX_ELEMENTS: usize = 50_000;
 
 impl Condition {
@@ -175,7 +175,8 @@ impl Condition {
         }
     }
 
-    /// Follows the path. Null counts as absent, and so does everything below it.
+    /// Follows the path from `value` and evaluates the operator there. Null counts as absent, and so does everything
+    /// below it.
     fn evaluate_at(
         &self,
         value: JsonValue<'_>,
@@ -207,7 +208,8 @@ impl Condition {
         }
     }
 
-    /// An empty list gives false. Above [`MAX_ELEMENTS`] the caller discards the result.
+    /// Evaluates every element of a list. An empty list gives false. Above [`MAX_ELEMENTS`] the caller discards the
+    /// result.
     fn evaluate_elements(
         &self,
         list: JsonValue<'_>,
@@ -231,7 +233,7 @@ impl Condition {
         all.unwrap_or(if mutant!("empty-list-matches") { ConditionResult::True } else { ConditionResult::False })
     }
 
-    /// Evaluates against a resource, whose arguments are `{"uri": …}`.
+    /// Evaluates the condition for a resource, whose arguments are `{"uri": …}`.
     fn evaluate_resource(&self, uri: &str, segments: &[PathSegment]) -> ConditionResult {
         match segments {
             [PathSegment::Name(name)] if **name == *"uri" => self.compiled.evaluate(Some(&Operand::Text(uri.into()))),
@@ -240,7 +242,7 @@ impl Condition {
         }
     }
 
-    /// Evaluates against missing arguments, which count as an empty object.
+    /// Evaluates the condition for a call without arguments, which count as an empty object.
     fn evaluate_missing(&self, segments: &[PathSegment]) -> ConditionResult {
         match segments.first() {
             None => self.compiled.evaluate(Some(&Operand::Other)),
@@ -255,7 +257,7 @@ pub(crate) const HOUR_TEXTS: [&str; 24] = [
     "21", "22", "23",
 ];
 
-/// Looks up a fact other than an argument. `None` if it is unknown.
+/// Looks up a fact about the call other than an argument. `None` if the fact is unknown.
 pub(crate) fn call_fact<'a>(root: &PathRoot, call: &Call<'a>, moment: EvaluationTime<'_>) -> Option<Operand<'a>> {
     let text = |text: &'a str| Operand::Text(Cow::Borrowed(text));
     let time = || moment.at.to_zoned(moment.time_zone.clone());
@@ -295,7 +297,7 @@ pub(crate) fn weekday_name(day: jiff::civil::Weekday) -> &'static str {
 }
 
 impl CompiledOperator {
-    /// Applies the operator to the value that was found. `None` means absent.
+    /// Applies the operator to the value at the path. `None` means that there is no value.
     fn evaluate(&self, found: Option<&Operand<'_>>) -> ConditionResult {
         if let Self::Exists(expected) = self {
             return ConditionResult::of(found.is_some() == *expected);

@@ -1,4 +1,4 @@
-//! Counters that the limits of a policy use. Comparing those of two versions shows which counters restart.
+//! The counters used by a policy's limits. Comparing two versions of a policy shows which counters restart.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use crate::limit::{CounterRef, LimitScope, LimitWindow, RATE_COUNTER_SUFFIX, Win
 /// The part of a counter's identity that the policy defines. If any field changes, the counter restarts at zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterIdentity {
-    /// Name of the counter. For counters per tool, the tool's name is written as `<tool>` or as the glob of the block.
+    /// Name of the counter. If there is one counter per tool, the name contains `<tool>` or the block's glob in place
+    /// of the tool's name.
     pub name: Arc<str>,
     /// Length of the window.
     pub window: LimitWindow,
-    /// Start of the window.
+    /// How the start of the window is determined.
     pub align: WindowAlignment,
-    /// What shares one counter: a session, a grant, and so on.
+    /// Which calls share the counter: those in one session, with one grant, and so on.
     pub scope: LimitScope,
 }
 

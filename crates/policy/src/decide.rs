@@ -1,4 +1,5 @@
-//! Evaluates a call against a policy at a given time. This cannot fail: a call that cannot be evaluated is denied.
+//! Evaluates a call against a policy at a given time. Evaluation cannot fail: a call that cannot be evaluated is
+//! denied.
 //!
 //! The steps run in the order in which they are reported; the first refusal decides.
 
@@ -15,7 +16,7 @@ use crate::condition::{ConditionResult, EvaluationTime, Quantifier};
 use crate::decision::{ApprovalRequirement, Decision, Reason, ReasonCode, Terms};
 use crate::method_rules;
 
-/// Decides one call.
+/// Decides whether a call is allowed, and on what terms.
 ///
 /// # Examples
 /// ```
@@ -94,7 +95,7 @@ fn decide_resource(policy: &Policy, call: &Call<'_>, uri: &str, at: Timestamp) -
     decide_named(policy, call, &policy.resources, uri, at)
 }
 
-/// Decides a resource or prompt by the block that matches its name.
+/// Decides a request for a resource or prompt by the block that matches its name.
 fn decide_named(
     policy: &Policy,
     call: &Call<'_>,
@@ -136,7 +137,7 @@ fn decide_completion(policy: &Policy, reference: CompletionReference<'_>) -> Res
     Ok(Terms { rule: Some(Arc::clone(rule)), ..Terms::default() })
 }
 
-/// The blocks that apply to a call: its own, then `all_tools`.
+/// The blocks that apply to a call: the target's own block, then `all_tools`.
 #[derive(Clone, Copy)]
 pub(crate) struct ApplicableBlocks<'p> {
     pub own_block: Option<&'p RuleBlock>,
@@ -149,7 +150,7 @@ impl<'p> ApplicableBlocks<'p> {
     }
 }
 
-/// Applies `default` to a name that no block matches: an error for `deny`, no block for `allow`.
+/// Applies `default` to a name that no block matches: returns an error for `deny`, and no block for `allow`.
 fn apply_default(policy: &Policy) -> Result<Option<&RuleBlock>, Reason> {
     match policy.default {
         DefaultAction::Allow => Ok(None),
@@ -201,7 +202,7 @@ fn refuse_invalid_arguments(block: &RuleBlock, tool: &CalledTool<'_>, call: &Cal
     }
 }
 
-/// Returns what is wrong with the arguments, if the block asks for validation.
+/// Returns what is wrong with the arguments. `None` if nothing is, or if the block does not ask for validation.
 pub(crate) fn argument_violation(block: &RuleBlock, tool: &CalledTool<'_>, call: &Call<'_>) -> Option<String> {
     if !block.validate_arguments {
         return None;
@@ -265,7 +266,7 @@ fn build_terms(
     Ok(Terms { rule: Some(Arc::clone(rule)), charges, approval })
 }
 
-/// Returns the first reason in a block to require approval.
+/// Returns the first rule in a block that requires approval for the call.
 fn find_approval_requirement(
     block: &RuleBlock,
     call: &Call<'_>,

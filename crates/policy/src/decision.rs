@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::limit::{Charge, string_enum};
 
-/// Decision of a policy on one call.
+/// A policy's decision on one call.
 #[derive(Debug, Clone)]
 pub enum Decision {
     /// The call may proceed under these terms.
@@ -13,14 +13,14 @@ pub enum Decision {
     Deny(Reason),
 }
 
-/// What an allowed call requires before it is sent.
+/// What must happen before an allowed call is sent.
 #[derive(Debug, Clone, Default)]
 pub struct Terms {
     /// JSON Pointer of the block that applies. `None` for methods that are always allowed.
     pub rule: Option<Arc<str>>,
-    /// Charges to reserve, all or none. If several counters are exhausted, the first in this order is reported.
+    /// Charges to reserve, either all or none. If several counters are exhausted, the first in this order is reported.
     pub charges: Vec<Charge>,
-    /// Approval to obtain first.
+    /// The approval to obtain first, if one is needed.
     pub approval: Option<ApprovalRequirement>,
 }
 
@@ -29,20 +29,20 @@ pub struct Terms {
 pub struct ApprovalRequirement {
     /// JSON Pointer of the rule that requires approval.
     pub rule: Arc<str>,
-    /// Message of the policy for the approver.
+    /// The policy's message for the approver.
     pub message: Option<Arc<str>>,
 }
 
 /// Why a call is refused.
 #[derive(Debug, Clone)]
 pub struct Reason {
-    /// The step that refused.
+    /// Code of the step that refused the call.
     pub code: ReasonCode,
     /// JSON Pointer of the rule. `None` if no rule of the policy was involved.
     pub rule: Option<Arc<str>>,
-    /// Name of the counter, for limits and amounts.
+    /// Name of the counter, if a limit or its amount refused the call.
     pub counter: Option<Arc<str>>,
-    /// Message for the agent: the text in the policy or, without one, a built-in text.
+    /// Message for the agent: the policy's own text or, if it has none, a built-in one.
     pub message: Arc<str>,
 }
 
@@ -57,7 +57,7 @@ string_enum! {
         NotListed = "not_listed",
         /// The server does not list the tool.
         NotOffered = "not_offered",
-        /// `action: deny`.
+        /// The rule block has `action: deny`.
         Denied = "denied",
         /// The tool has no pinned definition.
         NotAccepted = "not_accepted",

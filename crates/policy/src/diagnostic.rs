@@ -6,7 +6,7 @@ use std::ops::Range;
 /// One error or warning in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Kind of problem. Stable across versions.
+    /// Kind of problem. Codes do not change between versions.
     pub code: DiagnosticCode,
     /// Error or warning.
     pub severity: Severity,
@@ -14,7 +14,7 @@ pub struct Diagnostic {
     pub span: Range<usize>,
     /// The problem, in one line.
     pub message: String,
-    /// How to fix it.
+    /// How to fix the problem.
     pub help: Option<String>,
     /// A second, related location with its label.
     pub related: Option<(Range<usize>, String)>,
@@ -24,7 +24,7 @@ pub struct Diagnostic {
 const MAX_COLLECTED_DIAGNOSTICS: usize = 1_000;
 /// Maximum number of diagnostics reported. More would not be read before the first ones are fixed.
 pub(crate) const MAX_REPORTED_DIAGNOSTICS: usize = 200;
-/// One more than is reported, to find out whether there are more.
+/// Maximum number of diagnostics searched for: one more than is reported, to find out whether there are more.
 pub(crate) const MAX_SEARCHED_DIAGNOSTICS: usize = MAX_REPORTED_DIAGNOSTICS + 1;
 
 /// Adds a diagnostic, unless [`MAX_COLLECTED_DIAGNOSTICS`] is reached.
@@ -62,12 +62,12 @@ pub enum Severity {
 }
 
 impl Diagnostic {
-    /// Converts an error of the JSON parser.
+    /// Converts an error from the JSON parser.
     pub(crate) fn from_json_error(diagnostic: &gatelodge_json::JsonError) -> Self {
         crate::syntax_tree::diagnostic_from_json(diagnostic)
     }
 
-    /// Converts an error in parsing the text of a call.
+    /// Converts an error from parsing the text of a call.
     pub fn from_call_error(diagnostic: &gatelodge_json::JsonError) -> Self {
         let diagnostic = Self::from_json_error(diagnostic);
         match diagnostic.code {
@@ -126,7 +126,7 @@ impl Diagnostic {
 
 macro_rules! diagnostic_codes {
     ($($(#[$doc:meta])+ $name:ident = $text:literal,)+) => {
-        /// Kinds of diagnostics. Their texts are stable.
+        /// Kinds of diagnostics. Their codes do not change between versions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum DiagnosticCode { $($(#[$doc])+ $name,)+ }
 
@@ -134,7 +134,7 @@ macro_rules! diagnostic_codes {
             /// All codes, for documentation and tests.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// Returns the stable text.
+            /// Returns the code as text, which does not change between versions.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
@@ -143,9 +143,9 @@ macro_rules! diagnostic_codes {
 }
 
 diagnostic_codes! {
-    /// Not valid JSON or YAML.
+    /// The document is not valid JSON or YAML.
     Syntax = "syntax",
-    /// A limit of the parser is exceeded.
+    /// The document exceeds one of the parser's limits.
     TooLarge = "too-large",
     /// A key occurs twice in one object.
     RepeatedKey = "repeated-key",
@@ -155,7 +155,7 @@ diagnostic_codes! {
     UnknownField = "unknown-field",
     /// A required field is missing.
     MissingField = "missing-field",
-    /// A value of the wrong JSON type.
+    /// A value has the wrong JSON type.
     WrongType = "wrong-type",
     /// A value that is not one of the allowed words.
     UnknownWord = "unknown-word",
@@ -167,7 +167,7 @@ diagnostic_codes! {
     EmptyText = "empty-text",
     /// A number that is out of range, or in a notation that is not allowed.
     BadNumber = "bad-number",
-    /// Not a valid path into a call.
+    /// A text that is not a valid path into a call.
     BadPath = "bad-path",
     /// An unknown operator.
     UnknownOperator = "unknown-operator",
@@ -177,15 +177,15 @@ diagnostic_codes! {
     BadRegex = "bad-regex",
     /// A regular expression too large to compile.
     LargeRegex = "large-regex",
-    /// Not a valid window.
+    /// A value that is not a valid window.
     BadWindow = "bad-window",
-    /// Two globs of which neither is more specific.
+    /// Two globs, neither of which is more specific than the other.
     TiedGlobs = "tied-globs",
     /// Limits that share a counter and disagree about it.
     CounterClash = "counter-clash",
     /// A method that cannot be named here.
     BadMethod = "bad-method",
-    /// Not a valid time zone.
+    /// A text that is not a valid time zone.
     BadTimeZone = "bad-time-zone",
     /// There are more diagnostics than are reported.
     MoreFaults = "more-faults",
@@ -207,7 +207,7 @@ diagnostic_codes! {
     AbsencePasses = "absence-passes",
     /// Warning: a session limit without a grant limit on the same calls.
     SessionAlone = "session-alone",
-    /// Warning: arguments are to be validated, but the tool has no schema.
+    /// Warning: the policy asks to validate arguments, but the tool has no schema.
     NoSchema = "no-schema",
     /// Warning: a rule depends only on facts that the client reports about itself.
     ClaimAlone = "claim-alone",

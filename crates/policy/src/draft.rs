@@ -1,4 +1,5 @@
-//! Drafts a policy from recorded calls: one block for everything that was used; all else is denied.
+//! Drafts a policy from recorded calls: it has one block for each tool, resource, prompt or method that was used, and
+//! denies everything else.
 //!
 //! The result does not depend on the order of the calls: the same calls give the same text, byte for byte.
 
@@ -27,7 +28,7 @@ use usage_tally::UsageTally;
 pub struct ObservedCall<'a> {
     /// Method name.
     pub method: &'a str,
-    /// The tool, resource or prompt.
+    /// The tool, resource or prompt, if the method has one.
     pub target: Option<&'a str>,
     /// Time of the call.
     pub at: Timestamp,
@@ -35,7 +36,7 @@ pub struct ObservedCall<'a> {
     pub argument_names: &'a [&'a str],
     /// Its arguments, if they were recorded.
     pub arguments: Option<JsonValue<'a>>,
-    /// Reason code with which the policy active at that time would have refused the call.
+    /// Reason code, if the policy active at that time would have refused the call.
     pub reason_code: Option<&'a str>,
 }
 
@@ -85,7 +86,7 @@ pub struct DraftBuilder {
 pub struct DraftPolicy {
     /// The policy: JSON with comments, in canonical layout. It always loads.
     pub policy: String,
-    /// The blocks, in the order of the text.
+    /// The blocks, in the order in which the text contains them.
     pub blocks: Vec<DraftBlock>,
     /// Calls that the draft does not cover.
     pub uncovered: Vec<UncoveredCall>,
@@ -108,10 +109,10 @@ pub struct DraftBlock {
     pub peaks: [u64; 3],
     /// Argument names, each with the number of calls that had it.
     pub arguments: Vec<(String, u64)>,
-    /// Conditions that all calls satisfy, as JSON. In the text they are comments.
+    /// Conditions that all calls satisfy, as JSON. The text contains them as comments.
     pub suggested_conditions: Vec<String>,
-    /// Number of calls, by reason code, that the policy active at that time would have refused. Does not include codes
-    /// that only say that the policy did not list the call.
+    /// Number of calls, by reason code, that the policy active at that time would have refused. Codes that only mean
+    /// that the policy did not list the call are left out.
     pub reason_codes: Vec<(String, u64)>,
     /// `rate_limit` of the block.
     pub rate_limit: Option<String>,
@@ -157,7 +158,8 @@ impl DraftBuilder {
 
     /// Writes the policy. `origin` describes in a few words what it was drafted from.
     ///
-    /// # Errors Returns diagnostics if the draft exceeds the size of a policy.
+    /// # Errors
+    /// Returns diagnostics if the draft exceeds the maximum size of a policy.
     pub fn write(&self, origin: &str) -> Result<DraftPolicy, Vec<Diagnostic>> {
         let blocks: Vec<DraftBlock> =
             self.tallies.iter().map(|((section, name), tally)| tally.summary(*section, name)).collect();
@@ -185,7 +187,7 @@ fn describe_call(method: &str, target: Option<&str>) -> String {
     }
 }
 
-/// Returns why no block can allow exactly this, or `None` if one can.
+/// Returns why no block can allow exactly this name, or `None` if one can.
 fn uncoverable_reason(section: DraftSection, name: &str) -> Option<&'static str> {
     match section {
         DraftSection::Methods if name.is_empty() || crate::method_rules::METHODS_DECIDED_BY_TARGET.contains(&name) => {

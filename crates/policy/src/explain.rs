@@ -1,4 +1,4 @@
-//! Explains a decision: every rule that was evaluated, and the values it compared.
+//! Explains a decision: shows every rule that was evaluated and the values that it compared.
 
 mod decision_trace;
 mod path_values;
@@ -17,20 +17,20 @@ use crate::limit::{Amount, Charge, LimitScope, LimitWindow, WindowAlignment};
 /// A decision with all steps that led to it.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
-    /// `allow`, `deny` or `approve`.
+    /// The decision: `allow`, `deny` or `approve`.
     pub decision: &'static str,
-    /// Code of the step that refused. `None` for `allow` and `approve`.
+    /// Code of the step that refused the call. `None` for `allow` and `approve`.
     pub code: Option<&'static str>,
-    /// JSON Pointer of the rule that decided; for `allow`, of the block that applies.
+    /// JSON Pointer of the rule that decided or, for `allow`, of the block that applies.
     pub rule: Option<String>,
-    /// Name of the counter, if a limit or its amount refused.
+    /// Name of the counter, if a limit or its amount refused the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
     /// Message for the agent or the approver.
     pub message: Option<String>,
-    /// Charges of the call.
+    /// The call's charges.
     pub charges: Vec<ChargeExplanation>,
-    /// Every step in order of evaluation. The first that refuses decides.
+    /// Every step, in order of evaluation. The first one that refuses the call decides.
     pub trace: Vec<TraceStep>,
 }
 
@@ -82,7 +82,7 @@ pub struct TraceStep {
     pub step: &'static str,
     /// JSON Pointer of the rule.
     pub rule: Option<String>,
-    /// `pass`, `refuse`, `ask` or `charge`.
+    /// Outcome of the step: `pass`, `refuse`, `ask` or `charge`.
     pub outcome: &'static str,
     /// Reason code of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,9 +101,9 @@ pub struct ConditionExplanation {
     pub path: String,
     /// Operator.
     pub op: &'static str,
-    /// Value in the rule.
+    /// Value given in the rule.
     pub value: Box<RawValue>,
-    /// Values found, as JSON, truncated if long. Empty if the path found nothing.
+    /// Values found at the path, as JSON, truncated if long. Empty if there are none.
     pub found: Vec<String>,
     /// Result of the condition.
     pub answer: &'static str,

@@ -1,6 +1,8 @@
-//! Canonical layout of a policy: JSON with its comments in place, two spaces of indentation, one line where it fits.
+//! Canonical layout of a policy: JSON with its comments in place, indented by two spaces, with short values on one
+//! line.
 //!
-//! Only whitespace changes: keys keep their order, strings and numbers their spelling. The policy is not validated.
+//! Only whitespace changes: keys keep their order, and strings and numbers stay as written. The policy is not
+//! validated.
 
 mod comment_attachment;
 mod layout;
@@ -17,7 +19,7 @@ pub(crate) use yaml_comments::count_yaml_comments as comments_of_yaml;
 /// A document in canonical layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormattedPolicy {
-    /// The text, JSON.
+    /// The text of the document, which is always JSON.
     pub text: String,
     /// Number of comments that were dropped. Always 0 for JSON; YAML is converted to JSON without its comments.
     pub comments_lost: usize,
@@ -25,7 +27,8 @@ pub struct FormattedPolicy {
 
 /// Formats a document. It must parse, but need not be a valid policy.
 ///
-/// # Errors Returns syntax errors and repeated keys.
+/// # Errors
+/// Returns syntax errors and repeated keys.
 ///
 /// # Examples
 /// ```

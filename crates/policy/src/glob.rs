@@ -5,7 +5,7 @@
 pub(crate) struct Glob {
     /// Literal text at the start.
     prefix: Box<str>,
-    /// Literal parts that follow in this order.
+    /// Literal parts between the two ends, in order.
     middle: Vec<Box<str>>,
     /// Literal text at the end.
     suffix: Box<str>,
@@ -37,7 +37,7 @@ impl Glob {
         parts.map(|part| part.chars().count()).sum()
     }
 
-    /// Returns whether some name matches both. `*` matches anything, so only the two ends can conflict.
+    /// Returns whether some name matches both globs. `*` matches anything, so only their two ends can conflict.
     pub fn can_overlap(&self, other: &Self) -> bool {
         let (a, b) = (&*self.prefix, &*other.prefix);
         let (c, d) = (&*self.suffix, &*other.suffix);

@@ -7,7 +7,7 @@ use gatelodge_mutants::mutant;
 /// A member of a `host_in` list: `[*.]host[:port]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostPattern {
-    /// Whether it matches the subdomains of the host instead of the host itself.
+    /// Whether the pattern matches the host's subdomains instead of the host itself.
     matches_subdomains: bool,
     host: UrlHost,
 }
@@ -21,7 +21,7 @@ struct UrlHost {
 }
 
 impl HostPattern {
-    /// Parses a member. `None` if it does not have the form `[*.]host[:port]` in ASCII.
+    /// Parses a list member. `None` if it does not have the form `[*.]host[:port]` in ASCII.
     pub fn new(text: &str) -> Option<Self> {
         let (below, host) = match text.strip_prefix("*.") {
             Some(host) => (true, host),
@@ -44,7 +44,7 @@ impl HostPattern {
     }
 }
 
-/// Returns whether the URL's host matches a member. `None` if URL parsers could disagree about the host.
+/// Returns whether the URL's host matches any member. `None` if URL parsers could disagree about the host.
 pub(crate) fn host_in(url: &str, members: &[HostPattern]) -> Option<bool> {
     let host = parse_url_host(url)?;
     Some(members.iter().any(|member| member.matches(&host)))

@@ -1,6 +1,6 @@
-//! Input schemas: validates arguments against the schema of the pinned definition.
+//! Input schemas: validates arguments against the schema in a tool's pinned definition.
 //!
-//! Schemas come from servers. A schema must not fetch anything, run without bound or overflow the stack.
+//! Schemas come from servers. A schema must not be able to fetch anything, run without bound or overflow the stack.
 
 mod float_approximation;
 mod validation_cost;
@@ -11,7 +11,7 @@ use jsonschema::{Draft, PatternOptions, Validator};
 /// Maximum compiled size of one regular expression in a schema, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// Maximum size of a schema in bytes. The largest ones of real servers have some ten thousand bytes.
+/// Maximum size of a schema in bytes. The largest schemas of real servers have some ten thousand bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// A compiled input schema.
@@ -42,10 +42,11 @@ pub enum InputSchemaError {
     /// The schema is not an object.
     #[error("the input schema is not an object")]
     NotObject,
-    /// References are cyclic, or so many that validation would take too long.
+    /// The schema's references are cyclic, or there are so many that validation would take too long.
     #[error("the input schema refers to itself endlessly or too often")]
     Unbounded,
-    /// Not a JSON Schema, a reference outside the document, or a regular expression that cannot run in linear time.
+    /// The text is not a JSON Schema, refers to something outside the document, or has a regular expression that cannot
+    /// run in linear time.
     #[error("the input schema does not compile: {0}")]
     NotSchema(String),
 }
@@ -53,7 +54,8 @@ pub enum InputSchemaError {
 impl InputSchema {
     /// Compiles a schema from its text.
     ///
-    /// # Errors Returns why the schema cannot be used. A rule with `validate_arguments` then denies every call.
+    /// # Errors
+    /// Returns why the schema cannot be used. A rule with `validate_arguments` then denies every call.
     pub fn compile(text: &[u8]) -> Result<Self, InputSchemaError> {
         let document = read(text, &JsonLimits::REPLY).map_err(InputSchemaError::NotJson)?;
         Self::of_value(document.root())
@@ -61,7 +63,8 @@ impl InputSchema {
 
     /// Compiles a schema that is already parsed.
     ///
-    /// # Errors Like [`InputSchema::compile`].
+    /// # Errors
+    /// The same as for [`InputSchema::compile`].
     pub fn of_value(value: JsonValue<'_>) -> Result<Self, InputSchemaError> {
         if value.raw().len() > MAX_BYTES {
             return Err(InputSchemaError::TooLarge);
@@ -100,7 +103,7 @@ impl InputSchema {
     }
 }
 
-/// Converts a value for the validator. On error, returns the number that cannot be represented.
+/// Converts a value for the validator. The error is the number that cannot be represented.
 fn to_json<'a>(
     value: JsonValue<'a>,
     number: &dyn Fn(&str) -> Option<serde_json::Number>,

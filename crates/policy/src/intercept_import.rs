@@ -1,4 +1,4 @@
-//! Imports YAML policies of Intercept, with a note for everything whose meaning changes.
+//! Imports Intercept's YAML policies, with a note on everything whose meaning changes.
 //!
 //! The imported policy never allows a call that the source denies, except for numbers that Intercept cannot
 //! distinguish: it compares floats, while this crate compares exactly. A note marks where that can matter. A rule that
@@ -29,7 +29,7 @@ use block_builder::BlockBuilder;
 pub struct ImportedPolicy {
     /// The policy as JSON in canonical layout. It always loads.
     pub policy: String,
-    /// Notes, in the order of the source.
+    /// Notes, in the order in which their parts occur in the source.
     pub notes: Vec<ImportNote>,
 }
 
@@ -40,27 +40,28 @@ pub struct ImportNote {
     pub kind: ImportNoteKind,
     /// Byte range in the source.
     pub span: Range<usize>,
-    /// Description, and what to do about it.
+    /// What changed, and what to do about it.
     pub message: String,
 }
 
 string_enum! {
     /// What happened to a part of the source.
     ImportNoteKind {
-        /// The import allows calls that the source denies; the message says which.
+        /// The imported policy allows calls that the source denies; the message says which.
         Looser = "looser",
         /// The meaning differs, but no call is allowed that the source denies.
         Changed = "changed",
-        /// The part is not in the result.
+        /// The part is left out of the imported policy.
         Dropped = "dropped",
-        /// The part is written differently and means the same.
+        /// The part is written differently but means the same.
         Exact = "exact",
     }
 }
 
 /// Imports an Intercept policy.
 ///
-/// # Errors Returns all diagnostics of the source, in document order.
+/// # Errors
+/// Returns all diagnostics about the source, in document order.
 ///
 /// # Examples
 /// ```
@@ -94,7 +95,7 @@ pub fn import_intercept(text: &[u8]) -> Result<ImportedPolicy, Vec<Diagnostic>> 
     Ok(ImportedPolicy { policy, notes })
 }
 
-/// Converts diagnostics of the imported policy. Their spans mean nothing in the source.
+/// Converts diagnostics about the imported policy. Their spans are dropped, because they do not refer to the source.
 fn as_result_diagnostics(diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let convert = |diagnostic: Diagnostic| {
         let message = format!("the imported policy would not load: {}", diagnostic.message);
@@ -103,7 +104,7 @@ fn as_result_diagnostics(diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     diagnostics.into_iter().map(convert).collect()
 }
 
-/// Help for an empty source.
+/// Help text for an empty source.
 const EMPTY_SOURCE_HELP: &str = "write an Intercept policy: `version`, `default` and `tools`";
 
 const SOURCE_FIELDS: [&str; 6] = ["version", "description", "default", "hide", "tools", "approvals"];
@@ -131,7 +132,7 @@ impl InterceptImporter {
         self.notes.push(ImportNote { kind, span: span.clone(), message: message.into() });
     }
 
-    /// Adds a note that applies to many places only at the first one.
+    /// Adds a note that applies in many places, but only at the first of them.
     fn add_note_once(&mut self, kind: ImportNoteKind, span: &Range<usize>, message: &str) {
         if !self.notes.iter().any(|note| note.message == message) {
             self.add_note(kind, span, message);
@@ -217,7 +218,7 @@ impl InterceptImporter {
         format!("[{}]", names.join(", "))
     }
 
-    /// Returns the members `all_tools` and `tools`.
+    /// Converts `tools`, and returns the members `all_tools` and `tools` of the new policy.
     fn convert_tools(&mut self, node: &SyntaxNode, default: DefaultAction) -> Vec<String> {
         let (mut all_tools, mut tools) = (None, Vec::new());
         for entry in self.read_entries(node, "`tools`") {
@@ -243,8 +244,8 @@ impl InterceptImporter {
         all_tools.into_iter().chain([json_member("tools", &tools)]).collect()
     }
 
-    /// Drops a tool name with a star. Intercept matched it literally, so it matched no tool; as a glob under `default:
-    /// deny` it would allow tools.
+    /// Drops a tool name that contains a star. Intercept matches it literally, so it matches no tool; as a glob under
+    /// `default: deny`, it would allow tools.
     fn drop_glob(&mut self, entry: &MapEntry) {
         let note_count = self.notes.len();
         self.convert_tool(entry, &entry.key);

@@ -1,4 +1,4 @@
-//! Limits of a policy, and the charges of a call under them.
+//! A policy's limits, and the charges that they give for a call.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use gatelodge_json::Decimal;
 
 use crate::call_path::CallPath;
 
-/// Amounts keep nine decimal places.
+/// Billionths in one unit: amounts have nine decimal places.
 const BILLIONTHS_PER_UNIT: i128 = 1_000_000_000;
 
 /// An exact decimal quantity: up to 18 digits in front of the decimal point and 9 after it.
@@ -18,7 +18,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// One call.
+    /// One, the amount that a call adds if the limit does not read the amount from an argument.
     pub const ONE: Self = Self { billionths: BILLIONTHS_PER_UNIT };
 
     /// Converts a number. `None` if it is negative or has too many digits.
@@ -26,7 +26,7 @@ impl Amount {
         number.billionths().map(|billionths| Self { billionths })
     }
 
-    /// Converts billionths to a quantity. `None` if negative.
+    /// Converts billionths to a quantity. `None` if the number is negative.
     pub fn of_billionths(billionths: i128) -> Option<Self> {
         (billionths >= 0).then_some(Self { billionths })
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// Period in which a counter counts.
+/// The period over which a counter adds up amounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitWindow {
     /// A fixed number of seconds. 60 is a minute, 3,600 an hour, 86,400 a day.
@@ -71,7 +71,7 @@ pub enum LimitWindow {
 impl LimitWindow {
     /// Maximum length in seconds: 366 days.
     pub const MAX_SECONDS: u32 = 366 * 86_400;
-    /// Names of windows.
+    /// The names of windows.
     pub const WORDS: [&'static str; 5] = ["minute", "hour", "day", "week", "month"];
 
     /// Parses a name, or an integer followed by `s`, `m`, `h`, `d` or nothing, which means seconds.
@@ -139,7 +139,7 @@ macro_rules! string_enum {
         pub enum $name { $($(#[$variant_doc])+ $variant,)+ }
 
         impl $name {
-            /// All names, in the order of the documentation.
+            /// All names, in the order in which the documentation lists them.
             pub const WORDS: &'static [&'static str] = &[$($word,)+];
 
             /// Returns the name.
@@ -163,13 +163,13 @@ macro_rules! string_enum {
 pub(crate) use string_enum;
 
 string_enum! {
-    /// What shares one counter.
+    /// Which calls share a counter.
     LimitScope {
         /// Each grant has its own counter.
         Grant = "grant",
         /// Each client session has its own counter. Clients without sessions use their grant's counter.
         Session = "session",
-        /// All grants of a server share the counter.
+        /// All grants for a server share the counter.
         Server = "server",
         /// All servers share the counter.
         Organisation = "organisation",
@@ -191,7 +191,7 @@ string_enum! {
 #[derive(Debug)]
 pub struct Limit {
     pub(crate) pointer: Arc<str>,
-    /// Location of its counter's name.
+    /// Location of the counter's name in the document.
     pub(crate) span: Range<usize>,
     pub(crate) counter: CounterRef,
     pub(crate) window: LimitWindow,
@@ -206,15 +206,15 @@ pub struct Limit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CounterRef {
     Named(Arc<str>),
-    /// The counter of a `rate_limit`: prefix, name of the called tool, and `_rate`.
+    /// The counter of a `rate_limit`. Its name is a prefix, the name of the called tool, and `_rate`.
     PerTool {
         prefix: &'static str,
     },
 }
 
-/// Suffix of the counter of a tool's `rate_limit`.
+/// Suffix of the name of a `rate_limit` counter.
 pub(crate) const RATE_COUNTER_SUFFIX: &str = "_rate";
-/// Prefix of the counter of a `rate_limit` in `all_tools`.
+/// Prefix of the name of a `rate_limit` counter in `all_tools`.
 pub(crate) const ALL_TOOLS_COUNTER_PREFIX: &str = "all:";
 
 impl CounterRef {
@@ -238,7 +238,7 @@ impl CounterRef {
     }
 }
 
-/// The amount that a call takes from one counter.
+/// The amount that a call adds to one counter.
 #[derive(Debug, Clone)]
 pub struct Charge {
     pub(crate) limit: Arc<Limit>,
@@ -268,7 +268,7 @@ impl Charge {
         self.limit.window
     }
 
-    /// Start of the window.
+    /// How the start of the window is determined.
     pub fn align(&self) -> WindowAlignment {
         self.limit.align
     }
@@ -283,7 +283,7 @@ impl Charge {
         self.amount
     }
 
-    /// Message of the policy for a call that exceeds the limit.
+    /// The policy's message for a call that exceeds the limit.
     pub fn on_deny(&self) -> Option<&Arc<str>> {
         self.limit.on_deny.as_ref()
     }

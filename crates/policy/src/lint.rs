@@ -1,4 +1,4 @@
-//! Lints: warnings of `policy check` about policies that load but probably do not mean what they say.
+//! Lints: warnings from `policy check` about policies that load, but probably do not do what their author intended.
 //!
 //! A lint warns only when it is certain. False positives would make people ignore all warnings.
 
@@ -30,9 +30,9 @@ const MAX_WARNINGS: usize = 1_000;
 /// Maximum length of a message; longer ones are truncated.
 const MAX_MESSAGE_CHARS: usize = 600;
 
-/// Returns all errors of a document or, if there are none, its warnings in document order.
+/// Returns all errors in a document or, if it has no errors, its warnings in document order.
 ///
-/// With the tool list of a server, conditions are also checked against the tools' input schemas.
+/// If a server's tool list is given, conditions are also checked against the tools' input schemas.
 ///
 /// # Examples
 /// ```
@@ -73,7 +73,7 @@ pub fn lint(text: &[u8], format: DocumentFormat, tools: Option<&ToolList>) -> Ve
 }
 
 /// Replaces control and bidirectional formatting characters and truncates long messages. Tool and argument names are
-/// foreign text that could manipulate the terminal.
+/// untrusted text that could manipulate the terminal.
 fn sanitize_message(text: &str) -> String {
     let is_odd =
         |letter: char| letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

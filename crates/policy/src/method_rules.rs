@@ -1,4 +1,4 @@
-//! Decides methods that have no rule blocks of their own.
+//! Decides calls to methods that have no rule blocks of their own.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub fn is_always_allowed(method: &str) -> bool {
     ALWAYS_ALLOWED.contains(&method)
 }
 
-/// Methods that are decided by their target and cannot be decided by name alone.
+/// Methods that are decided by their target, not by name alone.
 pub(crate) const METHODS_DECIDED_BY_TARGET: [&str; 6] = [
     "tools/call",
     "resources/read",
@@ -37,7 +37,7 @@ pub(crate) const METHODS_DECIDED_BY_TARGET: [&str; 6] = [
     "completion/complete",
 ];
 
-/// Prefix of task methods. They are decided by the rule of the call that created the task.
+/// Prefix of task methods, which are decided by the rule for the call that created the task.
 pub(crate) const TASK_METHOD_PREFIX: &str = "tasks/";
 
 pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<Terms, Reason> {
@@ -55,7 +55,8 @@ pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<Terms, Reason
     apply_method_rule(policy, policy.methods.as_ref().map(|methods| methods.find(name)))
 }
 
-/// Applies a rule. `found` is `None` if the policy does not have the field at all.
+/// Applies a method rule. `found` is `None` if the policy does not have the field, and `Some(None)` if the field does
+/// not name the method.
 fn apply_method_rule(policy: &Policy, found: Option<Option<&MethodRule>>) -> Result<Terms, Reason> {
     let allowed = |rule: &Arc<str>| Terms { rule: Some(Arc::clone(rule)), ..Terms::default() };
     match (found, policy.default) {

@@ -2,18 +2,18 @@
 
 use gatelodge_mutants::mutant;
 
-/// An absolute directory, as segments.
+/// The path of an absolute directory, split into segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DirectoryPath(Vec<Box<str>>);
 
 impl DirectoryPath {
-    /// Parses an absolute directory. `None` if it is relative or contains NUL or a backslash.
+    /// Parses the path of a directory. `None` if it is relative or contains NUL or a backslash.
     pub fn new(text: &str) -> Option<Self> {
         let segments = normalise(text)?;
         Some(Self(segments.into_iter().map(Into::into).collect()))
     }
 
-    /// Returns whether the path is this directory or inside it. `None` if it is not an absolute path.
+    /// Returns whether `path` is this directory or is inside it. `None` if `path` is not a valid absolute path.
     pub fn contains(&self, path: &str) -> Option<bool> {
         let segments = normalise(path)?;
         let starts_alike = self.0.iter().zip(&segments).all(|(ours, theirs)| **ours == **theirs);

@@ -1,6 +1,6 @@
-//! JSON Schema of the policy document, for completion, help and early errors in editors.
+//! The JSON Schema for policy documents, with which editors offer completion and help and report errors early.
 //!
-//! Names come from the constants of the parser; only the help texts are separate. The schema cannot express every rule:
+//! Names come from the parser's constants; only the help texts are separate. The schema cannot express every rule:
 //! [`parse`](crate::parse) is authoritative.
 
 mod field_help;
@@ -16,13 +16,13 @@ use crate::policy_parser::{
     BLOCK_FIELDS, CONDITION_FIELDS, LIMIT_FIELDS, POLICY_FIELDS, PREDICATE_FIELDS, RATE_LIMIT_FIELDS, TIME_ZONE_FIELD,
 };
 
-/// Draft in which the schema is written.
+/// The JSON Schema draft in which the schema is written.
 const SCHEMA_DRAFT_URI: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// Fields of a rule block that only apply to tools.
 const TOOL_ONLY_FIELDS: [&str; 2] = ["rate_limit", "validate_arguments"];
 
-/// Returns the JSON Schema of a policy document, draft 2020-12.
+/// Returns the JSON Schema for policy documents, in draft 2020-12.
 pub fn policy_json_schema() -> Value {
     let fields = POLICY_FIELDS.iter().copied().chain([TIME_ZONE_FIELD]);
     let mut schema = json!({
@@ -167,7 +167,7 @@ fn predicate_field_schema(field: &str) -> Value {
     }
 }
 
-/// Adds the type of `value` for each operator to the schema of a condition.
+/// Extends the schema for conditions with the type of `value` that each operator needs.
 fn with_operator_values(mut condition: Value) -> Value {
     let rule = |word: &&str| {
         let value = Operator::from_word(word).map_or_else(|| json!({}), operator_value_schema);
@@ -239,7 +239,7 @@ fn window_schema() -> Value {
     })
 }
 
-/// Returns a schema for a fixed set of words with their help.
+/// Returns a schema for a fixed set of words, with a help text for each.
 fn enum_schema(words: &[&str], help: fn(&str) -> &'static str) -> Value {
     let texts: Vec<&str> = words.iter().map(|word| help(word)).collect();
     // Not part of the standard, but editors show it for each word.

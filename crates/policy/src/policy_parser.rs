@@ -1,4 +1,4 @@
-//! Parses a document to a [`Policy`], reporting all errors at once.
+//! Parses a document into a [`Policy`], reporting all errors at once.
 
 mod block_parser;
 mod counter_conflicts;
@@ -27,7 +27,7 @@ use field_parser::{check_field_names, json_pointer, read_entries, read_list, rea
 pub(crate) use limit_parser::{LIMIT_FIELDS, RATE_LIMIT_FIELDS};
 pub(crate) use predicate_parser::{CONDITION_FIELDS, PREDICATE_FIELDS};
 
-/// Fields of a policy.
+/// The top-level fields of a policy.
 pub(crate) const POLICY_FIELDS: [&str; 12] = [
     "version",
     "description",
@@ -44,15 +44,16 @@ pub(crate) const POLICY_FIELDS: [&str; 12] = [
 ];
 pub(crate) const TIME_ZONE_FIELD: &str = "time_zone";
 
-/// Maximum number of globs in one map, because all pairs are compared.
+/// Maximum number of globs in one map. There is a maximum because all pairs are compared.
 const MAX_GLOBS: usize = 5_000;
 
-/// Help for an empty document.
+/// Help text for an empty document.
 const EMPTY_POLICY_HELP: &str = r#"the smallest policy is {"version": "1", "default": "deny"}"#;
 
 /// Parses and compiles a policy document.
 ///
-/// # Errors Returns all diagnostics in document order.
+/// # Errors
+/// Returns all diagnostics in document order.
 ///
 /// # Examples
 /// ```
@@ -74,7 +75,7 @@ pub(crate) fn read(text: &[u8], format: DocumentFormat) -> Result<(Policy, Synta
     Ok((compile(&root, diagnostics)?, root))
 }
 
-/// Compiles a syntax tree. `diagnostics` are those of reading it.
+/// Compiles a syntax tree. `diagnostics` are the ones reported while it was read.
 pub(crate) fn compile(root: &SyntaxNode, diagnostics: Vec<Diagnostic>) -> Result<Policy, Vec<Diagnostic>> {
     let mut parser =
         PolicyParser { diagnostics, regex_budget: predicate_parser::RegexBudget::default(), paths: HashMap::new() };
@@ -87,11 +88,11 @@ pub(crate) fn compile(root: &SyntaxNode, diagnostics: Vec<Diagnostic>) -> Result
     Ok(policy)
 }
 
-/// State of the parser.
+/// The state of the parser.
 pub(crate) struct PolicyParser {
     pub diagnostics: Vec<Diagnostic>,
     pub regex_budget: predicate_parser::RegexBudget,
-    /// Paths of conditions by text, to share equal ones.
+    /// The paths in conditions, keyed by their text, so that equal paths are shared.
     pub paths: HashMap<Box<str>, Arc<CallPath>>,
 }
 

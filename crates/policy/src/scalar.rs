@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gatelodge_json::{Decimal, JsonKind, JsonValue};
 
-/// Text that is known to be a valid number.
+/// A number kept as text, which is known to be valid.
 #[derive(Debug, Clone)]
 pub(crate) struct DecimalText(Box<str>);
 
@@ -19,7 +19,7 @@ impl DecimalText {
     }
 }
 
-/// A set of scalars to compare with, by kind.
+/// A set of scalars to compare values with, grouped by kind.
 #[derive(Debug, Default)]
 pub(crate) struct ScalarSet {
     texts: Vec<Box<str>>,
@@ -52,7 +52,7 @@ impl ScalarSet {
         self
     }
 
-    /// Returns whether the operand is a member. `None` if no member is of its kind.
+    /// Returns whether the operand is a member. `None` if no member has the same kind as the operand.
     pub fn contains(&self, operand: &Operand<'_>) -> Option<bool> {
         match operand {
             Operand::Text(text) if !self.texts.is_empty() => {
@@ -71,7 +71,7 @@ impl ScalarSet {
         self.contains(&Operand::of(element)) == Some(true)
     }
 
-    /// Returns the string of a `contains`.
+    /// Returns the first string in the set, which is the value of a `contains` with a string.
     pub fn first_text(&self) -> Option<&str> {
         self.texts.first().map(|text| &**text)
     }
@@ -93,7 +93,7 @@ impl ScalarSet {
         texts.chain(numbers).chain(bools.into_iter().filter(|(_, has)| *has).map(|(word, _)| word))
     }
 
-    /// Returns the sorted union.
+    /// Returns the union of the two sets, sorted.
     pub fn union(mut self, other: Self) -> Self {
         self.texts.extend(other.texts);
         self.numbers.extend(other.numbers);

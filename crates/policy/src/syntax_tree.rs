@@ -1,4 +1,4 @@
-//! Syntax tree of a document: one representation for JSON and YAML, with spans.
+//! The syntax tree of a document: the same representation for JSON and YAML, with spans.
 
 mod yaml_document;
 
@@ -8,7 +8,7 @@ use gatelodge_json::{JsonKind, JsonLimits, JsonValue, quote_into, read_with_comm
 
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 
-/// Message for an empty document. The help depends on what was expected.
+/// Message for an empty document. The help text depends on what kind of document was expected.
 pub(crate) const EMPTY_TEXT_MESSAGE: &str = "the text is empty";
 
 /// Format of a document.
@@ -31,14 +31,14 @@ pub(crate) struct SyntaxNode {
 pub(crate) enum NodeValue {
     Null,
     Bool(bool),
-    /// Text of a number in JSON notation, within the limits of the parser.
+    /// Text of a number in JSON notation, within the parser's limits.
     Number(String),
     Text(String),
     List(Vec<SyntaxNode>),
     Map(Vec<MapEntry>),
 }
 
-/// A span in generated text, and the span in the document that it comes from.
+/// A span in generated text, and the span in the document that it was generated from.
 pub(crate) type SpanMapping = (Range<usize>, Range<usize>);
 
 /// A member of an object.
@@ -111,16 +111,17 @@ impl SyntaxNode {
         }
     }
 
-    /// Returns the member of a map by name; the first one if it is repeated.
+    /// Returns the map member with this name, or the first of them if it is repeated.
     pub fn get(&self, name: &str) -> Option<&Self> {
         let NodeValue::Map(entries) = &self.value else { return None };
         entries.iter().find(|entry| entry.key == name).map(|entry| &entry.value)
     }
 }
 
-/// Parses a document. Also returns errors that did not stop the parser, so that all can be reported at once.
+/// Parses a document. Also returns errors that did not stop the parser, so that all errors can be reported at once.
 ///
-/// # Errors Returns the error that stopped the parser.
+/// # Errors
+/// Returns the error that stopped the parser.
 pub(crate) fn read(text: &[u8], format: DocumentFormat) -> Result<(SyntaxNode, Vec<Diagnostic>), Diagnostic> {
     match format {
         DocumentFormat::Json => read_json(text),
@@ -156,7 +157,7 @@ pub(crate) fn from_json(value: JsonValue<'_>) -> SyntaxNode {
     SyntaxNode { value: written, span: start..end }
 }
 
-/// Converts an error of the JSON parser to a diagnostic.
+/// Converts an error from the JSON parser to a diagnostic.
 pub(crate) fn diagnostic_from_json(diagnostic: &gatelodge_json::JsonError) -> Diagnostic {
     use gatelodge_json::JsonErrorKind as Kind;
     let code = match diagnostic.kind {

@@ -1,4 +1,4 @@
-//! Filters lists: a grant only sees what it could call.
+//! Filters lists, so that a grant sees only what its policy makes visible.
 
 use crate::call::{CalledTool, DefinitionStatus};
 use crate::compiled_policy::{DefaultAction, Policy, RuleBlock, ToolVisibility};
@@ -6,7 +6,8 @@ use crate::decide::refuse_ambiguous_uri;
 use crate::glob::Glob;
 
 impl Policy {
-    /// Returns whether a tool is listed. Denied tools are; hidden, unlisted and unpinned ones are not.
+    /// Returns whether a tool is shown in lists. Denied tools are shown; hidden tools, tools that only `default`
+    /// denies, and tools whose definition is new or changed are not.
     pub fn is_tool_visible(&self, tool: &CalledTool<'_>) -> bool {
         let may_be_called = match self.tool_visibility(tool) {
             ToolVisibility::Hidden(_) => false,
@@ -22,26 +23,26 @@ impl Policy {
         !self.categories.is_empty()
     }
 
-    /// Returns the tools that the policy lists by exact name, sorted. Does not include globs.
+    /// Returns the tools that the policy lists by exact name, sorted. Globs are not included.
     pub fn named_tools(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.tools.exact.keys().map(|name| &**name).collect();
         names.sort_unstable();
         names
     }
 
-    /// Returns whether a resource is listed.
+    /// Returns whether a resource is shown in lists.
     pub fn is_resource_visible(&self, uri: &str) -> bool {
         let is_listed = self.resources.find(uri).is_some() || self.default == DefaultAction::Allow;
         is_listed && refuse_ambiguous_uri(self, uri).is_ok()
     }
 
-    /// Returns whether a resource template is listed: at least one expansion could be allowed.
+    /// Returns whether a resource template is shown in lists: at least one of its expansions could be allowed.
     pub fn is_template_visible(&self, template: &str) -> bool {
         let is_listed = self.default == DefaultAction::Allow || self.find_resource_or_template(template).is_some();
         is_listed && refuse_ambiguous_uri(self, template).is_ok()
     }
 
-    /// Returns whether a prompt is listed.
+    /// Returns whether a prompt is shown in lists.
     pub fn is_prompt_visible(&self, name: &str) -> bool {
         self.prompts.find(name).is_some() || self.default == DefaultAction::Allow
     }

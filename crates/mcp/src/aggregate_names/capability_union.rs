@@ -5,8 +5,8 @@ use gatelodge_json::{JsonKind, JsonValue};
 use crate::message_rewrite::{TextEdit, splice};
 use crate::translate::to_json_string;
 
-/// Union of the capabilities of all servers: every member of any of them, and every element of lists. If the values of a
-/// flag differ, `true` wins.
+/// Returns the union of all servers' capabilities: every member that any server has, and all elements of their lists.
+/// If the values of a flag differ, `true` wins.
 pub fn merge_capabilities(all: &[JsonValue<'_>]) -> String {
     let mut members: Vec<(String, Vec<JsonValue<'_>>)> = Vec::new();
     for (key, value) in all.iter().flat_map(|one| one.members()) {
@@ -33,7 +33,7 @@ fn merge_values(values: &[JsonValue<'_>]) -> String {
     }
 }
 
-/// Adds a member to the `_meta` of an object. `json` is the value of the member.
+/// Adds a member to an object's `_meta`. `json` is the member's value.
 pub fn with_meta_member(object: JsonValue<'_>, member: &str, json: &str) -> String {
     let offset = object.span().0;
     let at = |position: usize, text: String| TextEdit {

@@ -1,5 +1,5 @@
-//! Rewrites messages from a client of the aggregate endpoint for one server. Edits the text in place; the result is parsed
-//! again by the caller.
+//! Rewrites messages from clients of the aggregate endpoint for the server that receives them. Edits the text in place;
+//! the caller parses the result again.
 
 use gatelodge_json::JsonValue;
 
@@ -11,7 +11,7 @@ use crate::method::Method;
 use crate::request_id::RequestId;
 use crate::translate::to_json_string;
 
-/// A subscription target that belongs to no server of the client.
+/// A subscription target that belongs to none of the client's servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnknownTarget {
     /// A resource, by its URI.
@@ -21,8 +21,8 @@ pub enum UnknownTarget {
 }
 
 impl ClientRequest<'_> {
-    /// Returns the server that the request is for, and the request in that server's names. `None` if it names nothing with a
-    /// server prefix.
+    /// Returns the server that the request is for, and the request with the server's own name for the target. `None` if
+    /// the target has no server prefix.
     pub fn to_target_server(&self) -> Option<(String, String)> {
         let value = self.target_value()?;
         let target = value.as_str()?;
@@ -40,7 +40,7 @@ impl ClientRequest<'_> {
         Some((server.to_owned(), splice(self.text(), vec![edit])))
     }
 
-    /// URIs and task ids of a `subscriptions/listen` request that carry no server prefix, or one that is not known.
+    /// Returns the URIs and task ids in a `subscriptions/listen` request that have no server prefix or an unknown one.
     pub fn unknown_targets(&self, is_known: impl Fn(&str) -> bool) -> Vec<UnknownTarget> {
         let is_of_any = |server: Option<&str>| server.is_some_and(&is_known);
         // A value that is not a string cannot name anything, so it is unknown.
@@ -90,7 +90,7 @@ impl ClientRequest<'_> {
 }
 
 impl ClientNotification<'_> {
-    /// The server that receives this progress notification, and the notification in that server's own token.
+    /// Returns the server that this progress notification is for, and the notification with that server's own token.
     pub fn progress_to_target_server(&self) -> Option<(String, String)> {
         let token = self.reference().ok()??;
         let (server, own) = split_prefixed_name(token.as_str()?)?;
@@ -100,7 +100,7 @@ impl ClientNotification<'_> {
 }
 
 impl ClientResponse<'_> {
-    /// The response as the server that asked receives it: a related task gets the server's own id.
+    /// Returns the response to send to the server that asked: a related task gets that server's own id.
     pub fn for_server(&self, server: &str) -> String {
         let result = match self.payload() {
             ClientResponsePayload::Result(result) => result,

@@ -1,5 +1,5 @@
-//! Rewrites messages of one server for a client of the aggregate endpoint: names, URIs and task ids in the members that the
-//! protocol defines for them. Text and structured content of tools stay unchanged.
+//! Rewrites a server's messages for clients of the aggregate endpoint: adds the server to names, URIs and task ids in
+//! the members that the protocol defines for them. The text and structured content of tool results stay unchanged.
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
@@ -11,7 +11,7 @@ use crate::translate::to_json_string;
 /// The `_meta` key that relates a message to a task.
 pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
-/// Rewrites a server's response to a request of `method`.
+/// Rewrites a server's response to a request with this method.
 pub fn prefix_response(server: &str, method: &Method<'_>, text: &str, limits: &JsonLimits) -> String {
     // Most results are large and contain none of these members.
     let has_any = ["\"name\"", "\"uri\"", "\"uriTemplate\"", "\"taskId\""].iter().any(|key| text.contains(key));
@@ -48,7 +48,7 @@ fn apply_edits(
     splice(text, places.edits)
 }
 
-/// Edits that add the server to names, URIs and task ids.
+/// Edits that add the server prefix to names, URIs and task ids.
 struct NameEdits<'s> {
     server: &'s str,
     edits: Vec<TextEdit<'static>>,
@@ -96,7 +96,7 @@ impl NameEdits<'_> {
         }
     }
 
-    /// A tool and its UI resource.
+    /// Edits a tool and the URI of its UI resource.
     fn edit_tool(&mut self, tool: JsonValue<'_>) {
         self.edit_name(tool.get("name"));
         let meta = tool.get("_meta");
@@ -114,7 +114,7 @@ impl NameEdits<'_> {
         }
     }
 
-    /// A task, perhaps with its result.
+    /// Edits a task, and its result if it has one.
     fn edit_task(&mut self, task: JsonValue<'_>) {
         self.edit_name(task.get("taskId"));
         if let Some(result) = task.get("result") {
@@ -146,8 +146,8 @@ impl NameEdits<'_> {
         self.push_edit(value, prefix_uri);
     }
 
-    /// The token under which the client reports progress. The server may choose a number, so the prefix goes in front of the
-    /// token's JSON.
+    /// Edits the token with which the client reports progress. The server may choose a number, so the prefix goes in
+    /// front of the token's JSON.
     fn edit_progress_token(&mut self, value: Option<JsonValue<'_>>) {
         let Some(token) = value else { return };
         self.edits.push(TextEdit {

@@ -1,4 +1,4 @@
-//! Header names of the protocol, and the encoding of their values.
+//! The protocol's header names, and the encoding of their values.
 
 use data_encoding::BASE64;
 use http::header::HeaderName;
@@ -18,8 +18,8 @@ pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const BASE64_PREFIX: &str = "=?base64?";
 const BASE64_SUFFIX: &str = "?=";
 
-/// Encodes a text as a header value: unchanged, or in Base64 if it has other than printable ASCII characters, outer white
-/// space or the prefix of encoded values.
+/// Encodes text as a header value. The text stays unchanged unless it contains anything but printable ASCII, starts or
+/// ends with white space, or starts with the prefix of encoded values; then it is encoded in Base64.
 pub fn encode_value(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && text.trim() == text;
     if is_plain && !text.starts_with(BASE64_PREFIX) {
@@ -28,7 +28,7 @@ pub fn encode_value(text: &str) -> String {
     format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", BASE64.encode(text.as_bytes()))
 }
 
-/// Decodes such a value; `None` if it is in neither form.
+/// Decodes a header value, plain or in Base64; `None` if it is neither.
 pub fn decode_value(value: &[u8]) -> Option<String> {
     let is_plain = value.iter().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e));
     let text = str::from_utf8(value).ok().filter(|_| is_plain)?;

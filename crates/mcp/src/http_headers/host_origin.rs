@@ -1,7 +1,7 @@
-//! Checks `Host` and `Origin` of a request before anything else is read, against DNS rebinding.
+//! Protects against DNS rebinding: checks a request's `Host` and `Origin` before anything else is read.
 //!
-//! A web page that resolves its own name to this machine sends that name as `Host` and its own address as `Origin`. Both
-//! must be known to the listener.
+//! A web page that resolves its own name to this machine sends that name as `Host` and its own address as `Origin`.
+//! Both must be known to the listener.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,7 +19,7 @@ pub struct HostOriginGuard {
     is_loopback: bool,
 }
 
-/// Rejection of a request by its `Host` or `Origin`.
+/// Rejection of a request because of its `Host` or `Origin`.
 #[derive(Debug)]
 pub struct HostOriginError {
     /// HTTP status of the response.
@@ -29,8 +29,8 @@ pub struct HostOriginError {
 }
 
 impl HostOriginGuard {
-    /// Makes a guard for a listener at an address. On loopback it also accepts the usual loopback names; elsewhere it accepts
-    /// the address itself.
+    /// Makes a guard for a listener at an address. It also accepts the address itself, unless that is unspecified
+    /// (`0.0.0.0`), and on loopback the usual loopback names.
     pub fn new(address: SocketAddr, hosts: &[String], origins: &[String]) -> Self {
         let mut hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         hosts.retain(|host| !host.is_empty());
@@ -50,7 +50,7 @@ impl HostOriginGuard {
     /// Checks the headers of a request.
     ///
     /// # Errors
-    /// `Host` is missing, repeated or not a name of the listener, or `Origin` is a web page that is not allowed.
+    /// `Host` is missing, repeated or not a name of the listener, or `Origin` names a web page that is not allowed.
     pub fn check<B>(&self, request: &Request<B>) -> Result<(), HostOriginError> {
         let host = single_header(request.headers(), &HOST)?;
         let Some(host) = host else { return Err(reject(StatusCode::BAD_REQUEST, "the request has no `Host` header")) };
@@ -69,7 +69,8 @@ impl HostOriginGuard {
         }
     }
 
-    /// Whether `Host` equals one of the names, with or without a port, including case. Nearly all do.
+    /// Whether `Host` is exactly one of the names, in the same case, with or without a port. Nearly all requests pass
+    /// this.
     fn is_exact_host(&self, host: &str) -> bool {
         let is_port = |port: &str| matches!(port.len(), 1..=5) && port.bytes().all(|byte| byte.is_ascii_digit());
         self.hosts.iter().any(|own| {

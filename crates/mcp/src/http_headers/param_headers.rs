@@ -1,5 +1,5 @@
-//! Arguments that a client mirrors into `Mcp-Param-*` headers: which ones the input schema annotates, and whether header and
-//! argument agree.
+//! Arguments that a client mirrors into `Mcp-Param-*` headers: which ones the input schema annotates, and whether each
+//! header agrees with its argument.
 
 use gatelodge_json::{Decimal, JsonKind, JsonValue};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -7,11 +7,11 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use super::{ProtocolError, decode_value, encode_value};
 use crate::message_error::quote_excerpt;
 
-/// The schema annotation of a property to mirror.
+/// The schema keyword that marks a property to be mirrored.
 const HEADER_ANNOTATION: &str = "x-mcp-header";
 const HEADER_PREFIX: &str = "mcp-param-";
-/// Limits per request on the number of these headers and on the bytes of a name and of a value. They are read before the
-/// client is authorised, and servers refuse much larger headers.
+/// Limits on the number of these headers in a request, and on the bytes in a name and in a value. The headers are read
+/// before the client is authorized, and servers refuse much larger ones.
 const MAX_PARAM_HEADERS: usize = 64;
 const MAX_HEADER_NAME_BYTES: usize = 128;
 const MAX_HEADER_VALUE_BYTES: usize = 16 << 10;
@@ -41,7 +41,7 @@ impl ParamHeaderMapping {
     /// Collects the annotated properties of an input schema.
     ///
     /// # Errors
-    /// An annotation is not a unique header name, or is at a place that does not denote a single value.
+    /// An annotation is not a unique header name, or is in a place that does not describe a single value.
     pub fn of_schema(schema: JsonValue<'_>) -> Result<Self, ParamHeaderError> {
         let mut own = Self::default();
         own.collect(schema, &mut Vec::new(), SchemaPathKind::PropertiesOnly)?;
@@ -112,10 +112,10 @@ impl ParamHeaderMapping {
         Ok(())
     }
 
-    /// Checks that a client mirrored its arguments: every annotated argument that is present, and no other.
+    /// Checks that a client mirrored its arguments: every annotated argument that is present, and no others.
     ///
     /// # Errors
-    /// A header is missing, superfluous or different from its argument.
+    /// A header is missing, has no argument, or differs from its argument.
     pub fn check(&self, headers: &HeaderMap, arguments: Option<JsonValue<'_>>) -> Result<(), ProtocolError> {
         for field in &self.fields {
             let value = field.value(arguments);
@@ -131,7 +131,8 @@ impl ParamHeaderMapping {
         Ok(())
     }
 
-    /// Returns the headers for the arguments, together with those of `headers` that mirror no annotated argument.
+    /// Sets the header of each annotated argument, or removes it if the argument is absent. Other headers stay
+    /// unchanged.
     pub fn apply_to(&self, mut headers: HeaderMap, arguments: Option<JsonValue<'_>>) -> HeaderMap {
         for field in &self.fields {
             let text = field.value(arguments).and_then(header_text);
@@ -144,7 +145,7 @@ impl ParamHeaderMapping {
     }
 }
 
-/// Whether the path to a part of a schema consists of `properties` only.
+/// Whether a subschema is reached through `properties` only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SchemaPathKind {
     PropertiesOnly,
@@ -159,7 +160,7 @@ impl ParamHeaderField {
     }
 }
 
-/// A value as header text; numbers keep the spelling that the policy saw.
+/// Returns a value as header text. Numbers are written exactly as the policy saw them.
 fn header_text(value: JsonValue<'_>) -> Option<String> {
     Some(match value.kind() {
         JsonKind::String => value.as_str()?.into_owned(),

@@ -6,8 +6,8 @@ use http::Uri;
 /// Maximum length of an endpoint in bytes.
 const MAX_ENDPOINT_BYTES: usize = 8 << 10;
 
-/// Resolves the endpoint that a server names for messages against the URL of its stream. Returns `None` for an invalid one
-/// and for any other origin, because requests to it carry credentials.
+/// Resolves the message endpoint that a server names, relative to the URL of its stream. Returns `None` if it is
+/// invalid or has a different origin, because requests to it carry credentials.
 pub fn resolve_endpoint(stream: &Uri, named: &str) -> Option<Uri> {
     let named = named.trim().split('#').next().unwrap_or_default();
     if named.is_empty() || named.len() > MAX_ENDPOINT_BYTES {
@@ -43,7 +43,7 @@ fn is_absolute(named: &str) -> bool {
     scheme.is_some_and(|scheme| scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)))
 }
 
-/// Path and query of an absolute URL, if it has the origin of the stream.
+/// Returns the path and query of an absolute URL if it has the same origin as the stream.
 fn same_origin_path(stream: &Uri, named: &str) -> Option<String> {
     let named: Uri = named.parse().ok()?;
     let is_own = named.scheme() == stream.scheme()

@@ -1,4 +1,4 @@
-//! Expected result of a case, and its comparison with the actual one.
+//! The expected result of a case, and its comparison with the actual result.
 
 use super::{CaseFileReader, EXPECT_HELP, first_char_span};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
@@ -12,13 +12,13 @@ const DECISION_WORDS: [&str; 3] = ["allow", "deny", "approve"];
 #[derive(Debug, Default)]
 pub(super) struct CaseExpectation {
     decision: Option<String>,
-    /// `Some(None)` expects the field to be null.
+    /// The expected reason code. `Some(None)` means that it must be null.
     code: Option<Option<String>>,
     rule: Option<Option<String>>,
     message: Option<Option<String>>,
-    /// Each charge as pairs of member name and JSON text.
+    /// The charges, each as pairs of a member name and its value as JSON text.
     charges: Option<Vec<Vec<(String, String)>>>,
-    /// Expected codes of the diagnostics when the policy is loaded.
+    /// Codes of the diagnostics that loading the policy is expected to give.
     diagnostic_codes: Option<Vec<String>>,
 }
 
@@ -119,7 +119,7 @@ impl CaseExpectation {
         differences
     }
 
-    /// Compares with the diagnostics of loading the policy.
+    /// Compares the expectation with the diagnostics from loading the policy.
     pub fn compare_load_errors(&self, came: &[Diagnostic]) -> Vec<String> {
         let mut codes: Vec<&str> = came.iter().map(|diagnostic| diagnostic.code.as_str()).collect();
         codes.sort_unstable();

@@ -6,13 +6,14 @@ use gatelodge_json::{JsonKind, JsonValue, quote_for_display};
 
 /// Arguments with more distinct values than this are not treated as an enumeration.
 const MAX_SUGGESTED_VALUES: usize = 5;
-/// Required number of calls per distinct value, on average.
+/// Minimum average number of calls per distinct value.
 const MIN_CALLS_PER_VALUE: u64 = 4;
-/// Longer strings are not treated as members of an enumeration.
+/// Strings longer than this are not treated as members of an enumeration.
 const MAX_VALUE_CHARS: usize = 60;
-/// Placeholder for a secret in the log.
+/// The placeholder for secrets in the log.
 const SECRET_MASK: &str = "***";
-/// Parts of argument names that usually hold secrets. Their values are never shown, even if the log has them.
+/// Parts of the names of arguments that usually hold secrets. Their values are never shown, even if the log contains
+/// them.
 const SECRET_NAME_PARTS: [&str; 11] = [
     "passw",
     "passphrase",
@@ -27,7 +28,7 @@ const SECRET_NAME_PARTS: [&str; 11] = [
     "session",
 ];
 
-/// Distinct values of one argument.
+/// The distinct values of one argument.
 #[derive(Debug, Default)]
 pub(super) struct ArgumentValues {
     calls: u64,
@@ -65,13 +66,13 @@ fn literal(value: JsonValue<'_>) -> Option<String> {
     }
 }
 
-/// Returns whether arguments of this name usually hold secrets.
+/// Returns whether arguments with this name usually hold secrets.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let lowercase = name.to_ascii_lowercase();
     lowercase.ends_with("key") || SECRET_NAME_PARTS.iter().any(|section| lowercase.contains(section))
 }
 
-/// Returns the conditions that all of `calls` calls satisfy.
+/// Returns conditions that all of the recorded calls satisfy; `calls` is their number.
 pub(super) fn suggest_conditions(values: &BTreeMap<Box<str>, ArgumentValues>, calls: u64) -> Vec<String> {
     let mut suggestions = Vec::new();
     for (name, values) in values {

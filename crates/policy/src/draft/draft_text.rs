@@ -72,7 +72,7 @@ fn write_entry(block: &DraftBlock, out: &mut String) {
     }
 }
 
-/// Writes a rule block. A suggestion is a comment that is valid once uncommented.
+/// Writes a rule block. Suggestions are written as comments that are valid rules once uncommented.
 fn write_block(block: &DraftBlock, out: &mut String) {
     out.push('{');
     let comma = if block.rate_limit.is_some() { "," } else { "" };
@@ -91,7 +91,7 @@ fn call_count_text(calls: u64) -> String {
     if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") }
 }
 
-/// Formats times in whole seconds; fractions would be noise.
+/// Formats the first and last times in whole seconds; fractions would only distract.
 fn time_span_text(first: Timestamp, last: Timestamp) -> String {
     let whole = |at: Timestamp| Timestamp::from_second(at.as_second()).unwrap_or(at);
     match (whole(first), whole(last)) {

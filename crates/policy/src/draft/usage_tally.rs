@@ -1,4 +1,4 @@
-//! Usage of one tool, resource, prompt or method: number of calls, times and arguments.
+//! How one tool, resource, prompt or method was used: number of calls, times and arguments.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::condition_suggestions::ArgumentValues;
 use super::{DraftBlock, DraftSection, ObservedCall, condition_suggestions};
 
-/// Windows for which the peak is reported, in minutes.
+/// Lengths of the windows for which peaks are reported, in minutes.
 const PEAK_WINDOWS_MINUTES: [i64; 3] = [1, 60, 1_440];
 /// Reason codes that are expected in observe mode and say nothing about the call itself.
 const EXPECTED_REASON_CODES: [&str; 2] = ["not_listed", "no_policy"];
@@ -18,7 +18,7 @@ pub(super) struct UsageTally {
     calls: u64,
     first: Timestamp,
     last: Timestamp,
-    /// Keyed by minutes since the Unix epoch.
+    /// Number of calls, keyed by minutes since the Unix epoch.
     calls_per_minute: BTreeMap<i64, u64>,
     argument_names: BTreeMap<Box<str>, u64>,
     values: BTreeMap<Box<str>, ArgumentValues>,
@@ -87,7 +87,8 @@ impl UsageTally {
         }
     }
 
-    /// Returns the highest number of calls in one window of `window` minutes. Windows are aligned like those of limits.
+    /// Returns the highest number of calls in any window of `window` minutes. The windows are aligned as they are for
+    /// limits.
     fn peak(&self, window: i64) -> u64 {
         let (mut peak, mut current, mut sum) = (0, None, 0);
         for (minute, count) in &self.calls_per_minute {
@@ -100,8 +101,8 @@ impl UsageTally {
     }
 }
 
-/// Returns twice the peak, rounded up to one significant digit. At least ten, because a single use says little about
-/// the next.
+/// Returns twice the peak, rounded up to one significant digit. The result is at least ten, because a single use says
+/// little about future use.
 fn rate_with_headroom(peak: u64) -> u64 {
     let twice = peak.saturating_mul(2).max(10);
     let unit = 10_u64.saturating_pow(twice.ilog10());

@@ -1,4 +1,4 @@
-//! The values that a path finds in a call, for display.
+//! Finds the values at a path in a call, for display.
 
 use gatelodge_json::{JsonKind, JsonValue, quote_into};
 
@@ -49,7 +49,7 @@ fn collect_values(value: JsonValue<'_>, segments: &[PathSegment], values: &mut V
     }
 }
 
-/// All facts outside the arguments are strings, except the hour.
+/// Returns a fact as JSON. All facts other than arguments are strings, except the hour.
 fn operand_json(operand: &Operand<'_>, moment: EvaluationTime<'_>) -> String {
     match operand {
         Operand::Text(own) => quoted_text(own),

@@ -1,25 +1,25 @@
 //! Attaches comments to values.
 //!
-//! A comment is either on lines of its own in front of its value, or at the end of a line. Comments in any other place
-//! that JSON allows move to the nearest of these two, so that formatting twice changes nothing.
+//! A comment is either on lines of its own in front of its value, or at the end of a line. Comments anywhere else are
+//! moved to the nearest of these two places, so that formatting twice changes nothing.
 
 use gatelodge_json::{JsonDocument, JsonKind, JsonValue};
 
 /// A comment on lines of its own.
 pub(super) struct OwnLineComment<'d> {
     pub text: &'d str,
-    /// Whether a blank line precedes it.
+    /// Whether a blank line precedes the comment.
     pub has_blank_line_before: bool,
 }
 
 /// A member, an element or the root value, with its comments.
 pub(super) struct CommentedNode<'d> {
     pub leading_comments: Vec<OwnLineComment<'d>>,
-    /// Whether a blank line separates it from the comments in front of it.
+    /// Whether a blank line separates the node from the comments in front of it.
     pub has_blank_line_before: bool,
     pub key: Option<&'d str>,
     pub value: CommentedValue<'d>,
-    /// Comments at the end of its last line. Only the last one can be a `//` comment.
+    /// Comments at the end of the node's last line. Only the last one can be a `//` comment.
     pub trailing_comments: Vec<&'d str>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct CommentedContainer<'d> {
     pub nodes: Vec<CommentedNode<'d>>,
     /// Comments in front of the closing bracket.
     pub closing_comments: Vec<OwnLineComment<'d>>,
-    /// Whether there is a comment anywhere inside.
+    /// Whether there is a comment anywhere inside the container.
     pub has_comments: bool,
 }
 
@@ -120,7 +120,8 @@ impl<'d> CommentAttacher<'d> {
         }
     }
 
-    /// Takes the comments after a value and after its comma, as far as they end the line.
+    /// Takes the comments on the same line after a value, and those after its comma if nothing but comments follows
+    /// there.
     fn take_comments_around_comma(&mut self, next: usize) -> Vec<&'d str> {
         let comma = self.find_comma(next);
         let mut after = self.take_same_line_comments(comma);

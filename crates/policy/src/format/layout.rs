@@ -1,14 +1,14 @@
-//! Renders a commented document: decides which containers go on one line.
+//! Renders a commented document, and decides which containers go on one line.
 
 use super::comment_attachment::{CommentedContainer, CommentedDocument, CommentedNode, CommentedValue, OwnLineComment};
 
-/// Lines are at most this wide where possible.
+/// Maximum line width in characters, where possible.
 const MAX_LINE_WIDTH: usize = 100;
 const INDENT: &str = "  ";
 
 /// Nesting level of rule blocks under `tools`, `categories`, `resources` and `prompts`.
 const BLOCK_LEVEL: usize = 2;
-/// A rule block that is one level higher than the others and is laid out like them.
+/// Key of a rule block that is one level higher than the others, but is laid out like them.
 const ALL_TOOLS_KEY: &str = "\"all_tools\"";
 
 pub(super) fn render_layout(document: &CommentedDocument<'_>) -> String {
@@ -113,7 +113,8 @@ fn brackets(container: &CommentedContainer<'_>) -> (&'static str, &'static str) 
     if container.is_object { ("{", "}") } else { ("[", "]") }
 }
 
-/// Returns whether a container may go on one line. Rule blocks are broken up, their contents are not.
+/// Returns whether a container may go on one line. Rule blocks are split over several lines, but their contents are
+/// not.
 fn can_be_flat(container: &CommentedContainer<'_>, level: usize) -> bool {
     let is_scalar = |node: &CommentedNode<'_>| matches!(node.value, CommentedValue::Scalar(_));
     let has_scalars_only = container.nodes.iter().all(is_scalar);

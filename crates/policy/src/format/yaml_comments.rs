@@ -1,10 +1,10 @@
-//! Counts the comments of a YAML text, because the YAML parser drops them.
+//! Counts the comments in a YAML text, because the YAML parser drops them.
 
 use std::ops::Range;
 
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
-/// Returns the number of comments in a text. `root` is the parsed text.
+/// Returns the number of comments in a text. `root` is the root of its syntax tree.
 pub(crate) fn count_yaml_comments(text: &[u8], root: &SyntaxNode) -> usize {
     let mut scalars = Vec::new();
     collect_scalar_spans(root, text, &mut scalars);
@@ -40,7 +40,7 @@ fn collect_scalar_spans(node: &SyntaxNode, text: &[u8], scalars: &mut Vec<Range<
     }
 }
 
-/// Returns the span of the scalar itself. The parser's span of a quoted scalar includes a comment after it.
+/// Returns the span of the scalar itself. The parser's span for a quoted scalar includes a comment that follows it.
 fn scalar_content_span(span: &Range<usize>, text: &[u8]) -> Range<usize> {
     let written = text.get(span.clone()).unwrap_or_default();
     let (quote, escape) = match written.first() {

@@ -1,15 +1,15 @@
-//! Converts numbers for the validator, which computes with floats: each number becomes a float that compares the same
-//! as its decimal text.
+//! Converts numbers for the validator, which computes with floats: each number becomes one that compares in the same
+//! way as its decimal text.
 
 use std::cmp::Ordering;
 
 use gatelodge_json::{Decimal, JsonKind, JsonValue};
 use serde_json::Number;
 
-/// The largest float with a fraction.
+/// The largest float that is not an integer.
 const MAX_FRACTIONAL_FLOAT: f64 = 4_503_599_627_370_495.5;
 
-/// The numbers in a schema, as text and as the validator sees them.
+/// The numbers in a schema, both as text and as the validator reads them.
 #[derive(Debug, Default)]
 pub(super) struct SchemaNumbers {
     /// Sorted in ascending order.
@@ -20,7 +20,8 @@ pub(super) struct SchemaNumbers {
     checks_multiple_of: bool,
 }
 
-/// Returns the validator's number for a number in the schema. `None` if it would not compare like its text.
+/// Returns the validator's number for a number in the schema. `None` if it would not compare in the same way as its
+/// text.
 pub(super) fn schema_number(text: &str) -> Option<Number> {
     let (number, decimal) = (nearest_number(text)?, Decimal::new(text)?);
     let float = number.as_f64()?;
@@ -29,7 +30,7 @@ pub(super) fn schema_number(text: &str) -> Option<Number> {
     (!number.is_f64() || (is_whole_alike && is_zero_alike)).then_some(number)
 }
 
-/// Returns the integer for a text if there is one, otherwise the nearest float.
+/// Returns a number as an integer if it is one and fits, and otherwise as the nearest float.
 pub(super) fn nearest_number(text: &str) -> Option<Number> {
     let decimal = Decimal::new(text)?;
     if let Ok(whole) = text.parse::<i64>() {
@@ -69,8 +70,8 @@ impl SchemaNumbers {
         }
     }
 
-    /// Returns a number that compares with all schema numbers like the text does, and that is an integer exactly if the
-    /// text is, where the schema checks that. `None` if no float does.
+    /// Returns a number that compares with all schema numbers in the same way as the text does. If the schema checks
+    /// for integers, the number is an integer exactly if the text is. `None` if there is no such float.
     pub fn faithful_number(&self, text: &str) -> Option<Number> {
         let number = nearest_number(text)?;
         let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return Some(number) };

@@ -12,10 +12,10 @@ const MAX_APPLICATIONS: u64 = 10_000;
 const MAX_STEPS: usize = 500_000;
 /// Maximum number of `unevaluated…` keywords. Each can double the cost of the schemas around it.
 const MAX_UNEVALUATED: usize = 4;
-/// Nesting depth that is examined. Arguments are not nested deeper.
+/// Nesting depth to examine. Arguments are never nested more deeply.
 const MAX_LEVELS: usize = 64;
 
-/// Number of applications of each subschema, keyed by its address in the schema.
+/// How often each subschema is applied, keyed by the subschema's address in memory.
 type ApplicationCounts<'s> = BTreeMap<*const Value, (&'s Value, u64)>;
 
 pub(super) fn is_bounded(schema: &Value) -> bool {
@@ -50,7 +50,7 @@ struct ApplicationCounter<'s> {
 }
 
 impl<'s> ApplicationCounter<'s> {
-    /// Adds the subschemas that these apply to the same value. `None` if the result is infinite or too large.
+    /// Adds the subschemas that `parts` apply to the same value. `None` if there would be too many, or infinitely many.
     fn expand_in_place(&mut self, parts: ApplicationCounts<'s>) -> Option<ApplicationCounts<'s>> {
         let mut all = ApplicationCounts::new();
         let mut fresh = parts;
@@ -109,7 +109,7 @@ fn in_place_subschemas<'s>(root: &'s Value, part: &'s Value) -> Option<Vec<&'s V
     Some(inner)
 }
 
-/// Resolves `#` and `#/a/pointer`. Other references are ambiguous or leave the document.
+/// Resolves `#` and `#/a/pointer`. Other references are ambiguous or point outside the document.
 fn resolve_reference<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
     let fragment = reference.strip_prefix('#')?;
     if fragment.contains('%') || !(fragment.is_empty() || fragment.starts_with('/')) {
@@ -147,9 +147,9 @@ fn count_unevaluated(part: &Value) -> usize {
 #[derive(Default)]
 struct ChildApplications<'s> {
     elements: ApplicationCounts<'s>,
-    /// For every member of an object.
+    /// Subschemas for every member of an object.
     members: ApplicationCounts<'s>,
-    /// For members of one name each.
+    /// Subschemas for members with certain names, keyed by name.
     by_name: BTreeMap<&'s str, ApplicationCounts<'s>>,
 }
 

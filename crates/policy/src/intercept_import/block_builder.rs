@@ -1,9 +1,9 @@
-//! Builds the JSON of a rule block. Rule names become comments.
+//! Builds the JSON text of a rule block. The names of the imported rules become comments.
 
 use super::{json_member, quoted};
 use crate::compiled_policy::BlockAction;
 
-/// The block that the rules of one tool become.
+/// The rule block that is built from one tool's rules.
 #[derive(Default)]
 pub(super) struct BlockBuilder {
     action: Option<(BlockAction, RuleFragment)>,
@@ -19,8 +19,8 @@ pub(super) struct RuleFragment {
 }
 
 impl BlockBuilder {
-    /// Sets the block's action; `reason.json` is the reason. A denial takes precedence; otherwise the first action is
-    /// kept.
+    /// Sets the block's action; `reason.json` is the reason as JSON. A denial takes precedence; otherwise the first
+    /// action is kept.
     pub fn set_action(&mut self, action: BlockAction, reason: RuleFragment) {
         let is_weaker =
             self.action.as_ref().is_none_or(|(own, _)| *own != BlockAction::Deny && action == BlockAction::Deny);
@@ -29,7 +29,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Denies every call, in place of a rule that cannot be expressed.
+    /// Denies every call, as a replacement for a rule that cannot be expressed.
     pub fn deny_all(&mut self, rule: &str) {
         let text = format!("the rule `{rule}` could not be imported, so every call is denied");
         let json = format!("{{\"conditions\": [], {}}}", json_member("on_deny", &quoted(&text)));

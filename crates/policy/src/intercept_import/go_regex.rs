@@ -1,13 +1,14 @@
-//! Translates patterns of Go's `regexp` so that Rust's `regex` matches the same texts.
+//! Translates patterns written for Go's `regexp` so that Rust's `regex` matches the same texts.
 //!
-//! In Go, `\d`, `\w`, `\s` and `\b` are ASCII only, and a few characters are literal that have a meaning in Rust.
+//! In Go, `\d`, `\w`, `\s` and `\b` are ASCII only, and a few characters that have a meaning in Rust are literal.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// Translates a pattern.
 ///
-/// # Errors Returns the construct that has no equivalent.
+/// # Errors
+/// Returns the construct that has no equivalent.
 pub(super) fn translate_go_regex(pattern: &str) -> Result<String, &'static str> {
     let mut writer = GoRegexTranslator { rest: pattern.chars().peekable(), out: String::new() };
     while let Some(character) = writer.rest.next() {

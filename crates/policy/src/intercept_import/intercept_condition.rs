@@ -1,4 +1,4 @@
-//! Converts conditions of Intercept: paths, operators and values. A converted condition never holds where the original
+//! Converts Intercept's conditions: paths, operators and values. A converted condition never holds when the original
 //! does not.
 
 use std::ops::Range;
@@ -14,11 +14,11 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 const CONDITION_FIELDS: [&str; 3] = ["path", "op", "value"];
-/// Operators of Intercept. This crate supports all of them.
+/// Intercept's operators. This crate supports all of them.
 const INTERCEPT_OPERATORS: [&str; 11] =
     ["eq", "neq", "in", "not_in", "lt", "lte", "gt", "gte", "regex", "contains", "exists"];
 
-/// Maximum compiled size of a pattern in bytes, as in policies.
+/// Maximum compiled size of a pattern in bytes, which is also the usual limit in policies.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
 const FLOAT_LOOSER_NOTE: &str = "numbers were compared as floats with about 16 digits; here every digit counts. Numbers that are equal as floats, \
@@ -88,7 +88,7 @@ fn read_operator(importer: &mut InterceptImporter, node: &SyntaxNode, word: &str
     importer.read_word(place, word, "op", &INTERCEPT_OPERATORS, find)
 }
 
-/// Reports values that the operator cannot use. Intercept rejects the same ones.
+/// Reports values that the operator cannot use. Intercept rejects the same values.
 fn check_value(importer: &mut InterceptImporter, operator: Operator, value: &SyntaxNode) -> Option<()> {
     let (kind, wanted) = match operator {
         Operator::In | Operator::NotIn => (JsonKind::Array, "a list"),
@@ -181,7 +181,7 @@ fn unsupported_members_reason(operator: Operator, items: &[SyntaxNode]) -> Optio
         .then(|| "`not_in` with a list of several types cannot be expressed".into())
 }
 
-/// Adds a note that types matter, where that can make a difference.
+/// Adds a note that types matter in comparisons, if that can make a difference.
 fn note_types(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     let has_equal_in_other_type = |item: &SyntaxNode| match &item.value {
         NodeValue::Text(text) => Decimal::new(text).is_some() || matches!(text.as_str(), "true" | "false"),
@@ -199,8 +199,8 @@ fn note_types(importer: &mut InterceptImporter, operator: Operator, items: &[Syn
     }
 }
 
-/// Adds a note that all digits of a number count. Floats preserve order but merge some numbers. So operators that hold
-/// for unequal numbers hold more often here, and those that hold for equal numbers less often.
+/// Adds a note that all digits of a number count. Floats preserve order but merge some numbers, so operators that hold
+/// for unequal numbers hold more often here, and those that hold for equal numbers hold less often.
 fn note_digits(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     if items.iter().all(|item| item.kind() != JsonKind::Number) {
         return;

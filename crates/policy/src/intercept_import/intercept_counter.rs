@@ -11,26 +11,26 @@ use crate::syntax_tree::{NodeValue, SyntaxNode};
 
 const STATE_FIELDS: [&str; 4] = ["counter", "window", "increment", "increment_from"];
 const INTERCEPT_WINDOWS: [&str; 3] = ["minute", "hour", "day"];
-/// Largest value of `max`.
+/// The largest allowed value of `max`.
 const MAX_LIMIT: i64 = 999_999_999_999_999_999;
 
-/// Up to 2^53, floats represent all integers exactly.
+/// The integer up to which floats represent all integers exactly.
 const MAX_EXACT_FLOAT_INTEGER: i64 = 1 << 53;
 
 /// A counter that a rule increments.
 pub(super) struct InterceptCounter {
-    /// Scope and name, as in Intercept. Also used as the counter's name here, so that different counters stay
-    /// different.
+    /// Scope and name, as in Intercept. Also becomes the counter's name in the policy, so that different counters stay
+    /// separate.
     pub key: String,
     window: String,
     /// Amount that each call adds.
     increment: i64,
-    /// Path of the argument to add instead.
+    /// Path of the argument whose value each call adds instead.
     amount: Option<String>,
     span: Range<usize>,
 }
 
-/// A bound that a condition sets on the rule's own counter, with the text of its number.
+/// A bound that a condition sets on the rule's own counter, with the number as text.
 pub(super) enum CounterBound {
     Below(String),
     AtMost(String),
@@ -172,7 +172,7 @@ pub(super) fn convert_limit(
     None
 }
 
-/// Handles a counter without a bound: it limited nothing, but a call without its amount was refused.
+/// Handles a counter without a bound: in Intercept it limits nothing, but a call without its amount is refused.
 fn unbounded(importer: &mut InterceptImporter, state: &InterceptCounter) -> Option<String> {
     let message =
         "no `lt` or `lte` in the same rule bounds this counter, so it had no effect; add a limit if it should";

@@ -1,4 +1,4 @@
-//! Reads fields like Intercept: any scalar is accepted as text, and null means absent.
+//! Reads fields as Intercept does: any scalar is accepted as text, and null means absent.
 
 use super::InterceptImporter;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};

@@ -1,4 +1,4 @@
-//! Converts one rule of Intercept to parts of a rule block.
+//! Converts one Intercept rule to parts of a rule block.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::syntax_tree::{NodeValue, SyntaxNode};
 const RULE_FIELDS: [&str; 7] = ["name", "action", "conditions", "on_deny", "rate_limit", "state", "approval_timeout"];
 
 string_enum! {
-    /// `action` of an Intercept rule.
+    /// The `action` of an Intercept rule.
     InterceptAction {
         /// All conditions must hold.
         Evaluate = "evaluate",
@@ -29,9 +29,9 @@ string_enum! {
 pub(super) struct InterceptRule<'n> {
     pub node: &'n SyntaxNode,
     pub name: String,
-    /// `on_deny`, as a JSON string.
+    /// The rule's `on_deny` text, as a JSON string.
     pub on_deny: Option<String>,
-    /// Prefix of its counters: the tool name, or `_global`.
+    /// Prefix of the rule's counters: the tool name, or `_global`.
     pub scope: &'n str,
 }
 
@@ -114,7 +114,7 @@ fn reason_fragment(rule: &InterceptRule<'_>) -> RuleFragment {
     RuleFragment { rule_name: rule.name.clone(), json: rule.on_deny.clone().unwrap_or_default() }
 }
 
-/// Converts conditions and counters.
+/// Converts a rule's conditions and counters.
 fn convert_checks(
     importer: &mut InterceptImporter,
     rule: &InterceptRule<'_>,

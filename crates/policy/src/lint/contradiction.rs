@@ -1,4 +1,4 @@
-//! Finds conditions of one predicate that can never hold together.
+//! Finds conditions in one predicate that can never hold at the same time.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -10,10 +10,10 @@ use crate::condition::CompiledOperator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::scalar::{DecimalText, Operand};
 
-/// Larger lists are not checked member by member.
+/// Maximum number of comparisons; lists that need more are not checked member by member.
 const MAX_MEMBER_TRIALS: usize = 1_000_000;
 
-/// Two conditions, of which the second excludes the first.
+/// Two conditions that cannot both hold; the second is the one to report.
 type ConflictingConditions<'p> = (LocatedCondition<'p>, LocatedCondition<'p>);
 
 /// Warns at the first contradiction on each path. Skips paths with `[*]`, where each condition may be about a different
@@ -48,7 +48,7 @@ fn contradiction_warning(part: PredicateList, (first, second): ConflictingCondit
     })
 }
 
-/// A value that must be absent cannot be compared.
+/// Finds a condition on a value that another condition requires to be absent.
 fn find_presence_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
     let is_absence =
         |clause: &&LocatedCondition<'p>| matches!(clause.condition.compiled, CompiledOperator::Exists(false));
@@ -104,7 +104,7 @@ fn find_range_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Conflicti
     None
 }
 
-/// Returns the end that allows fewer numbers. Of equal numbers, the exclusive one.
+/// Returns the end that allows fewer numbers. If the numbers are equal, that is the exclusive one.
 fn narrower_end<'p>(old: Option<RangeEnd<'p>>, new: RangeEnd<'p>, wins: Ordering) -> RangeEnd<'p> {
     let Some(old) = old else { return new };
     let order = new.number.value().cmp(&old.number.value());
@@ -134,7 +134,7 @@ fn suffix_operand(test: &CompiledOperator) -> Option<&str> {
     }
 }
 
-/// Two prefixes of one text must be prefixes of each other; the same holds for suffixes.
+/// Finds two prefixes of which neither starts with the other, or two such suffixes: no text can have both.
 fn find_affix_conflict<'p>(
     clauses: &[LocatedCondition<'p>],
     text_of: fn(&'p CompiledOperator) -> Option<&'p str>,

@@ -13,11 +13,11 @@ impl Default for NameSuggester {
     }
 }
 
-/// Longer names are not treated as misspellings.
+/// Names longer than this are not treated as misspellings.
 const MAX_NAME_BYTES: usize = 64;
 
 impl NameSuggester {
-    /// Returns the name with the smallest edit distance, if that is small.
+    /// Returns the name with the smallest edit distance from `word`, if that distance is small.
     pub fn find_nearest<'n>(&mut self, word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
         if word.len() > MAX_NAME_BYTES {
             return None;

@@ -18,7 +18,7 @@ const MAX_NAMED_MEMBERS: usize = 8;
 /// Maximum number of possible values shown.
 const MAX_NAMED_VALUES: usize = 12;
 
-/// A warning to which the names of the tools are added later.
+/// A warning about a tool. The names of the tools it applies to are added later.
 #[derive(Debug, Clone)]
 pub(super) struct LintFinding {
     pub code: DiagnosticCode,
@@ -28,7 +28,7 @@ pub(super) struct LintFinding {
 }
 
 impl LintFinding {
-    /// Returns whether two tools have the same finding.
+    /// Returns whether two findings, for different tools, are the same.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.code, &self.span, &self.message) == (other.code, &other.span, &other.message)
     }
@@ -38,7 +38,7 @@ impl LintFinding {
     }
 }
 
-/// Returns what can never hold, given the shape of the value.
+/// Returns findings about what can never hold, given the shape of the value.
 pub(super) fn find_impossible(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,
@@ -125,7 +125,7 @@ fn find_no_match(
 }
 
 /// Returns members that the value can never equal. Members of a different kind are skipped, because they may be
-/// intended.
+/// intentional.
 fn impossible_members(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,

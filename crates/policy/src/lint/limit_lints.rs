@@ -7,12 +7,12 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::{CounterRef, Limit, LimitScope};
 use crate::syntax_tree::SyntaxNode;
 
-/// Summary of the limits of one block.
+/// Summary of one block's limits.
 #[derive(Default)]
 pub(super) struct BlockLimits<'p> {
-    /// The effective limit of each counter: the smallest, and of equal ones the first.
+    /// The effective limit on each counter: the smallest or, among equal ones, the first.
     strictest: HashMap<&'p str, (&'p Limit, &'p SyntaxNode)>,
-    /// Limits that never take effect, each with the one that does.
+    /// Limits that never take effect, each with the limit that takes effect instead.
     shadowed: Vec<(&'p SyntaxNode, &'p SyntaxNode)>,
     outlives_session: bool,
 }

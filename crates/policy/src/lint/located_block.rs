@@ -9,7 +9,7 @@ use crate::condition::Condition;
 use crate::limit::Limit;
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
-/// Fields of a policy that contain rule blocks.
+/// The fields of a policy that contain rule blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PolicySection {
     AllTools,
@@ -19,7 +19,7 @@ pub(super) enum PolicySection {
     Prompts,
 }
 
-/// Lists of predicates in a block.
+/// The lists of predicates in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PredicateList {
     Require,
@@ -60,7 +60,7 @@ impl PolicySection {
         }
     }
 
-    /// Returns whether `all_tools` also applies to the blocks of this field.
+    /// Returns whether `all_tools` also applies to the blocks in this section.
     pub fn is_under_all_tools(self) -> bool {
         match self {
             Self::Categories | Self::Tools => true,
@@ -168,7 +168,7 @@ impl<'p> LocatedCondition<'p> {
         self.node.get(name).map_or(&self.condition.span, |node| &node.span).clone()
     }
 
-    /// Returns the span of a scalar value. For lists, which may be long, that of the operator.
+    /// Returns the span of a scalar value. For a list, which may be long, returns the span of the operator instead.
     pub fn value_span(&self) -> Range<usize> {
         match self.node.get("value") {
             Some(SyntaxNode { value: NodeValue::List(_), .. }) | None => self.operator_span(),

@@ -1,4 +1,4 @@
-//! Finds predicates that do less than they seem to. Does not need the server's tools.
+//! Finds predicates that do less than they seem to. This does not require the server's tool list.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,13 +12,13 @@ use crate::call_path::{CallPath, PathRoot, PathSegment};
 use crate::condition::{CompiledOperator, Operator};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 
-/// Parents of longer paths are not recorded.
+/// Parents are not recorded for paths with more segments than this.
 const MAX_PARENT_SEGMENTS: usize = 32;
 
-/// Paths that a block requires: a call without one of them is refused.
+/// The paths that a block requires: a call in which one of them is absent is refused or needs approval.
 pub(super) struct RequiredPaths<'p> {
     paths: HashSet<(&'p PathRoot, &'p [PathSegment])>,
-    /// Whether an input schema may require more; it is not examined here.
+    /// Whether an input schema may require more paths; the schema is not examined here.
     validates_arguments: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'p> RequiredPaths<'p> {
         self.paths.insert((&path.root, &path.segments));
     }
 
-    /// If a value is present, its parents are, too.
+    /// Adds a path and its parents: if a value is present, so are its parents.
     fn add_with_parents(&mut self, path: &'p CallPath) {
         self.add(path);
         let mut segments = path.segments.as_slice();
@@ -115,7 +115,7 @@ fn find_unanchored_regex(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     Some(warning.with_help(regex_anchor::anchoring_help(pattern)))
 }
 
-/// `neq` and `not_in` read as if they held for everything else, but they do not hold for an absent value.
+/// Warns about `neq` and `not_in`, which seem to hold for everything else, but do not hold for an absent value.
 fn find_absence_passes(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     if !matches!(clause.condition.operator, Operator::Neq | Operator::NotIn) {
         return None;
@@ -141,7 +141,7 @@ fn is_always_present(field: PolicySection, clause: LocatedCondition<'_>) -> bool
     }
 }
 
-/// Finds predicates that an earlier one of the same list makes redundant: an unconditional or an identical one.
+/// Finds predicates made redundant by an unconditional or identical predicate earlier in the same list.
 fn find_shadowed_predicates(section: &LocatedBlock<'_>, part: PredicateList, warnings: &mut Vec<Diagnostic>) {
     let mut seen: HashMap<Vec<ConditionKey<'_>>, LocatedPredicate<'_>> = HashMap::new();
     let mut always: Option<LocatedPredicate<'_>> = None;

@@ -3,14 +3,15 @@
 use regex_syntax::Parser;
 use regex_syntax::hir::Look;
 
-/// Returns whether every match starts and ends with the text. Patterns that cannot be parsed count as anchored.
+/// Returns whether every match covers the text from its start to its end. Patterns that cannot be parsed count as
+/// anchored.
 pub(super) fn is_anchored(pattern: &str) -> bool {
     let Ok(parsed) = Parser::new().parse(pattern) else { return true };
     let properties = parsed.properties();
     properties.look_set_prefix().contains(Look::Start) && properties.look_set_suffix().contains(Look::End)
 }
 
-/// Longer patterns are not repeated in a message.
+/// Patterns longer than this are not quoted in messages.
 const MAX_REPEATED_PATTERN_BYTES: usize = 60;
 
 /// Returns help on how to anchor a pattern.

@@ -1,6 +1,6 @@
-//! Looks up a path into the arguments in an input schema.
+//! Finds out what an input schema says about a path into the arguments.
 //!
-//! Supports references within the schema, alternatives and lists of types. Everything else is "unknown".
+//! Supports references within the schema, alternatives and lists of types. The result for everything else is "unknown".
 
 use gatelodge_json::{JsonKind, JsonValue};
 
@@ -22,14 +22,14 @@ const OPEN_ENDED_KEYWORDS: [&str; 8] =
 
 /// Result of looking up a path in a schema.
 pub(super) enum SchemaLookupResult<'d> {
-    /// The schema says nothing, or more than this module understands.
+    /// The schema says nothing about the path, or uses features that this module does not understand.
     Unknown,
-    /// The object at segment `at` lists its properties, and this one is not among them.
+    /// The object at segment `at` lists its properties, and the property named there is not one of them.
     Missing {
         at: usize,
         names: Vec<String>,
     },
-    /// Segment `at` needs a list or an object, and the schema never allows one there.
+    /// Segment `at` needs a list or an object, but the schema never allows one there.
     WrongContainer {
         at: usize,
         kinds: KindSet,
@@ -39,7 +39,7 @@ pub(super) enum SchemaLookupResult<'d> {
 
 /// What one schema says about a property.
 enum PropertyDeclaration<'d> {
-    /// Declared, by each of these schemas.
+    /// The property is declared by each of these schemas.
     Declared(Vec<JsonValue<'d>>),
     /// Any name is allowed.
     Open,
@@ -75,7 +75,7 @@ impl PropertyDeclaration<'_> {
     }
 }
 
-/// Reads one schema, within a budget.
+/// Looks up paths in one schema, within a budget.
 pub(super) struct SchemaLookup<'d> {
     root: JsonValue<'d>,
     /// Remaining number of parts for the current path.
@@ -132,7 +132,7 @@ impl<'d> SchemaLookup<'d> {
         SchemaLookupResult::Value(self.shape_of_any(&place))
     }
 
-    /// Counts a part. Returns `false` once the budget is used up.
+    /// Counts a visited part. Returns `false` once the budget is used up.
     fn count_part(&mut self) -> bool {
         self.visited_parts += 1;
         self.remaining_parts = self.remaining_parts.saturating_sub(1);
@@ -182,7 +182,7 @@ impl<'d> SchemaLookup<'d> {
         Some(target)
     }
 
-    /// Returns the lists `anyOf` and `oneOf`, if they are not empty.
+    /// Returns those of the lists `anyOf` and `oneOf` that are present and not empty.
     fn alternatives(&mut self, schema: JsonValue<'d>) -> impl Iterator<Item = JsonValue<'d>> + use<'d> {
         let lists = ["anyOf", "oneOf"].map(|name| self.find_member(schema, name));
         lists.into_iter().flatten().filter(|list| list.elements().next().is_some())
@@ -342,7 +342,7 @@ impl<'d> SchemaLookup<'d> {
     }
 }
 
-/// Returns the kinds that `type` allows. All kinds if it is not understood.
+/// Returns the kinds that a `type` keyword allows, or all kinds if its value is not understood.
 fn kinds_of_type(value: JsonValue<'_>) -> KindSet {
     let one = |word: JsonValue<'_>| match word.as_str().as_deref() {
         Some("boolean") => KindSet::BOOL,
@@ -359,7 +359,8 @@ fn kinds_of_type(value: JsonValue<'_>) -> KindSet {
     }
 }
 
-/// Returns the shape of `enum` or `const`. If a list or object is among the values, only their kinds are kept.
+/// Returns the shape for the values of `enum` or `const`. If any of them is a list or an object, only the kinds are
+/// kept.
 fn enum_shape<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> ValueShape<'d> {
     let mut kinds = KindSet::NONE;
     let mut scalars = ScalarSet::default();
@@ -377,8 +378,8 @@ fn enum_shape<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> ValueShape<'d>
     ValueShape { kinds, values, ..ValueShape::ANY }
 }
 
-/// Returns a bound. `None` if it is not a number: in old drafts, the exclusive bounds are booleans next to the
-/// inclusive ones.
+/// Returns a bound. `None` if its value is not a number: in old drafts, exclusive bounds are booleans next to the
+/// inclusive bounds.
 fn numeric_bound(value: JsonValue<'_>, is_open: bool) -> Option<NumericBound<'_>> {
     value.as_number().map(|number| NumericBound { number, text: value.raw(), is_exclusive: is_open })
 }

@@ -1,4 +1,4 @@
-//! The tool list of a server, as returned by `tools/list`.
+//! A server's tool list, as returned by `tools/list`.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, so
 const TOOL_LIST_HELP: &str =
     r#"pass the server's response to `tools/list`, such as {"tools": [{"name": "…", "inputSchema": {…}}]}"#;
 
-/// Tool definitions of a server.
+/// A server's tool definitions.
 #[derive(Debug, Default)]
 pub struct ToolList {
     tools: Vec<ListedTool>,
@@ -20,14 +20,15 @@ pub struct ToolList {
 #[derive(Debug)]
 pub(super) struct ListedTool {
     pub name: Box<str>,
-    /// Text of its input schema.
+    /// Text of the tool's input schema.
     pub schema: Option<Box<str>>,
 }
 
 impl ToolList {
     /// Reads the result of `tools/list`, the whole response, or the list alone.
     ///
-    /// # Errors Returns all diagnostics, with spans in the text.
+    /// # Errors
+    /// Returns all diagnostics, with spans in the text.
     pub fn read(bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
         let document = read(bytes, &JsonLimits::REPLY).map_err(|diagnostic| {
             let diagnostic = Diagnostic::from_json_error(&diagnostic);
@@ -87,7 +88,7 @@ impl ToolList {
     }
 }
 
-/// Finds the list of tools.
+/// Finds the list of tools in the JSON value.
 fn find_tool_array(root: JsonValue<'_>) -> Result<JsonValue<'_>, Diagnostic> {
     if root.kind() == JsonKind::Array {
         return Ok(root);

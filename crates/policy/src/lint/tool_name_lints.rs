@@ -15,7 +15,7 @@ use crate::syntax_tree::{NodeValue, SyntaxNode};
 const FIELDS_UNUSED_UNDER_DENY: [&str; 6] =
     ["require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
 
-/// Maximum number of glob matches; about one second.
+/// Maximum number of glob matches to try, which takes about one second.
 const MAX_GLOB_TRIALS: usize = 20_000_000;
 
 pub(super) fn find_shadowed(
@@ -36,7 +36,7 @@ pub(super) fn find_shadowed(
     find_shadowed_categories(root, warnings);
 }
 
-/// Finds a rule for a tool that `hide` removes.
+/// Finds a rule that has no effect because `hide` hides its tool.
 fn find_hidden_rule(policy: &Policy, root: &SyntaxNode, section: &LocatedBlock<'_>) -> Option<Diagnostic> {
     let key = &section.entry.key;
     // A glob hides another one if it matches its text, because only a `*` can match a `*`.
@@ -55,7 +55,7 @@ fn hide_entry_span(root: &SyntaxNode, pointer: &Arc<str>) -> Option<Range<usize>
     items(root.get("hide")?).get(at).map(|item| item.span.clone())
 }
 
-/// Finds fields next to `action: deny`: the call is refused before they are evaluated.
+/// Finds fields that have no effect next to `action: deny`: the call is refused before they are evaluated.
 fn find_unused_fields(section: &LocatedBlock<'_>, warnings: &mut Vec<Diagnostic>) {
     for name in FIELDS_UNUSED_UNDER_DENY {
         let is_empty = section.entry.value.get(name).is_none_or(is_without_effect);
@@ -81,7 +81,7 @@ fn is_without_effect(node: &SyntaxNode) -> bool {
     }
 }
 
-/// Finds categories that have no effect. A tool's category is used only if no entry of `tools` matches its name.
+/// Finds categories that have no effect. A tool's category is used only if no entry in `tools` matches the tool's name.
 fn find_shadowed_categories(root: &SyntaxNode, warnings: &mut Vec<Diagnostic>) {
     let Some(tools) = root.get("tools") else { return };
     let is_all = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte == b'*');

@@ -17,7 +17,7 @@ use crate::compiled_policy::Policy;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::input_schema::InputSchema;
 
-/// Maximum number of schema parts visited in total; about one second.
+/// Maximum number of schema parts visited in total, which takes about one second.
 const MAX_SCHEMA_PARTS: usize = 30_000_000;
 /// Cost of reporting a finding, in visited parts.
 const FINDING_COST_PARTS: usize = 100;
@@ -28,7 +28,7 @@ const MAX_FINDINGS_PER_CONDITION: usize = 16;
 /// Maximum number of arguments suggested in place of an unknown one.
 const MAX_SUGGESTED_ARGUMENTS: usize = 12;
 
-/// Findings for one block, collected over the tools that it applies to.
+/// Findings for one block, collected from all tools that it applies to.
 struct BlockToolCheck<'p, 't> {
     section: &'p LocatedBlock<'p>,
     argument_checks: Vec<ArgumentCheck<'p, 't>>,
@@ -36,18 +36,18 @@ struct BlockToolCheck<'p, 't> {
     unusable_schemas: Option<(ToolNameSample<'t>, String)>,
 }
 
-/// A path into the arguments that a block uses.
+/// A path into the arguments, used by a condition or limit of the block.
 struct ArgumentCheck<'p, 't> {
     path: &'p CallPath,
     span: Range<usize>,
-    /// The condition. `None` for the amount of a limit.
+    /// The condition that uses the path. `None` if a limit uses it as its amount.
     condition: Option<LocatedCondition<'p>>,
     findings: Vec<(LintFinding, ToolNameSample<'t>)>,
     /// Whether at least one tool had no finding.
     has_passing_tool: bool,
 }
 
-/// A number of tools, of which the first few are named.
+/// The number of tools with a finding, and the names of the first few.
 #[derive(Default)]
 struct ToolNameSample<'t> {
     names: Vec<&'t str>,
@@ -179,8 +179,8 @@ impl<'t> ArgumentCheck<'_, 't> {
         }
     }
 
-    /// Reports findings for `all_tools`, where a condition may be intended for some tools only. It is wrong only if it
-    /// is wrong for every tool that has the argument.
+    /// Reports findings for `all_tools`, where a condition may be intended for some tools only. The condition is
+    /// reported only if it is wrong for every tool that has the argument.
     fn push_all_tools_warnings(self, warnings: &mut Vec<Diagnostic>) {
         if self.has_passing_tool {
             return;

@@ -1,6 +1,6 @@
-//! Static knowledge about a value: its kinds, bounds and possible values.
+//! What is known about a value in advance: its kinds, bounds and possible values.
 //!
-//! A shape never excludes a value that is possible. If nothing is known, it allows any value.
+//! A shape never excludes a value that is possible. If nothing is known about a value, its shape allows anything.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -63,7 +63,7 @@ impl fmt::Display for KindSet {
     }
 }
 
-/// Returns the kinds that an operator can hold for. All others give a mismatch.
+/// Returns the kinds of values for which an operator can hold. All other kinds give a mismatch.
 pub(super) fn accepted_kinds(test: &CompiledOperator) -> KindSet {
     match test {
         CompiledOperator::MemberOf { members, .. } => members.kinds().map(KindSet::of).fold(KindSet::NONE, KindSet::or),
@@ -90,17 +90,17 @@ pub(super) struct NumericBound<'d> {
     pub is_exclusive: bool,
 }
 
-/// The possible values.
+/// The values that are possible.
 #[derive(Debug)]
 pub(super) enum PossibleValues {
     Any,
-    /// Only these.
+    /// Only these values.
     OneOf(ScalarSet),
     /// Strings such as `2026-11-15`.
     Dates,
 }
 
-/// Static knowledge about a value.
+/// What is known about a value in advance.
 #[derive(Debug)]
 pub(super) struct ValueShape<'d> {
     pub kinds: KindSet,
@@ -112,7 +112,7 @@ pub(super) struct ValueShape<'d> {
 impl<'d> ValueShape<'d> {
     pub const ANY: Self = Self { kinds: KindSet::ALL, values: PossibleValues::Any, minimum: None, maximum: None };
 
-    /// Returns the shape of a fact outside the arguments.
+    /// Returns the shape of a fact other than an argument. `None` for arguments.
     pub fn of_fact(root: &PathRoot) -> Option<Self> {
         let categories = || Category::WORDS.iter().filter_map(|word| Category::from_word(word));
         let (kinds, values) = match root {
@@ -146,7 +146,7 @@ impl<'d> ValueShape<'d> {
             && self.maximum.is_none_or(|bound| is_in(bound, Ordering::Greater))
     }
 
-    /// Returns the shape of values that satisfy both.
+    /// Returns the shape of values that satisfy both shapes.
     pub fn and(self, other: Self) -> Self {
         Self {
             kinds: self.kinds.and(other.kinds),
@@ -158,7 +158,8 @@ impl<'d> ValueShape<'d> {
         }
     }
 
-    /// Returns the shape of values that satisfy at least one. A shape without kinds allows only null, and adds nothing.
+    /// Returns the shape of values that satisfy at least one of the two shapes. A shape without kinds allows only null,
+    /// and adds nothing.
     pub fn or(self, other: Self) -> Self {
         if self.kinds.is_empty() {
             return other;
@@ -188,7 +189,7 @@ fn values_from_words(words: impl Iterator<Item = &'static str>) -> PossibleValue
     PossibleValues::OneOf(texts.sorted())
 }
 
-/// Returns the bound that allows fewer numbers. Of equal ones, an exclusive one.
+/// Returns the bound that allows fewer numbers. If both have the same number, an exclusive one takes precedence.
 fn narrower_bound<'d>(
     a: Option<NumericBound<'d>>,
     b: Option<NumericBound<'d>>,
@@ -202,7 +203,7 @@ fn narrower_bound<'d>(
     })
 }
 
-/// Returns the bound that allows more numbers. `None` if one of them is missing.
+/// Returns the bound that allows more numbers. `None` if either bound is missing.
 fn wider_bound<'d>(
     a: Option<NumericBound<'d>>,
     b: Option<NumericBound<'d>>,

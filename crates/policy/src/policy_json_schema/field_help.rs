@@ -1,6 +1,6 @@
-//! Help texts for editors, for each field and word.
+//! Help texts that editors show for each field and word.
 
-/// Help for one field.
+/// The help text for one field.
 pub(super) struct FieldHelp {
     pub title: &'static str,
     pub text: &'static str,

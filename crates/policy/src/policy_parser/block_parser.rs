@@ -12,14 +12,14 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::ALL_TOOLS_COUNTER_PREFIX;
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
-/// Fields of a rule block.
+/// The fields of a rule block.
 pub(crate) const BLOCK_FIELDS: [&str; 8] =
     ["action", "reason", "require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
 
-/// Maximum number of limits per block, because every call compares all pairs.
+/// Maximum number of limits per block. There is a maximum because every call compares all pairs.
 const MAX_LIMITS_PER_BLOCK: usize = 100;
 
-/// Location of a block. Some fields are valid only in some locations.
+/// The part of a policy that a block is in. Some fields are valid only in some parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockKind {
     Tool,
@@ -38,7 +38,7 @@ impl BlockKind {
     }
 }
 
-/// Returns a block with only an action.
+/// Returns a block that has only an action.
 pub(super) fn empty_block(pointer: Arc<str>, span: Range<usize>, action: BlockAction) -> RuleBlock {
     RuleBlock {
         pointer,

@@ -1,4 +1,4 @@
-//! Checks that limits that share a counter agree with each other.
+//! Checks that limits on the same counter agree with each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
         uses
     }
 
-    /// Compares window, scope, alignment, and whether there is an amount.
+    /// Checks that limits on one counter agree on window, scope, alignment and whether there is an amount.
     fn check_window_and_scope(&mut self, users: &[CounterUse<'_>]) {
         let Some((first, rest)) = users.split_first() else { return };
         for user in rest {
@@ -71,7 +71,8 @@ impl<'p> CounterConflictChecker<'p, '_> {
         }
     }
 
-    /// Compares the amounts of limits that can apply to one call: in one block, or in a tool's block and `all_tools`.
+    /// Checks that limits have the same amount if they can apply to the same call: in one block, or in a tool's block
+    /// and `all_tools`.
     fn check_amount_paths(&mut self, users: &[CounterUse<'_>]) {
         let in_all: Option<&CounterUse<'_>> = users.iter().find(|user| user.block_kind == BlockKind::AllTools);
         let mut firsts: BTreeMap<&str, &CounterUse<'_>> = BTreeMap::new();
@@ -87,7 +88,8 @@ impl<'p> CounterConflictChecker<'p, '_> {
         }
     }
 
-    /// Compares with the counters of `rate_limit`, whose names contain the called tool.
+    /// Compares the limits with each `rate_limit` that could use the same counter. A rate counter's name contains the
+    /// called tool's name.
     fn check_rate_limits(&mut self, name: &str, users: &[CounterUse<'_>]) {
         for (block, rate) in self.rate_limits_using(name) {
             let rate = CounterUse { limit: rate, block, block_kind: BlockKind::Tool };
@@ -101,7 +103,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
         }
     }
 
-    /// Returns the blocks whose `rate_limit` could use a counter of this name, by their keys alone.
+    /// Returns the blocks whose `rate_limit` could use a counter with this name, judging by the blocks' keys alone.
     fn rate_limits_using(&self, name: &str) -> Vec<(&'p RuleBlock, &'p Limit)> {
         let policy = self.policy;
         let Some(tool) = name.strip_suffix(RATE_COUNTER_SUFFIX) else { return Vec::new() };
@@ -116,7 +118,8 @@ impl<'p> CounterConflictChecker<'p, '_> {
         exact.into_iter().chain(globs).chain(categories).chain(all).filter_map(rate).collect()
     }
 
-    /// Reports a block that uses a counter twice. The two cannot agree, so one has to go.
+    /// Reports a block in which a limit uses the counter of the block's own `rate_limit`. One of the two must be
+    /// removed or renamed.
     fn report_duplicate(&mut self, name: &str, user: &CounterUse<'_>, rate: &CounterUse<'_>) {
         let message = format!("the block's own `rate_limit` also uses the counter `{name}`");
         let diagnostic = Diagnostic::error(DiagnosticCode::CounterClash, user.limit.span.clone(), message);
@@ -126,7 +129,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
         );
     }
 
-    /// Reports limits that disagree.
+    /// Reports two limits that disagree on a field.
     fn report_conflict(&mut self, user: &CounterUse<'_>, other: &CounterUse<'_>, field: &str) {
         let name = match &user.limit.counter {
             CounterRef::Named(name) => name.to_string(),

@@ -1,4 +1,4 @@
-//! Parses fields: types, words and names, and reports their errors.
+//! Parses the types, words and names of fields, and reports errors in them.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::PolicyParser;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
 
-/// Returns the JSON Pointer of a member.
+/// Returns the JSON Pointer of a member, given the pointer of its parent.
 pub(crate) fn json_pointer(parent: &str, key: &str) -> Arc<str> {
     format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1")).into()
 }
@@ -82,7 +82,7 @@ pub(super) fn check_field_names(entries: &[MapEntry], known: &[&str], what: &str
     }
 }
 
-/// Suggests the nearest word, or lists all of them.
+/// Returns help that suggests the nearest known word, or lists all of them.
 pub(crate) fn suggest_word(word: &str, known: &[&str]) -> String {
     // Longer words are not treated as misspellings; comparing them would be slow.
     let short: String = word.chars().take(64).collect();

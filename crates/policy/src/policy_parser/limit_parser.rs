@@ -194,7 +194,7 @@ pub(super) fn read_rate_limit(
     })
 }
 
-/// Parses `10/minute`.
+/// Parses a rate such as `10/minute`.
 fn parse_short_rate(text: &str) -> Option<(Amount, LimitWindow)> {
     let (max, window) = text.split_once('/')?;
     let is_plain = !max.starts_with('0') && max.bytes().all(|byte| byte.is_ascii_digit());

@@ -258,7 +258,7 @@ fn read_hosts(value: &SyntaxNode, parser: &mut PolicyParser) -> Option<Vec<HostP
     Some(hosts)
 }
 
-/// Memory budget for all regular expressions of one document, in bytes.
+/// Memory budget for all regular expressions in one document.
 pub(crate) struct RegexBudget {
     remaining_bytes: usize,
 }
@@ -269,12 +269,12 @@ impl Default for RegexBudget {
     }
 }
 
-/// Size limits to try, in ascending order, so that the budget is charged roughly what is used.
+/// Size limits to try in ascending order, so that a pattern uses up roughly as much of the budget as it needs.
 const REGEX_SIZE_STEPS_BYTES: [usize; 5] = [8 << 10, 64 << 10, USUAL_REGEX_BYTES, 4 << 20, 16 << 20];
-/// Patterns above this size must have short matches: one of 16 MiB takes half a second for 64 KiB of text, unless it
-/// fails early.
+/// Patterns above this size must have short matches: unless it fails early, a pattern of 16 MiB takes half a second to
+/// search 64 KiB of text.
 const USUAL_REGEX_BYTES: usize = 1 << 20;
-/// Maximum match length of a large pattern, in bytes. `^[\w.-]{1,255}$` matches up to 1,020.
+/// Maximum match length of a large pattern, in bytes. For example, `^[\w.-]{1,255}$` matches up to 1,020.
 const MAX_SHORT_MATCH_BYTES: usize = 4_096;
 
 fn compile_regex(pattern: &str, span: &Range<usize>, parser: &mut PolicyParser) -> Option<Regex> {
@@ -325,7 +325,7 @@ fn has_short_match(pattern: &str) -> bool {
     starts && properties.maximum_len().is_some_and(|length| length <= MAX_SHORT_MATCH_BYTES)
 }
 
-/// Parses an amount above zero, for limits.
+/// Parses an amount greater than zero, for limits.
 pub(super) fn parse_positive_amount(text: &str) -> Option<Amount> {
     Decimal::new(text).and_then(Amount::new).filter(|amount| !amount.is_zero())
 }

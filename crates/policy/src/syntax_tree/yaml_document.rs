@@ -1,4 +1,4 @@
-//! Builds the syntax tree from the events of a YAML parser.
+//! Builds the syntax tree from a YAML parser's events.
 //!
 //! Accepts only what JSON can express. Anything that two YAML parsers could read differently is an error.
 
@@ -173,7 +173,7 @@ impl<'a> YamlDocumentReader<'a> {
         }
     }
 
-    /// Reads a key. `None` for a rejected key, whose member is left out.
+    /// Reads a key. `None` if the key is rejected; its member is then left out.
     fn read_key(&mut self, event: Event<'a>, span: &Range<usize>, depth: usize) -> Result<Option<String>, Diagnostic> {
         let is_merge = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<");
         if is_merge {
@@ -206,7 +206,7 @@ impl<'a> YamlDocumentReader<'a> {
         );
     }
 
-    /// Resolves a scalar by the core schema. Numbers must be in JSON notation.
+    /// Resolves a scalar according to YAML's core schema. Numbers must be in JSON notation.
     fn resolve_scalar(&mut self, text: Cow<'_, str>, style: ScalarStyle, span: &Range<usize>) -> NodeValue {
         if style != ScalarStyle::Plain {
             return NodeValue::Text(text.into_owned());
@@ -229,7 +229,7 @@ impl<'a> YamlDocumentReader<'a> {
     }
 }
 
-/// Returns the offset of a `%` directive. Only comments and empty lines can precede it.
+/// Returns the offset of a `%` directive, which only comments and empty lines can precede.
 fn find_directive(text: &str) -> Option<usize> {
     let mut at = 0;
     // In YAML, a carriage return alone also ends a line.
@@ -279,7 +279,7 @@ fn is_non_json_number(text: &str) -> bool {
 
 /// Converts the parser's character offsets to byte offsets.
 struct ByteOffsets {
-    /// Byte offset of each character. Empty for ASCII text, where both are equal.
+    /// Byte offset of each character. Empty for ASCII text, where byte and character offsets are equal.
     char_starts: Vec<usize>,
     text_len: usize,
 }
