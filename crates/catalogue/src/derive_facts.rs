@@ -33,7 +33,7 @@ pub struct PackageRelease {
     pub date: Option<String>,
 }
 
-/// Derives the facts about a package. They contain no text written by its authors except names. If a name has several
+/// Derives the facts about a package. They contain no descriptive text by its authors. If a name has several
 /// definitions, the riskiest one is used, because it is unknown which one runs. If one of them cannot be classified,
 /// the name is left out.
 pub fn derive_facts(release: &PackageRelease, tools: &[ExtractedTool]) -> PackageFacts {
