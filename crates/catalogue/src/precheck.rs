@@ -15,7 +15,7 @@ use gatelodge_policy::Category;
 pub enum PrecheckVerdict {
     /// Connect: nothing is known that requires more than the usual policy.
     Proceed,
-    /// Connect the server with the recommended rule.
+    /// Connect the server, but with the recommended rule.
     ConnectWithRule,
     /// Have a person review the server first.
     AskFirst,

@@ -65,7 +65,8 @@ pub struct StarterPolicyError(pub Vec<Diagnostic>);
 
 /// Writes a policy for a server, as JSON with comments in the canonical layout. The result is always a valid policy.
 ///
-/// # Errors Returns an error if the policy would exceed the maximum size.
+/// # Errors
+/// Returns an error if the policy would exceed the maximum size.
 pub fn starter_policy(
     server: &str,
     tools: &[(&ToolSpec<'_>, &Classification)],
@@ -76,7 +77,8 @@ pub fn starter_policy(
 
 /// Like [`starter_policy`], but also lists each tool's parameters in comments, as a basis for rules.
 ///
-/// # Errors Returns an error if the policy would exceed the maximum size.
+/// # Errors
+/// Returns an error if the policy would exceed the maximum size.
 pub fn policy_scaffold(
     server: &str,
     tools: &[(&ToolSpec<'_>, &Classification)],

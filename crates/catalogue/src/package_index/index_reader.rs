@@ -71,7 +71,8 @@ impl PackageIndex {
 
     /// Opens an index.
     ///
-    /// # Errors Returns an error if the file is not an index, has a newer format, is damaged or is too large.
+    /// # Errors
+    /// Returns an error if the file is not an index, has a newer format, is damaged or is too large.
     ///
     /// # Examples
     /// ```
