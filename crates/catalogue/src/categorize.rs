@@ -12,7 +12,7 @@ use crate::tool_spec::ToolAnnotations;
 pub(crate) use not_read_reason::NotReadReason;
 use not_read_reason::{RemovalExtent, find_not_read_reason, is_lead_verb_ambiguous, removal_extent, takes_program};
 
-/// A description counts as starting with a verb if the verb is among this many first words: `This tool deletes`.
+/// A description counts as starting with a verb if the verb is among this many words at its start: `This tool deletes`.
 const MAX_LEADING_WORDS: usize = 4;
 
 /// The chosen category and the reasons for it.

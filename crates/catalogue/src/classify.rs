@@ -73,7 +73,7 @@ pub struct Classification {
     pub evidence: Vec<String>,
     /// Risk signals found in the definition.
     pub signals: Vec<RiskSignal>,
-    /// Where data comes from and goes to.
+    /// Where the tool's data comes from and where it goes.
     pub flow: Vec<DataFlow>,
     /// Slugs of the attack patterns that this tool enables.
     pub attacks: Vec<&'static str>,

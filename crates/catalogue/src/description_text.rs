@@ -12,7 +12,7 @@ pub(crate) const MAX_DESCRIPTION_BYTES: usize = 32 << 10;
 const MAX_SENTENCE_WORDS: usize = 60;
 /// Number of words after a negation that it applies to.
 const NEGATION_REACH_WORDS: usize = 3;
-/// The leading verb must be among the first words, up to this many.
+/// The leading verb must be among this many words at the start.
 const MAX_LEAD_VERB_POSITION: usize = 12;
 
 /// One word of a description.
@@ -43,7 +43,7 @@ pub(crate) struct DescriptionText<'t> {
     pub lead_verb: Option<usize>,
 }
 
-/// Text without invisible characters, whether it had any, and whether it was truncated.
+/// A text with its invisible characters removed. Records whether there were any and whether the text was truncated.
 pub(crate) struct VisibleText<'t> {
     pub text: Cow<'t, str>,
     pub had_invisible: bool,

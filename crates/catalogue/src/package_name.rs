@@ -263,7 +263,7 @@ fn list_contains(list: &str, option: &str) -> bool {
 }
 
 impl PackageRunner {
-    /// Returns the package that these arguments start.
+    /// Returns the package that the runner starts with these arguments.
     fn find_package(&self, words: &[&str]) -> Option<PackageName> {
         let (mut named, mut program, mut is_overridden) = (None, None, false);
         let mut words = words.iter().copied();

@@ -94,8 +94,8 @@ fn other_names<'s>(names: Option<&'s BTreeSet<String>>, own: &str) -> Vec<&'s st
     names.into_iter().flatten().map(String::as_str).filter(|name| *name != own).take(MAX_RELATED_TOOLS - 1).collect()
 }
 
-/// Adds a name unless there are enough. Names arrive sorted, so the selection does not depend on the order of the tool
-/// list.
+/// Adds a name unless there are enough already. Names arrive sorted, so the selection does not depend on the order of
+/// the tool list.
 fn insert_bounded(names: &mut BTreeSet<String>, own: &str) {
     if names.len() < MAX_RELATED_TOOLS {
         names.insert(own.to_owned());

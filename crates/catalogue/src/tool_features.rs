@@ -142,7 +142,7 @@ impl FeatureFlag {
     }
 }
 
-/// Identity of a feature.
+/// What identifies a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FeatureId {
     /// A verb from this group at this position.

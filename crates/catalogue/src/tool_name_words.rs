@@ -47,8 +47,8 @@ impl ToolNameWords {
     }
 }
 
-/// Finds the verb: the first verb that cannot be a noun. If there is none, the last reading verb (`order_status` reads
-/// a status), or else a verb that is the first word (`map_area` may map something, `static_map` does not) or removes
+/// Finds the verb: the first verb that cannot be a noun. Failing that, the last reading verb (`order_status` reads a
+/// status), or a verb that is the first word (`map_area` may map something, `static_map` does not) or removes
 /// something.
 fn find_lead_verb(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexicon) -> Option<usize> {
     let verbs = || {

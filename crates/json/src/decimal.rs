@@ -11,7 +11,7 @@ pub const MAX_NUMBER_DIGITS: usize = 1_000;
 /// Numbers whose magnitude exceeds 10 to this power are refused.
 const MAX_EXPONENT: i64 = 308;
 
-/// What is known about a written number before its value is computed.
+/// The length and shape of a written number.
 pub(crate) struct NumberParts {
     /// Number of bytes that belong to the number, even if it is malformed.
     pub length: usize,

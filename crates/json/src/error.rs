@@ -44,10 +44,10 @@ pub enum JsonErrorKind {
         /// The limit that applies.
         limit: usize,
     },
-    /// The text ended inside a value.
+    /// The text ends too early. The string says what is missing.
     #[error("the text ends before {0}")]
     UnexpectedEnd(&'static str),
-    /// The text contains something other than the element that was expected, which is named here.
+    /// There is something else where the element named here was expected.
     #[error("expected {0}")]
     Expected(&'static str),
     /// There is a comma before a closing bracket.

@@ -13,13 +13,13 @@ const MAX_UNPRODUCTIVE_BYTES: u64 = 1 << 20;
 #[derive(Clone, Default)]
 pub struct DecompressionGuard(Rc<Cell<u64>>);
 
-/// Decompressor input that counts the bytes read.
+/// Decompressor input. Bytes read from it increase the guard's count.
 pub struct GuardedInput<R> {
     inner: R,
     guard: DecompressionGuard,
 }
 
-/// Decompressor output that credits the bytes produced.
+/// Decompressor output. Bytes that it produces reduce the guard's count.
 pub struct GuardedOutput<R> {
     inner: R,
     guard: DecompressionGuard,

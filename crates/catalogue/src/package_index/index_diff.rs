@@ -27,7 +27,7 @@ pub enum ToolChangeKind {
 }
 
 impl ToolChangeKind {
-    /// Returns the display text.
+    /// Returns the display text for this kind of change.
     pub fn description(self) -> &'static str {
         match self {
             Self::LevelRaised => "can do more harm than before",
@@ -53,7 +53,7 @@ impl ToolChangeKind {
     }
 }
 
-/// One change of a tool, or a summary of further changes.
+/// One change to a tool, or a summary of further changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolChange {
     /// Kind of change.
