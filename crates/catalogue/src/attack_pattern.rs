@@ -22,7 +22,7 @@ pub struct AttackPattern {
     pub mechanism: String,
     /// How to recognize the attack.
     pub signs: String,
-    /// Conditions under which a tool enables the pattern. It is enough that one line is met.
+    /// Conditions under which a tool enables the pattern. A tool needs to meet only one line.
     #[serde(rename = "when")]
     pub conditions: Vec<String>,
     /// Gatelodge features that limit the damage.

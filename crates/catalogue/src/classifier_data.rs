@@ -34,7 +34,7 @@ pub(crate) struct ClassifierData {
     /// that the server runs code.
     pub code_nouns: HashSet<Box<str>>,
     pub code_verbs: HashSet<Box<str>>,
-    /// Words in a server's name that indicate content written by strangers.
+    /// Words in a server's name or description that indicate content written by strangers.
     pub untrusted_server_words: Vec<String>,
     /// Lower-case phrases that address the model.
     pub steering_phrases: Vec<String>,

@@ -97,8 +97,8 @@ pub(crate) fn constrain_scores(key: FeatureId, points: CategoryScores, lexicon: 
     }
 }
 
-/// Returns whether a feature is a warning: a risk signal, a commitment of money, or any phrase except those that deny
-/// changes.
+/// Returns whether a feature is a warning: a risk signal, a commitment of money, or any phrase except those that say
+/// nothing is changed.
 fn is_warning(key: FeatureId) -> bool {
     match key {
         FeatureId::Flag(FeatureFlag::Signal(_) | FeatureFlag::CommitsMoney) => true,

@@ -88,7 +88,7 @@ pub struct Classification {
 
 /// Below this confidence, a category is displayed as `likely`.
 const CERTAIN_CONFIDENCE: f64 = 0.7;
-/// Below this confidence, the tool more probably has some other category.
+/// Below this confidence, it is more probable that the tool has some other category.
 const LIKELY_CONFIDENCE: f64 = 0.5;
 
 /// Returns the category for display: `Write`, `likely Write` if it is uncertain, or `maybe Write` if it is a guess.

@@ -7,8 +7,8 @@ use crate::special_bytes::find_special_byte;
 
 /// Unescapes the text between the quotes of a string.
 ///
-/// Strings that were not validated are treated as lenient parsers do: half of a surrogate pair becomes U+FFFD, and an
-/// unknown escape becomes the character after the backslash.
+/// Strings that were not validated are unescaped as a lenient parser would: half of a surrogate pair becomes U+FFFD,
+/// and an unknown escape becomes the character after the backslash.
 pub fn unescape(inner: &str) -> Cow<'_, str> {
     let Some(first) = inner.find('\\') else { return Cow::Borrowed(inner) };
     let (plain, mut rest) = inner.split_at(first);

@@ -48,8 +48,8 @@ impl<'b> ColumnReader<'b> {
         }
     }
 
-    /// Reads a count of at most `max`. Each counted item takes at least one byte, so callers pass the remaining length
-    /// as `max`.
+    /// Reads a count of at most `max`. Each counted item takes at least one byte, so the number of remaining bytes is a
+    /// suitable `max`.
     pub fn read_count(&mut self, max: usize) -> Result<usize, OpenIndexError> {
         let number = self.read_varint()?;
         match usize::try_from(number) {
