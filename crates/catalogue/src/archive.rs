@@ -17,18 +17,18 @@ use decompression_guard::DecompressionGuard;
 /// Maximum length of a shebang line.
 const MAX_SHEBANG_BYTES: u64 = 256;
 
-/// Limits on what is read from one archive.
+/// Limits on what is extracted from one archive.
 #[derive(Debug, Clone, Copy)]
 pub struct ArchiveLimits {
-    /// Number of entries, of any kind.
+    /// Maximum number of entries of any kind.
     pub max_entries: usize,
-    /// Size of one file, in bytes.
+    /// Maximum size of one file, in bytes.
     pub max_file_bytes: usize,
-    /// Total size of all extracted files, in bytes.
+    /// Maximum total size of all extracted files, in bytes.
     pub max_total_bytes: usize,
-    /// Total number of decompressed bytes, extracted or not.
+    /// Maximum number of decompressed bytes, including those that are not extracted.
     pub max_stream_bytes: u64,
-    /// Nesting depth of folders.
+    /// Maximum nesting depth of folders.
     pub max_path_depth: usize,
 }
 
@@ -44,49 +44,49 @@ impl Default for ArchiveLimits {
     }
 }
 
-/// Why a part of an archive was skipped.
+/// Why part of an archive was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkipReason {
     /// A file is larger than `max_file_bytes`.
     LargeFile,
-    /// All files together are larger than `max_total_bytes`.
+    /// Together, the files are larger than `max_total_bytes`.
     #[serde(rename = "large-whole")]
     LargeTotal,
     /// The decompressed stream is larger than `max_stream_bytes`.
     LargeStream,
     /// There are more than `max_entries` entries.
     ManyEntries,
-    /// A path is malformed or leads out of the archive.
+    /// A path is malformed or points outside the archive.
     BadPath,
     /// Folders are nested deeper than `max_path_depth`.
     DeepPath,
-    /// A link where a source file is expected. Links are not followed.
+    /// There is a link where a source file is expected. Links are not followed.
     Link,
-    /// A source file is not text, or has an unsupported encoding.
+    /// A source file is binary or has an unsupported encoding.
     NotText,
     /// The archive is corrupt, or uses an unsupported compression method.
     Broken,
 }
 
 impl SkipReason {
-    /// Returns whether legitimate packages never cause this.
+    /// Returns whether legitimate packages never trigger this reason.
     pub fn is_hostile(self) -> bool {
         !matches!(self, Self::Link | Self::NotText | Self::LargeFile | Self::LargeTotal)
     }
 }
 
-/// Format of an archive.
+/// An archive format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArchiveFormat {
-    /// A wheel, or a zip of sources.
+    /// A wheel, or a zip archive of sources.
     Zip,
-    /// A gzip-compressed tar.
+    /// A gzip-compressed tar archive.
     TarGz,
 }
 
 impl ArchiveFormat {
-    /// Returns the format by file name.
+    /// Determines the format from the file name.
     pub fn of(name: &str) -> Option<Self> {
         let ends = |end: &str| name.len() > end.len() && name.to_ascii_lowercase().ends_with(end);
         if ends(".whl") || ends(".zip") {
@@ -99,7 +99,7 @@ impl ArchiveFormat {
     }
 }
 
-/// A file of a package.
+/// A source file in a package.
 #[derive(Debug, Clone, Copy)]
 pub struct SourceFile<'a> {
     /// Path within the package.
@@ -125,9 +125,9 @@ pub enum ExtractDecision {
 pub struct UnpackedArchive {
     /// Content of each file, by path.
     pub files: BTreeMap<String, String>,
-    /// What was skipped, and how often.
+    /// How many parts were skipped for each reason.
     pub skipped: BTreeMap<SkipReason, usize>,
-    /// Paths that occur more than once. The last entry is used, as in programs that unpack to disk.
+    /// Paths that occur more than once. The last entry wins, as it does when unpacking to disk.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[serde(rename = "repeated")]
     pub duplicate_paths: BTreeSet<String>,
@@ -144,7 +144,7 @@ impl UnpackedArchive {
     }
 }
 
-/// Extracts the wanted files from an archive. Always terminates, and counts what it skips: if anything was skipped, the
+/// Extracts the wanted files from an archive. Always terminates, and counts what it skips. If anything was skipped, the
 /// package is only partly known.
 ///
 /// # Examples
@@ -185,11 +185,11 @@ pub fn unpack(
     extractor.out
 }
 
-/// State of reading one archive.
+/// State kept while one archive is read.
 struct ArchiveExtractor<'b> {
     out: UnpackedArchive,
     total_bytes: usize,
-    /// Bytes decompressed so far. Entries of a zip can overlap, so the archive's size does not bound this.
+    /// Bytes decompressed so far. Zip entries can overlap, so the size of the archive does not bound this.
     unpacked_bytes: u64,
     guard: DecompressionGuard,
     limits: &'b ArchiveLimits,
@@ -197,7 +197,7 @@ struct ArchiveExtractor<'b> {
 }
 
 impl ArchiveExtractor<'_> {
-    /// Returns the path of an entry and whether to extract it. Counts malformed paths.
+    /// Returns the path of an entry and whether to extract it. Malformed paths are counted as skipped.
     fn select_entry(&mut self, path: &[u8]) -> Option<(String, ExtractDecision)> {
         let Ok(path) = std::str::from_utf8(path) else {
             self.out.record_skip(SkipReason::BadPath);
@@ -220,7 +220,7 @@ impl ArchiveExtractor<'_> {
         (want != ExtractDecision::Skip).then(|| (path.to_owned(), want))
     }
 
-    /// Extracts a file. Reads no more than the limits allow.
+    /// Extracts a file without reading more than the limits allow.
     fn extract_file(
         &mut self,
         (path, want): (String, ExtractDecision),
@@ -270,7 +270,7 @@ impl ArchiveExtractor<'_> {
         Ok(())
     }
 
-    /// Counts a link in place of a wanted file. If the decision depends on the content, a link is not a source file.
+    /// Counts a link found in place of a wanted file. If the decision depends on the content, the link is not counted.
     fn record_link(&mut self, path: &[u8]) {
         if self.select_entry(path).is_some_and(|(_, want)| want == ExtractDecision::Extract) {
             self.out.record_skip(SkipReason::Link);

@@ -1,4 +1,4 @@
-//! Attack patterns, and the tools that enable them.
+//! Attack patterns and the conditions under which a tool enables them.
 
 use gatelodge_policy::Category;
 use serde::{Deserialize, Serialize};
@@ -14,29 +14,29 @@ pub struct AttackPattern {
     pub slug: String,
     /// Display name.
     pub name: String,
-    /// What it is.
+    /// What the attack is.
     #[serde(rename = "what")]
     pub summary: String,
-    /// How it works.
+    /// How the attack works.
     #[serde(rename = "how")]
     pub mechanism: String,
-    /// How to recognize it.
+    /// How to recognize the attack.
     pub signs: String,
-    /// Conditions under which a tool enables the pattern; one line is enough.
+    /// Conditions under which a tool enables the pattern. A tool needs to meet only one line.
     #[serde(rename = "when")]
     pub conditions: Vec<String>,
     /// Gatelodge features that limit the damage.
     #[serde(rename = "bounds")]
     pub mitigations: Vec<String>,
-    /// Ids in the OWASP lists.
+    /// Identifiers in the OWASP lists.
     pub owasp: Vec<String>,
-    /// Example policy that mitigates it.
+    /// Example policy that mitigates the attack.
     pub policy: String,
     #[serde(skip)]
     compiled_conditions: Vec<Vec<AttackClause>>,
 }
 
-/// One condition of a line.
+/// One clause of a condition line. All clauses of a line must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AttackClause {
     Category(Category),

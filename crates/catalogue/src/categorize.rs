@@ -1,4 +1,4 @@
-//! Chooses a category from the model's scores. If several categories fit, the riskier one is chosen.
+//! Chooses a category from the model's scores. If several categories fit, the riskiest one is chosen.
 
 mod not_read_reason;
 
@@ -12,21 +12,21 @@ use crate::tool_spec::ToolAnnotations;
 pub(crate) use not_read_reason::NotReadReason;
 use not_read_reason::{RemovalExtent, find_not_read_reason, is_lead_verb_ambiguous, removal_extent, takes_program};
 
-/// A description starts with its verb if that is among its first words: `This tool deletes`.
+/// A description counts as starting with a verb if the verb is among this many words at its start: `This tool deletes`.
 const MAX_LEADING_WORDS: usize = 4;
 
-/// A category, and what led to it.
+/// The chosen category and the reasons for it.
 #[derive(Debug, Clone)]
 pub(crate) struct CategoryDecision {
     pub category: Category,
-    /// Probability of the category according to the model.
+    /// The model's probability for the category.
     pub probability: f64,
     pub probabilities: CategoryProbabilities,
-    /// Whether an annotation of the server raised the category.
+    /// Whether one of the server's annotations raised the category.
     pub raised_by_claim: bool,
-    /// Why the tool cannot be Read.
+    /// Why the category cannot be Read.
     pub not_read_reason: Option<NotReadReason>,
-    /// Whether the category is Unknown because the description is too long to be read completely.
+    /// Whether the category is Unknown because the description was too long to be read completely.
     pub is_truncated: bool,
 }
 
@@ -102,7 +102,8 @@ fn category_from_words(
     }
 }
 
-/// Returns the category of a tool that may only remove a relation: Write, unless something points to more.
+/// Returns the category of a tool that may only remove a relation: Write, unless other evidence points to a riskier
+/// category.
 fn category_of_unlinking(
     probabilities: CategoryProbabilities,
     features: &[Feature<'_>],
@@ -115,7 +116,7 @@ fn category_of_unlinking(
     }
 }
 
-/// Returns the category of a tool that is not Read. Words of removal have monotonic scores, so they can never lead to a
+/// Returns the category of a tool that is not Read. Removal words have monotonic scores, so they can never lead to a
 /// milder category.
 fn category_above_read(
     probabilities: CategoryProbabilities,

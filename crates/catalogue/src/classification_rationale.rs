@@ -1,4 +1,4 @@
-//! Writes the rationale of a classification: the facts that it is based on, and why neighbouring categories do not fit.
+//! Writes the rationale for a classification: the facts it is based on, and why neighbouring categories do not fit.
 
 mod evidence_facts;
 mod other_categories;
@@ -22,10 +22,10 @@ use sibling_tools::explain_siblings;
 const MAX_EVIDENCE_FACTS: usize = 6;
 /// Maximum number of facts in the rationale.
 const MAX_RATIONALE_FACTS: usize = 2;
-/// A category with at least this probability is mentioned as an alternative.
+/// A category with a higher probability is mentioned as an alternative.
 const DOUBT_PROBABILITY: f64 = 0.25;
 
-/// A tool and everything that was found about it.
+/// A tool and everything known about it.
 struct RationaleContext<'c, 't> {
     tool: &'c ToolSpec<'t>,
     parsed: &'c ParsedTool<'c>,
@@ -35,15 +35,15 @@ struct RationaleContext<'c, 't> {
     data: &'c ClassifierData,
 }
 
-/// Explanation of a classification.
+/// The explanation for a classification.
 pub(crate) struct ClassificationReasons {
     /// Why this category and not a neighbouring one.
     pub rationale: String,
-    /// The facts it is based on, strongest first.
+    /// The facts that the classification is based on, strongest first.
     pub evidence: Vec<String>,
 }
 
-/// Explains a category.
+/// Explains why a tool has its category.
 pub(crate) fn explain_category(
     tool: &ToolSpec<'_>,
     found: &ParsedTool<'_>,

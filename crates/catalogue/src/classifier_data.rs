@@ -1,4 +1,4 @@
-//! All data of the classifier, parsed once. If it cannot be parsed, every tool is Unknown.
+//! The classifier's data files, parsed once. If they cannot be parsed, every tool is Unknown.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -27,15 +27,16 @@ pub(crate) struct ClassifierData {
     pub calibration: ConfidenceCalibration,
     pub signals: SignalRules,
     pub patterns: Vec<AttackPattern>,
-    /// Phrases by their first word.
+    /// Phrases, keyed by their first word.
     pub phrases: HashMap<WordId, Vec<(Vec<WordId>, PhraseKind)>>,
     pub choice_words: HashSet<Box<str>>,
-    /// Nouns for code, and verbs that imply it, in names of servers that run code.
+    /// Nouns for code. A tool name that combines one with a verb for running, or has one of `code_verbs`, indicates
+    /// that the server runs code.
     pub code_nouns: HashSet<Box<str>>,
     pub code_verbs: HashSet<Box<str>>,
-    /// Words in a server's name that indicate content written by strangers.
+    /// Words in a server's name or description that indicate content written by strangers.
     pub untrusted_server_words: Vec<String>,
-    /// Phrases that address the model, in lower case.
+    /// Lower-case phrases that address the model.
     pub steering_phrases: Vec<String>,
     pub thresholds: CategoryThresholds,
     pub biases: CategoryBiases,
@@ -59,7 +60,7 @@ impl ClassifierData {
         &BUILT_IN_DATA
     }
 
-    /// Parses the data, with these weights.
+    /// Parses the data files and applies these weights.
     pub fn read(weights: &str) -> Result<Self, ClassifierDataError> {
         let mut data = Self::untrained()?;
         let trained: WeightsFile = serde_json::from_str(weights)?;
@@ -68,7 +69,7 @@ impl ClassifierData {
         Ok(data)
     }
 
-    /// Parses the data, with the prior scores of the lexicon instead of trained weights.
+    /// Parses the data files and uses the prior scores from the lexicon instead of trained weights.
     pub fn untrained() -> Result<Self, ClassifierDataError> {
         let written: LexiconFile = toml::from_str(LEXICON_TOML)?;
         let mut data = Self { lexicon: written.build_lexicon(), ..Self::default() };
@@ -86,7 +87,7 @@ impl ClassifierData {
         Ok(data)
     }
 
-    /// Returns whether a parameter of this name selects an operation.
+    /// Returns whether a parameter with this name selects an operation.
     pub fn is_choice_parameter(&self, joined: &str) -> bool {
         joined.split('_').any(|word| self.choice_words.contains(word))
     }
@@ -142,7 +143,7 @@ impl ClassifierData {
     }
 }
 
-/// Finds or adds the word for a form. An apostrophe is part of the word.
+/// Finds the word with this form, or adds it. An apostrophe is part of the word.
 fn find_or_add_word(form: &str, lexicon: &mut Lexicon) -> Option<WordId> {
     if let Some(id) = lexicon.find(form) {
         return Some(id);

@@ -8,11 +8,11 @@ use crate::lexicon::{CategoryScores, Lexicon, VerbGroup};
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, PhraseKind, WordPosition};
 
-/// Categories of the model, in the order of their scores.
+/// The categories that the model scores, in the order of the scores.
 pub const MODEL_CATEGORIES: [Category; 5] =
     [Category::Read, Category::Write, Category::Execute, Category::Destructive, Category::Financial];
 
-/// Weights of all features.
+/// The weights of all features.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClassifierModel {
     pub bias: CategoryScores,
@@ -30,7 +30,7 @@ pub(crate) struct CategoryProbabilities {
 }
 
 impl ClassifierModel {
-    /// Returns the scores of a feature.
+    /// Returns the scores that a feature adds.
     pub fn scores(&self, key: FeatureId) -> CategoryScores {
         self.weights.get(&key).copied().unwrap_or_default()
     }
@@ -45,14 +45,14 @@ impl ClassifierModel {
     }
 }
 
-/// Adds scores.
+/// Adds `points` to `sum`.
 pub(crate) fn add_scores(sum: &mut CategoryScores, points: CategoryScores) {
     for (sum, point) in sum.iter_mut().zip(points) {
         *sum += point;
     }
 }
 
-/// Converts scores to probabilities.
+/// Converts scores to probabilities that add up to one.
 pub(crate) fn softmax(points: CategoryScores) -> CategoryScores {
     let most = points.iter().copied().fold(f64::MIN, f64::max);
     let powers = points.map(|point| (point - most).exp());
@@ -67,7 +67,7 @@ impl CategoryProbabilities {
         Self { read, write, execute, destructive, financial }
     }
 
-    /// Returns the probability of a category. Zero for Unknown.
+    /// Returns the probability of a category, which is zero for Unknown.
     pub fn get(self, category: Category) -> f64 {
         match category {
             Category::Read => self.read,
@@ -80,7 +80,7 @@ impl CategoryProbabilities {
     }
 }
 
-/// Adjusts scores so that two guarantees hold: a word of removal never leads to a milder category, and a warning never
+/// Adjusts scores so that two guarantees hold: a removal word never leads to a milder category, and a warning never
 /// supports Read.
 pub(crate) fn constrain_scores(key: FeatureId, points: CategoryScores, lexicon: &Lexicon) -> CategoryScores {
     if is_removal_feature(key, lexicon) {
@@ -97,7 +97,8 @@ pub(crate) fn constrain_scores(key: FeatureId, points: CategoryScores, lexicon: 
     }
 }
 
-/// Returns whether a feature is a warning: all risk signals, and all phrases except those about reading only.
+/// Returns whether a feature is a warning: a risk signal, a commitment of money, or any phrase except those that say
+/// nothing is changed.
 fn is_warning(key: FeatureId) -> bool {
     match key {
         FeatureId::Flag(FeatureFlag::Signal(_) | FeatureFlag::CommitsMoney) => true,
@@ -113,7 +114,7 @@ fn is_warning(key: FeatureId) -> bool {
     }
 }
 
-/// Makes scores non-decreasing with risk: Read, Write, Execute, then Destructive and Financial.
+/// Makes scores non-decreasing in the order of risk: Read, Write, Execute, then Destructive and Financial.
 fn make_nondecreasing(points: CategoryScores) -> CategoryScores {
     let [read, write, run, destroy, pay] = points;
     let write = write.max(read);

@@ -22,21 +22,21 @@ use crate::{attack_pattern, recommendation};
 /// How much harm a call can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum RiskLevel {
-    /// Only reads.
+    /// The tool only reads.
     Low,
-    /// Makes changes that can be undone.
+    /// The tool makes changes that can be undone.
     Medium,
-    /// Runs something, or is not understood.
+    /// The tool runs something, or it is unknown what it does.
     High,
-    /// Destroys something or moves money.
+    /// The tool destroys something or moves money.
     Critical,
 }
 
 impl RiskLevel {
-    /// All levels, in ascending order.
+    /// All levels, from lowest to highest.
     pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Critical];
 
-    /// Returns the level of a category.
+    /// Returns the risk level of a category.
     pub fn of(category: Category) -> Self {
         match category {
             Category::Read => Self::Low,
@@ -46,7 +46,7 @@ impl RiskLevel {
         }
     }
 
-    /// Returns the display name.
+    /// Returns the level's display name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Low => "Low",
@@ -57,7 +57,7 @@ impl RiskLevel {
     }
 }
 
-/// Classification of a tool.
+/// The classification of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Classification {
     /// What the tool does.
@@ -65,19 +65,19 @@ pub struct Classification {
     pub category: Category,
     /// How much harm a call can do.
     pub level: RiskLevel,
-    /// Calibrated confidence: of the tools with 0.9, nine in ten are right.
+    /// Calibrated confidence: of the tools with a confidence of 0.9, nine in ten are classified correctly.
     pub confidence: f64,
     /// Why this category and not a neighbouring one.
     pub rationale: String,
-    /// The facts it is based on.
+    /// The facts that the classification is based on.
     pub evidence: Vec<String>,
-    /// Risk signals in the definition.
+    /// Risk signals found in the definition.
     pub signals: Vec<RiskSignal>,
-    /// Where data comes from and goes to.
+    /// Where the tool's data comes from and where it goes.
     pub flow: Vec<DataFlow>,
     /// Slugs of the attack patterns that this tool enables.
     pub attacks: Vec<&'static str>,
-    /// Ids in the OWASP lists.
+    /// Identifiers in the OWASP lists.
     pub owasp: Vec<&'static str>,
     /// The recommended rule, as a complete policy.
     pub recommended: Json,
@@ -86,12 +86,12 @@ pub struct Classification {
     pub optional: bool,
 }
 
-/// Below this confidence, a category is shown as likely.
+/// Below this confidence, a category is displayed as `likely`.
 const CERTAIN_CONFIDENCE: f64 = 0.7;
-/// Below this confidence, some other category is more probable.
+/// Below this confidence, it is more probable that the tool has some other category.
 const LIKELY_CONFIDENCE: f64 = 0.5;
 
-/// Returns the category for display: `Write`, `likely Write` if uncertain, `maybe Write` if it is a guess.
+/// Returns the category for display: `Write`, `likely Write` if it is uncertain, or `maybe Write` if it is a guess.
 pub fn qualified_category_name(category: Category, confidence: f64) -> String {
     let word = category_name(category);
     if is_uncertain(category, confidence) { format!("{} {word}", certainty_word(confidence)) } else { word.to_owned() }
@@ -106,17 +106,17 @@ fn is_uncertain(category: Category, confidence: f64) -> bool {
 }
 
 impl Classification {
-    /// Returns the category for display, with its certainty.
+    /// Returns the category for display, qualified by its certainty.
     pub fn qualified_category_name(&self) -> String {
         qualified_category_name(self.category, self.confidence)
     }
 
-    /// Returns the word for an uncertain category.
+    /// Returns the word that qualifies an uncertain category.
     pub(crate) fn certainty_word(&self) -> &'static str {
         certainty_word(self.confidence)
     }
 
-    /// Returns a note about an uncertain category.
+    /// Returns a note for display if the category is uncertain.
     pub fn uncertainty_note(&self) -> Option<&'static str> {
         let doubt = if self.confidence < LIKELY_CONFIDENCE { "This is a guess" } else { "This is likely, not certain" };
         self.is_uncertain().then_some(doubt)
@@ -221,14 +221,14 @@ fn build_classification(
     }
 }
 
-/// Returns the confidence of a category. An annotation that agrees does not increase it, because it is only a claim of
-/// the server.
+/// Returns the confidence of a category. An annotation that agrees does not increase it, because it is only the
+/// server's claim.
 fn classification_confidence(decision: &CategoryDecision, tool: &ToolSpec<'_>, data: &ClassifierData) -> f64 {
-    /// An annotation raised the category against the wording.
+    /// Confidence if an annotation raised the category above what the wording suggests.
     const RAISED_CONFIDENCE: f64 = 0.6;
-    /// Factor for a contradicting annotation.
+    /// Factor applied if an annotation contradicts the category.
     const CONTRADICTED_FACTOR: f64 = 0.85;
-    /// Factor for a missing description.
+    /// Factor applied if there is no description.
     const NO_DESCRIPTION_FACTOR: f64 = 0.95;
     if decision.raised_by_claim {
         return RAISED_CONFIDENCE;
@@ -291,7 +291,7 @@ fn find_signals(
     signals
 }
 
-/// Returns whether a text addresses the model, regardless of how its words are separated.
+/// Returns whether any of the texts addresses the model, regardless of how the words are separated.
 fn has_model_instructions<'t>(texts: impl Iterator<Item = &'t str>, data: &ClassifierData) -> bool {
     let mut small = String::new();
     for text in texts {

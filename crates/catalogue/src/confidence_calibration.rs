@@ -1,27 +1,28 @@
-//! Converts model probabilities to calibrated confidence: of the tools with 0.9, nine in ten are right.
+//! Converts the model's probabilities to calibrated confidence: of the tools with a confidence of 0.9, nine in ten are
+//! classified correctly.
 
 use std::collections::BTreeMap;
 
 use gatelodge_policy::Category;
 use serde::{Deserialize, Serialize};
 
-/// Upper limit: a definition is only a claim, and the tool was not run.
+/// Upper limit, because a definition is only a claim and the tool has not been run.
 const MAX_CONFIDENCE: f64 = 0.99;
 /// Factor for categories without calibration data.
 const UNCALIBRATED_FACTOR: f64 = 0.9;
-/// Confidence of Unknown without calibration data.
+/// Confidence of the category Unknown if it has no calibration data.
 const UNKNOWN_CATEGORY_CONFIDENCE: f64 = 0.3;
 
-/// Calibration curve of each category: non-decreasing points of probability and observed accuracy.
+/// A calibration curve for each category: observed accuracy as a non-decreasing function of the probability.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ConfidenceCalibration {
-    /// Points by lower-case category name, sorted by probability.
+    /// Pairs of probability and accuracy, sorted by probability and keyed by the lower-case category name.
     pub curves: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
 impl ConfidenceCalibration {
-    /// Returns the confidence of a category for the model's probability.
+    /// Returns the confidence that corresponds to the model's probability for a category.
     pub fn confidence(&self, category: Category, share: f64) -> f64 {
         let line = self.curves.get(category.as_str()).map(Vec::as_slice).unwrap_or_default();
         let sure = if line.is_empty() && category == Category::Unknown {
@@ -35,7 +36,7 @@ impl ConfidenceCalibration {
     }
 }
 
-/// Interpolates a curve. It is constant before the first point and after the last.
+/// Interpolates a curve, which is constant before its first point and after its last.
 fn interpolate(line: &[(f64, f64)], at: f64) -> f64 {
     let mut before: Option<(f64, f64)> = None;
     for (x, y) in line.iter().copied() {

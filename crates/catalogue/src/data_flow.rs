@@ -1,4 +1,4 @@
-//! Data-flow labels: where a tool's data comes from and goes to.
+//! Data-flow labels: where a tool's data comes from and where it goes.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,16 +14,16 @@ use crate::tool_features::{ParsedTool, has_signal};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DataFlow {
-    /// Returns private data.
+    /// The tool returns private data.
     ReadsPrivate,
-    /// Returns content that strangers can write.
+    /// The tool returns content that strangers can write.
     ReadsUntrusted,
-    /// Sends data to others.
+    /// The tool sends data to others.
     SendsOutward,
 }
 
 impl DataFlow {
-    /// Returns the identifier.
+    /// Returns the label's identifier.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadsPrivate => "reads_private",
@@ -55,7 +55,8 @@ struct FlowWords {
     servers: String,
 }
 
-/// Reads `data/flow.toml` into the lexicon. Returns words in names of servers whose content strangers write.
+/// Adds the words from `data/flow.toml` to the lexicon. Returns the words that mark a server's content as written by
+/// strangers.
 pub(crate) fn read_flow_words(text: &str, lexicon: &mut Lexicon) -> Result<Vec<String>, toml::de::Error> {
     let written: FlowFile = toml::from_str(text)?;
     let all = [
@@ -78,7 +79,7 @@ pub(crate) fn read_flow_words(text: &str, lexicon: &mut Lexicon) -> Result<Vec<S
     Ok(written.reads_untrusted.servers.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Returns the labels of a tool.
+/// Returns a tool's data-flow labels.
 pub(crate) fn tool_data_flows(
     found: &ParsedTool<'_>,
     category: Category,
@@ -121,7 +122,7 @@ pub(crate) fn tool_data_flows(
     labels
 }
 
-/// Returns the words of the name and the first sentence.
+/// Returns the known words in the tool's name and in the first sentence of its description.
 fn words_mentioned<'b>(found: &ParsedTool<'_>, data: &'b ClassifierData) -> impl Iterator<Item = &'b LexiconWord> {
     let named = found.name.words.iter().filter_map(|(_, id)| *id);
     let described =

@@ -1,4 +1,4 @@
-//! Derives the facts of a release from its extracted tools.
+//! Derives the facts about a release from the tools extracted from it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,17 +13,17 @@ use crate::package_index::{PackageFacts, PackageRegistry, ParameterFacts, ToolFa
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
-/// Maximum number of tools per package. A package with more generates them.
+/// Maximum number of tools per package. Only packages that generate their tools have more.
 const MAX_TOOLS_PER_PACKAGE: usize = 4_000;
 /// Maximum number of parameters per tool.
 const MAX_PARAMETERS_PER_TOOL: usize = 256;
 /// Maximum length of a name in the index.
 const MAX_NAME_BYTES: usize = 256;
 
-/// The release that was read.
+/// The release that the tools were extracted from.
 #[derive(Debug, Clone)]
 pub struct PackageRelease {
-    /// Registry it is published in.
+    /// Registry that the package is published in.
     pub source: PackageRegistry,
     /// Name in the registry.
     pub package: String,
@@ -33,9 +33,9 @@ pub struct PackageRelease {
     pub date: Option<String>,
 }
 
-/// Derives the facts of a package, without any text written by its authors. If a name has several definitions, the
-/// riskiest one is used, because it is unknown which one runs. A name is left out if one of its definitions cannot be
-/// classified.
+/// Derives the facts about a package. They contain no descriptive text by its authors. If a name has several
+/// definitions, the riskiest one is used, because it is unknown which one runs. If one of them cannot be classified,
+/// the name is left out.
 pub fn derive_facts(release: &PackageRelease, tools: &[ExtractedTool]) -> PackageFacts {
     let mut seen = HashSet::new();
     let names =
@@ -60,7 +60,7 @@ pub fn derive_facts(release: &PackageRelease, tools: &[ExtractedTool]) -> Packag
     }
 }
 
-/// Returns the riskier of two tools. The result is optional only if both are.
+/// Returns the riskier of two tools with the same name. The result is optional only if both are.
 fn riskier_tool(known: ToolFacts, own: ToolFacts) -> ToolFacts {
     let optional = known.optional && own.optional;
     let worse = if RiskLevel::of(own.category) > RiskLevel::of(known.category) { own } else { known };
@@ -109,7 +109,7 @@ fn parameter_facts(schema: &Json) -> Vec<ParameterFacts> {
     .collect()
 }
 
-/// Returns the JSON type of a schema; of several types, the first known one.
+/// Returns the JSON type in a schema, or the first known one if there are several.
 fn json_type(schema: &Json) -> String {
     const JSON_TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
     let known = |word: &str| JSON_TYPES.contains(&word).then(|| word.to_owned());

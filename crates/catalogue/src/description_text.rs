@@ -1,4 +1,4 @@
-//! Tokenizes a description: its leading verb, its first sentence and the rest.
+//! Splits a description into words, and finds its leading verb and its first sentence.
 
 use std::borrow::Cow;
 
@@ -6,31 +6,31 @@ use crate::display_escape::is_invisible;
 use crate::homoglyphs::normalize_letters;
 use crate::lexicon::{Lexicon, VerbGroup, WordId};
 
-/// Maximum length of a description that is read. A description that needs more probably hides something.
+/// Only this many bytes of a description are read. A longer description probably hides something.
 pub(crate) const MAX_DESCRIPTION_BYTES: usize = 32 << 10;
-/// Longer sentences end here.
+/// The first sentence is cut off after this many words.
 const MAX_SENTENCE_WORDS: usize = 60;
-/// Number of words that a negation applies to.
+/// Number of words after a negation that it applies to.
 const NEGATION_REACH_WORDS: usize = 3;
-/// The leading verb must be among this many first words.
+/// The leading verb must be among this many words at the start.
 const MAX_LEAD_VERB_POSITION: usize = 12;
 
-/// One word.
+/// One word of a description.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TextToken<'t> {
     /// The word as written.
     pub text: &'t str,
-    /// Byte offset.
+    /// Byte offset of the word.
     pub start: usize,
-    /// Id in the lexicon.
+    /// Id of the word in the lexicon, if it is known.
     pub word_id: Option<WordId>,
-    /// Whether it is in the first sentence.
+    /// Whether the word is in the first sentence.
     pub is_in_first_sentence: bool,
-    /// Whether it starts a sentence.
+    /// Whether the word starts a sentence.
     pub starts_sentence: bool,
-    /// Whether it follows `and`, `or`, `then` or a comma.
+    /// Whether the word follows `and`, `or`, `then` or a comma.
     pub follows_conjunction: bool,
-    /// Whether a negation shortly precedes it.
+    /// Whether a negation applies to the word.
     pub is_negated: bool,
 }
 
@@ -39,18 +39,18 @@ pub(crate) struct TextToken<'t> {
 pub(crate) struct DescriptionText<'t> {
     source: &'t str,
     pub tokens: Vec<TextToken<'t>>,
-    /// Index of its first verb.
+    /// Index of the leading verb in `tokens`.
     pub lead_verb: Option<usize>,
 }
 
-/// Text without invisible characters, whether it had any, and whether it was truncated.
+/// A text with its invisible characters removed. Records whether there were any and whether the text was truncated.
 pub(crate) struct VisibleText<'t> {
     pub text: Cow<'t, str>,
     pub had_invisible: bool,
     pub is_truncated: bool,
 }
 
-/// Removes invisible characters, which could split words. Joiners, as used in emoji, do not count as hidden text.
+/// Removes invisible characters, which could split words. Joiners, which emoji use, do not count as hidden text.
 pub(crate) fn strip_invisible(text: &str) -> VisibleText<'_> {
     let is_cut = text.len() > MAX_DESCRIPTION_BYTES;
     let mut end = text.len().min(MAX_DESCRIPTION_BYTES);
@@ -73,7 +73,7 @@ pub(crate) fn strip_invisible(text: &str) -> VisibleText<'_> {
 }
 
 impl<'t> DescriptionText<'t> {
-    /// Tokenizes a text.
+    /// Splits a text into words.
     pub fn of(text: &'t str, lexicon: &Lexicon) -> Self {
         let mut reader = DescriptionTokenizer {
             lexicon,
@@ -121,7 +121,7 @@ impl<'t> DescriptionText<'t> {
         Self { source: text, tokens: reader.tokens, lead_verb }
     }
 
-    /// Returns whether most words are in the lexicon. In an unknown language, a missing verb means nothing.
+    /// Returns whether most words are in the lexicon. In an unknown language, the lack of a known verb means nothing.
     pub fn is_mostly_known(&self, lexicon: &Lexicon) -> bool {
         // Words of removal are not counted, so that adding one does not change the result.
         let takes_away = |token: &&TextToken<'_>| {
@@ -133,8 +133,8 @@ impl<'t> DescriptionText<'t> {
         known > 0 && known * 2 >= others().count()
     }
 
-    /// Finds a verb that says that the tool destroys something: at the start of a sentence, joined to another verb, or
-    /// in the third person (`removes`). An infinitive (`to remove`) may refer to something else.
+    /// Finds a destructive verb that describes what the tool does: at the start of a sentence, joined to another verb,
+    /// or in the third person (`removes`). An infinitive (`to remove`) may refer to something else.
     pub fn find_destructive_verb(&self, lexicon: &Lexicon) -> Option<&TextToken<'t>> {
         self.tokens.iter().filter(|token| !token.is_negated).find(|token| {
             let word = token.word_id.and_then(|id| lexicon.word(id));
@@ -144,14 +144,14 @@ impl<'t> DescriptionText<'t> {
         })
     }
 
-    /// Returns whether a sentence starts with a verb of reading: `Returns the route.`
+    /// Returns whether any sentence starts with a reading verb: `Returns the route.`
     pub fn has_reading_verb(&self, lexicon: &Lexicon) -> bool {
         let begins = self.tokens.iter().filter(|token| token.starts_sentence && !token.is_negated);
         let mut words = begins.filter_map(|token| lexicon.word(token.word_id?));
         words.any(|word| word.group == Some(VerbGroup::Read) && !word.is_often_noun)
     }
 
-    /// Returns the source text of some tokens.
+    /// Returns the source text of `count` tokens, starting with token `from`.
     pub fn text_of_tokens(&self, from: usize, count: usize) -> &'t str {
         let last = from + count.saturating_sub(1);
         let (Some(first), Some(last)) = (self.tokens.get(from), self.tokens.get(last)) else { return "" };
@@ -222,8 +222,8 @@ impl<'t> DescriptionTokenizer<'t, '_> {
     }
 }
 
-/// Returns whether a character belongs to a script that is read in pairs: words in Chinese, Japanese and Korean mostly
-/// have two characters and no separators.
+/// Returns whether a character is Chinese, Japanese or Korean. Words in these scripts have no separators and mostly two
+/// characters, so pairs of characters are treated as words.
 fn is_cjk(letter: char) -> bool {
     matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
 }
@@ -250,7 +250,7 @@ fn is_conjunction(written: &str) -> bool {
     ["and", "or", "then"].iter().any(|word| written.eq_ignore_ascii_case(word))
 }
 
-/// Returns the most harmful of joined verbs: `View or change`, `Gets, sets and deletes`.
+/// Returns the index of the most harmful of several joined verbs: `View or change`, `Gets, sets and deletes`.
 fn most_harmful_verb(tokens: &[TextToken<'_>], first: usize, lexicon: &Lexicon) -> usize {
     let group = |at: usize| lexicon.word(tokens.get(at)?.word_id?).filter(|word| !word.is_often_noun)?.group;
     let joins = |at: usize| tokens.get(at).is_some_and(|token| is_conjunction(token.text));

@@ -1,13 +1,13 @@
-//! Escapes foreign text for display.
+//! Escapes untrusted text for display.
 
 use std::fmt::Write;
 
 pub(crate) use gatelodge_json::is_unprintable;
 
-/// Longer texts are truncated; the definition has the full text.
+/// Longer texts are truncated. The tool definition still has the full text.
 const MAX_SHOWN_CHARS: usize = 120;
 
-/// Returns foreign text on one line: unprintable characters are escaped, long text is truncated.
+/// Formats untrusted text on one line: escapes unprintable characters and truncates long text.
 pub fn escape_for_display(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_SHOWN_CHARS));
     for (count, letter) in text.chars().enumerate() {
@@ -24,7 +24,7 @@ pub fn escape_for_display(text: &str) -> String {
     out
 }
 
-/// Returns whether a character is invisible. Control characters such as line ends and tabs do not count.
+/// Returns whether a character is invisible. Control characters, such as line breaks and tabs, do not count.
 pub(crate) fn is_invisible(letter: char) -> bool {
     is_unprintable(letter) && !letter.is_control()
 }

@@ -1,34 +1,34 @@
-//! A tool as extracted from the sources or the manifest of a package.
+//! A tool extracted from a package's sources or manifest.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A tool definition from a package, in the form of `tools/list`.
+/// A tool definition from a package, in the format of `tools/list`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtractedTool {
     /// Name of the tool.
     pub name: String,
-    /// Description by its author. Used for classification, but not stored.
+    /// Description by the tool's author. It is used for classification, but not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Input schema, as far as it can be determined.
     pub input_schema: Value,
-    /// Annotations by its author.
+    /// Annotations by the tool's author.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub annotations: Map<String, Value>,
-    /// Whether it is available only with a setting that is off by default.
+    /// Whether the tool is available only with a setting that is off by default.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
 }
 
 impl ExtractedTool {
-    /// Returns how much the definition contains, to choose among several of one name.
+    /// Returns how much the definition contains, for choosing between several definitions with the same name.
     pub fn says(&self) -> (bool, bool, usize) {
         (!self.annotations.is_empty(), self.description.is_some(), self.properties().map_or(0, Map::len))
     }
 
-    /// Returns whether another definition of this name has nothing that this one lacks.
+    /// Returns whether this definition contains everything that another one with the same name contains.
     pub fn covers(&self, other: &Self) -> bool {
         let has = |name: &String| self.properties().is_some_and(|own| own.contains_key(name));
         (other.description.is_none() || other.description == self.description)
@@ -36,7 +36,7 @@ impl ExtractedTool {
             && other.properties().is_none_or(|properties| properties.keys().all(has))
     }
 
-    /// Returns the properties of its schema.
+    /// Returns the properties in the tool's input schema.
     pub fn properties(&self) -> Option<&Map<String, Value>> {
         self.input_schema.get("properties").and_then(Value::as_object)
     }

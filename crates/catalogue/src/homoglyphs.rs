@@ -1,4 +1,4 @@
-//! Look-alike characters: normalizes compatibility forms and detects mixed scripts.
+//! Handles look-alike characters: normalizes compatibility forms and detects mixed scripts.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use unicode_normalization::UnicodeNormalization;
 /// Shorter words with two scripts are symbols or units: `µs`, `Δt`.
 const MIN_MIXED_SCRIPT_CHARS: usize = 3;
 
-/// Normalizes letters: full-width, bold and circled ones become plain.
+/// Normalizes letters: full-width, bold and circled letters become plain ones.
 pub(crate) fn normalize_letters(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
@@ -23,7 +23,7 @@ pub(crate) fn normalize_letters(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns whether a word mixes Latin letters with a script that looks similar.
+/// Returns whether any word mixes Latin letters with letters of a similar-looking script.
 pub(crate) fn has_mixed_scripts(text: &str) -> bool {
     let is_mixed = |word: &str| {
         let latin = |letter: char| letter.is_ascii_alphabetic();
@@ -34,7 +34,7 @@ pub(crate) fn has_mixed_scripts(text: &str) -> bool {
     !text.is_ascii() && text.split(|letter: char| !letter.is_alphanumeric()).any(is_mixed)
 }
 
-/// Greek, Cyrillic, Armenian, Cherokee, Lisu.
+/// Returns whether a letter is from a script that resembles Latin: Greek, Cyrillic, Armenian, Cherokee or Lisu.
 fn is_latin_lookalike(letter: char) -> bool {
     letter.is_alphabetic()
         && (matches!(letter, '\u{370}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}')

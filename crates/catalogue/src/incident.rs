@@ -1,4 +1,4 @@
-//! Public security incidents, dated and summarized.
+//! Public security incidents, with dates and summaries.
 
 use std::sync::OnceLock;
 
@@ -7,35 +7,35 @@ use serde::{Deserialize, Serialize};
 use crate::package_index::{IndexedServer, PackageRegistry, is_same_package_name};
 use crate::package_name::PackageName;
 
-/// A public incident or demonstration.
+/// A publicly reported incident, or a demonstration of an attack.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Incident {
     /// Identifier.
     pub slug: String,
-    /// Day or month of publication: `2025-09-25`, `2025-07`.
+    /// Date of publication, to the day or the month: `2025-09-25`, `2025-07`.
     pub date: String,
     /// Title.
     pub title: String,
     /// What happened.
     #[serde(rename = "what")]
     pub summary: String,
-    /// What to learn from it.
+    /// What to learn from the incident.
     pub lesson: String,
-    /// Who reported it.
+    /// Who reported the incident.
     pub source: String,
-    /// Slugs of the attack patterns that it demonstrates.
+    /// Slugs of the attack patterns that the incident demonstrates.
     pub attacks: Vec<String>,
     /// Affected packages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<AffectedPackage>,
 }
 
-/// A package that an incident affects, with versions.
+/// A package affected by an incident, with the affected versions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AffectedPackage {
-    /// Registry it is published in.
+    /// Registry that the package is published in.
     pub source: PackageRegistry,
     /// Name in the registry.
     pub name: String,
@@ -43,14 +43,14 @@ pub struct AffectedPackage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "from")]
     pub first_version: Option<String>,
-    /// Version that fixes it. `None` if the package has no fix.
+    /// First version with a fix. `None` if there is no fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "mended")]
     pub fixed_version: Option<String>,
 }
 
 impl AffectedPackage {
-    /// Parses a version for comparison. In npm, `1.2` is a range and is not comparable.
+    /// Parses a version for comparison. In npm, `1.2` is a range, so it cannot be compared.
     fn comparable_version(&self, version: Option<&str>) -> Option<Vec<u64>> {
         let is_one = |version: &&str| self.source == PackageRegistry::Pypi || version.split('.').count() >= 3;
         version.filter(is_one).and_then(parse_version_numbers)
@@ -79,16 +79,16 @@ impl AffectedPackage {
 /// An incident that affects a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncidentMatch {
-    /// Whether the version in question is or may be affected.
+    /// Whether the version in use is affected or may be.
     pub is_affected: bool,
     /// Message for display.
     pub message: String,
 }
 
 impl PackageName {
-    /// Returns the incidents of the package, compared with the version that starts: the given one or, for the same
-    /// registry, the one in the index. For installed packages and guesses, the version is unknown. Without a registry,
-    /// incidents of all registries match: that the index has the name in one says nothing about the others.
+    /// Returns the incidents that involve the package, and whether they affect the version that will run: the given
+    /// version or, for the same registry, the indexed one. For installed packages and guesses, the version is unknown.
+    /// Without a registry, incidents in all registries match, because the name may exist in more than one.
     pub fn incidents(&self, read: Option<&IndexedServer<'_>>) -> Vec<IncidentMatch> {
         match_incidents(self.source, &self.name, |source| {
             let read = read.filter(|own| own.source() == source && !self.is_guess).map(IndexedServer::version);
@@ -97,7 +97,8 @@ impl PackageName {
     }
 }
 
-/// Returns the incidents of a package, compared with the version that starts. `None` if that is unknown.
+/// Returns the incidents that involve a package, and whether they affect this version. `None` means that the version is
+/// unknown.
 pub(crate) fn incidents_of_package(source: PackageRegistry, name: &str, version: Option<&str>) -> Vec<IncidentMatch> {
     match_incidents(Some(source), name, |_| version)
 }
@@ -134,7 +135,7 @@ fn match_incidents<'v>(
     all
 }
 
-/// Parses a version that consists of plain numbers. Pre-releases are not comparable.
+/// Parses a version that consists of plain numbers. Pre-releases cannot be compared.
 fn parse_version_numbers(version: &str) -> Option<Vec<u64>> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let mut all: Vec<u64> = version.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;

@@ -1,4 +1,4 @@
-//! Classifies a tool from its facts in the index. The rationale uses only what the index stores.
+//! Classifies a tool from the facts about it in the index. The rationale uses only what the index stores.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ use crate::risk_signals::{RiskSignal, RiskSignalKind};
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
-/// Used if neither name nor parameters explain the category.
+/// Evidence given if neither the name nor the parameters explain the category.
 const DESCRIPTION_NOT_STORED_NOTE: &str = "its description decided it, which was read and is not stored";
 
-/// Classifies a tool from its facts. `tool` is what is left of its definition.
+/// Classifies a tool from the facts about it. `tool` is the part of its definition that the index stores.
 pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, facts: &ToolFacts) -> Classification {
     let data = ClassifierData::built_in();
     let had_description = !facts.signals.contains(&RiskSignalKind::NoDescription);
@@ -63,7 +63,7 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
     })
 }
 
-/// Returns the stored signals, with the parameters that show them where they can be found.
+/// Returns the stored signals, each with the parameter that shows it if there is one among `seen`.
 fn signals_from_facts(facts: &ToolFacts, seen: &[RiskSignal]) -> Vec<RiskSignal> {
     let mut signals = Vec::new();
     for kind in &facts.signals {

@@ -1,4 +1,4 @@
-//! The lexicon: what verbs do, their forms, and what nouns refer to.
+//! The lexicon: what verbs do, which forms they have, and what nouns refer to.
 
 mod lexicon_file;
 mod verb_forms;
@@ -48,7 +48,7 @@ impl VerbGroup {
         Self::ALL.into_iter().find(|group| group.as_str() == word)
     }
 
-    /// Returns the rank by which the more harmful of two verbs is chosen.
+    /// Returns the rank used to choose the more harmful of two verbs.
     pub fn harm_rank(self) -> u8 {
         match self {
             Self::Read => 0,
@@ -60,7 +60,7 @@ impl VerbGroup {
         }
     }
 
-    /// Returns whether the verb removes something, permanently or perhaps.
+    /// Returns whether a verb in this group removes something, or may remove something.
     pub fn is_removal(self) -> bool {
         matches!(self, Self::Destroy | Self::Undo)
     }
@@ -71,29 +71,29 @@ impl VerbGroup {
 pub(crate) struct LexiconWord {
     /// Base form.
     pub base_form: Box<str>,
-    /// What it does, if it is a verb.
+    /// What the word does, if it is a verb.
     pub group: Option<VerbGroup>,
-    /// Whether it is just as often a noun.
+    /// Whether the word is a noun just as often as a verb.
     pub is_often_noun: bool,
-    /// Whether it may return something without changing anything: `download`, `convert`.
+    /// Whether the action may leave everything unchanged and only return something: `download`, `convert`.
     pub may_change_nothing: bool,
-    /// Whether it may remove only a relation, which can be restored: `remove` a label.
+    /// Whether the action may remove no more than a relation, which can be restored: `remove` a label.
     pub may_only_unlink: bool,
-    /// Whether it denotes such a relation.
+    /// Whether the word denotes a relation, such as a label or a membership.
     pub is_relation: bool,
-    /// Whether it may only compute if all parameters are numbers: `add`.
+    /// Whether the action may be a mere computation if all parameters are numbers: `add`.
     pub may_only_compute: bool,
-    /// Whether it negates what follows.
+    /// Whether the word negates what follows.
     pub is_negation: bool,
-    /// Whether it is a noun about money.
+    /// Whether the word is a noun related to money.
     pub is_money_noun: bool,
-    /// Whether it commits money if applied to such a noun.
+    /// Whether the word commits money when applied to a money noun.
     pub commits_money: bool,
-    /// Data flows that it indicates.
+    /// Data flows that the word indicates.
     pub flows: Vec<DataFlow>,
-    /// Whether it sends something to others.
+    /// Whether the word is a verb for sending something to others.
     pub is_sending_verb: bool,
-    /// Risk signals that it indicates in a tool's name.
+    /// Risk signals that the word indicates in a tool's name or the first sentence of its description.
     pub signals: Vec<RiskSignalKind>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Lexicon {
 }
 
 impl Lexicon {
-    /// Finds a word by one of its forms, in lower case.
+    /// Finds a word by any of its forms, given in lower case.
     pub fn find(&self, form: &str) -> Option<WordId> {
         self.ids.get(form).or_else(|| self.ids.get(singular_stem(form)?)).copied()
     }
@@ -121,7 +121,7 @@ impl Lexicon {
         self.words.len()
     }
 
-    /// Returns the word for a form, adding it if it is new.
+    /// Returns the id of the word with this form, adding it if it is new.
     pub fn get_or_insert(&mut self, form: &str) -> WordId {
         if let Some(id) = self.ids.get(form) {
             return *id;
@@ -139,7 +139,7 @@ impl Lexicon {
         }
     }
 
-    /// Adds a verb with its forms. If it is in two groups, the more harmful one is kept.
+    /// Adds a verb and its forms. If the verb is in two groups, the more harmful group is kept.
     fn add_verb(&mut self, base: &str, group: VerbGroup) {
         let id = self.get_or_insert(base);
         let Some(word) = self.words.get_mut(id as usize) else { return };

@@ -1,8 +1,8 @@
-//! The catalogue: classifies tools by risk with confidence and rationale, reads the package index, and recommends
+//! The catalogue: classifies tools by risk, with a confidence and a rationale, reads the package index, and recommends
 //! policies.
 //!
-//! All functions are pure: the same definition gives the same result. No language model is called and nothing is
-//! fetched. Words, weights and attack patterns are data files in `data/`.
+//! All functions are pure: the same definition always gives the same result. No language model is called, and nothing
+//! is fetched. Words, weights and attack patterns come from data files in `data/`.
 
 mod archive;
 mod attack_pattern;

@@ -1,6 +1,6 @@
-//! The package index: facts about published packages and their tools, in one file that is searched in memory.
+//! The package index: facts about published packages and their tools, in a single file that is searched in memory.
 //!
-//! It contains only facts, no descriptions. The reader takes bytes and does not know where they come from.
+//! The index contains only facts and no descriptions. It is read from bytes, wherever they come from.
 //! `gatelodge-indexer` writes the file.
 
 mod catalogued_server;

@@ -1,12 +1,12 @@
-//! Identifies packages, from names that people write and from commands that clients run. From a command, only the
-//! package name is used; its arguments are not examined further.
+//! Identifies packages from the names that people write and from the commands that clients run. Of a command, only the
+//! part up to the package name matters; the server's own arguments are not examined.
 
 use crate::package_index::{PackageRegistry, is_same_package_name, normalized_name};
 
 /// Maximum length of a package name.
 const MAX_PACKAGE_NAME_BYTES: usize = 214;
 
-/// A package reference.
+/// A reference to a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageName {
     /// Registry, if given.
@@ -15,9 +15,9 @@ pub struct PackageName {
     pub name: String,
     /// Version, if given.
     pub version: Option<String>,
-    /// Whether several versions match, as for `>=1.2`.
+    /// Whether the version is a range, such as `>=1.2`.
     pub is_range: bool,
-    /// Whether it is only likely that this package runs.
+    /// Whether this is only a guess, because something other than this published package may run.
     pub is_guess: bool,
 }
 
@@ -59,7 +59,7 @@ impl PackageName {
         (is_package_name(&own.name) && is_version_suffix(suffix)).then_some(own)
     }
 
-    /// Returns the package that a command starts when these environment variables are set. `None` if that cannot be
+    /// Returns the package that a command starts with these environment variables set, or `None` if it cannot be
     /// determined.
     pub fn of_command<'v>(words: &[String], variables: impl IntoIterator<Item = &'v str>) -> Option<Self> {
         let own = Self::parse_command(words)?;
@@ -107,7 +107,8 @@ impl PackageName {
         }
     }
 
-    /// Returns the version if it is one version of this registry. `None` for a range, a tag, or no version.
+    /// Returns the version if it denotes exactly one version in this registry. Returns `None` for a range, a tag, or no
+    /// version.
     pub fn exact_version(&self, source: PackageRegistry) -> Option<&str> {
         let version = self.version.as_deref().filter(|_| !self.is_range)?;
         let is_exact = version.trim_start_matches('v').starts_with(|first: char| first.is_ascii_digit())
@@ -118,8 +119,8 @@ impl PackageName {
         is_exact.then_some(version)
     }
 
-    /// Compares the version with the one that was read. Without a version there is nothing to compare: the newest one
-    /// starts, which may be later than the one that was read.
+    /// Compares the version with the indexed one. If no version is given, the result is `Same`, although the newest
+    /// version will run and may be later than the indexed one.
     pub fn compare_version(&self, source: PackageRegistry, read: &str) -> VersionComparison {
         let Some(version) = self.version.as_deref().filter(|_| !self.is_range) else {
             return if self.is_range { VersionComparison::Unknown } else { VersionComparison::Same };
@@ -144,14 +145,14 @@ impl PackageName {
     }
 }
 
-/// Result of comparing a version with the one that was read.
+/// Result of comparing a version with the indexed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionComparison {
     /// The versions are equal.
     Same,
     /// The versions differ.
     Different,
-    /// Cannot be determined: a range or a tag.
+    /// The result cannot be determined, because the version is a range or a tag.
     Unknown,
 }
 
@@ -166,29 +167,29 @@ fn is_absolute(program: &str) -> bool {
     program.starts_with(['/', '\\']) || program.get(1..3).is_some_and(|drive| matches!(drive, ":/" | ":\\"))
 }
 
-/// Returns the file name of a path, without a Windows extension.
+/// Returns the file name in a path, without a Windows extension.
 fn program_name(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
 }
 
-/// A program that runs packages, described by the options that can precede the package. Options after the package
-/// mostly belong to the server. An unlisted option may or may not take a value, which makes the package unknown.
+/// A program that runs packages, described by the options that can precede the package name. Options after it mostly
+/// belong to the server. An unlisted option may or may not take a value, so the package cannot be determined.
 struct PackageRunner {
     source: PackageRegistry,
-    /// Prefix of package names.
+    /// Prefix that package names must have.
     name_prefix: &'static str,
     /// Options without a value, separated by spaces.
     switches: &'static str,
-    /// Options with a value.
+    /// Options that take a value.
     value_options: &'static str,
-    /// Options that select the interpreter. A version is fine; a path or another name can be any program.
+    /// Options that select the interpreter. A version is harmless, but a path or another name can be any program.
     interpreter_options: &'static str,
-    /// Options that name the package; the plain word is then a program in it.
+    /// Options that specify the package. The first plain argument is then a program in that package.
     package_options: &'static str,
-    /// Options with a value that can cause something other than the published package to run.
+    /// Options that take a value and can cause something other than the published package to run.
     override_options: &'static str,
-    /// Whether options after the package are also parsed by the runner, up to `--`.
+    /// Whether the runner also parses options after the package name, up to `--`.
     parses_options_after_package: bool,
 }
 
@@ -204,7 +205,7 @@ const NPM_RUNNER: PackageRunner = PackageRunner {
     parses_options_after_package: false,
 };
 const NPM_EXEC_RUNNER: PackageRunner = PackageRunner { parses_options_after_package: true, ..NPM_RUNNER };
-/// `npm exec` uses `-p` differently.
+/// Unlike `npm exec`, these runners accept `-p` as short for `--package`.
 const NPX_RUNNER: PackageRunner = PackageRunner { package_options: "-p --package", ..NPM_RUNNER };
 const UVX_RUNNER: PackageRunner = PackageRunner {
     source: PackageRegistry::Pypi,
@@ -239,11 +240,11 @@ const DENO_RUNNER: PackageRunner = PackageRunner {
     parses_options_after_package: false,
 };
 
-/// Prefixes of environment variables of package runners. Each of them could change where a package comes from or what
-/// runs it.
+/// Prefixes of the environment variables that configure package runners. Each such variable could change where a
+/// package comes from or what runs it.
 const RUNNER_VARIABLE_PREFIXES: &str = "NPM_CONFIG_ PNPM_ YARN_ BUN_ COREPACK_ UV_ PIP_ PIPX_ PYTHON XDG_ DYLD_";
 
-/// Variables with such a prefix that people often set and that change nothing.
+/// Variables with such a prefix that are often set and do not affect what runs.
 const HARMLESS_VARIABLES: &str = "NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_UPDATE_NOTIFIER NPM_CONFIG_FUND NPM_CONFIG_AUDIT \
     NPM_CONFIG_PROGRESS NPM_CONFIG_COLOR NPM_CONFIG_LEGACY_PEER_DEPS UV_HTTP_TIMEOUT UV_NO_PROGRESS UV_LINK_MODE \
     UV_COMPILE_BYTECODE UV_PYTHON_PREFERENCE PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_CACHE_DIR PIP_NO_INPUT \
@@ -262,7 +263,7 @@ fn list_contains(list: &str, option: &str) -> bool {
 }
 
 impl PackageRunner {
-    /// Returns the package that these arguments start.
+    /// Returns the package that the runner starts with these arguments.
     fn find_package(&self, words: &[&str]) -> Option<PackageName> {
         let (mut named, mut program, mut is_overridden) = (None, None, false);
         let mut words = words.iter().copied();
@@ -307,7 +308,7 @@ impl PackageRunner {
     }
 }
 
-/// Returns whether an interpreter is given by version: `3.12`, `>=3.11,<3.14`, `cpython@3.12`, `python3.12`.
+/// Returns whether an interpreter is specified by its version: `3.12`, `>=3.11,<3.14`, `cpython@3.12`, `python3.12`.
 fn is_python_version(text: &str) -> bool {
     let kinds = ["cpython", "python", "pypy", "graalpy"];
     let version = kinds.iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
@@ -328,7 +329,8 @@ fn package_of_node_module(path: &str) -> Option<PackageName> {
     is_package_name(&own.name).then_some(own)
 }
 
-/// Returns whether the text after a name is a version. A folder, archive or repository would be a different package.
+/// Returns whether the text after a package name is a version. A folder, archive or repository would be a different
+/// package.
 fn is_version_suffix(suffix: &str) -> bool {
     let version = suffix.trim_start_matches('@');
     !version.contains(['/', ':', '\\']) && !version.starts_with('.') && !is_archive(version)

@@ -1,4 +1,4 @@
-//! Advice before connecting a server. It never claims that a server is safe, because that cannot be known.
+//! Advice to consider before connecting a server. It never claims that a server is safe, because that cannot be known.
 
 use serde::Serialize;
 
@@ -9,20 +9,20 @@ use crate::risk_signals::RiskSignalKind;
 use crate::server_stack::has_all_flows;
 use gatelodge_policy::Category;
 
-/// Advice.
+/// The advice on connecting a server, from most to least favourable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrecheckVerdict {
-    /// Nothing known requires more than the usual policy.
+    /// Connect: nothing is known that requires more than the usual policy.
     Proceed,
-    /// Connect with the given rule.
+    /// Connect the server, but with the recommended rule.
     ConnectWithRule,
-    /// Let a person review it first.
+    /// Have a person review the server first.
     AskFirst,
 }
 
 impl PrecheckVerdict {
-    /// Returns the identifier.
+    /// Returns the verdict's identifier.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Proceed => "proceed",
@@ -32,24 +32,25 @@ impl PrecheckVerdict {
     }
 }
 
-/// Advice with its reasons.
+/// The advice and the reasons for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PrecheckResult {
     /// The advice.
     pub verdict: PrecheckVerdict,
-    /// The reasons.
+    /// The reasons for the advice.
     pub reasons: Vec<String>,
 }
 
 impl PrecheckResult {
-    /// Raises the advice to at least `least`, with a reason.
+    /// Raises the verdict to at least `least`, and adds the reason.
     pub fn at_least(mut self, least: PrecheckVerdict, why: String) -> Self {
         self.verdict = self.verdict.max(least);
         self.reasons.push(why);
         self
     }
 
-    /// Adds incidents of the package. An affected version raises the advice to [`AskFirst`](PrecheckVerdict::AskFirst).
+    /// Adds incidents that involve the package. If the version is affected, the verdict becomes
+    /// [`AskFirst`](PrecheckVerdict::AskFirst).
     pub fn with_incidents(mut self, incidents: &[IncidentMatch]) -> Self {
         for incident in incidents {
             let least = if incident.is_affected { PrecheckVerdict::AskFirst } else { self.verdict };
@@ -58,18 +59,18 @@ impl PrecheckResult {
         self
     }
 
-    /// Advice for an unknown server.
+    /// Returns the advice for an unknown server.
     pub fn unknown(why: &str) -> Self {
         Self { verdict: PrecheckVerdict::AskFirst, reasons: vec![why.to_owned()] }
     }
 }
 
-/// Advises on a server of the index, in the version that was read.
+/// Advises on a server in the index, for the indexed version.
 pub fn precheck_indexed(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> PrecheckResult {
     precheck(tools).with_incidents(&incidents_of_package(server.source(), server.package(), Some(server.version())))
 }
 
-/// Advises on a server by its tools.
+/// Advises on a server, judging by its tools.
 pub fn precheck(tools: &[ToolFacts]) -> PrecheckResult {
     let mut reasons: Vec<String> = Vec::new();
     let names = |wanted: &dyn Fn(&ToolFacts) -> bool| {

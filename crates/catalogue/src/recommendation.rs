@@ -1,28 +1,28 @@
-//! Recommended rule for a category, as a complete policy.
+//! The rule recommended for each category, as a complete policy.
 
 use gatelodge_policy::Category;
 use serde_json::{Map, Value, json};
 
-/// Calls per minute of a tool that makes changes. A person makes fewer.
+/// Maximum calls per minute of a tool that makes changes. A person would make fewer.
 const MAX_WRITES_PER_MINUTE: u32 = 30;
-/// Calls per minute of a tool that runs something.
+/// Maximum calls per minute of a tool that runs something.
 const MAX_RUNS_PER_MINUTE: u32 = 10;
 
-/// What a policy does with a tool.
+/// What a policy does with calls to a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecommendedAction {
-    /// Allows calls.
+    /// Allows all calls.
     Allow,
-    /// Allows this number of calls per minute.
+    /// Allows up to this many calls per minute.
     RateLimit(u32),
-    /// Requires approval of each call.
+    /// Requires approval for each call.
     Approve,
-    /// Hides the tool.
+    /// Hides the tool from clients.
     Hide,
 }
 
 impl RecommendedAction {
-    /// Returns the recommendation for a category.
+    /// Returns the recommended action for a category.
     pub fn of(category: Category) -> Self {
         match category {
             Category::Read => Self::Allow,
@@ -33,7 +33,7 @@ impl RecommendedAction {
         }
     }
 
-    /// Strict variant: only reads are allowed without approval.
+    /// Returns the strict variant, which allows only reads without approval.
     pub fn strict(category: Category) -> Self {
         match category {
             Category::Read => Self::Allow,
@@ -42,7 +42,7 @@ impl RecommendedAction {
         }
     }
 
-    /// Permissive variant: everything but the worst is allowed, with rate limits.
+    /// Returns the permissive variant, which allows everything but the worst, within rate limits.
     pub fn permissive(category: Category) -> Self {
         match category {
             Category::Unknown => Self::RateLimit(MAX_RUNS_PER_MINUTE),
@@ -52,7 +52,7 @@ impl RecommendedAction {
         }
     }
 
-    /// Returns the order from least to most restrictive.
+    /// Returns the rank of the action, from least to most restrictive.
     pub(crate) fn strictness_rank(self) -> u8 {
         match self {
             Self::Allow => 0,
@@ -62,7 +62,7 @@ impl RecommendedAction {
         }
     }
 
-    /// Returns the rule block of a tool. `None` if it is hidden.
+    /// Returns the rule block for a tool, or `None` if the tool is hidden.
     pub(crate) fn rule_block(self, tool: &str, category: Category) -> Option<Value> {
         match self {
             Self::Allow => Some(json!({})),
@@ -87,7 +87,7 @@ fn approval_reason(category: Category) -> &'static str {
     }
 }
 
-/// Returns whether a policy can name the tool literally: a `*` would be a wildcard.
+/// Returns whether a policy can refer to the tool by its name. A `*` in the name would act as a wildcard.
 pub(crate) fn can_be_named(tool: &str) -> bool {
     !tool.is_empty() && !tool.contains('*')
 }

@@ -1,4 +1,4 @@
-//! Risk signals: superficial features of a definition, such as parameters that take code or URLs, or words of
+//! Risk signals: surface features of a definition, such as parameters that take code or URLs, or words about
 //! administration.
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +9,7 @@ use crate::display_escape::escape_for_display;
 use crate::lexicon::Lexicon;
 use crate::tool_parameters::{ParameterKind, ToolParameter};
 
-/// Number of parameters that count as many.
+/// Number of parameters from which a tool counts as having many.
 pub(crate) const MANY_PARAMETERS: usize = 10;
 
 macro_rules! signal_kinds {
@@ -22,12 +22,12 @@ macro_rules! signal_kinds {
             /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// Returns the identifier.
+            /// Returns the signal's identifier.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// Returns the display text.
+            /// Returns the signal's display text.
             pub fn description(self) -> &'static str {
                 match self { $(Self::$variant => $says,)+ }
             }
@@ -66,13 +66,13 @@ impl RiskSignalKind {
     }
 }
 
-/// A risk signal in a definition.
+/// A risk signal found in a definition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RiskSignal {
     /// Kind of signal.
     #[serde(rename = "signal", serialize_with = "serialize_kind")]
     pub kind: RiskSignalKind,
-    /// The parameter that shows it, escaped for display.
+    /// The parameter that causes the signal, escaped for display.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
 }
@@ -81,7 +81,7 @@ fn serialize_kind<S: serde::Serializer>(kind: &RiskSignalKind, serializer: S) ->
     serializer.serialize_str(kind.as_str())
 }
 
-/// One entry of `data/signals.toml`.
+/// One entry in `data/signals.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SignalRuleEntry {
@@ -121,15 +121,15 @@ pub(crate) struct SignalRules {
     by_name_word: HashMap<Box<str>, Vec<RiskSignalKind>>,
     by_description: Vec<(Box<str>, RiskSignalKind)>,
     unless_last_word: Vec<(Box<str>, RiskSignalKind)>,
-    /// Keyed by the last word of a parameter's name: descriptions that indicate something else.
+    /// Description texts that rule out a signal, keyed by the last word of the parameter's name.
     unless_described: HashMap<Box<str>, Vec<(Box<str>, RiskSignalKind)>>,
     only_lists: Vec<RiskSignalKind>,
-    /// Signals that count only if something is sent, with words that indicate that on their own.
+    /// Signals that count only if the tool sends something, each with words for which that condition does not apply.
     only_if_sent: Vec<(RiskSignalKind, Vec<String>)>,
 }
 
 impl SignalRules {
-    /// Reads the file. Words for tool names are added to the lexicon.
+    /// Parses `data/signals.toml`. Words that indicate a signal in a tool's name are added to the lexicon.
     pub fn read(text: &str, lexicon: &mut Lexicon) -> Result<Self, toml::de::Error> {
         let entries: BTreeMap<String, SignalRuleEntry> = toml::from_str(text)?;
         let mut rules = Self::default();
@@ -160,8 +160,8 @@ impl SignalRules {
         Ok(rules)
     }
 
-    /// Adds the signals of a parameter. `description` is that of the tool; `sends` says whether the tool is about
-    /// sending.
+    /// Adds the signals that a parameter shows. `description` is the tool's description, and `sends` says whether the
+    /// tool sends something.
     pub fn add_parameter_signals(
         &self,
         parameter: &ToolParameter<'_>,

@@ -1,4 +1,4 @@
-//! Context of a tool: its server and the names of its other tools. Independent of their order.
+//! The context of a tool: its server and the names of the server's other tools. The order of the tools does not matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::tool_name_words::{ToolNameWords, split_words};
 
 /// Number of tools above which a server has too many to review.
 pub(crate) const MANY_TOOLS: usize = 60;
-/// Number of related names to keep; more would not add information.
+/// Maximum number of related names to keep. More would not add information.
 const MAX_RELATED_TOOLS: usize = 4;
 
 /// A server and the names of its tools.
@@ -16,14 +16,14 @@ const MAX_RELATED_TOOLS: usize = 4;
 pub struct ServerContext {
     /// Display name.
     pub name: String,
-    /// Words of its name and description.
+    /// Words in the server's name and description.
     words: BTreeSet<String>,
     common_prefix: Vec<String>,
-    /// Tool names by object, without their verb.
+    /// Tool names, keyed by their object: the name without its verb.
     by_object: BTreeMap<String, BTreeSet<String>>,
-    /// Tool names by verb.
+    /// Tool names, keyed by their verb.
     by_verb: BTreeMap<String, BTreeSet<String>>,
-    /// Tool names that indicate that the server runs code.
+    /// Names of tools that suggest that the server runs code.
     code_runner_names: BTreeSet<String>,
     tool_count: usize,
 }
@@ -59,22 +59,22 @@ impl ServerContext {
         }
     }
 
-    /// Words that all tool names start with.
+    /// Returns the words that all tool names start with.
     pub(crate) fn name_prefix(&self) -> &[String] {
         &self.common_prefix
     }
 
-    /// Returns whether it has very many tools.
+    /// Returns whether the server has too many tools to review.
     pub(crate) fn has_many_tools(&self) -> bool {
         self.tool_count > MANY_TOOLS
     }
 
-    /// Returns whether its name or description has a word.
+    /// Returns whether the server's name or description contains a word.
     pub(crate) fn has_word(&self, word: &str) -> bool {
         self.words.contains(word)
     }
 
-    /// Returns other tools about the same object: `export_package` and `import_package`.
+    /// Returns other tools that concern the same object: `export_package` and `import_package`.
     pub(crate) fn related_tools(&self, own: &str, name: &ToolNameWords) -> Vec<&str> {
         other_names(self.by_object.get(&name.object_words()), own)
     }
@@ -84,7 +84,7 @@ impl ServerContext {
         other_names(name.verb().and_then(|(verb, _)| self.by_verb.get(verb)), own)
     }
 
-    /// Returns other tools that indicate that the server runs code.
+    /// Returns other tools whose names suggest that the server runs code.
     pub(crate) fn code_runners(&self, own: &str) -> Vec<&str> {
         other_names(Some(&self.code_runner_names), own)
     }
@@ -94,14 +94,15 @@ fn other_names<'s>(names: Option<&'s BTreeSet<String>>, own: &str) -> Vec<&'s st
     names.into_iter().flatten().map(String::as_str).filter(|name| *name != own).take(MAX_RELATED_TOOLS - 1).collect()
 }
 
-/// Names arrive sorted, so the selection does not depend on the order of the list.
+/// Adds a name unless there are enough already. Names arrive sorted, so the selection does not depend on the order of
+/// the tool list.
 fn insert_bounded(names: &mut BTreeSet<String>, own: &str) {
     if names.len() < MAX_RELATED_TOOLS {
         names.insert(own.to_owned());
     }
 }
 
-/// Returns the words that all names start with, up to the first verb or word about money. Empty for fewer than three
+/// Returns the words that all names start with, up to the first verb or money noun. Empty if there are fewer than three
 /// names.
 fn common_prefix(names: &BTreeSet<&str>, data: &ClassifierData) -> Vec<String> {
     // In sorted order, the first and the last name differ the most.

@@ -1,4 +1,5 @@
-//! Grades a server by how much harm its tools could do without a policy. The grade says nothing about its author.
+//! Grades a server by how much harm its tools could do without a policy. The grade says nothing about the server's
+//! author.
 
 use serde::Serialize;
 
@@ -8,16 +9,16 @@ use crate::risk_signals::RiskSignalKind;
 use crate::server_context::MANY_TOOLS;
 use crate::server_stack::has_all_flows;
 
-/// A grade with its reasons.
+/// A server's grade and the reasons for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServerGrade {
-    /// From `A`, the least risky, to `F`.
+    /// The grade, from `A` (least risky) to `F`.
     pub letter: char,
     /// Reasons, most serious first.
     pub reasons: Vec<String>,
 }
 
-/// Grades a server by its tools.
+/// Grades a server based on its tools.
 pub fn grade_server(tools: &[ToolFacts]) -> ServerGrade {
     let count = |level: RiskLevel| tools.iter().filter(|tool| RiskLevel::of(tool.category) == level).count();
     let shows = |kinds: &[RiskSignalKind]| {

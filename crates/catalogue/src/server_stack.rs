@@ -1,4 +1,4 @@
-//! A stack: all servers of one agent, what it could call, and which data flows they add up to.
+//! A stack: all servers that one agent uses, the tools it could call, and the data flows that they add up to.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use crate::data_flow::DataFlow;
 use crate::package_index::ToolFacts;
 use crate::server_grade::{ServerGrade, grade_server};
 
-/// Maximum number of combinations listed; more are only counted.
+/// Maximum number of combinations to list. Any others are only counted.
 const MAX_LISTED_COMBINATIONS: usize = 20;
 
-/// A server of a stack.
+/// A server in a stack.
 #[derive(Debug, Clone)]
 pub struct StackMember {
     /// Display name.
     pub name: String,
-    /// Its tools. `None` if the server is unknown.
+    /// The server's tools. `None` if the server is unknown.
     pub tools: Option<Vec<ToolFacts>>,
-    /// Whether the package is only a guess. The server then counts as at least High.
+    /// Whether the package is only a guess. If so, the server counts as at least High.
     pub is_package_guessed: bool,
 }
 
-/// Summary of a stack.
+/// A summary of a stack.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StackSummary {
     /// Highest risk level of any tool; an unknown server counts as High. `None` for an empty stack.
@@ -34,17 +34,17 @@ pub struct StackSummary {
     pub categories: BTreeMap<&'static str, usize>,
     /// Number of tools by risk level.
     pub levels: BTreeMap<&'static str, usize>,
-    /// Unknown servers.
+    /// Names of the unknown servers.
     pub unknown: Vec<String>,
-    /// Minimal sets of servers that together read private data, read untrusted content, and can send.
+    /// Minimal sets of servers that together can read private data, read untrusted content, and send data out.
     pub combinations: Vec<Vec<String>>,
-    /// Total number of combinations.
+    /// Total number of combinations, including those not listed.
     pub combination_count: usize,
 }
 
 impl StackSummary {
-    /// Returns the overall level. A combination that leaks, or an affected package of an incident, is worse than the
-    /// tools individually.
+    /// Returns the overall risk level. It is Critical if a combination can leak data or an incident affects a package;
+    /// otherwise it is the highest level of any tool.
     pub fn overall_level(&self, leaks: bool, has_case: bool) -> Option<RiskLevel> {
         if leaks || has_case { Some(RiskLevel::Critical) } else { self.level }
     }
@@ -74,24 +74,24 @@ pub fn summarize_stack(members: &[StackMember]) -> StackSummary {
 }
 
 impl StackMember {
-    /// Returns its grade. `None` if the server is unknown.
+    /// Returns the server's grade, or `None` if the server is unknown.
     pub fn grade(&self) -> Option<ServerGrade> {
         self.tools.as_deref().map(grade_server)
     }
 
-    /// Returns the highest level of its tools; at least High if the server is not known for certain.
+    /// Returns the highest risk level of the server's tools, or at least High if it is not certain which server runs.
     pub fn level(&self) -> RiskLevel {
         let least = if self.is_package_guessed || self.tools.is_none() { RiskLevel::High } else { RiskLevel::Low };
         self.tools.iter().flatten().map(|tool| RiskLevel::of(tool.category)).fold(least, RiskLevel::max)
     }
 
-    /// Returns the flows of its tools, as bits.
+    /// Returns the data flows of the server's tools, as bits.
     fn flow_bits(&self) -> u8 {
         flow_bits(self.tools.iter().flatten().flat_map(|tool| tool.flow.iter().copied()))
     }
 }
 
-/// All three flows.
+/// The bits of all three data flows.
 const ALL_FLOW_BITS: u8 = 7;
 
 fn flow_bits(flows: impl Iterator<Item = DataFlow>) -> u8 {
@@ -103,13 +103,13 @@ fn flow_bits(flows: impl Iterator<Item = DataFlow>) -> u8 {
     flows.fold(0, |bits, flow| bits | bit(flow))
 }
 
-/// Returns whether these flows include all three: reading private data, reading untrusted content, and sending.
+/// Returns whether all three data flows are present: reading private data, reading untrusted content, and sending.
 pub(crate) fn has_all_flows(flows: impl Iterator<Item = DataFlow>) -> bool {
     flow_bits(flows) == ALL_FLOW_BITS
 }
 
-/// Returns the first minimal sets of servers that have all three flows, as indexes into `members`, and their total
-/// number. Servers are grouped by their flows, so the cost does not depend on the number of servers.
+/// Returns the first minimal sets of servers that together have all three flows, as indexes into `members`, and the
+/// total number of such sets. Servers are grouped by their flows, so the sets need not be enumerated to count them.
 pub fn leaking_combinations(members: &[&StackMember]) -> (Vec<Vec<usize>>, usize) {
     let mut groups: [Vec<usize>; 8] = Default::default();
     for (at, member) in members.iter().enumerate() {
@@ -137,7 +137,7 @@ pub fn leaking_combinations(members: &[&StackMember]) -> (Vec<Vec<usize>>, usize
     (listed, count)
 }
 
-/// Returns the first `max` sets with one member of each part.
+/// Returns the first `max` sets that contain one member from each part.
 fn member_sets(parts: &[&[usize]], max: usize) -> Vec<Vec<usize>> {
     let mut sets = vec![Vec::new()];
     for part in parts {

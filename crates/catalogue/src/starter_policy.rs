@@ -1,4 +1,4 @@
-//! Starter policies for a whole server: complete documents that load, keep harmless tools working, and deny everything
+//! Starter policies for a whole server: complete, valid documents that keep harmless tools working and deny everything
 //! they do not name, including tools that are added later.
 
 mod rule_suggestions;
@@ -10,10 +10,10 @@ use crate::classify::Classification;
 use crate::recommendation::RecommendedAction;
 use crate::tool_spec::ToolSpec;
 
-/// Strictness of a starter policy.
+/// How strict a starter policy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
-    /// By category, as recommended.
+    /// Applies the recommended action for each category.
     Recommended,
     /// Allows reads; everything else requires approval or is hidden.
     Strict,
@@ -22,10 +22,10 @@ pub enum Strictness {
 }
 
 impl Strictness {
-    /// All values.
+    /// All levels of strictness.
     pub const ALL: [Self; 3] = [Self::Recommended, Self::Strict, Self::Permissive];
 
-    /// Returns the identifier.
+    /// Returns the identifier of this strictness.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Recommended => "recommended",
@@ -42,7 +42,7 @@ impl Strictness {
         }
     }
 
-    /// Returns a one-sentence description.
+    /// Returns a one-sentence description for display.
     pub fn description(self) -> &'static str {
         match self {
             Self::Recommended => {
@@ -58,14 +58,15 @@ impl Strictness {
     }
 }
 
-/// Error returned when the tools of a server do not fit into a policy.
+/// Error returned when a server's tools do not fit into a policy.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write a policy for the server's tools: {}", .0.first().map_or("", |fault| fault.message.as_str()))]
 pub struct StarterPolicyError(pub Vec<Diagnostic>);
 
-/// Writes a policy for a server: JSON with comments, in canonical layout. It always loads.
+/// Writes a policy for a server, as JSON with comments in the canonical layout. The result is always a valid policy.
 ///
-/// # Errors Returns an error if the policy would exceed the maximum size.
+/// # Errors
+/// Returns an error if the policy would exceed the maximum size.
 pub fn starter_policy(
     server: &str,
     tools: &[(&ToolSpec<'_>, &Classification)],
@@ -74,9 +75,10 @@ pub fn starter_policy(
     starter_policy_writer::write_policy(server, tools, strictness, starter_policy_writer::CommentDetail::Reasons)
 }
 
-/// Like [`starter_policy`], with each tool's parameters as comments, to be filled in.
+/// Like [`starter_policy`], but also lists each tool's parameters in comments, as a basis for rules.
 ///
-/// # Errors Returns an error if the policy would exceed the maximum size.
+/// # Errors
+/// Returns an error if the policy would exceed the maximum size.
 pub fn policy_scaffold(
     server: &str,
     tools: &[(&ToolSpec<'_>, &Classification)],

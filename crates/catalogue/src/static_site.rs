@@ -1,4 +1,4 @@
-//! The catalogue as a static site: generates pages in HTML and Markdown one by one. Writing them is up to the caller.
+//! Generates the catalogue as a static site, page by page, in HTML and Markdown. The caller writes the pages to disk.
 
 mod attack_pages;
 mod home_page;
@@ -19,31 +19,31 @@ use crate::package_index::{CataloguedServer, IndexedServer, PackageIndex, Packag
 pub use markdown_renderer::escaped_html_code;
 use page_document::PageDocument;
 
-/// A file of the site.
+/// A file in the site.
 #[derive(Debug)]
 pub struct SiteFile {
-    /// Path relative to the site's folder; plain names and `/`.
+    /// Path relative to the site's folder, made of plain names and `/`.
     pub path: String,
     /// Content of the file.
     pub text: String,
 }
 
-/// A site for an index, or for a part of it.
+/// A site for an index or a part of it.
 #[derive(Debug)]
 pub struct StaticSite<'i> {
     index: &'i PackageIndex,
     servers: Vec<IndexedServer<'i>>,
-    /// Changes of each server with their dates, in chronological order.
+    /// The changes to each server with their dates, in chronological order.
     history: BTreeMap<(PackageRegistry, String), Vec<(String, ToolChange)>>,
 }
 
 impl<'i> StaticSite<'i> {
-    /// Creates a site for these servers. Pages that are not about a single server cover the whole index.
+    /// Creates a site for these servers. Statistics by risk level and category cover the whole index.
     pub fn new(index: &'i PackageIndex, servers: Vec<IndexedServer<'i>>) -> Self {
         Self { index, servers, history: BTreeMap::new() }
     }
 
-    /// Adds changes of servers with the date of the index that shows them, in chronological order.
+    /// Adds changes to servers in chronological order, each with the date of the index in which it first appears.
     pub fn with_history(mut self, history: Vec<(String, ToolChange)>) -> Self {
         for (date, change) in history {
             self.history.entry((change.source, change.package.clone())).or_default().push((date, change));
@@ -51,16 +51,17 @@ impl<'i> StaticSite<'i> {
         self
     }
 
-    /// Returns the number of files.
+    /// Returns the number of files in the site.
     pub fn file_count(&self) -> usize {
         let of_servers: usize = self.servers.iter().map(|server| 1 + server.tools().len()).sum();
         // The style sheet and `llms.txt` have only one format.
         2 * (self.fixed_pages().len() + of_servers) + 2
     }
 
-    /// Passes each file to `put`, until that fails.
+    /// Passes each file to `put`, and stops at the first error.
     ///
-    /// # Errors Returns the first error of `put`.
+    /// # Errors
+    /// Returns the first error that `put` returns.
     pub fn write<E>(&self, mut put: impl FnMut(SiteFile) -> Result<(), E>) -> Result<(), E> {
         put(SiteFile { path: "style.css".to_owned(), text: html_renderer::STYLE_CSS.to_owned() })?;
         put(SiteFile { path: "llms.txt".to_owned(), text: home_page::llms_text(self) })?;
@@ -103,7 +104,7 @@ impl<'i> StaticSite<'i> {
         })
     }
 
-    /// Returns the pages that do not depend on single servers.
+    /// Returns the pages that are not about a single server.
     fn fixed_pages(&self) -> Vec<PageDocument> {
         let mut docs = vec![home_page::home_page(self), stack_page::stack_page(self)];
         docs.extend(server_list_pages::server_list_pages(self));
@@ -133,19 +134,19 @@ fn write_both_formats<E>(
     put(SiteFile { path: format!("{}.md", doc.path), text: markdown_renderer::render_markdown(doc, footer) })
 }
 
-/// Formats a policy for display. Names in it are foreign text, so unprintable characters are escaped.
+/// Formats a policy for display. The names in it are untrusted text, so unprintable characters are escaped.
 fn policy_text(policy: &serde_json::Value) -> String {
     let text = serde_json::to_string_pretty(policy).unwrap_or_default();
     // Line breaks come only from the layout; those in strings are escaped.
     text.lines().map(gatelodge_json::escape_unprintable).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats a count with its noun.
+/// Formats a count together with its noun.
 fn count_text(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", grouped_number(number), if number == 1 { "" } else { "s" })
 }
 
-/// Formats a number with separators: `15,000`.
+/// Formats a number with thousands separators: `15,000`.
 fn grouped_number(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();

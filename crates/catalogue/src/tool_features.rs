@@ -1,4 +1,4 @@
-//! Features of the model. Each is a fact about the definition that can be described in words.
+//! The features that the model scores. Each is a fact about a tool definition that can be described in words.
 
 mod feature_extraction;
 mod feature_pairs;
@@ -7,24 +7,24 @@ use crate::lexicon::{VerbGroup, WordId};
 use crate::risk_signals::{RiskSignal, RiskSignalKind};
 pub(crate) use feature_extraction::{ParsedTool, extract_features};
 
-/// Position of a word.
+/// Where a word occurs in a tool definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WordPosition {
-    /// The verb of the name.
+    /// The verb in the tool's name.
     NameVerb,
-    /// Any other word of the name.
+    /// Any other word in the tool's name.
     NameWord,
-    /// The first verb of the description.
+    /// The leading verb of the description.
     DescriptionVerb,
-    /// Any word of the first sentence.
+    /// Any word in the first sentence of the description.
     FirstSentence,
-    /// Any later word.
+    /// Any word in a later sentence of the description.
     LaterSentence,
-    /// A value of a parameter that selects an operation.
+    /// A possible value of a parameter that selects an operation.
     ChoiceValue,
-    /// A word of a parameter's name.
+    /// A word in a parameter's name.
     ParameterWord,
-    /// The whole name of a parameter with several words.
+    /// The whole name of a parameter, if it consists of several words.
     ParameterName,
 }
 
@@ -58,7 +58,7 @@ impl WordPosition {
     }
 }
 
-/// A fact that is not a single word, or a phrase.
+/// A fact that is not about a single word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FeatureFlag {
     NoParameters,
@@ -80,7 +80,7 @@ pub(crate) enum PhraseKind {
     Overwrites,
     Money,
     AnyCode,
-    /// Says that it does not change or remove anything.
+    /// The description says that the tool does not change or remove anything.
     DeniesChange,
 }
 
@@ -111,7 +111,7 @@ impl PhraseKind {
         Self::ALL.into_iter().find(|phrase| phrase.as_str() == word)
     }
 
-    /// Returns whether the phrase is about something that is lost afterwards.
+    /// Returns whether the phrase says that something is lost.
     pub fn is_removal(self) -> bool {
         matches!(self, Self::Irreversible | Self::Overwrites)
     }
@@ -142,32 +142,32 @@ impl FeatureFlag {
     }
 }
 
-/// Identity of a feature.
+/// What identifies a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FeatureId {
-    /// A verb of a group at a position.
+    /// A verb from this group at this position.
     Group(WordPosition, VerbGroup),
-    /// A word at a position.
+    /// This word at this position.
     Word(WordPosition, WordId),
     /// A flag.
     Flag(FeatureFlag),
-    /// Groups of the name's verb and of the description's first verb.
+    /// The groups of the name's verb and of the description's leading verb.
     GroupPair(Option<VerbGroup>, Option<VerbGroup>),
-    /// The name's verb and the description's first verb.
+    /// The name's verb and the description's leading verb.
     VerbPair(WordId, WordId),
-    /// Two consecutive words of the first sentence.
+    /// Two consecutive words in the first sentence.
     WordPair(WordId, WordId),
 }
 
-/// A feature and its source.
+/// A feature and the text that it was found in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Feature<'t> {
     pub key: FeatureId,
-    /// Source text.
+    /// The part of the definition that shows the feature. Empty if there is no single part.
     pub source_text: &'t str,
 }
 
-/// Returns whether a kind is among the signals.
+/// Returns whether the signals include one of this kind.
 pub(crate) fn has_signal(signals: &[RiskSignal], kind: RiskSignalKind) -> bool {
     signals.iter().any(|signal| signal.kind == kind)
 }

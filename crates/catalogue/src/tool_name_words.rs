@@ -1,26 +1,26 @@
-//! The words of a tool's name, and its verb.
+//! Splits a tool's name into words and finds its verb.
 
 use crate::display_escape::is_unprintable;
 use crate::homoglyphs::normalize_letters;
 use crate::lexicon::{Lexicon, LexiconWord, VerbGroup, WordId};
 
-/// Maximum number of words in a name.
+/// Maximum number of words in a name that are examined.
 const MAX_NAME_WORDS: usize = 24;
 
 /// A tool name, split into words.
 #[derive(Debug)]
 pub(crate) struct ToolNameWords {
-    /// Lower-case words with their ids in the lexicon.
+    /// The words in lower case, with their ids in the lexicon.
     pub words: Vec<(String, Option<WordId>)>,
-    /// Number of words shared with all other names of the server.
+    /// Number of leading words that all tool names on the server share.
     prefix_len: usize,
-    /// Index of the verb.
+    /// Index of the verb in `words`.
     pub lead_verb: Option<usize>,
 }
 
 impl ToolNameWords {
-    /// Splits a name. `prefix` are the words that all names of the server start with; they count, but none of them is
-    /// the verb.
+    /// Splits a name into words. `prefix` holds the words that all tool names on the server start with. They are kept,
+    /// but do not count as the first word when the verb is determined.
     pub fn of(name: &str, prefix: &[String], lexicon: &Lexicon) -> Self {
         let words: Vec<_> = split_words(name).into_iter().map(|word| (lexicon.find(&word), word)).collect();
         let words: Vec<_> = words.into_iter().map(|(id, word)| (word, id)).collect();
@@ -30,25 +30,26 @@ impl ToolNameWords {
         Self { words, prefix_len, lead_verb }
     }
 
-    /// Returns the verb.
+    /// Returns the verb and its id in the lexicon.
     pub fn verb(&self) -> Option<&(String, Option<WordId>)> {
         self.words.get(self.lead_verb?)
     }
 
-    /// Returns what the verb does.
+    /// Returns the verb's group, which says what the verb does.
     pub fn verb_group(&self, lexicon: &Lexicon) -> Option<VerbGroup> {
         self.verb().and_then(|(_, id)| lexicon.word((*id)?)?.group)
     }
 
-    /// Returns the name without its verb.
+    /// Returns the words of the name without the common prefix and the verb, joined by `_`.
     pub fn object_words(&self) -> String {
         let rest = self.words.iter().enumerate().skip(self.prefix_len).filter(|(at, _)| Some(*at) != self.lead_verb);
         rest.map(|(_, (word, _))| word.as_str()).collect::<Vec<_>>().join("_")
     }
 }
 
-/// Finds the verb: the first word that is never a noun. Otherwise the last verb of reading (`order_status` is a
-/// status), or the first word of the name: `map_area` may map, `static_map` does not.
+/// Finds the verb: the first verb that cannot be a noun. Failing that, the last reading verb (`order_status` reads a
+/// status), or a verb that is the first word (`map_area` may map something, `static_map` does not) or removes
+/// something.
 fn find_lead_verb(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexicon) -> Option<usize> {
     let verbs = || {
         words.iter().enumerate().filter_map(|(at, (written, id))| {
@@ -63,13 +64,13 @@ fn find_lead_verb(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexi
     Some(find_joined_verb(words, first, lexicon).unwrap_or(first))
 }
 
-/// Returns whether a word of a name may be a noun: `change` is a verb in names, but `changes` are things.
+/// Returns whether a word in a name may be a noun: `change` is a verb, but `changes` may be things.
 pub(crate) fn may_be_noun(written: &str, word: &LexiconWord) -> bool {
     let takes_away = word.group.is_some_and(VerbGroup::is_removal);
     word.is_often_noun || (!takes_away && written != &*word.base_form)
 }
 
-/// Returns the most harmful of joined verbs: `find_and_replace`, `read_or_update_or_wipe`.
+/// Returns the index of the most harmful of several joined verbs: `find_and_replace`, `read_or_update_or_wipe`.
 fn find_joined_verb(words: &[(String, Option<WordId>)], first: usize, lexicon: &Lexicon) -> Option<usize> {
     let harm = |at: usize| lexicon.word(words.get(at)?.1?)?.group.map(VerbGroup::harm_rank);
     let joins = |at: &usize| words.get(*at).is_some_and(|(word, _)| matches!(word.as_str(), "and" | "or" | "then"));
@@ -78,8 +79,8 @@ fn find_joined_verb(words: &[(String, Option<WordId>)], first: usize, lexicon: &
     after.rev().max_by_key(|at| harm(*at))
 }
 
-/// Splits at characters other than letters and digits, and at camel-case boundaries. Invisible characters are removed,
-/// because they hide words.
+/// Splits a name at camel-case boundaries and at characters other than letters and digits. Invisible characters are
+/// removed first, because they could hide words.
 pub(crate) fn split_words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();

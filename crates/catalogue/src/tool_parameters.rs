@@ -1,5 +1,5 @@
-//! Parameters of a tool, from its input schema. Schemas are untrusted: they are walked within limits, and exceeding a
-//! limit is reported.
+//! Extracts the parameters of a tool from its input schema. Schemas are untrusted, so they are walked within limits,
+//! and it is reported if a limit is exceeded.
 
 mod parameter_walker;
 
@@ -10,46 +10,46 @@ use gatelodge_json::{JsonKind, JsonValue};
 use crate::tool_spec::MAX_NAME_BYTES;
 use parameter_walker::ParameterWalker;
 
-/// Maximum length of a parameter description that is examined.
+/// Maximum number of characters of a parameter description that are examined.
 const MAX_PARAMETER_DESCRIPTION_CHARS: usize = 400;
-/// Maximum number of choices examined.
+/// Maximum number of choices to examine.
 const MAX_CHOICES: usize = 64;
-/// Maximum number of schema alternatives examined.
+/// Maximum number of schema alternatives to examine.
 const MAX_SCHEMA_ALTERNATIVES: usize = 64;
 
-/// Kind of value. If several apply, the first of these is used.
+/// The kind of value that a parameter takes. If several apply, the first in this order is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ParameterKind {
     Text,
     List,
-    /// An object, or not specified.
+    /// An object, or a value whose type is not specified.
     Other,
     Number,
     Boolean,
 }
 
-/// One parameter.
+/// A parameter of a tool.
 #[derive(Debug)]
 pub(crate) struct ToolParameter<'a> {
-    /// Its name with those of its parents: `target.path`.
+    /// The parameter's name, preceded by the names of its parents: `target.path`.
     pub path: String,
     /// Whether the path was truncated.
     pub is_path_truncated: bool,
-    /// Lower-case words of its own name, joined by `_`.
+    /// The words of the parameter's own name, in lower case and joined by `_`.
     pub name_words: String,
     pub kind: ParameterKind,
     pub is_required: bool,
-    /// Whether it is a direct argument.
+    /// Whether the parameter is a top-level argument of the tool.
     pub is_top_level: bool,
-    /// Its description, in lower case.
+    /// The parameter's description, in lower case.
     pub description: Option<String>,
-    /// Possible string values.
+    /// The string values that the schema lists.
     pub choices: Vec<Cow<'a, str>>,
-    /// Whether there are more choices.
+    /// Whether there are choices that were not examined.
     pub has_more_choices: bool,
-    /// Whether only its choices are allowed.
+    /// Whether only the listed choices are allowed.
     pub is_enum: bool,
-    /// Whether its format, or that of its elements, is an email address, phone number or URL.
+    /// Whether the parameter or its elements have the format of an email address, phone number or URL.
     pub is_address: bool,
 }
 
@@ -57,18 +57,18 @@ pub(crate) struct ToolParameter<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct ToolParameters<'a> {
     pub list: Vec<ToolParameter<'a>>,
-    /// Number of direct arguments.
+    /// Number of top-level arguments.
     pub top_level_count: usize,
-    /// Whether the schema is missing or invalid.
+    /// Whether the schema is invalid.
     pub is_invalid_schema: bool,
-    /// Whether a part of it was not examined.
+    /// Whether part of the schema was not examined.
     pub is_partly_read: bool,
-    /// All texts that a reader sees: names, titles, descriptions, choices.
+    /// All texts that the model may read: names, titles, descriptions, defaults and choices.
     pub texts: Vec<Cow<'a, str>>,
 }
 
 impl<'a> ToolParameters<'a> {
-    /// Reads a schema.
+    /// Extracts the parameters from a schema.
     pub fn of(schema: Option<JsonValue<'a>>) -> Self {
         let Some(schema) = schema.filter(|schema| schema.kind() != JsonKind::Null) else { return Self::default() };
         let properties = schema.get("properties");
@@ -80,13 +80,14 @@ impl<'a> ToolParameters<'a> {
         Self { is_invalid_schema: is_odd, ..walk.parameters }
     }
 
-    /// Returns whether there are at least two parameters, all of them numbers.
+    /// Returns whether there are at least two parameters and all of them are numbers.
     pub fn has_only_numbers(&self) -> bool {
         self.list.len() > 1 && self.list.iter().all(|own| own.kind == ParameterKind::Number)
     }
 }
 
-/// Returns the kind of a value. If several are possible, the one that can carry the most.
+/// Returns the kind of value that a schema allows. If it allows several kinds, the first in the order of
+/// [`ParameterKind`] is returned.
 fn parameter_kind(schema: JsonValue<'_>) -> ParameterKind {
     let named = |kind: JsonValue<'_>| match kind.as_str().as_deref() {
         Some("string") => Some(ParameterKind::Text),
@@ -108,7 +109,7 @@ fn parameter_kind(schema: JsonValue<'_>) -> ParameterKind {
     own.into_iter().chain(parts).min().unwrap_or(ParameterKind::Other)
 }
 
-/// Returns the alternatives of a schema. Optional values are often written with `anyOf`.
+/// Returns the alternatives in a schema. Optional values are often expressed with `anyOf`.
 fn schema_alternatives<'a>(schema: JsonValue<'a>) -> impl Iterator<Item = JsonValue<'a>> {
     let lists = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(move |name| schema.get(name));
     lists.flat_map(|list| list.elements().take(MAX_SCHEMA_ALTERNATIVES))
@@ -126,7 +127,7 @@ fn description_of(schema: JsonValue<'_>) -> Option<String> {
     Some(text.chars().take(MAX_PARAMETER_DESCRIPTION_CHARS).flat_map(char::to_lowercase).collect())
 }
 
-/// Returns the possible string values, and whether there are more.
+/// Returns the string values that a schema lists, and whether there are more than that.
 fn choices_of<'a>(schema: JsonValue<'a>) -> (Vec<Cow<'a, str>>, bool) {
     let items = schema.get("items").into_iter();
     let all = std::iter::once(schema).chain(schema_alternatives(schema)).chain(items);
@@ -140,7 +141,7 @@ fn choices_of<'a>(schema: JsonValue<'a>) -> (Vec<Cow<'a, str>>, bool) {
     (choices.into_iter().map(|choice| truncate_text(choice, MAX_NAME_BYTES)).collect(), has_more)
 }
 
-/// Truncates a text.
+/// Truncates a text to at most `max` bytes.
 fn truncate_text(text: Cow<'_, str>, max: usize) -> Cow<'_, str> {
     let end = text.floor_char_boundary(max);
     match text {

@@ -1,4 +1,4 @@
-//! Reads tools from JSON lines, or from a response to `tools/list`.
+//! Reads tools from JSON Lines or from a response to `tools/list`.
 
 use std::borrow::Cow;
 
@@ -6,30 +6,30 @@ use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
 
 use crate::tool_spec::ToolSpec;
 
-/// One line, or one tool of a list.
+/// A tool, given on a line of its own or in a list.
 #[derive(Debug)]
 pub struct ToolEntry<'a> {
-    /// Line number, from 1; in a list, the number of the tool.
+    /// Line number, starting at 1. In a list, the number of the tool.
     pub line_number: usize,
-    /// Name of its server, if given. Tools of one server are classified together.
+    /// Name of the tool's server, or empty if it is not given. Tools on the same server are classified together.
     pub server: Cow<'a, str>,
     /// The tool.
     pub tool: ToolSpec<'a>,
-    /// The whole entry.
+    /// The whole JSON entry.
     pub entry: JsonValue<'a>,
 }
 
-/// Error returned when a line is not a tool.
+/// Error returned when a line does not contain a valid tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {number}: {why}")]
 pub struct ReadToolError {
-    /// Line number, from 1.
+    /// Line number, starting at 1.
     pub number: usize,
-    /// What is wrong; in a list, also with which tool.
+    /// What is wrong. For a list, this includes the number of the tool.
     pub why: String,
 }
 
-/// Parses a text: as one document if possible, otherwise line by line.
+/// Parses a text as one document if possible, and otherwise line by line. Each result comes with its line number.
 pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<JsonDocument<'_>, ReadToolError>)> {
     if let Ok(whole) = read(text, &JsonLimits::REPLY) {
         return vec![(1, Ok(whole))];
@@ -45,7 +45,7 @@ pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<JsonDocument<'_>, ReadToolE
 }
 
 impl<'a> ToolEntry<'a> {
-    /// Returns the tools of a document: the document itself, or those that it lists.
+    /// Returns the tools in a document, which either lists tools or is itself a tool.
     pub fn read_all(document: &'a JsonDocument<'a>, number: usize) -> Vec<Result<Self, ReadToolError>> {
         let root = document.root();
         let inside = root.get("result").unwrap_or(root);
@@ -72,7 +72,8 @@ impl<'a> ToolEntry<'a> {
 }
 
 impl ToolEntry<'_> {
-    /// Returns a key for the server. Includes the package, because two packages may use the same server name.
+    /// Returns a key that identifies the server. It includes the package, because two packages may use the same server
+    /// name.
     pub fn server_key(&self) -> String {
         let package = self.entry.get("package").and_then(|package| package.as_str()).unwrap_or_default();
         format!("{package} {}", self.server)

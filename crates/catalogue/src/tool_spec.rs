@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gatelodge_json::{JsonKind, JsonValue};
 
-/// Maximum length of a name. No client shows more.
+/// Maximum length of a name. No client displays longer names in full.
 pub(crate) const MAX_NAME_BYTES: usize = 256;
 
 /// A tool definition.
@@ -12,17 +12,17 @@ pub(crate) const MAX_NAME_BYTES: usize = 256;
 pub struct ToolSpec<'a> {
     /// Name of the tool.
     pub name: Cow<'a, str>,
-    /// Description by the server.
+    /// Description provided by the server.
     pub description: Option<Cow<'a, str>>,
-    /// Display name, and the title in its annotations.
+    /// Display name: the tool's title and the title in its annotations.
     pub title: Option<Cow<'a, str>>,
     /// Input schema.
     pub schema: Option<JsonValue<'a>>,
-    /// Annotations by the server.
+    /// Annotations provided by the server.
     pub annotations: ToolAnnotations,
 }
 
-/// Annotations by the server. They can raise the risk, but never lower it.
+/// Annotations provided by the server. They can raise the risk, but never lower it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolAnnotations {
     /// `readOnlyHint`, if given.
@@ -32,7 +32,7 @@ pub struct ToolAnnotations {
 }
 
 impl<'a> ToolSpec<'a> {
-    /// Creates a tool of which only the name is known.
+    /// Creates a definition for a tool of which only the name is known.
     pub fn from_name(name: &'a str) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -43,14 +43,16 @@ impl<'a> ToolSpec<'a> {
         }
     }
 
-    /// Returns whether the text of its description is available. It is empty if it was read but not stored.
+    /// Returns whether the text of the description is available. An empty description means that it was read but not
+    /// stored.
     pub(crate) fn has_description_text(&self) -> bool {
         self.description.as_ref().is_some_and(|text| !text.is_empty())
     }
 
-    /// Reads an entry of `tools/list`.
+    /// Reads an entry from a `tools/list` response.
     ///
-    /// # Errors Returns an error if it is not an object, or has no usable name.
+    /// # Errors
+    /// Returns an error if the entry is not an object or has no usable name.
     pub fn of(entry: JsonValue<'a>) -> Result<Self, &'static str> {
         if entry.kind() != JsonKind::Object {
             return Err("a tool is an object with a `name`");

@@ -1,7 +1,8 @@
-//! Interface for training the classifier: its words, the features of a tool, and their weights.
+//! The interface for training the classifier: its vocabulary, the features of a tool, and their weights.
 //!
-//! Training itself is in `gatelodge-indexer`, so that the gateway does not contain it. This module exposes as little as
-//! possible of the classifier's private types: a feature is an opaque key, for which the trainer learns scores.
+//! The training itself is in `gatelodge-indexer`, so that it is not part of the gateway. This module exposes as little
+//! as possible of the classifier's private types: to the trainer, a feature is an opaque key for which it learns
+//! scores.
 
 use gatelodge_policy::Category;
 
@@ -20,11 +21,11 @@ use crate::tool_parameters::ToolParameters;
 use crate::tool_spec::{ToolAnnotations, ToolSpec};
 use crate::weights_file::WeightsFile;
 
-/// Opaque key of a feature.
+/// An opaque key that identifies a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeatureKey(FeatureId);
 
-/// Kinds of features, by how informative a single one is.
+/// Kinds of features, distinguished by how informative a single feature is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureKind {
     /// A verb group, a pair of groups, or a flag.
@@ -46,30 +47,31 @@ impl FeatureKey {
     }
 }
 
-/// Error returned when a data file of the classifier cannot be read, or the weights cannot be serialized.
+/// Error returned when one of the classifier's data files cannot be read, or the weights cannot be serialized.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the data of the classifier")]
 pub struct TrainingDataError(#[from] ClassifierDataError);
 
-/// Category that a model in training assigns to a tool.
+/// The category that a model in training assigns to a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CategoryPrediction {
     /// The category.
     pub category: Category,
-    /// Its probability according to the model.
+    /// The model's probability for the category.
     pub share: f64,
-    /// Why the tool is not Read, if there is a reason.
+    /// The hard evidence that the tool is not Read, if there is any.
     pub against_read: Option<String>,
 }
 
-/// A classifier in training. Starts with the prior scores of the lexicon.
+/// A classifier in training, which starts with the prior scores from the lexicon.
 #[derive(Debug)]
 pub struct TrainingModel(ClassifierData);
 
 impl TrainingModel {
     /// Creates a model without trained weights.
     ///
-    /// # Errors Returns an error if a data file of this build cannot be read.
+    /// # Errors
+    /// Returns an error if a data file compiled into this build cannot be read.
     pub fn untrained() -> Result<Self, TrainingDataError> {
         Ok(Self(ClassifierData::untrained()?))
     }
@@ -84,7 +86,7 @@ impl TrainingModel {
         split_words(&tool.name).into_iter().chain(described).chain(taken.map(str::to_owned)).collect()
     }
 
-    /// Adds a word to the vocabulary, unless it is known.
+    /// Adds a word to the vocabulary if it is new.
     pub fn add_word(&mut self, word: &str) {
         if self.0.lexicon.find(word).is_none() {
             self.0.lexicon.get_or_insert(word);
@@ -107,12 +109,12 @@ impl TrainingModel {
         CategoryPrediction { category: decision.category, share: decision.probability, against_read }
     }
 
-    /// Returns the bias.
+    /// Returns the model's bias, the scores that every tool starts with.
     pub fn bias(&self) -> CategoryScores {
         self.0.model.bias
     }
 
-    /// Returns the scores of a feature. Zero for a feature without weights.
+    /// Returns the scores of a feature, which are zero if it has no weights.
     pub fn points(&self, key: FeatureKey) -> CategoryScores {
         self.0.model.scores(key.0)
     }
@@ -122,21 +124,23 @@ impl TrainingModel {
         self.0.model.weights.contains_key(&key.0)
     }
 
-    /// Adjusts scores so that they keep the guarantees of the classifier: a word of removal never leads to a milder
-    /// category, and a warning never supports Read.
+    /// Adjusts scores to preserve the classifier's guarantees: a removal word never leads to a milder category, and a
+    /// warning never supports Read.
     pub fn allowed(&self, key: FeatureKey, points: CategoryScores) -> CategoryScores {
         constrain_scores(key.0, points, &self.0.lexicon)
     }
 
-    /// Replaces weights by learned ones.
+    /// Replaces the bias and adds or replaces weights.
     pub fn learn(&mut self, bias: CategoryScores, weights: impl IntoIterator<Item = (FeatureKey, CategoryScores)>) {
         self.0.model.bias = bias;
         self.0.model.weights.extend(weights.into_iter().map(|(key, points)| (key.0, points)));
     }
 
-    /// Serializes the weights in the format of `data/weights.json`. `origin` says what they were made from.
+    /// Serializes the weights in the format of `data/weights.json`. `origin` describes the data that they were trained
+    /// on.
     ///
-    /// # Errors Returns an error if the weights cannot be serialized.
+    /// # Errors
+    /// Returns an error if the weights cannot be serialized.
     pub fn to_text(&self, origin: &str, calibration: ConfidenceCalibration) -> Result<String, TrainingDataError> {
         let text = WeightsFile::of(&self.0, origin.to_owned(), calibration).to_text();
         Ok(text.map_err(ClassifierDataError::from)?)

@@ -1,4 +1,4 @@
-//! Format of `data/weights.json`: trained weights in readable form.
+//! The format of `data/weights.json`: trained weights in a readable form.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use crate::confidence_calibration::ConfidenceCalibration;
 use crate::lexicon::{CategoryScores, VerbGroup, WordId};
 use crate::tool_features::{FeatureFlag, FeatureId, WordPosition};
 
-/// The file.
+/// The contents of the weights file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WeightsFile {
-    /// What it was made from, in a few words.
+    /// Short description of the data that the weights were trained on.
     pub origin: String,
     pub bias: CategoryScores,
     pub flags: BTreeMap<String, CategoryScores>,
-    /// By position, then by group.
+    /// Scores by position, then by verb group.
     pub groups: BTreeMap<String, BTreeMap<String, CategoryScores>>,
-    /// By position, then by word.
+    /// Scores by position, then by word.
     pub words: BTreeMap<String, BTreeMap<String, CategoryScores>>,
-    /// By kind of pair, then by the two words or groups, joined by `+`.
+    /// Scores by kind of pair, then by the two words or groups joined by `+`.
     #[serde(default)]
     pub pairs: BTreeMap<String, BTreeMap<String, CategoryScores>>,
     pub calibration: ConfidenceCalibration,
 }
 
 impl WeightsFile {
-    /// Applies the weights on top of those of the lexicon.
+    /// Applies the weights on top of the priors from the lexicon.
     pub fn apply_to(&self, data: &mut ClassifierData) {
         data.model.bias = self.bias;
         let mut learned = Vec::new();
@@ -77,7 +77,7 @@ impl WeightsFile {
         Ok(text)
     }
 
-    /// Creates the file from a model.
+    /// Creates the file from a trained model.
     pub fn of(data: &ClassifierData, origin: String, calibration: ConfidenceCalibration) -> Self {
         let mut trained = Self { origin, bias: data.model.bias.map(round_weight), calibration, ..Self::default() };
         for (key, points) in &data.model.weights {
@@ -118,7 +118,7 @@ impl WeightsFile {
 const GROUP_PAIRS_KEY: &str = "kinds";
 const VERB_PAIRS_KEY: &str = "verbs";
 const WORD_PAIRS_KEY: &str = "next";
-/// Stands for a missing verb in a pair.
+/// Placeholder for a missing verb in a pair.
 const NO_VERB_WORD: &str = "none";
 
 fn word_base(id: WordId, data: &ClassifierData) -> Option<String> {
@@ -139,7 +139,7 @@ fn parse_pair_key(name: &str, pair: &str, data: &mut ClassifierData) -> Option<F
     }
 }
 
-/// Rounds to two decimal places: more would be noise, and the file is read in reviews. Avoids negative zero.
+/// Rounds to two decimal places, because more would be noise and people review the file. Avoids negative zero.
 fn round_weight(value: f64) -> f64 {
     (value * 100.0).round() / 100.0 + 0.0
 }

@@ -1,4 +1,4 @@
-//! Numbers as exact decimals: the grammar, and comparison on the digits instead of on floats.
+//! Exact decimal numbers: checks their grammar, and compares them digit by digit instead of as floats.
 
 use std::cmp::Ordering;
 
@@ -6,14 +6,14 @@ use gatelodge_mutants::mutant;
 
 use crate::error::JsonErrorKind;
 
-/// Maximum number of digits of a number, not counting its exponent.
+/// Maximum number of digits in a number, not counting its exponent.
 pub const MAX_NUMBER_DIGITS: usize = 1_000;
-/// Numbers with a magnitude above 10 to this power are refused.
+/// Numbers whose magnitude exceeds 10 to this power are refused.
 const MAX_EXPONENT: i64 = 308;
 
-/// Lengths of the parts of a written number.
+/// The length and shape of a written number.
 pub(crate) struct NumberParts {
-    /// Number of bytes that belong to the number, well-formed or not.
+    /// Number of bytes that belong to the number, even if it is malformed.
     pub length: usize,
     digit_count: usize,
     has_exponent: bool,
@@ -54,7 +54,7 @@ pub(crate) fn number_parts(text: &[u8]) -> NumberParts {
 }
 
 impl NumberParts {
-    /// Returns the error in the number at the start of `text`, if it has one.
+    /// Returns what is wrong with the number at the start of `text`, if anything.
     #[inline]
     pub fn error(&self, text: &[u8]) -> Option<JsonErrorKind> {
         if !self.is_well_formed {
@@ -75,7 +75,7 @@ impl NumberParts {
     }
 }
 
-/// A number in its written form, compared by value: `1`, `1.0` and `1e0` are equal, `-0` equals `0`.
+/// A number in its written form that is compared by value: `1`, `1.0` and `1e0` are equal, and `-0` equals `0`.
 ///
 /// ```
 /// use gatelodge_json::Decimal;
@@ -98,7 +98,7 @@ impl<'a> Decimal<'a> {
     /// Zero.
     pub const ZERO: Self = Self { negative: false, integer: b"0", fraction: b"", exponent: 0 };
 
-    /// Parses a JSON number; returns `None` if it is malformed or exceeds the limits of the reader.
+    /// Parses a JSON number. Returns `None` if it is malformed or exceeds the parser's limits.
     pub fn new(text: &'a str) -> Option<Self> {
         let bytes = text.as_bytes();
         let shape = number_parts(bytes);
@@ -109,7 +109,7 @@ impl<'a> Decimal<'a> {
         Self::from_bytes(bytes)
     }
 
-    /// Splits a number of checked grammar into its parts; returns `None` if its exponent does not fit an `i64`.
+    /// Splits a well-formed number into its parts. Returns `None` if the exponent does not fit into an `i64`.
     pub(crate) fn from_bytes(text: &'a [u8]) -> Option<Self> {
         let negative = text.first() == Some(&b'-');
         let text = text.strip_prefix(b"-").unwrap_or(text);
@@ -124,13 +124,13 @@ impl<'a> Decimal<'a> {
         Some(Self { negative, integer, fraction, exponent })
     }
 
-    /// The significant digits, starting with the first non-zero digit.
+    /// Returns the significant digits, starting with the first non-zero digit.
     fn digits(&self) -> impl Iterator<Item = u8> + use<'a> {
         let all = self.integer.iter().chain(self.fraction);
         all.copied().skip_while(|digit| *digit == b'0')
     }
 
-    /// The power of ten of the first significant digit; `None` for zero.
+    /// Returns the power of ten of the first significant digit, or `None` for zero.
     fn leading_exponent(&self) -> Option<i64> {
         let all = self.integer.iter().chain(self.fraction);
         let zeros = all.take_while(|digit| **digit == b'0').count();
@@ -152,17 +152,17 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// Whether the value is below zero; `-0` is not.
+    /// Returns whether the value is below zero, which `-0` is not.
     pub fn is_negative(&self) -> bool {
         self.negative && self.leading_exponent().is_some()
     }
 
-    /// Whether the value is an integer, regardless of notation: `5.0` and `10e-1` are.
+    /// Returns whether the value is an integer, regardless of notation: `5.0` and `10e-1` are integers.
     pub fn is_integer(&self) -> bool {
         self.trailing_exponent().is_none_or(|power| power >= 0)
     }
 
-    /// The power of ten of the last non-zero digit; `None` for zero.
+    /// Returns the power of ten of the last non-zero digit, or `None` for zero.
     fn trailing_exponent(&self) -> Option<i64> {
         let all = self.integer.iter().chain(self.fraction);
         let zeros = all.rev().take_while(|digit| **digit == b'0').count() as i64;
@@ -170,7 +170,8 @@ impl<'a> Decimal<'a> {
         Some((zeros - self.fraction.len() as i64).saturating_add(self.exponent))
     }
 
-    /// The value in billionths, if it is not negative and has at most 18 digits before and 9 after the decimal point.
+    /// Returns the value in billionths if it is not negative and has at most 18 digits before the decimal point and 9
+    /// after it.
     pub fn billionths(&self) -> Option<i128> {
         let Some(power) = self.leading_exponent() else { return Some(0) };
         let last = self.trailing_exponent()?;
@@ -183,7 +184,7 @@ impl<'a> Decimal<'a> {
         Some(value * 10_i128.pow(u32::try_from(last + 9).ok()?))
     }
 
-    /// Whether the number is written without fraction and exponent.
+    /// Returns whether the number is written without a fraction or an exponent.
     fn is_integer_notation(&self) -> bool {
         self.fraction.is_empty() && self.exponent == 0
     }
@@ -209,7 +210,7 @@ impl<'a> Decimal<'a> {
     }
 }
 
-/// Parses the digits after the `e`; returns `None` if they do not fit.
+/// Parses the exponent after the `e`. Returns `None` if it does not fit into an `i64`.
 fn parse_exponent(text: &[u8]) -> Option<i64> {
     let text = str::from_utf8(text).ok()?;
     text.strip_prefix('+').unwrap_or(text).parse().ok()

@@ -6,10 +6,11 @@ use crate::decimal::Decimal;
 use crate::segmented_text::SegmentedText;
 use crate::string_escape::unescape;
 
-/// Flag in [`DocumentNode::next`] for strings with escapes. Texts stay below 2^31 bytes, so the top bit of an index is free.
+/// Flag in [`DocumentNode::next`] for strings with escapes. Texts are shorter than 2^31 bytes, so the top bit of an
+/// index is free.
 const ESCAPED_FLAG: u32 = 1 << 31;
 
-/// Byte range of one value, and index of the next node outside it.
+/// The byte range of one value and the index of the next node outside it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DocumentNode {
     start: u32,
@@ -40,12 +41,12 @@ impl DocumentNode {
         self.end as usize
     }
 
-    /// Index of the next sibling, or of the first node after the container.
+    /// Returns the index of the next sibling, or of the first node after the container.
     pub fn next(&self) -> usize {
         (self.next & !ESCAPED_FLAG) as usize
     }
 
-    /// Whether this is a string with escapes.
+    /// Returns whether this is a string with escapes.
     pub fn has_escapes(&self) -> bool {
         self.next & ESCAPED_FLAG != 0
     }
@@ -56,7 +57,8 @@ impl DocumentNode {
         text.get(self.start(), self.end()).unwrap_or_default()
     }
 
-    /// Whether this is a string equal to `name` after unescaping. Without escapes, most strings already differ in length.
+    /// Returns whether this is a string that equals `name` once unescaped. Comparing lengths first rules out most
+    /// strings without escapes.
     #[inline]
     fn is_str(&self, text: JsonText<'_>, name: &str) -> bool {
         if self.has_escapes() {
@@ -66,23 +68,23 @@ impl DocumentNode {
         is_as_long && text.bytes(self.start() + 1, self.end() - 1) == Some(name.as_bytes())
     }
 
-    /// The text between the quotes. Only for strings.
+    /// Returns the text between the quotes. Must be called only for strings.
     pub fn inner<'a>(&self, text: JsonText<'a>) -> &'a str {
         text.get(self.start() + 1, self.end() - 1).unwrap_or_default()
     }
 }
 
-/// Text of a document: contiguous, or with the middle of one string kept in chunks.
+/// The text of a document, which is either contiguous or has the middle of one string in chunks.
 #[derive(Debug, Clone, Copy)]
 pub enum JsonText<'a> {
-    /// In one `str`.
+    /// Text in a single `str`.
     Contiguous(&'a str),
-    /// With the middle of one string in chunks.
+    /// Text with the middle of one string in chunks.
     Segmented(&'a SegmentedText),
 }
 
 impl<'a> JsonText<'a> {
-    /// A part of the text. A part that touches the chunks joins the whole text first.
+    /// Returns a part of the text. If the part overlaps the chunks, the whole text is joined first.
     #[inline]
     pub fn get(self, start: usize, end: usize) -> Option<&'a str> {
         match self {
@@ -108,7 +110,7 @@ impl<'a> JsonText<'a> {
         }
     }
 
-    /// Length of the text in bytes.
+    /// Returns the length of the text in bytes.
     #[expect(clippy::len_without_is_empty, reason = "a parsed text is never empty")]
     pub fn len(self) -> usize {
         match self {
@@ -117,7 +119,7 @@ impl<'a> JsonText<'a> {
         }
     }
 
-    /// The whole text, joined if necessary.
+    /// Returns the whole text, joining it if necessary.
     pub fn as_str(self) -> &'a str {
         match self {
             Self::Contiguous(text) => text,
@@ -162,7 +164,7 @@ pub enum JsonKind {
 }
 
 impl JsonKind {
-    /// The kind with its article, for messages: "a string", "a list".
+    /// Returns the name of the kind with its article, for messages: "a string", "a list".
     pub fn with_article(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -180,8 +182,8 @@ impl<'a> JsonDocument<'a> {
         Self { text: JsonText::Contiguous(text), nodes, comments }
     }
 
-    /// Converts the document of [`SegmentedText::outer_text`] to one of the full text. Returns `None` if the chunks are not
-    /// inside a string value.
+    /// Converts the document parsed from [`SegmentedText::outer_text`] into a document of the full text. Returns `None`
+    /// if the chunks are not inside a string value.
     pub(crate) fn with_segments(self, segmented: &'a SegmentedText, has_escapes: bool) -> Option<Self> {
         // Nodes are in order of their start, so the innermost node around the split is the last one that starts before it.
         let begun = self.nodes.partition_point(|node| segmented.is_before_split(node.start()));
@@ -201,38 +203,38 @@ impl<'a> JsonDocument<'a> {
         Some(Self { text: JsonText::Segmented(segmented), nodes, comments: self.comments })
     }
 
-    /// The text that was parsed, in one piece.
+    /// Returns the text that was parsed, joined if necessary.
     pub fn text(&self) -> &'a str {
         self.text.as_str()
     }
 
-    /// The text that was parsed.
+    /// Returns the text that was parsed.
     pub fn source(&self) -> JsonText<'a> {
         self.text
     }
 
-    /// The outermost value.
+    /// Returns the outermost value.
     pub fn root(&self) -> JsonValue<'_> {
         JsonValue { document: self, node_index: 0 }
     }
 
-    /// The value with this index.
+    /// Returns the value with this index.
     #[inline]
     pub fn value_at(&self, mark: NodeIndex) -> JsonValue<'_> {
         JsonValue { document: self, node_index: mark.0 }
     }
 
-    /// Byte ranges of the comments, in order.
+    /// Returns the byte ranges of the comments, in order.
     pub fn comments(&self) -> &[(usize, usize)] {
         &self.comments
     }
 }
 
-/// Index of a value in its [`JsonDocument`], for code that keeps the document and returns to the value later.
+/// The index of a value in its [`JsonDocument`], for code that keeps the document and returns to the value later.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeIndex(usize);
 
-/// One value of a [`JsonDocument`].
+/// A value in a [`JsonDocument`].
 #[derive(Debug, Clone, Copy)]
 pub struct JsonValue<'d> {
     document: &'d JsonDocument<'d>,
@@ -247,25 +249,25 @@ impl<'d> JsonValue<'d> {
         self.document.nodes.get(self.node_index).copied().unwrap_or(nothing)
     }
 
-    /// Index of the value in its document.
+    /// Returns the index of the value in its document.
     #[inline]
     pub fn index(&self) -> NodeIndex {
         NodeIndex(self.node_index)
     }
 
-    /// The value exactly as written.
+    /// Returns the value exactly as written.
     #[inline]
     pub fn raw(&self) -> &'d str {
         self.node().raw(self.document.text)
     }
 
-    /// Byte range of the value in its document.
+    /// Returns the byte range of the value in its document.
     pub fn span(&self) -> (usize, usize) {
         let node = self.node();
         (node.start(), node.end())
     }
 
-    /// The kind of the value.
+    /// Returns the kind of the value.
     #[inline]
     pub fn kind(&self) -> JsonKind {
         match self.document.text.byte(self.node().start()) {
@@ -278,7 +280,7 @@ impl<'d> JsonValue<'d> {
         }
     }
 
-    /// The text of the document that contains the value.
+    /// Returns the text of the document that contains the value.
     pub fn source(&self) -> JsonText<'d> {
         self.document.text
     }
@@ -292,7 +294,7 @@ impl<'d> JsonValue<'d> {
         }
     }
 
-    /// The unescaped content of a string; `None` for other kinds. Copies only if there are escapes.
+    /// Returns the unescaped content of a string, or `None` for other kinds. Copies the content only if it has escapes.
     #[inline]
     pub fn as_str(&self) -> Option<Cow<'d, str>> {
         if self.kind() != JsonKind::String {
@@ -303,7 +305,7 @@ impl<'d> JsonValue<'d> {
         Some(if node.has_escapes() { unescape(inner) } else { Cow::Borrowed(inner) })
     }
 
-    /// The number as an exact decimal; `None` for other kinds.
+    /// Returns a number as an exact decimal, or `None` for other kinds.
     pub fn as_number(&self) -> Option<Decimal<'d>> {
         match self.kind() {
             JsonKind::Number => Decimal::from_bytes(self.raw().as_bytes()),
@@ -311,7 +313,7 @@ impl<'d> JsonValue<'d> {
         }
     }
 
-    /// The boolean; `None` for other kinds.
+    /// Returns a boolean, or `None` for other kinds.
     pub fn as_bool(&self) -> Option<bool> {
         match self.kind() {
             JsonKind::Bool => Some(self.raw() == "true"),
@@ -319,19 +321,19 @@ impl<'d> JsonValue<'d> {
         }
     }
 
-    /// The elements of a list; empty for other kinds.
+    /// Returns the elements of a list. For other kinds, there are none.
     pub fn elements(&self) -> ArrayElements<'d> {
         let (at, end) = self.child_range(JsonKind::Array);
         ArrayElements { document: self.document, node_index: at, end }
     }
 
-    /// The members of an object in their order; empty for other kinds.
+    /// Returns the members of an object in their order. For other kinds, there are none.
     pub fn members(&self) -> ObjectMembers<'d> {
         let (at, end) = self.child_range(JsonKind::Object);
         ObjectMembers { document: self.document, node_index: at, end }
     }
 
-    /// The value of an object's member; `None` if there is no such member or this is not an object.
+    /// Returns the value of the member with this name, or `None` if there is no such member or this is not an object.
     pub fn get(&self, name: &str) -> Option<JsonValue<'d>> {
         let (mut at, end) = self.child_range(JsonKind::Object);
         while at < end {
@@ -344,7 +346,7 @@ impl<'d> JsonValue<'d> {
         None
     }
 
-    /// The values of several members, found in one pass, and whether the object has other members too.
+    /// Finds the values of several members in one pass. Also returns whether the object has any other members.
     pub fn pick<const N: usize>(&self, names: &[&str; N]) -> ([Option<JsonValue<'d>>; N], bool) {
         let (mut found, mut has_others) = ([None; N], false);
         let (mut at, end) = self.child_range(JsonKind::Object);
@@ -365,13 +367,13 @@ impl<'d> JsonValue<'d> {
         (found, has_others)
     }
 
-    /// Whether this is a string equal to `text` after unescaping.
+    /// Returns whether this is a string that equals `text` once unescaped.
     #[inline]
     pub fn is_str(&self, text: &str) -> bool {
         self.kind() == JsonKind::String && self.node().is_str(self.document.text, text)
     }
 
-    /// Index of the first node inside the container, and of the first node after it.
+    /// Returns the index of the first node inside the container, and of the first node after it.
     #[inline]
     fn child_range(&self, kind: JsonKind) -> (usize, usize) {
         if self.kind() != kind {
@@ -381,7 +383,7 @@ impl<'d> JsonValue<'d> {
     }
 }
 
-/// Iterator over the elements of a list.
+/// An iterator over the elements of a list.
 #[derive(Debug, Clone)]
 pub struct ArrayElements<'d> {
     document: &'d JsonDocument<'d>,
@@ -403,7 +405,7 @@ impl<'d> Iterator for ArrayElements<'d> {
     }
 }
 
-/// Iterator over the members of an object: keys (always strings) and values.
+/// An iterator over the members of an object, as pairs of key and value. Keys are always strings.
 #[derive(Debug, Clone)]
 pub struct ObjectMembers<'d> {
     document: &'d JsonDocument<'d>,

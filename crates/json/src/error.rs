@@ -1,8 +1,8 @@
-//! Errors of the reader, with their location.
+//! Errors that the parser reports, with their location.
 
 use std::fmt;
 
-/// Error of the reader: its kind and the offending bytes.
+/// An error reported by the parser: its kind and the byte range of the offending text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct JsonError {
@@ -10,77 +10,77 @@ pub struct JsonError {
     pub kind: JsonErrorKind,
     /// Offset of the first byte of the offending text.
     pub start: usize,
-    /// Offset after the last byte of the offending text.
+    /// Offset just past the last byte of the offending text.
     pub end: usize,
 }
 
 /// Kinds of errors in a JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonErrorKind {
-    /// Nothing but white space.
+    /// The text contains nothing but white space.
     #[error("the text is empty")]
     Empty,
-    /// More bytes than the limit.
+    /// The text has more bytes than the limit allows.
     #[error("the text is larger than {limit} bytes")]
     TooLarge {
         /// The limit that applies.
         limit: usize,
     },
-    /// Not UTF-8.
+    /// The text is not valid UTF-8.
     #[error("the text is not valid UTF-8")]
     InvalidUtf8,
-    /// A byte order mark in front of the value.
+    /// The text starts with a byte order mark.
     #[error("the text starts with a byte order mark")]
     ByteOrderMark,
-    /// Lists and objects nested deeper than the limit.
+    /// Lists and objects are nested deeper than the limit allows.
     #[error("nested deeper than {limit} levels")]
     TooDeep {
         /// The limit that applies.
         limit: usize,
     },
-    /// An object with more members than the limit.
+    /// An object has more members than the limit allows.
     #[error("an object has more than {limit} members")]
     TooManyMembers {
         /// The limit that applies.
         limit: usize,
     },
-    /// The text ended inside a value.
+    /// The text ends too early. The string says what is missing.
     #[error("the text ends before {0}")]
     UnexpectedEnd(&'static str),
-    /// Something other than the named element.
+    /// There is something else where the element named here was expected.
     #[error("expected {0}")]
     Expected(&'static str),
-    /// A comma before a closing bracket.
+    /// There is a comma before a closing bracket.
     #[error("trailing comma in front of the closing bracket")]
     TrailingComma,
-    /// Text after the value.
+    /// There is text after the value.
     #[error("text follows the value")]
     TrailingText,
-    /// A comment where comments are not allowed.
+    /// There is a comment, but comments are not allowed.
     #[error("comments are not allowed here")]
     Comment,
-    /// A block comment without `*/`.
+    /// A block comment is not closed with `*/`.
     #[error("the comment is not closed")]
     UnclosedComment,
-    /// An unescaped control character in a string.
+    /// A string contains an unescaped control character.
     #[error("a string contains an unescaped control character")]
     ControlCharacter,
-    /// An escape that JSON does not define.
+    /// A string contains an escape that JSON does not define.
     #[error("invalid escape sequence")]
     InvalidEscape,
-    /// Half of a surrogate pair.
+    /// A string contains only half of a surrogate pair.
     #[error("a surrogate escape has no counterpart")]
     LoneSurrogate,
-    /// A number outside the JSON grammar.
+    /// A number does not match the JSON grammar.
     #[error("a number is malformed")]
     InvalidNumber,
-    /// A number with more digits than [`crate::MAX_NUMBER_DIGITS`], or an exponent that does not fit an `i64`.
+    /// A number has more digits than [`crate::MAX_NUMBER_DIGITS`], or its exponent does not fit into an `i64`.
     #[error("a number has too many digits")]
     NumberTooLong,
-    /// A number beyond 10^308 in magnitude.
+    /// The magnitude of a number exceeds 10^308.
     #[error("the magnitude of a number exceeds 10^308")]
     NumberTooLarge,
-    /// The same member name twice in one object.
+    /// An object has two members with this name.
     #[error("the key `{0}` is repeated")]
     DuplicateKey(String),
 }
@@ -90,13 +90,13 @@ impl JsonError {
         Self { kind, start, end }
     }
 
-    /// Returns the line and column of the error in `text`, the text that was parsed.
+    /// Returns the line and column of the error. `text` must be the text that was parsed.
     pub fn location(&self, text: &[u8]) -> LineColumn {
         LineColumn::of(text, self.start)
     }
 }
 
-/// Line and column, both starting at 1. Columns count code points.
+/// A line and a column, both starting at 1. Columns are counted in code points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LineColumn {
     /// The line.
@@ -106,7 +106,7 @@ pub struct LineColumn {
 }
 
 impl LineColumn {
-    /// Returns the location of a byte offset.
+    /// Returns the line and column of a byte offset.
     pub fn of(text: &[u8], offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line = 1 + memchr::memchr_iter(b'\n', before).count();

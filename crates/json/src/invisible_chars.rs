@@ -1,14 +1,14 @@
-//! Invisible characters, and printing of foreign text so that none stays hidden.
+//! Detects invisible characters, and escapes untrusted text so that none of them stay hidden.
 
 use std::fmt::Write;
 
 use crate::string_escape::quote_into;
 
-/// Selects the emoji form of the preceding character, so its effect is visible.
+/// Selects the emoji form of the preceding character. It does not count as unprintable, because its effect is visible.
 const EMOJI_VARIATION_SELECTOR: char = '\u{fe0f}';
 
-/// Whether a character has no glyph of its own: format characters and the default-ignorable code points of Unicode.
-/// Control characters and white space do not count.
+/// Returns whether a character has no glyph of its own: a format character or a default-ignorable code point in
+/// Unicode. Control characters and white space do not count.
 pub fn is_invisible(character: char) -> bool {
     matches!(character,
         '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
@@ -18,13 +18,13 @@ pub fn is_invisible(character: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether a character controls a terminal, is invisible or changes how others are displayed. Such characters are escaped
-/// in output for people.
+/// Returns whether a character controls a terminal, is invisible, or changes how others are displayed. Such characters
+/// are escaped in output for people.
 pub fn is_unprintable(character: char) -> bool {
     character.is_control() || (character != EMOJI_VARIATION_SELECTOR && is_invisible(character))
 }
 
-/// Escapes all unprintable characters of foreign text in JSON notation, which also keeps it on one line.
+/// Escapes all unprintable characters in untrusted text, using JSON notation. This also keeps the text on one line.
 ///
 /// ```
 /// use gatelodge_json::escape_unprintable;
@@ -45,7 +45,7 @@ pub fn escape_unprintable(text: &str) -> String {
     out
 }
 
-/// Writes a text as a JSON string with quotes, in which unprintable characters are escaped.
+/// Formats a text as a quoted JSON string in which unprintable characters are escaped.
 pub fn quote_for_display(text: &str) -> String {
     let mut raw = String::new();
     quote_into(text, &mut raw);

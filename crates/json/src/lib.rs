@@ -1,8 +1,8 @@
-//! Strict JSON reader.
+//! A strict JSON parser.
 //!
-//! It scans a text once and records the byte range of each value; it copies nothing and builds no tree of owned values.
-//! Input that two parsers could interpret differently (repeated keys, lone surrogates, huge numbers) is refused with its
-//! location. The crate knows nothing of MCP or policies.
+//! It scans a text once and records the byte range of each value, without copying the text or building a tree of owned
+//! values. Input that two parsers could interpret differently (repeated keys, lone surrogates, huge numbers) is refused
+//! with its location. The crate is independent of MCP and policies.
 
 mod decimal;
 mod document;

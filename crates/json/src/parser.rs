@@ -5,33 +5,34 @@ use crate::error::{JsonError, JsonErrorKind};
 use crate::scanner::{CommentMode, Scanner};
 use crate::string_escape::unescape;
 
-/// Limits above which a text is refused.
+/// Limits that a text must not exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonLimits {
-    /// Bytes of the whole text.
+    /// Maximum length of the whole text in bytes.
     pub max_bytes: usize,
-    /// Nesting depth of lists and objects.
+    /// Maximum nesting depth of lists and objects.
     pub max_depth: usize,
-    /// Members of one object.
+    /// Maximum number of members in one object.
     pub max_members: usize,
 }
 
 impl JsonLimits {
-    /// For client requests: tool calls are small, and every byte is checked.
+    /// Limits for client requests. Tool calls are small, and every byte is checked.
     pub const REQUEST: Self = Self { max_bytes: 4 << 20, max_depth: 64, max_members: 10_000 };
-    /// For upstream responses: lists and file contents are large.
+    /// Limits for upstream responses, which can contain large lists and files.
     pub const REPLY: Self = Self { max_bytes: 64 << 20, max_depth: 64, max_members: 100_000 };
-    /// For documents written by people: a thousand tools with ten conditions each take about one megabyte.
+    /// Limits for documents written by people. A thousand tools with ten conditions each take about one megabyte.
     pub const DOCUMENT: Self = Self { max_bytes: 8 << 20, max_depth: 64, max_members: 100_000 };
 }
 
-/// Dense JSON has about one value per this many bytes. Reserving space for them avoids reallocation for small requests.
+/// Dense JSON has about one value per this many bytes. Reserving that much space avoids reallocation for small
+/// requests.
 const BYTES_PER_VALUE: usize = 8;
-/// Maximum number of nodes reserved in advance; a long text may hold few values.
+/// Maximum number of nodes to reserve space for in advance, because a long text may contain few values.
 const MAX_INITIAL_NODES: usize = 512;
-/// Maximum number of errors collected from one document; more are of no use to a reader.
+/// Maximum number of errors to collect from one document. More would be of no use to anyone.
 const MAX_COLLECTED_ERRORS: usize = 1_000;
-/// Up to this many members, comparing each key with every other is cheaper than sorting.
+/// Up to this many members, it is cheaper to compare each key with every other than to sort them.
 const MAX_LINEAR_KEY_CHECK: usize = 8;
 
 /// Parses exactly one JSON value.
@@ -48,7 +49,7 @@ const MAX_LINEAR_KEY_CHECK: usize = 8;
 /// ```
 ///
 /// # Errors
-/// The first error: invalid JSON, input that two readers could interpret differently, or a limit that is exceeded.
+/// Returns the first error: invalid JSON, input that two parsers could interpret differently, or an exceeded limit.
 pub fn read<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<JsonDocument<'a>, JsonError> {
     let mut reader = DocumentParser::new(bytes, limits, CommentMode::Refused)?;
     reader.parse_document()?;
@@ -57,10 +58,10 @@ pub fn read<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<JsonDocument<'a>
 }
 
 /// Parses one JSON value that may contain comments. Repeated keys and numbers outside the limits are returned with the
-/// document, so that all of them can be reported in one run; the caller must check them before it uses the document.
+/// document, so that all of them can be reported in one run; the caller must check them before using the document.
 ///
 /// # Errors
-/// The first error of any other kind.
+/// Returns the first error of any other kind.
 pub fn read_with_comments<'a>(
     bytes: &'a [u8],
     limits: &JsonLimits,
@@ -78,13 +79,13 @@ struct DocumentParser<'a> {
     cursor: Scanner<'a>,
     limits: JsonLimits,
     nodes: Vec<DocumentNode>,
-    /// Containers that are open, outermost first.
+    /// The open containers, outermost first.
     open_containers: Vec<OpenContainer>,
     collects_errors: bool,
     errors: Vec<JsonError>,
 }
 
-/// A list or object whose end has not been reached.
+/// A list or object whose end has not been reached yet.
 #[derive(Clone, Copy)]
 struct OpenContainer {
     node: usize,
@@ -92,7 +93,7 @@ struct OpenContainer {
     member_count: usize,
 }
 
-/// Element that the grammar requires next.
+/// The element that the grammar requires next.
 enum ParserState {
     Value,
     /// The first key of an object, or its end.
@@ -196,7 +197,8 @@ impl<'a> DocumentParser<'a> {
         Ok(ParserState::Separator)
     }
 
-    /// A number outside the limits is still well-formed, so the parser can continue after it when it collects errors.
+    /// Parses a number. A number outside the limits is still well-formed, so when errors are collected, parsing
+    /// continues after it.
     #[inline]
     fn parse_number(&mut self) -> Result<(), JsonError> {
         match self.cursor.scan_number() {
@@ -311,7 +313,7 @@ impl<'a> DocumentParser<'a> {
         }
     }
 
-    /// Compares the unescaped keys of an object that was just closed.
+    /// Checks the unescaped keys of an object that was just closed for duplicates.
     #[inline]
     fn check_duplicate_keys(&mut self, open: OpenContainer) {
         let mut at = open.node + 1;
@@ -335,7 +337,7 @@ impl<'a> DocumentParser<'a> {
         }
     }
 
-    /// Sorts the keys, so that many hostile names do not cost quadratic time.
+    /// Checks for duplicates by sorting the keys, so that hostile input with many keys does not take quadratic time.
     fn check_duplicate_keys_sorted(&mut self, open: OpenContainer) {
         let mut keys = Vec::with_capacity(open.member_count);
         let mut at = open.node + 1;

@@ -1,4 +1,4 @@
-//! A cursor over a text that validates white space, comments, strings, numbers and literals.
+//! A cursor that moves over a text and validates white space, comments, strings, numbers and literals.
 
 use crate::decimal;
 use crate::error::{JsonError, JsonErrorKind};
@@ -11,14 +11,14 @@ pub(crate) enum CommentMode {
     Allowed,
 }
 
-/// Length up to which a string is searched word by word; a vector search pays only for longer ones.
+/// Number of bytes of a string that are searched eight at a time. A vector search pays off only for longer strings.
 const SHORT_STRING_BYTES: usize = 24;
 
 pub(crate) struct Scanner<'a> {
     pub bytes: &'a [u8],
     pub position: usize,
     comment_mode: CommentMode,
-    /// Byte ranges of the comments, for code that edits the text and keeps them.
+    /// Byte ranges of the comments, for code that edits the text and must keep them.
     pub comment_spans: Vec<(usize, usize)>,
 }
 
@@ -83,10 +83,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Scans string content without quotes up to the end of the input; escapes must be complete. Returns whether there are any.
+    /// Scans string content without quotes up to the end of the input. Escapes must be complete. Returns whether the
+    /// content has any escapes.
     ///
     /// # Errors
-    /// A quote, or anything [`Self::scan_string`] refuses.
+    /// Returns an error if the content has a quote or anything else that [`Self::scan_string`] refuses.
     pub fn scan_string_content(&mut self) -> Result<bool, JsonError> {
         let mut escapes = false;
         loop {
@@ -120,7 +121,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Moves to the next quote or backslash and checks that there is no control character on the way.
+    /// Moves to the next quote or backslash, and checks that there is no control character before it.
     #[inline]
     fn skip_plain_bytes(&mut self) -> Result<u8, JsonError> {
         let rest = self.bytes.get(self.position..).unwrap_or_default();
@@ -151,7 +152,7 @@ impl<'a> Scanner<'a> {
         Ok(rest.get(offset).copied().unwrap_or(b'"'))
     }
 
-    /// Checks that the bytes at the cursor contain no control character.
+    /// Checks that `run`, the bytes at the cursor, contains no control character.
     #[inline]
     fn check_no_control(&self, run: &[u8]) -> Result<(), JsonError> {
         // No early exit, so that the compiler vectorises the loop.
@@ -221,12 +222,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips a number without checking its size.
+    /// Skips a number without validating it.
     pub fn skip_number(&mut self) {
         self.position += decimal::number_parts(self.bytes.get(self.position..).unwrap_or_default()).length;
     }
 
-    /// Scans one of the literals `true`, `false`, `null`.
+    /// Scans one of the literals `true`, `false` and `null`.
     #[inline]
     pub fn scan_literal(&mut self, word: &'static str) -> Result<(), JsonError> {
         let end = self.position + word.len();

@@ -1,7 +1,7 @@
 //! JSON text with one large string value that stays in the chunks it was received in.
 //!
-//! Long messages are usually long because of one string. Parsing the text around the middle of that string finds all
-//! values; each chunk of the middle is validated as string content on arrival, so the chunks need not be joined.
+//! Long messages are usually long because of one string. Parsing the text without the middle of that string finds all
+//! values. Each chunk of the middle is validated as string content on arrival, so the chunks need not be joined.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use crate::error::JsonError;
 use crate::parser::{JsonLimits, read};
 use crate::scanner::{CommentMode, Scanner};
 
-/// Chunks of the content of one string.
+/// The chunks that make up part of one string's content.
 ///
 /// INVARIANT: each chunk is valid UTF-8 with whole characters and whole escapes, and contains no quote. Hence so does
 /// their concatenation.
@@ -36,26 +36,26 @@ impl StringSegments {
         Ok(())
     }
 
-    /// The chunks in order.
+    /// Returns the chunks in order.
     pub fn chunks(&self) -> &[Bytes] {
         &self.chunks
     }
 
-    /// Total length of the chunks in bytes.
+    /// Returns the total length of the chunks in bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether the chunks hold no byte.
+    /// Returns whether the chunks contain no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 }
 
-/// Bytes checked at a time; a block stays in the L1 cache between the two passes over it.
+/// Number of bytes to check at a time. A block of this size stays in the L1 cache between the two passes over it.
 const SCAN_BLOCK_BYTES: usize = 8 << 10;
 
-/// Returns `None` if the bytes are not valid string content on their own, otherwise whether they contain escapes.
+/// Returns whether the bytes contain escapes, or `None` if they are not valid string content on their own.
 fn scan_string_content(bytes: &[u8]) -> Option<bool> {
     // Most content is plain ASCII. The slower scan starts at the first block that is not.
     let plain = bytes.chunks(SCAN_BLOCK_BYTES).take_while(|block| is_plain_ascii(block)).map(<[u8]>::len).sum();
@@ -66,25 +66,26 @@ fn scan_string_content(bytes: &[u8]) -> Option<bool> {
     (rest.is_ascii() || str::from_utf8(rest).is_ok()).then_some(has_escapes)
 }
 
-/// Whether the block consists of ASCII characters that need no escape.
+/// Returns whether the block consists of ASCII characters that need no escaping.
 fn is_plain_ascii(block: &[u8]) -> bool {
     memchr::memchr2(b'"', b'\\', block).is_none() && is_printable_ascii(block)
 }
 
-/// Whether no byte is a control character or part of a multi-byte character: as signed numbers, both are below 0x20.
+/// Returns whether no byte is a control character or part of a multi-byte character. As signed numbers, such bytes are
+/// below 0x20.
 fn is_printable_ascii(block: &[u8]) -> bool {
     let is_printable = |so_far: bool, byte: &u8| so_far & (byte.cast_signed() >= 0x20);
     let (lines, rest) = block.as_chunks::<64>();
     lines.iter().all(|line| line.iter().fold(true, is_printable)) && rest.iter().fold(true, is_printable)
 }
 
-/// JSON text with the middle of one string in chunks. The text is joined only when a part that touches the chunks is
+/// JSON text with the middle of one string in chunks. The text is joined only when a part that overlaps the chunks is
 /// requested.
 ///
 /// INVARIANT: the text before the chunks and the text after them are valid UTF-8, each on its own.
 #[derive(Debug)]
 pub struct SegmentedText {
-    /// The text without the chunks.
+    /// The text with the chunks left out.
     outer_text: String,
     /// Offset in `outer_text` at which the chunks belong.
     split_offset: usize,
@@ -96,7 +97,7 @@ impl SegmentedText {
     /// Combines the text before the chunks, the chunks, and the text after them.
     ///
     /// # Errors
-    /// Returns the first two arguments if the text cannot be split at these places.
+    /// Returns the first two arguments if the text before or after the chunks is not valid UTF-8 on its own.
     pub fn new(prefix: Vec<u8>, middle: StringSegments, suffix: &[u8]) -> Result<Self, (Vec<u8>, StringSegments)> {
         // Checked separately: half a character before the chunks and half after them do not make a character.
         let Ok(suffix) = str::from_utf8(suffix) else { return Err((prefix, middle)) };
@@ -109,33 +110,33 @@ impl SegmentedText {
         Ok(Self { outer_text, split_offset, segments: middle, joined_text: OnceLock::new() })
     }
 
-    /// Length of the whole text in bytes.
+    /// Returns the length of the whole text in bytes.
     pub fn len(&self) -> usize {
         self.outer_text.len() + self.segments.len()
     }
 
-    /// Whether the whole text is empty.
+    /// Returns whether the whole text is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The text without the chunks: it has the same values in the same order, but one string is shorter.
+    /// Returns the text without the chunks. It has the same values in the same order, but one string is shorter.
     pub fn outer_text(&self) -> &str {
         &self.outer_text
     }
 
-    /// The text before the chunks, the chunks, and the text after them.
+    /// Returns the text before the chunks, the chunks, and the text after them.
     pub fn parts(&self) -> (&str, &[Bytes], &str) {
         let (prefix, suffix) = self.outer_text.split_at_checked(self.split_offset).unwrap_or((&self.outer_text, ""));
         (prefix, &self.segments.chunks, suffix)
     }
 
-    /// The whole text, joined on first use.
+    /// Returns the whole text, which is joined on first use.
     pub fn as_str(&self) -> &str {
         self.joined_text.get_or_init(|| self.concatenate())
     }
 
-    /// Like [`as_str`](Self::as_str), but owned.
+    /// Like [`as_str`](Self::as_str), but returns an owned string.
     pub fn into_string(mut self) -> String {
         self.joined_text.take().unwrap_or_else(|| self.concatenate())
     }
@@ -150,7 +151,7 @@ impl SegmentedText {
         whole
     }
 
-    /// A part of the whole text, by offsets into the whole text.
+    /// Returns the part of the whole text between two offsets.
     #[cold] // Most texts are contiguous, so this should not be inlined into their path.
     pub(crate) fn get(&self, start: usize, end: usize) -> Option<&str> {
         let middle_length = self.segments.len();
@@ -176,28 +177,30 @@ impl SegmentedText {
         }
     }
 
-    /// Whether an offset in the outer text is in front of the split.
+    /// Returns whether an offset in the outer text is before the split.
     pub(crate) fn is_before_split(&self, offset: usize) -> bool {
         offset < self.split_offset
     }
 
-    /// The text of a range of the whole text without the chunks; `None` unless the range encloses all chunks.
+    /// Returns the text in a range of the whole text, without the chunks. Returns `None` unless the range encloses all
+    /// chunks.
     pub fn outer_span_text(&self, range: std::ops::Range<usize>) -> Option<&str> {
         let end = range.end.checked_sub(self.segments.len())?;
         self.outer_text.get(range.start..end).filter(|_| range.start < self.split_offset && self.split_offset < end)
     }
 
-    /// Converts a byte range of the outer text to one of the whole text. A range that encloses the split grows.
+    /// Converts a byte range in the outer text to a byte range in the whole text. A range that encloses the split
+    /// becomes longer.
     pub fn to_full_span(&self, (start, end): (usize, usize)) -> (usize, usize) {
         let moved = |offset: usize| if offset > self.split_offset { offset + self.segments.len() } else { offset };
         (moved(start), moved(end))
     }
 
-    /// Whether the chunks belong to the string at this byte range of the outer text (with its quotes) and the string is not a
-    /// key. If so, the whole text has the same values as the outer text.
+    /// Returns whether the chunks belong to the string at this byte range in the outer text (including its quotes) and
+    /// the string is not a key. If so, the whole text has the same values as the outer text.
     ///
-    /// The content in front of the chunks must be valid on its own, so that no escape starts in one part and ends in another.
-    /// Keys are compared with each other, so the chunks must not be part of one.
+    /// The content before the chunks must be valid on its own, so that no escape starts in one part and ends in
+    /// another. Keys are compared with each other, so the chunks must not be part of one.
     pub fn is_split_in_string_value(&self, (start, end): (usize, usize)) -> bool {
         let is_inside = start < self.split_offset && self.split_offset < end;
         let leading = self.outer_text.as_bytes().get(start + 1..self.split_offset);
@@ -210,7 +213,7 @@ impl SegmentedText {
 /// Parses one JSON value like [`read`]. Joins the text only if the outer text does not determine the result.
 ///
 /// # Errors
-/// As for [`read`].
+/// Returns an error in the same cases as [`read`].
 pub fn read_segmented<'a>(segmented: &'a SegmentedText, limits: &JsonLimits) -> Result<JsonDocument<'a>, JsonError> {
     match try_read_segmented(segmented, limits) {
         Some(document) => Ok(document),
@@ -218,7 +221,7 @@ pub fn read_segmented<'a>(segmented: &'a SegmentedText, limits: &JsonLimits) -> 
     }
 }
 
-/// Derives the document of the whole text from the outer text; returns `None` if that is not possible.
+/// Derives the document of the whole text from the outer text. Returns `None` if that is not possible.
 fn try_read_segmented<'a>(segmented: &'a SegmentedText, limits: &JsonLimits) -> Option<JsonDocument<'a>> {
     // Offsets are stored in 31 bits.
     if segmented.len() > limits.max_bytes.min(i32::MAX as usize) {

@@ -1,10 +1,11 @@
-//! Search for bytes that need attention inside a string, eight bytes at a time. Most strings are short and contain none.
+//! Searches a string for bytes that need special handling, eight bytes at a time. Most strings are short and contain
+//! none.
 
 const LOW_BITS: u64 = u64::from_le_bytes([1; 8]);
 const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
 
-/// Sets the top bit of bytes that are a quote, a backslash or a control character. The first set bit is exact; later ones
-/// may be wrong.
+/// Sets the top bit of each byte that is a quote, a backslash or a control character. Only the first set bit is
+/// reliable.
 fn mark_special_bytes(eight: [u8; 8]) -> u64 {
     let word = u64::from_le_bytes(eight);
     // Subtracting one from a zero byte borrows into its top bit, which marks it.
@@ -13,7 +14,7 @@ fn mark_special_bytes(eight: [u8; 8]) -> u64 {
     (zero(word ^ (LOW_BITS * 0x22)) | zero(word ^ (LOW_BITS * 0x5c)) | control) & HIGH_BITS
 }
 
-/// Offset of the first quote, backslash or control character.
+/// Returns the offset of the first quote, backslash or control character.
 #[inline]
 pub(crate) fn find_special_byte(bytes: &[u8]) -> Option<usize> {
     let (eights, rest) = bytes.as_chunks::<8>();

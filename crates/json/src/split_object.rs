@@ -1,6 +1,6 @@
 //! Splits an object into its members without parsing their values.
 //!
-//! For upstream responses: the gateway needs the envelope only and passes the payload through.
+//! It is used for upstream responses, because the gateway needs only the envelope and passes the payload through.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::parser::JsonLimits;
 use crate::scanner::{CommentMode, Scanner};
 use crate::string_escape::unescape;
 
-/// Maximum number of members of a split object. An envelope has four, and each key is compared with every other.
+/// Maximum number of members in an object to split. An envelope has four, and each key is compared with every other.
 const MAX_MEMBERS: usize = 256;
 
 /// One member of a split object.
@@ -17,15 +17,16 @@ const MAX_MEMBERS: usize = 256;
 pub struct RawMember<'a> {
     /// The unescaped key.
     pub key: Cow<'a, str>,
-    /// The value as written. Brackets and strings are balanced; nothing else is validated.
+    /// The value as written. Its brackets match and its strings are closed, but nothing else is guaranteed.
     pub value: &'a str,
     /// Offset of the value's first byte in the text.
     pub start: usize,
-    /// Byte range in the text of the longest string inside the value, with its quotes; the first one of equal length.
+    /// Byte range in the text of the longest string inside the value, including its quotes. If several are equally
+    /// long, this is the first.
     pub longest_string: (usize, usize),
 }
 
-/// Splits the object in the text into its members.
+/// Splits the object in a text into its members.
 ///
 /// ```
 /// use gatelodge_json::{JsonLimits, split_object};
@@ -37,8 +38,8 @@ pub struct RawMember<'a> {
 /// ```
 ///
 /// # Errors
-/// Invalid UTF-8, a value other than an object, a repeated key, unbalanced brackets or strings, or a limit that is
-/// exceeded.
+/// Returns an error if the text is not UTF-8 or not an object, has a repeated key, mismatched brackets or an unclosed
+/// string, or exceeds a limit.
 pub fn split_object<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<Vec<RawMember<'a>>, JsonError> {
     check_length(bytes, limits)?;
     let text = str::from_utf8(bytes)
@@ -53,10 +54,10 @@ fn check_length(bytes: &[u8], limits: &JsonLimits) -> Result<(), JsonError> {
     Ok(())
 }
 
-/// Like [`split_object`], for text that is already known to be UTF-8, which saves a pass over a long text.
+/// Like [`split_object`], but for text that is known to be UTF-8, which saves a pass over a long text.
 ///
 /// # Errors
-/// As for [`split_object`].
+/// Returns an error in the same cases as [`split_object`], except for invalid UTF-8.
 pub fn split_object_str<'a>(text: &'a str, limits: &JsonLimits) -> Result<Vec<RawMember<'a>>, JsonError> {
     check_length(text.as_bytes(), limits)?;
     let cursor = Scanner::new(text.as_bytes(), CommentMode::Refused);
@@ -68,7 +69,7 @@ struct ObjectSplitter<'a> {
     text: &'a str,
     cursor: Scanner<'a>,
     limits: JsonLimits,
-    /// Closing brackets of the containers that are open inside a value, outermost first.
+    /// The closing brackets that the open containers inside a value need, outermost first.
     closers: Vec<u8>,
 }
 
@@ -102,7 +103,7 @@ impl<'a> ObjectSplitter<'a> {
         }
     }
 
-    /// Reads a key; returns it unescaped, and its offset.
+    /// Reads a key. Returns the unescaped key and its offset.
     fn read_key(&mut self) -> Result<(Cow<'a, str>, usize), JsonError> {
         let found = self.cursor.next_token()?;
         if found != Some(b'"') {
@@ -122,8 +123,8 @@ impl<'a> ObjectSplitter<'a> {
         Ok(RawMember { key, value, start, longest_string: longest })
     }
 
-    /// Skips one value: strings are scanned and brackets matched, numbers are not validated. Returns the byte range of the
-    /// longest string.
+    /// Skips one value. Strings are skipped and brackets matched, but escapes and numbers are not validated. Returns
+    /// the byte range of the longest string.
     fn skip_value(&mut self) -> Result<(usize, usize), JsonError> {
         self.closers.clear();
         let mut longest = (self.cursor.position, self.cursor.position);

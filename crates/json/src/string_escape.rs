@@ -1,4 +1,4 @@
-//! Escaping and unescaping of JSON strings.
+//! Escapes and unescapes JSON strings.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -7,8 +7,8 @@ use crate::special_bytes::find_special_byte;
 
 /// Unescapes the text between the quotes of a string.
 ///
-/// Also accepts strings that were not validated and treats them like lenient parsers do: half of a surrogate pair becomes
-/// U+FFFD, and an unknown escape stands for the escaped character.
+/// Strings that were not validated are unescaped as a lenient parser would: half of a surrogate pair becomes U+FFFD,
+/// and an unknown escape becomes the character after the backslash.
 pub fn unescape(inner: &str) -> Cow<'_, str> {
     let Some(first) = inner.find('\\') else { return Cow::Borrowed(inner) };
     let (plain, mut rest) = inner.split_at(first);
@@ -24,7 +24,8 @@ pub fn unescape(inner: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Writes the character of the escape at the start of `text` (without its backslash) and returns the rest.
+/// Appends the character that the escape at the start of `text` denotes, and returns the rest of the text. The escape
+/// is given without its backslash.
 fn push_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
     let mut chars = text.chars();
     let character = match chars.next() {
@@ -57,14 +58,14 @@ fn push_unicode_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
     rest
 }
 
-/// Parses four hexadecimal digits; returns their value and the text after them.
+/// Parses four hexadecimal digits. Returns their value and the text after them.
 fn parse_utf16_unit(text: &str) -> Option<(u16, &str)> {
     let (digits, rest) = text.split_at_checked(4)?;
     let are_digits = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     u16::from_str_radix(digits, 16).ok().filter(|_| are_digits).map(|unit| (unit, rest))
 }
 
-/// Appends a text as a JSON string, with quotes.
+/// Appends a text as a quoted JSON string.
 pub fn quote_into(text: &str, out: &mut String) {
     out.push('"');
     let plain = find_special_byte(text.as_bytes()).unwrap_or(text.len());

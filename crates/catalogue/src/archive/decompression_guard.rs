@@ -1,24 +1,25 @@
-//! Detects compressed input that produces no output. Empty blocks cost time without growing the output, so limits on
+//! Detects compressed input that produces no output. Empty blocks take time to process but add no output, so limits on
 //! the decompressed size do not catch them.
 
 use std::cell::Cell;
 use std::io::{self, Read};
 use std::rc::Rc;
 
-/// Maximum amount of unproductive input. In legitimate archives, only block and stream headers produce nothing.
+/// Maximum number of input bytes without output. In legitimate archives, only block and stream headers produce none.
 const MAX_UNPRODUCTIVE_BYTES: u64 = 1 << 20;
 
-/// Number of input bytes that produced no output yet. Shared by all entries of a zip, because they can overlap.
+/// Number of input bytes that have not produced any output yet. Shared by all entries of a zip archive, because they
+/// can overlap.
 #[derive(Clone, Default)]
 pub struct DecompressionGuard(Rc<Cell<u64>>);
 
-/// Input of a decompressor.
+/// Decompressor input. Bytes read from it increase the guard's count.
 pub struct GuardedInput<R> {
     inner: R,
     guard: DecompressionGuard,
 }
 
-/// Output of a decompressor.
+/// Decompressor output. Bytes that it produces reduce the guard's count.
 pub struct GuardedOutput<R> {
     inner: R,
     guard: DecompressionGuard,

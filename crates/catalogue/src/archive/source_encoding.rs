@@ -1,9 +1,9 @@
-//! Decodes source files the way their interpreter does.
+//! Decodes source files as their interpreter would.
 
-/// Number of lines of a Python file that may declare its encoding.
+/// Number of lines at the start of a Python file in which its encoding may be declared.
 const ENCODING_DECLARATION_LINES: usize = 2;
 
-/// Decodes a source file. `None` if its encoding is unsupported or the bytes are invalid.
+/// Decodes a source file. Returns `None` if its encoding is unsupported or the bytes are invalid.
 pub fn decode_source(path: &str, bytes: &[u8]) -> Option<String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     if !path.ends_with(".py") {
@@ -22,7 +22,7 @@ pub fn decode_source(path: &str, bytes: &[u8]) -> Option<String> {
     (!text.contains('\0')).then_some(text)
 }
 
-/// Returns the declared encoding of a Python file (`# -*- coding: utf-8 -*-`), reduced to lower-case letters and
+/// Returns the encoding that a Python file declares (`# -*- coding: utf-8 -*-`), reduced to lower-case letters and
 /// digits.
 fn declared_encoding(bytes: &[u8]) -> Option<String> {
     let lines = bytes.split(|byte| *byte == b'\n').take(ENCODING_DECLARATION_LINES);

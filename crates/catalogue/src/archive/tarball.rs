@@ -8,7 +8,7 @@ const BLOCK_BYTES: usize = 512;
 /// Maximum size of an extended header.
 const MAX_EXTENDED_HEADER_BYTES: u64 = 64 << 10;
 
-/// Reads the entries of a tar, up to its end or a limit.
+/// Reads the entries of a tar archive until it ends or a limit is reached.
 pub fn extract_tar(stream: &mut io::Take<impl Read>, extractor: &mut ArchiveExtractor<'_>) -> Result<(), SkipReason> {
     let (mut count, mut long_path, mut pax_size, mut is_ending) = (0, None, None, false);
     loop {
@@ -63,7 +63,7 @@ pub fn extract_tar(stream: &mut io::Take<impl Read>, extractor: &mut ArchiveExtr
     }
 }
 
-/// Reads the next header. `None` at the end of the stream.
+/// Reads the next header. Returns `None` at the end of the stream.
 fn read_header(stream: &mut io::Take<impl Read>) -> Result<Option<[u8; BLOCK_BYTES]>, SkipReason> {
     let mut head = [0; BLOCK_BYTES];
     let (first, rest) = head.split_at_mut(1);
@@ -79,7 +79,7 @@ fn read_header(stream: &mut io::Take<impl Read>) -> Result<Option<[u8; BLOCK_BYT
     Ok(Some(head))
 }
 
-/// Skips bytes.
+/// Skips `count` bytes.
 fn skip_bytes(stream: &mut io::Take<impl Read>, count: u64) -> Result<(), SkipReason> {
     if count > stream.limit() {
         return Err(SkipReason::LargeStream);
@@ -100,7 +100,7 @@ fn read_header_content(stream: &mut io::Take<impl Read>, size: u64) -> Result<Ve
     Ok(bytes)
 }
 
-/// Parses a size: octal digits, or binary if the first bit is set.
+/// Parses the size field: octal digits, or a binary number if the first bit is set.
 fn entry_size(head: &[u8; BLOCK_BYTES]) -> Option<u64> {
     let field = head.get(124..136)?;
     if field.first()? & 0x80 != 0 {
@@ -122,15 +122,15 @@ fn trim_at_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// Attributes of the next entry from an extended header.
+/// Attributes that an extended header sets for the next entry.
 #[derive(Default, PartialEq, Eq)]
 struct PaxAttributes {
     path: Option<Vec<u8>>,
     size: Option<u64>,
 }
 
-/// Parses an extended header (`27 path=books/shelf.py\n`). A sparse file is an error, because other tools would read a
-/// different file.
+/// Parses an extended header (`27 path=books/shelf.py\n`). Sparse files are refused, because other tools would extract
+/// different content.
 fn parse_pax(mut records: &[u8]) -> Result<PaxAttributes, SkipReason> {
     let mut attributes = PaxAttributes::default();
     while !records.is_empty() {

@@ -6,14 +6,14 @@ use flate2::read::DeflateDecoder;
 
 use super::{ArchiveExtractor, ExtractDecision, SkipReason};
 
-/// Size of the end record without its comment.
+/// Size of the end-of-central-directory record without its comment.
 const END_RECORD_BYTES: usize = 22;
-/// Maximum size of the comment.
+/// Maximum size of the archive comment.
 const MAX_COMMENT_BYTES: usize = 0xffff;
 /// Maximum size of the central directory.
 const MAX_DIRECTORY_BYTES: u64 = 16 << 20;
 
-/// Reads the entries of a zip.
+/// Reads the entries of a zip archive.
 pub fn extract_zip(mut archive: impl Read + Seek, extractor: &mut ArchiveExtractor<'_>) -> Result<(), SkipReason> {
     let directory = read_directory(&mut archive)?;
     let (mut at, mut count) = (0, 0);
@@ -93,13 +93,13 @@ fn read_directory(archive: &mut (impl Read + Seek)) -> Result<Vec<u8>, SkipReaso
     Ok(bytes)
 }
 
-/// An entry of the central directory.
+/// An entry in the central directory.
 struct ZipEntry<'d> {
     name: &'d [u8],
     method: u16,
     compressed_size: u64,
     header_offset: u64,
-    /// Unix mode in the upper 16 bits.
+    /// The upper 16 bits hold the Unix file mode.
     external_attributes: u32,
     next_offset: usize,
 }

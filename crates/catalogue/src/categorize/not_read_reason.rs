@@ -1,5 +1,5 @@
-//! Hard evidence against Read, regardless of the scores. Servers write their own definitions, so one fact that
-//! indicates more than reading outweighs any number of words that indicate reading.
+//! Hard evidence that a tool is not Read, regardless of the scores. Servers write their own definitions, so one fact
+//! that indicates more than reading outweighs any number of words that indicate reading.
 
 use super::MAX_LEADING_WORDS;
 use crate::classifier_data::ClassifierData;
@@ -11,26 +11,26 @@ use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKi
 /// Number of words that count as the start of a description.
 const DESCRIPTION_START_WORDS: usize = 8;
 
-/// Why a tool is not Read.
+/// Why a tool is not classified as Read.
 #[derive(Debug, Clone)]
 pub(crate) struct NotReadReason {
-    /// The reason in words.
+    /// The reason, as a clause for display.
     pub reason: String,
-    /// Whether something is removed.
+    /// How much the tool removes.
     pub removal: RemovalExtent,
 }
 
-/// Extent of a removal.
+/// How much a tool removes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RemovalExtent {
     Nothing,
-    /// Possibly only a relation, which can be restored.
+    /// Possibly no more than a relation, which can be restored.
     Possible,
     Permanent,
 }
 
-/// Returns whether a tool removes something, according to the evidence against Read or to its description. A
-/// description with a destructive verb and a phrase for irreversibility refers to this tool.
+/// Returns how much a tool removes, according to the evidence against Read or else to its description. If the
+/// description has both a destructive verb and a phrase such as `permanently`, the removal is permanent.
 pub(super) fn removal_extent(
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
@@ -60,8 +60,8 @@ pub(super) fn find_not_read_reason(
     })
 }
 
-/// Finds a destructive word in the name or among the choices of a parameter. Permanent removal takes precedence over
-/// possible removal.
+/// Finds a destructive word in the tool's name or among the choices of a parameter. Permanent removal takes precedence
+/// over possible removal.
 fn find_destructive_word(
     found: &ParsedTool<'_>,
     features: &[Feature<'_>],
@@ -95,8 +95,8 @@ pub(super) fn takes_program(found: &ParsedTool<'_>) -> bool {
     found.signals.iter().any(|signal| is_program(signal.kind))
 }
 
-/// Returns what a destructive verb removes: a relation only if one is mentioned. Not if the name also has a verb of
-/// running, paying or undoing, or if the tool takes code.
+/// Returns how much a destructive verb removes. It possibly removes only a relation if one is mentioned, unless the
+/// name also has a verb that runs, pays or undoes something, or the tool takes code.
 fn verb_removal_extent(word: &LexiconWord, found: &ParsedTool<'_>, data: &ClassifierData) -> RemovalExtent {
     let does_more = |word: &LexiconWord| {
         let group = word.group.filter(|group| *group != VerbGroup::Destroy && !word.is_often_noun);
@@ -116,7 +116,8 @@ fn verb_removal_extent(word: &LexiconWord, found: &ParsedTool<'_>, data: &Classi
     }
 }
 
-/// Returns whether the name mentions a relation or a removal `from` something, or the description starts with one.
+/// Returns whether the name has the word `from` or mentions a relation, or the start of the description mentions a
+/// relation.
 fn mentions_relation(found: &ParsedTool<'_>, data: &ClassifierData) -> bool {
     let is_relation = |id: Option<WordId>| id.and_then(|id| data.lexicon.word(id)).is_some_and(|word| word.is_relation);
     let mut named = found.name.words.iter();
@@ -125,7 +126,7 @@ fn mentions_relation(found: &ParsedTool<'_>, data: &ClassifierData) -> bool {
         || described.any(|token| is_relation(token.word_id))
 }
 
-/// Returns what the first verb of the description removes. Later words cannot make that milder.
+/// Returns how much the description's first verb removes. Later words cannot reduce it.
 fn description_removal_extent(found: &ParsedTool<'_>, data: &ClassifierData) -> RemovalExtent {
     let begins = |at: &usize| *at < MAX_LEADING_WORDS || found.name.lead_verb.is_none();
     let token = found.text.lead_verb.filter(begins).and_then(|at| found.text.tokens.get(at));
@@ -152,7 +153,7 @@ fn find_non_read_fact(found: &ParsedTool<'_>, features: &[Feature<'_>], data: &C
     found.parameters.list.iter().any(is_cut).then(|| "a parameter offers more choices than are examined".to_owned())
 }
 
-/// Returns whether the verb of the name may leave everything unchanged.
+/// Returns whether the verb in the tool's name describes an action that may leave everything unchanged.
 pub(super) fn is_lead_verb_ambiguous(found: &ParsedTool<'_>, data: &ClassifierData) -> bool {
     let word = found.name.verb().and_then(|(_, id)| data.lexicon.word((*id)?));
     word.is_some_and(|word| word.may_change_nothing || (word.may_only_compute && found.parameters.has_only_numbers()))

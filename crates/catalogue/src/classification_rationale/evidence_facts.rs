@@ -1,4 +1,4 @@
-//! Describes features as facts, and selects those that decided.
+//! Describes features as facts, and selects the ones that determined the category.
 
 use gatelodge_policy::Category;
 
@@ -10,23 +10,23 @@ use crate::lexicon::LexiconWord;
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKind, WordPosition};
 
-/// Facts with a lower weight are not mentioned.
+/// Features with a lower weight are not mentioned.
 const MIN_EVIDENCE_WEIGHT: f64 = 0.15;
-/// Maximum number of words listed from a name.
+/// Maximum number of words from a name that are listed.
 const MAX_LISTED_WORDS: usize = 5;
 
 const NAME_VERB_PREFIX: &str = "the verb of its name is ";
 const NAME_WORD_PREFIX: &str = "its name has the word ";
 
-/// Returns whether a fact is about a word of the name.
+/// Returns whether a fact is about a word in the tool's name.
 pub(crate) fn is_about_name(fact: &str) -> bool {
     fact.starts_with(NAME_VERB_PREFIX) || fact.starts_with(NAME_WORD_PREFIX)
 }
 
-/// A fact in words.
+/// A fact, described in words.
 pub(super) struct EvidenceFact {
     pub text: String,
-    /// Whether it has weight in the model but is weak as an argument.
+    /// Whether the fact counts in the model but would not convince a reader.
     pub is_weak: bool,
 }
 
@@ -79,7 +79,7 @@ fn deciding_features<'c>(case: &RationaleContext<'c, '_>) -> Vec<&'c Feature<'c>
     weighed.into_iter().map(|(_, feature)| feature).collect()
 }
 
-/// Returns the verb, for when there is no better fact.
+/// Returns the fact about the verb, which is used if there is no better one.
 fn find_verb_fact(case: &RationaleContext<'_, '_>) -> Option<String> {
     let is_verb = |feature: &&Feature<'_>| {
         matches!(feature.key, FeatureId::Group(WordPosition::NameVerb | WordPosition::DescriptionVerb, _))
@@ -87,7 +87,7 @@ fn find_verb_fact(case: &RationaleContext<'_, '_>) -> Option<String> {
     case.features.iter().find(is_verb).and_then(|feature| describe_feature(feature, case.parsed))
 }
 
-/// Describes which parts of the definition were not recognised.
+/// Describes which parts of the definition were not recognized.
 fn unrecognized_facts(case: &RationaleContext<'_, '_>) -> Vec<String> {
     let (name, text) = (case.parsed.name, case.parsed.text);
     let words: Vec<String> = name.words.iter().take(MAX_LISTED_WORDS).map(|(word, _)| backtick_quoted(word)).collect();
@@ -102,7 +102,7 @@ fn unrecognized_facts(case: &RationaleContext<'_, '_>) -> Vec<String> {
     is_cut.into_iter().chain(named).chain(facts).collect()
 }
 
-/// Returns how much a feature supports a category compared to the others.
+/// Returns how much more a feature supports a category than the others.
 fn feature_weight(key: FeatureId, category: Category, data: &ClassifierData) -> f64 {
     let points = data.model.scores(key);
     let own = MODEL_CATEGORIES.iter().zip(points).find(|(outcome, _)| **outcome == category);
@@ -110,7 +110,7 @@ fn feature_weight(key: FeatureId, category: Category, data: &ClassifierData) -> 
     own.map_or(0.0, |(_, own)| own - mean)
 }
 
-/// Describes a feature.
+/// Describes a feature in words. Returns `None` if another fact already covers it.
 pub(super) fn describe_feature(feature: &Feature<'_>, found: &ParsedTool<'_>) -> Option<String> {
     let source = backtick_quoted(feature.source_text);
     let fact = match feature.key {
@@ -155,7 +155,7 @@ fn is_lead_verb(feature: &Feature<'_>, found: &ParsedTool<'_>) -> bool {
     lead.is_some_and(|lead| lead.text == feature.source_text)
 }
 
-/// Finds a matching word in the name or description, and quotes it.
+/// Finds a matching word in the name or description, and returns it in backticks.
 pub(super) fn find_mentioned_word(
     case: &RationaleContext<'_, '_>,
     matches: impl Fn(&LexiconWord) -> bool,

@@ -1,4 +1,4 @@
-//! Explains why a neighbouring category does not fit, from what this tool has and lacks.
+//! Explains why neighbouring categories do not fit, based on what the tool's definition contains and what it lacks.
 
 use gatelodge_policy::Category;
 
@@ -8,7 +8,7 @@ use crate::classify::backtick_quoted;
 use crate::lexicon::{LexiconWord, VerbGroup};
 use crate::risk_signals::RiskSignalKind;
 
-/// Maximum number of parameters listed.
+/// Maximum number of parameters to list.
 const MAX_LISTED_PARAMETERS: usize = 3;
 
 pub(super) fn explain_other_categories(case: &RationaleContext<'_, '_>) -> String {
@@ -31,7 +31,7 @@ pub(super) fn explain_other_categories(case: &RationaleContext<'_, '_>) -> Strin
     }
 }
 
-/// Explains why it is not Read, by the rule that decided.
+/// Explains why the tool is not Read, based on the rule that excluded it.
 fn why_not_read(case: &RationaleContext<'_, '_>) -> String {
     let (name, lexicon) = (case.parsed.name, &case.data.lexicon);
     let group = name.verb_group(lexicon);
@@ -119,7 +119,7 @@ fn is_removal_word(word: &LexiconWord) -> bool {
     word.group.is_some_and(VerbGroup::is_removal)
 }
 
-/// Returns the quoted name of the parameter that takes code, a command or a query.
+/// Returns the name, in backticks, of the parameter that takes code, a command or a query.
 fn program_parameter(case: &RationaleContext<'_, '_>) -> Option<String> {
     let carries =
         |kind| matches!(kind, RiskSignalKind::TakesCode | RiskSignalKind::TakesShell | RiskSignalKind::TakesSql);
@@ -136,7 +136,7 @@ fn definition_parts(case: &RationaleContext<'_, '_>) -> String {
     if places.is_empty() { last } else { format!("{} and {last}", places.join(", ")) }
 }
 
-/// Returns the names of the first parameters.
+/// Lists the names of the first parameters.
 fn parameters_text(case: &RationaleContext<'_, '_>) -> Option<String> {
     let all = case.parsed.parameters;
     let named: Vec<String> = all

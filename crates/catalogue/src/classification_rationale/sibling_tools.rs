@@ -1,4 +1,4 @@
-//! Evidence from other tools of the same server.
+//! Evidence from other tools on the same server.
 
 use gatelodge_policy::Category;
 
@@ -7,7 +7,7 @@ use crate::classify::backtick_quoted;
 use crate::lexicon::VerbGroup;
 use crate::tool_name_words::ToolNameWords;
 
-/// Describes what the names of the other tools say about this one.
+/// Describes what the names of the server's other tools suggest about this one.
 pub(super) fn explain_siblings(case: &RationaleContext<'_, '_>) -> Option<String> {
     let (own, name, server) = (&*case.tool.name, case.parsed.name, case.server);
     let runs = name.verb_group(&case.data.lexicon) == Some(VerbGroup::Run);
@@ -27,7 +27,7 @@ pub(super) fn explain_siblings(case: &RationaleContext<'_, '_>) -> Option<String
     (!same_verb.is_empty()).then(|| format!("{} {share} its verb", tool_names_text(&same_verb)))
 }
 
-/// Describes tools about the same object. If one of them changes it, together they form its life cycle.
+/// Describes tools that concern the same object. If one of them changes the object, together they form its life cycle.
 fn related_tools_text(case: &RationaleContext<'_, '_>, related: &[&str]) -> String {
     let lexicon = &case.data.lexicon;
     let changes = |name: &ToolNameWords| {

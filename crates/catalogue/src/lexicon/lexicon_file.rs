@@ -6,10 +6,10 @@ use serde::Deserialize;
 
 use super::{Lexicon, VerbGroup};
 
-/// Scores for the five categories of the model: Read, Write, Execute, Destructive, Financial.
+/// Scores for the five categories that the model distinguishes: Read, Write, Execute, Destructive, Financial.
 pub type CategoryScores = [f64; 5];
 
-/// The file.
+/// The contents of the lexicon file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LexiconFile {
@@ -48,7 +48,7 @@ pub(crate) struct VerbGroupEntry {
     pub prior: PositionPriors,
 }
 
-/// Scores by the position of a word.
+/// Prior scores for a word, by its position.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PositionPriors {
@@ -123,24 +123,24 @@ pub(crate) struct ParameterPriors {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CategoryThresholds {
-    /// Minimum probability of Read, if a verb or noun of the name or the verb of the description is about reading.
+    /// Minimum probability of Read if a verb in the name or the description is about reading.
     pub read: f64,
-    /// Minimum probability of Read, if the verb of the name may or may not change something.
+    /// Minimum probability of Read if the verb in the name may or may not change something.
     #[serde(rename = "read_if_either")]
     pub read_if_ambiguous: f64,
-    /// Minimum probability of Read, if no verb is about reading.
+    /// Minimum probability of Read if no verb is about reading.
     pub read_without_verb: f64,
-    /// Minimum probability of Read, if there is only a name without a verb.
+    /// Minimum probability of Read if there is no description and the name has no verb.
     pub read_by_name: f64,
-    /// Minimum probability of Destructive among categories other than Read, if a verb may remove only a relation.
+    /// Minimum probability of Destructive among the categories other than Read if a verb may remove only a relation.
     #[serde(rename = "destroy_if_untied")]
     pub destroy_if_unlinked: f64,
-    /// Minimum probability of Destructive or Financial among categories other than Read, if no word indicates it.
+    /// Minimum probability of Destructive or Financial among the categories other than Read if no word indicates it.
     #[serde(rename = "without_word")]
     pub without_category_word: f64,
-    /// Minimum probability of Destructive among categories other than Read, if an annotation claims it.
+    /// Minimum probability of Destructive among the categories other than Read if an annotation claims it.
     pub destroy_if_claimed: f64,
-    /// Minimum probability of a category among those other than Read, if there is no verb.
+    /// Minimum probability of Write among the categories other than Read if there is no verb.
     pub without_verb: f64,
     /// Probability of Read above which `readOnlyHint: false` has no effect.
     #[serde(rename = "sure_of_read")]
@@ -159,12 +159,12 @@ pub(crate) struct CategoryBiases {
 }
 
 impl LexiconFile {
-    /// Returns the entry of a group.
+    /// Returns the entry for a verb group.
     pub fn find_group(&self, group: VerbGroup) -> Option<&VerbGroupEntry> {
         self.groups.get(group.as_str())
     }
 
-    /// Builds the lexicon.
+    /// Builds the lexicon from the file.
     pub fn build_lexicon(&self) -> Lexicon {
         let mut lexicon = Lexicon::default();
         for group in VerbGroup::ALL {

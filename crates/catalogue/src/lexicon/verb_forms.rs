@@ -1,6 +1,7 @@
-//! Word forms. English is regular enough for the verbs used in tool names.
+//! Derives word forms by rule, because the verbs in tool names are mostly regular.
 
-/// Returns the forms that describe an action: `creates`, `creating`. The past tense (`created`) is not included.
+/// Returns the forms of a verb that describe an action: `creates`, `creating`. The past tense (`created`) is not
+/// included.
 pub(super) fn verb_forms(base: &str) -> Vec<String> {
     vec![third_person_form(base), present_participle(base)]
 }
@@ -28,7 +29,7 @@ fn ends_in_vowel(text: &str) -> bool {
     text.ends_with(['a', 'e', 'i', 'o', 'u'])
 }
 
-/// Returns whether a short verb doubles its last letter: `get`, `run`, `drop`, `submit`.
+/// Returns whether a verb doubles its last letter before `-ing`: `get`, `run`, `drop`, `submit`.
 fn doubles_last_letter(base: &str) -> bool {
     let mut letters = base.chars().rev();
     let is_vowel = |letter: char| "aeiou".contains(letter);

@@ -1,5 +1,5 @@
-//! Classifies the tools of an indexed server. The category comes from the index, the rationale from the stored facts;
-//! descriptions are not stored.
+//! Classifies the tools of an indexed server. The category comes from the index, and the rationale is derived from the
+//! stored facts, because descriptions are not stored.
 
 use gatelodge_json::{JsonLimits, read};
 use serde_json::{Map, Value as Json, json};
@@ -11,33 +11,33 @@ use crate::indexed_classification::classify_from_facts;
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
-/// A server of the index with its tools, ready for classification.
+/// A server from the index with its tools, ready for classification.
 #[derive(Debug)]
 pub struct CataloguedServer {
     /// Display name.
     pub name: String,
     /// Context in which each tool is classified.
     pub server: ServerContext,
-    /// Facts, sorted by name.
+    /// Facts about the tools, sorted by name.
     pub tools: Vec<ToolFacts>,
-    /// Definition of each tool as in `tools/list`, without its description.
+    /// Definition of each tool, as in `tools/list` but without the description.
     definitions: Vec<String>,
 }
 
 impl CataloguedServer {
-    /// Builds it from an indexed server.
+    /// Creates a catalogued server from an indexed one.
     pub fn of(server: &IndexedServer<'_>) -> Self {
         Self::from_facts(server.package(), server.tools().map(|tool| tool.facts()).collect())
     }
 
-    /// Builds it from facts.
+    /// Creates a catalogued server from facts about its tools.
     pub fn from_facts(name: &str, tools: Vec<ToolFacts>) -> Self {
         let server = ServerContext::new(name, None, tools.iter().map(|tool| tool.name.as_str()));
         let definitions = tools.iter().map(|tool| definition_json(tool).to_string()).collect();
         Self { name: name.to_owned(), server, tools, definitions }
     }
 
-    /// Calls `work` with all tools and their classifications.
+    /// Calls `work` with all tools and their classifications, and returns its result.
     pub fn with_classifications<T>(&self, work: impl FnOnce(&[(ToolSpec<'_>, Classification)]) -> T) -> T {
         let documents: Vec<_> =
             self.definitions.iter().map(|text| read(text.as_bytes(), &JsonLimits::REPLY).ok()).collect();
@@ -50,7 +50,7 @@ impl CataloguedServer {
         work(&known.collect::<Vec<_>>())
     }
 
-    /// Estimates the number of tokens of the tool list: one per four characters, without descriptions.
+    /// Estimates how many tokens the tool list takes without descriptions, at four characters per token.
     pub fn estimated_tokens(&self) -> usize {
         self.definitions.iter().map(|text| text.len().div_ceil(4)).sum()
     }

@@ -1,9 +1,9 @@
-//! Decodes numbers and columns of an index file. The input is untrusted, so every length is checked against the
+//! Decodes the numbers and columns of an index file. The input is untrusted, so every length is checked against the
 //! remaining bytes.
 
 use super::index_reader::OpenIndexError;
 
-/// Reads a column from its start.
+/// Reads a column from start to end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ColumnReader<'b>(&'b [u8]);
 
@@ -48,7 +48,8 @@ impl<'b> ColumnReader<'b> {
         }
     }
 
-    /// Reads a count of at most `max`. Each counted item takes at least one byte, so the remaining length bounds it.
+    /// Reads a count of at most `max`. Each counted item takes at least one byte, so the number of remaining bytes is a
+    /// suitable `max`.
     pub fn read_count(&mut self, max: usize) -> Result<usize, OpenIndexError> {
         let number = self.read_varint()?;
         match usize::try_from(number) {
@@ -70,7 +71,7 @@ impl<'b> ColumnReader<'b> {
         self.0
     }
 
-    /// Checks that nothing is left.
+    /// Checks that no bytes are left.
     pub fn expect_end(self) -> Result<(), OpenIndexError> {
         if self.0.is_empty() { Ok(()) } else { Err(OpenIndexError::Malformed("a column has extra bytes")) }
     }

@@ -1,4 +1,4 @@
-//! Changes between two indexes.
+//! Finds what changed between two indexes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,26 +8,26 @@ use super::index_rows::{IndexedServer, IndexedTool, PackageIndex, normalized_nam
 use super::package_facts::PackageRegistry;
 use crate::classify::RiskLevel;
 
-/// Kind of change of a tool, most serious first.
+/// The ways in which a tool can change, most serious first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChangeKind {
-    /// The risk level is higher.
+    /// The tool's risk level has risen.
     LevelRaised,
-    /// The tool is new.
+    /// The tool was added.
     ToolAdded,
     /// An annotation was removed.
     ClaimLost,
-    /// The definition differs.
+    /// The tool's definition was changed.
     DefinitionChanged,
     /// The tool was removed.
     ToolRemoved,
-    /// Summary of further changes of a server, as counts.
+    /// Not a single change, but counts of a server's further changes.
     MoreChanges,
 }
 
 impl ToolChangeKind {
-    /// Returns the display text.
+    /// Returns the display text for this kind of change.
     pub fn description(self) -> &'static str {
         match self {
             Self::LevelRaised => "can do more harm than before",
@@ -39,7 +39,7 @@ impl ToolChangeKind {
         }
     }
 
-    /// Returns the display text for a number of tools.
+    /// Returns the display text for a change that `count` tools have in common.
     pub(crate) fn description_for_count(self, count: usize) -> &'static str {
         match self {
             _ if count == 1 => self.description(),
@@ -53,35 +53,35 @@ impl ToolChangeKind {
     }
 }
 
-/// One change of a tool, or a summary of further changes.
+/// One change to a tool, or a summary of further changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolChange {
     /// Kind of change.
     pub kind: ToolChangeKind,
-    /// `pypi` or `npm`.
+    /// Registry of the package: `pypi` or `npm`.
     pub source: PackageRegistry,
-    /// Package of the server.
+    /// Name of the server's package.
     pub package: String,
-    /// Version with the change.
+    /// Version that contains the change.
     pub version: String,
     /// Name of the tool. Empty in a summary.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tool: String,
-    /// Risk level after the change; in a summary, the highest one.
+    /// Risk level after the change. In a summary, the highest level of the changed tools.
     pub level: String,
-    /// Number of summarized changes by kind.
+    /// Number of summarized changes of each kind. Empty unless this is a summary.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<ToolChangeKind, usize>,
 }
 
-/// Changes of a server, most serious first, at most one per tool.
+/// The changes to a server's tools, most serious first and at most one per tool.
 #[derive(Debug)]
 pub struct ServerChanges<'i> {
     server: IndexedServer<'i>,
     changes: Vec<(ToolChangeKind, IndexedTool<'i>)>,
 }
 
-/// Returns the changes of servers that are in both indexes with different versions, one server at a time.
+/// Returns the changes to servers that are in both indexes with different versions, one server at a time.
 pub fn index_changes<'i>(old: &'i PackageIndex, new: &'i PackageIndex) -> impl Iterator<Item = ServerChanges<'i>> {
     // Older indexes may spell names of Python packages differently.
     let key = |server: &IndexedServer<'_>| match server.source() {
@@ -99,7 +99,7 @@ pub fn index_changes<'i>(old: &'i PackageIndex, new: &'i PackageIndex) -> impl I
 }
 
 impl ServerChanges<'_> {
-    /// Number of changed tools; never zero.
+    /// Returns the number of changed tools, which is never zero.
     #[expect(clippy::len_without_is_empty, reason = "a server without changes is not among them")]
     pub fn len(&self) -> usize {
         self.changes.len()

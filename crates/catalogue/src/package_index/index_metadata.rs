@@ -1,15 +1,15 @@
-//! Metadata of an index.
+//! Metadata about an index.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Date and origin of an index, and statistics on packages that are not in it.
+/// The date of an index and statistics about the packages examined for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexMetadata {
-    /// Date of the index, `2026-11-16`.
+    /// Date of the index, such as `2026-11-16`.
     pub date: String,
-    /// Number of packages examined, by outcome.
+    /// Number of examined packages, by outcome.
     #[serde(default)]
     pub outcomes: BTreeMap<String, u64>,
     /// Number of servers.

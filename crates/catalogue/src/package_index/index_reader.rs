@@ -1,5 +1,5 @@
-//! Reads an index file: envelope, checksum, compressed body, columns. The file is untrusted: errors are reported, and
-//! its memory use is bounded.
+//! Reads an index file: envelope, checksum, compressed body, columns. The file is untrusted: every error is reported,
+//! and memory use is bounded.
 
 use super::column_codec::ColumnReader;
 use super::format::{
@@ -11,7 +11,7 @@ use super::string_table::IndexStringTable;
 use crate::package_index::package_facts::PackageRegistry;
 use crate::risk_signals::RiskSignalKind;
 
-/// Oldest supported format version. It does not say which tools are optional.
+/// Oldest supported format version. It does not record which tools are optional.
 const MIN_FORMAT_VERSION: u32 = 1;
 
 /// Error returned when an index file cannot be opened.
@@ -20,7 +20,7 @@ pub enum OpenIndexError {
     /// The file is not an index.
     #[error("it is not a catalogue index")]
     NotAnIndex,
-    /// The file is shorter than its header says.
+    /// The file is shorter than its header states.
     #[error("it is truncated after {found} of {wanted} bytes; fetch or build it again")]
     Truncated {
         /// Actual size in bytes.
@@ -28,7 +28,7 @@ pub enum OpenIndexError {
         /// Expected size in bytes.
         wanted: usize,
     },
-    /// The format is newer than this build.
+    /// The format is newer than this build supports.
     #[error(
         "it has format {found}, and this program reads formats up to {FORMAT}; install a newer version of the program"
     )]
@@ -51,7 +51,7 @@ impl PackageIndex {
     /// Maximum size of an index file.
     pub const MAX_FILE_BYTES: usize = HEADER_BYTES + MAX_BODY_BYTES;
 
-    /// Returns the index file compiled into this build. It is not opened until needed.
+    /// Returns the bytes of the index compiled into this build, without opening it.
     pub fn built_in() -> &'static [u8] {
         // A static, because a constant would be duplicated in every crate that uses it.
         static INDEX_FILE: &[u8] = include_bytes!("../../data/index.glx");
@@ -60,7 +60,7 @@ impl PackageIndex {
 
     /// Returns the date of the built-in index. Decompresses only the start of the file.
     pub fn built_in_date() -> Option<String> {
-        /// Metadata is much smaller.
+        /// Upper bound on the size of the metadata, which is much smaller in practice.
         const MAX_METADATA_BYTES: usize = 1 << 16;
         let body = Self::built_in().get(HEADER_BYTES..)?;
         let begun = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(body, MAX_METADATA_BYTES);
@@ -71,7 +71,8 @@ impl PackageIndex {
 
     /// Opens an index.
     ///
-    /// # Errors Returns an error if the file is not an index, has a newer format, is damaged or is too large.
+    /// # Errors
+    /// Returns an error if the file is not an index, has a newer format, is damaged or is too large.
     ///
     /// # Examples
     /// ```
@@ -158,7 +159,7 @@ fn read_body(body: &[u8]) -> Result<PackageIndex, OpenIndexError> {
     Ok(index)
 }
 
-/// Checks what the writer guarantees: valid dates and names, and sorted tables where lookups depend on the order.
+/// Checks what the writer should guarantee: valid dates and names, and sorted tables where lookups depend on the order.
 fn check_texts(index: &PackageIndex) -> Result<(), OpenIndexError> {
     let days = index.dates.iter().filter(|date| !date.is_empty());
     if !days.chain([index.metadata.date.as_str()]).all(is_date) {
@@ -179,7 +180,7 @@ fn check_texts(index: &PackageIndex) -> Result<(), OpenIndexError> {
     }
 }
 
-/// Reads the servers. Returns the number of tools of each.
+/// Reads the servers, and returns how many tools each of them has.
 fn read_server_rows(body: &mut ColumnReader<'_>, index: &mut PackageIndex) -> Result<Vec<usize>, OpenIndexError> {
     let count = body.read_count(body.len())?;
     let mut columns =
@@ -216,7 +217,7 @@ fn read_server_rows(body: &mut ColumnReader<'_>, index: &mut PackageIndex) -> Re
     Ok(counts)
 }
 
-/// Reads the tools. Returns the total number of parameters.
+/// Reads the tools, and returns the total number of their parameters.
 fn read_tool_rows(
     body: &mut ColumnReader<'_>,
     index: &mut PackageIndex,

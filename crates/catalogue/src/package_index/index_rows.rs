@@ -1,4 +1,4 @@
-//! An opened index: rows of numbers, and views that resolve them.
+//! An opened index: rows of numbers, and views that resolve the numbers to names.
 
 use gatelodge_policy::Category;
 
@@ -24,7 +24,7 @@ pub struct PackageIndex {
     pub(super) servers: Vec<IndexServerRow>,
     pub(super) tools: Vec<IndexToolRow>,
     pub(super) parameter_rows: Vec<IndexParameterRow>,
-    /// Lower-case names, for searching.
+    /// Lower-case package names, for searching.
     pub(super) lowercase_packages: LowercaseTexts,
     pub(super) lowercase_tool_names: LowercaseTexts,
 }
@@ -47,10 +47,10 @@ pub(super) struct IndexToolRow {
     pub parameter_count: u32,
     pub claims: u8,
     pub category: Category,
-    /// In hundredths.
+    /// Confidence in hundredths.
     pub confidence: u8,
     pub signals: u32,
-    /// Flows, and whether the tool is optional.
+    /// Data flows as bits, and the bit that marks an optional tool.
     pub flow: u8,
     pub hash: u64,
 }
@@ -61,14 +61,14 @@ pub(super) struct IndexParameterRow {
     pub kind: u8,
 }
 
-/// A server of an index.
+/// A server in the index.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedServer<'i> {
     index: &'i PackageIndex,
     row: &'i IndexServerRow,
 }
 
-/// A tool of an index.
+/// A tool in the index.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedTool<'i> {
     index: &'i PackageIndex,
@@ -76,7 +76,7 @@ pub struct IndexedTool<'i> {
 }
 
 impl PackageIndex {
-    /// Returns date and statistics.
+    /// Returns the date and the statistics of the index.
     pub fn metadata(&self) -> &IndexMetadata {
         &self.metadata
     }
@@ -91,9 +91,9 @@ impl PackageIndex {
         self.tools.iter().map(|row| IndexedTool { index: self, row })
     }
 
-    /// Finds a package by name. Python names are compared without regard to case and to `-`, `_` and `.`. Without a
-    /// registry, returns the riskiest package of this name; [`same_name_elsewhere`](Self::same_name_elsewhere) returns
-    /// the other one.
+    /// Finds a package by name. Case is ignored, and in Python names, `-`, `_` and `.` are equivalent. Without a
+    /// registry, the riskiest package with this name is returned; [`same_name_elsewhere`](Self::same_name_elsewhere)
+    /// returns the other one.
     pub fn find(&self, source: Option<PackageRegistry>, package: &str) -> Option<IndexedServer<'_>> {
         let all = [PackageRegistry::Pypi, PackageRegistry::Npm]
             .into_iter()
@@ -101,7 +101,7 @@ impl PackageIndex {
         all.filter_map(|own| self.find_in_registry(own, package)).max_by_key(IndexedServer::risk)
     }
 
-    /// Returns the package of the same name in the other registry.
+    /// Returns the package with the same name in the other registry.
     pub fn same_name_elsewhere(&self, server: &IndexedServer<'_>) -> Option<IndexedServer<'_>> {
         let other = if server.source() == PackageRegistry::Pypi { PackageRegistry::Npm } else { PackageRegistry::Pypi };
         self.find_in_registry(other, server.package())
@@ -144,7 +144,7 @@ pub fn normalized_name(name: &str) -> String {
     out
 }
 
-/// Returns whether two names denote the same package of a registry. Without a registry, compares like PyPI.
+/// Returns whether two names denote the same package in a registry. Without a registry, PyPI's rules are used.
 pub(crate) fn is_same_package_name(source: Option<PackageRegistry>, one: &str, other: &str) -> bool {
     match source {
         Some(PackageRegistry::Npm) => one.eq_ignore_ascii_case(other),
@@ -153,40 +153,40 @@ pub(crate) fn is_same_package_name(source: Option<PackageRegistry>, one: &str, o
 }
 
 impl<'i> IndexedServer<'i> {
-    /// Registry it is published in.
+    /// Returns the registry that the package is published in.
     pub fn source(&self) -> PackageRegistry {
         self.row.source
     }
 
-    /// Name in the registry.
+    /// Returns the package's name in the registry.
     pub fn package(&self) -> &'i str {
         self.index.packages.get(self.row.package)
     }
 
-    /// Indexed version.
+    /// Returns the indexed version.
     pub fn version(&self) -> &'i str {
         self.index.versions.get(self.row.version)
     }
 
-    /// Release date of that version, if known.
+    /// Returns the release date of the indexed version, if known.
     pub fn date(&self) -> Option<&'i str> {
         Some(self.index.dates.get(self.row.date)).filter(|date| !date.is_empty())
     }
 
-    /// Returns its tools, sorted by name.
+    /// Returns the server's tools, sorted by name.
     pub fn tools(&self) -> impl ExactSizeIterator<Item = IndexedTool<'i>> + use<'i> {
         let index = self.index;
         self.tool_rows().iter().map(move |row| IndexedTool { index, row })
     }
 
-    /// Finds a tool by name.
+    /// Finds one of the server's tools by name.
     pub fn tool(&self, name: &str) -> Option<IndexedTool<'i>> {
         let (index, rows) = (self.index, self.tool_rows());
         let at = rows.binary_search_by(|row| index.tool_names.get(row.name).cmp(name)).ok()?;
         rows.get(at).map(|row| IndexedTool { index, row })
     }
 
-    /// Returns its highest risk level, then its grade, for comparison.
+    /// Returns the highest risk level of the tools and the server's grade, for comparing servers by risk.
     fn risk(&self) -> (Option<RiskLevel>, char) {
         let tools: Vec<ToolFacts> = self.tools().map(|tool| tool.facts()).collect();
         (self.tools().map(|tool| tool.level()).max(), grade_server(&tools).letter)
@@ -210,32 +210,32 @@ impl<'i> IndexedServer<'i> {
 }
 
 impl<'i> IndexedTool<'i> {
-    /// Returns the server of the tool.
+    /// Returns the server that the tool belongs to.
     pub fn server(&self) -> Option<IndexedServer<'i>> {
         self.index.server_at(self.row.server)
     }
 
-    /// Name of the tool.
+    /// Returns the name of the tool.
     pub fn name(&self) -> &'i str {
         self.index.tool_names.get(self.row.name)
     }
 
-    /// Category of the tool.
+    /// Returns the category of the tool.
     pub fn category(&self) -> Category {
         self.row.category
     }
 
-    /// Risk level of the tool.
+    /// Returns the risk level of the tool.
     pub fn level(&self) -> RiskLevel {
         RiskLevel::of(self.row.category)
     }
 
-    /// Confidence of the category.
+    /// Returns the confidence in the category.
     pub fn confidence(&self) -> f64 {
         f64::from(self.row.confidence) / 100.0
     }
 
-    /// Returns the annotations by its author.
+    /// Returns the annotations by the tool's author.
     pub fn claims(&self) -> ToolHints {
         let claim = |at: u8| match self.row.claims >> (2 * at) & 3 {
             1 => Some(false),
@@ -245,24 +245,24 @@ impl<'i> IndexedTool<'i> {
         ToolHints { read_only: claim(0), destructive: claim(1), idempotent: claim(2), open_world: claim(3) }
     }
 
-    /// Returns the risk signals of its definition.
+    /// Returns the risk signals found in the tool's definition.
     pub fn signals(&self) -> impl Iterator<Item = RiskSignalKind> + use<> {
         let bits = self.row.signals;
         RiskSignalKind::ALL.iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, kind)| *kind)
     }
 
-    /// Returns the data-flow labels.
+    /// Returns the tool's data-flow labels.
     pub fn flow(&self) -> impl Iterator<Item = DataFlow> + use<> {
         let bits = self.row.flow;
         FLOWS_BY_BIT.into_iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, flow)| flow)
     }
 
-    /// Returns whether it is available only with a setting that is off by default.
+    /// Returns whether the tool is available only with a setting that is off by default.
     pub fn is_optional(&self) -> bool {
         self.row.flow & OPTIONAL_BIT != 0
     }
 
-    /// Returns its parameters.
+    /// Returns the tool's parameters.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = ParameterFacts> + use<'i> {
         let first = self.row.first_parameter as usize;
         let rows = self.index.parameter_rows.get(first..first + self.row.parameter_count as usize).unwrap_or_default();

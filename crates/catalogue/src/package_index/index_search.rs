@@ -1,4 +1,4 @@
-//! Searches servers and tools by parts of their names and by properties of the tools.
+//! Searches for servers and tools by parts of their names and by the tools' properties.
 
 use gatelodge_policy::Category;
 use memchr::memmem;
@@ -11,14 +11,14 @@ use crate::risk_signals::RiskSignalKind;
 
 /// Maximum number of words in a query.
 const MAX_QUERY_WORDS: usize = 8;
-/// Separator between texts; not part of any query word.
+/// Separator between texts, which no query word contains.
 const TEXT_SEPARATOR: u8 = b'\n';
 
 /// A search query. Without words, it matches everything that meets the other conditions.
 #[derive(Debug, Clone, Default)]
 pub struct IndexQuery {
-    /// Parts of names, in lower case. Each must occur in the name of the tool or its package, at least one in the
-    /// tool's name.
+    /// Parts of names, in lower case. Each must occur in the name of the tool or its package, and at least one of them
+    /// in the tool's name.
     words: Vec<String>,
     /// Whether names must start with the words.
     pub is_prefix: bool,
@@ -31,7 +31,7 @@ pub struct IndexQuery {
 }
 
 impl IndexQuery {
-    /// Creates a query from words separated by spaces, ignoring case.
+    /// Creates a case-insensitive query from words separated by white space.
     pub fn from_words(text: &str) -> Self {
         let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
         let words = words.filter(|word| !word.is_empty()).take(MAX_QUERY_WORDS).map(str::to_lowercase);
@@ -43,10 +43,10 @@ impl IndexQuery {
     }
 }
 
-/// Search results: one page, best match first, with total counts.
+/// One page of search results, best match first, with total counts.
 #[derive(Debug)]
 pub struct SearchResults<'i> {
-    /// Matching servers. Empty if the query has conditions on tools.
+    /// Matching servers. Empty if the query restricts the properties of tools.
     pub servers: Vec<IndexedServer<'i>>,
     /// Total number of matching servers.
     pub server_count: usize,
@@ -56,14 +56,14 @@ pub struct SearchResults<'i> {
     pub tool_count: usize,
 }
 
-/// Lower-case texts of a table in one buffer.
+/// The texts of a table, in lower case and in one buffer.
 #[derive(Debug, Default)]
 pub(super) struct LowercaseTexts {
     text: Vec<u8>,
     starts: Vec<u32>,
 }
 
-/// Quality of a match; smaller is better.
+/// Match quality of a text that does not match. Of the other qualities, smaller values are better.
 const FIT_NONE: u8 = u8::MAX;
 const FIT_WHOLE: u8 = 0;
 const FIT_PREFIX: u8 = 1;
@@ -85,7 +85,7 @@ impl LowercaseTexts {
         lowercase
     }
 
-    /// Returns the match quality of each text.
+    /// Returns how well each text matches a word.
     fn word_fits(&self, word: &str, is_prefix: bool) -> Vec<u8> {
         let mut fits = vec![FIT_NONE; self.starts.len()];
         let is_end = |at: usize| self.text.get(at).is_none_or(|byte| !byte.is_ascii_alphanumeric());
@@ -116,7 +116,7 @@ impl LowercaseTexts {
 }
 
 impl PackageIndex {
-    /// Searches servers and tools. Skips the best `skip` of each and returns up to `limit`.
+    /// Searches for servers and tools. Skips the first `skip` matches of each and returns at most `limit`.
     pub fn search(&self, query: &IndexQuery, skip: usize, limit: usize) -> SearchResults<'_> {
         let by_package: Vec<Vec<u8>> =
             query.words.iter().map(|word| self.lowercase_packages.word_fits(word, query.is_prefix)).collect();
@@ -181,13 +181,13 @@ fn fit_at(fits: &[u8], at: u32) -> u8 {
     fits.get(at as usize).copied().unwrap_or(FIT_NONE)
 }
 
-/// Packs the sort order into one number: match quality, risk, name and position.
+/// Packs the sort criteria into one number: match quality, risk, name and position.
 fn sort_key(fit: u8, level: RiskLevel, name: u32, at: usize) -> u64 {
     let risk = 3 - level as u64;
     u64::from(fit) << 62 | risk << 60 | u64::from(name & 0x0fff_ffff) << 32 | at as u64 & 0xffff_ffff
 }
 
-/// Returns the positions of the best matches, and the total count.
+/// Returns the positions of the best matches, and the total number of matches.
 fn best_matches(mut keys: Vec<u64>, skip: usize, limit: usize) -> (Vec<u32>, usize) {
     let count = keys.len();
     let wanted = skip.saturating_add(limit).min(count);

@@ -1,4 +1,4 @@
-//! Facts about a package, as stored in the index. They do not contain any text written by its authors.
+//! Facts about a package, as stored in the index. They contain no descriptive text by its authors.
 
 use gatelodge_policy::Category;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,14 +11,14 @@ use crate::risk_signals::RiskSignalKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PackageRegistry {
-    /// Python packages.
+    /// PyPI, the registry for Python packages.
     Pypi,
-    /// npm packages.
+    /// The npm registry.
     Npm,
 }
 
 impl PackageRegistry {
-    /// Returns the identifier.
+    /// Returns the registry's identifier.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pypi => "pypi",
@@ -27,45 +27,47 @@ impl PackageRegistry {
     }
 }
 
-/// A package with tools.
+/// A package and its tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackageFacts {
-    /// Registry it is published in.
+    /// Registry that the package is published in.
     pub source: PackageRegistry,
     /// Name in the registry.
     pub package: String,
     /// Indexed version.
     pub version: String,
-    /// Release date of that version (`2026-11-16`), if known.
+    /// Release date of the indexed version (`2026-11-16`), if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
     /// Tools, sorted by name.
     pub tools: Vec<ToolFacts>,
 }
 
-/// A tool of a package.
+/// A tool in a package.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolFacts {
     /// Name of the tool.
     pub name: String,
     /// Parameters.
     pub parameters: Vec<ParameterFacts>,
-    /// Annotations by its author.
+    /// Annotations by the tool's author.
     #[serde(default, skip_serializing_if = "ToolHints::is_empty")]
     pub claims: ToolHints,
     /// Category.
     #[serde(serialize_with = "serialize_category", deserialize_with = "deserialize_category")]
     pub category: Category,
-    /// Confidence of the category.
+    /// Confidence in the category.
     pub confidence: f64,
-    /// Risk signals of the definition.
+    /// Risk signals found in the definition.
     #[serde(serialize_with = "serialize_signals", deserialize_with = "deserialize_signals")]
     pub signals: Vec<RiskSignalKind>,
     /// Data-flow labels.
     pub flow: Vec<DataFlow>,
-    /// First 16 hexadecimal digits of the hash of the extracted definition. Changes if the extractor improves.
+    /// First 16 hexadecimal digits of the extracted definition's hash. It can also change when the extractor is
+    /// improved.
     pub hash: String,
-    /// Whether it is not available by default: it depends on a setting, or is in another program of the package.
+    /// Whether the tool is unavailable by default, because it depends on a setting or belongs to another program in the
+    /// package.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
 }
@@ -78,12 +80,12 @@ pub struct ParameterFacts {
     /// JSON type. Empty if unknown.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Whether it is required.
+    /// Whether the parameter is required.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
 }
 
-/// The four annotation hints, as far as they are given.
+/// The four annotation hints, each `None` if it is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ToolHints {
@@ -102,7 +104,7 @@ pub struct ToolHints {
 }
 
 impl ToolHints {
-    /// Returns whether no hint is given.
+    /// Returns whether all hints are absent.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -1,4 +1,5 @@
-//! Table of shared strings, each stored once. On disk, a string omits the prefix that it shares with the previous one.
+//! A table that stores each shared string once. On disk, a string omits the prefix that it shares with the previous
+//! one.
 
 use super::column_codec::ColumnReader;
 use super::index_reader::OpenIndexError;
@@ -6,7 +7,7 @@ use super::index_reader::OpenIndexError;
 /// Maximum total size of a table, so that a malicious file cannot exhaust memory.
 const MAX_TABLE_BYTES: usize = 64 << 20;
 
-/// Strings by number.
+/// Strings that are looked up by number.
 #[derive(Debug, Default)]
 pub(super) struct IndexStringTable {
     text: String,
@@ -23,7 +24,8 @@ impl IndexStringTable {
         self.ends.len()
     }
 
-    /// Returns a string. Empty for an invalid number; `open` has checked that there are none.
+    /// Returns the string with this number. An invalid number gives an empty string, but `open` has checked that there
+    /// are none.
     pub fn get(&self, number: u32) -> &str {
         let at = number as usize;
         let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default() as usize;

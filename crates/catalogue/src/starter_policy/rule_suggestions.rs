@@ -1,4 +1,5 @@
-//! Suggests rules on arguments, based on risk signals. Only the operator knows the right values, so they are comments.
+//! Suggests rules for arguments, based on risk signals. Only the operator knows the right values, so the suggestions
+//! are written as comments.
 
 use gatelodge_json::quote_for_display;
 use gatelodge_policy::Category;
@@ -12,7 +13,7 @@ use crate::tool_spec::ToolSpec;
 /// Maximum number of parameters listed per tool.
 const MAX_LISTED_PARAMETERS: usize = 40;
 
-/// A rule to fill in.
+/// A suggested rule for the operator to complete.
 pub(super) struct RuleSuggestion {
     /// Purpose of the rule.
     pub purpose: String,
@@ -20,8 +21,8 @@ pub(super) struct RuleSuggestion {
     pub rule: String,
 }
 
-/// Returns the suggestions for a tool: at most one `require`, because a block has only one, and what its category
-/// suggests.
+/// Returns the suggestions for a tool: at most one `require`, because a rule block can have only one, and the rules
+/// that the tool's category suggests.
 pub(super) fn suggest_rules(tool: &ToolSpec<'_>, known: &Classification) -> Vec<RuleSuggestion> {
     let mut suggestions = Vec::new();
     let all = ToolParameters::of(tool.schema);
@@ -70,14 +71,14 @@ fn suggest_argument_rule(parameter: &ToolParameter<'_>, known: &Classification) 
     Some(format!("{{\"path\": {}, \"op\": \"{op}\", \"value\": {value}}}", quote_for_display(&place)))
 }
 
-/// Returns the path of an argument.
+/// Returns the path that refers to an argument in a policy.
 fn argument_path(name: &str) -> String {
     let is_plain =
         !name.is_empty() && !name.contains(['.', '[', ']', '"', '\\']) && !name.chars().any(char::is_control);
     if is_plain { format!("args.{name}") } else { format!("args[{}]", quote_for_display(name)) }
 }
 
-/// Returns the parameters of a tool in one line.
+/// Describes the parameters of a tool in one line.
 pub(super) fn parameters_comment(tool: &ToolSpec<'_>) -> String {
     let all = ToolParameters::of(tool.schema);
     if all.is_invalid_schema {

@@ -13,7 +13,7 @@ use crate::display_escape::escape_for_display;
 use crate::recommendation::{RecommendedAction, can_be_named};
 use crate::tool_spec::ToolSpec;
 
-/// Content of the comments.
+/// What the comments in a policy contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommentDetail {
     /// Category and reasons.
@@ -22,8 +22,8 @@ pub(super) enum CommentDetail {
     Parameters,
 }
 
-/// Reading a resource or prompt changes nothing, so every policy allows it; without these two entries, they would be
-/// denied. Only tools act.
+/// Entries that allow all resources and prompts, which would otherwise be denied. Reading them changes nothing; only
+/// tools act.
 const RESOURCES_AND_PROMPTS_JSON: &str =
     ",\n\n// Resources and prompts can be read.\n\"resources\": {\"*\": {}},\n\"prompts\": {\"*\": {}}";
 
@@ -59,7 +59,7 @@ pub(super) fn write_policy(
     Ok(formatted)
 }
 
-/// Returns the key that decides between two tools of one name.
+/// Returns the key by which one of two tools with the same name is chosen.
 fn risk_rank<'e>(
     tool: &ToolSpec<'_>,
     known: &'e Classification,
@@ -120,7 +120,7 @@ fn write_blocks(mut listed: Vec<ClassifiedTool<'_>>, strictness: Strictness, det
     out.push_str("\n}");
 }
 
-/// Writes a rule block, with suggestions as comments that are valid once uncommented.
+/// Writes a rule block. Suggestions are written as comments that become valid rules when uncommented.
 fn write_block(tool: &ToolSpec<'_>, known: &Classification, strictness: Strictness, out: &mut String) {
     let Some(block) = strictness.recommended_action(known.category).rule_block(&tool.name, known.category) else {
         return;

@@ -8,9 +8,9 @@ use crate::attack_pattern::attack_patterns;
 use crate::classify::RiskLevel;
 use crate::incident::incidents;
 
-/// Maximum number of servers in `llms.txt`; the pages link to the others.
+/// Maximum number of servers in `llms.txt`. The pages link to the others.
 const MAX_LISTED_SERVERS: usize = 2_000;
-/// Number of incidents on the home page.
+/// Maximum number of incidents on the home page.
 const MAX_LATEST_INCIDENTS: usize = 5;
 
 pub(super) fn home_page(site: &StaticSite<'_>) -> PageDocument {
@@ -82,7 +82,7 @@ pub(super) fn home_page(site: &StaticSite<'_>) -> PageDocument {
     }
 }
 
-/// Returns `llms.txt`: an overview in the form that language models look for.
+/// Returns the text of `llms.txt`, an overview of the site in a format intended for language models.
 pub(super) fn llms_text(site: &StaticSite<'_>) -> String {
     let about = site.index.metadata();
     let mut out = format!(

@@ -1,17 +1,17 @@
-//! Renders pages as HTML. All text goes through one escaping function.
+//! Renders pages as HTML. All text passes through a single escaping function.
 
 use std::fmt::Write;
 
 use super::page_document::{InlineRun, InlineRuns, PageBlock, PageDocument};
 use crate::classify::RiskLevel;
 
-/// Style sheet of all pages.
+/// The style sheet for all pages.
 pub(super) const STYLE_CSS: &str = include_str!("style.css");
 
-/// Maximum length of a fact that is shown in a column, in bytes.
+/// Maximum length in bytes of a fact that is displayed in a column.
 const MAX_INLINE_FACT_BYTES: usize = 120;
 
-/// Renders a page.
+/// Renders a page as HTML.
 pub(super) fn render_html(doc: &PageDocument, footer: &str) -> String {
     let root = "../".repeat(doc.path.matches('/').count());
     let mut out = String::with_capacity(8 << 10);
@@ -155,7 +155,7 @@ fn write_table(head: &[&str], rows: &[Vec<InlineRuns>], root: &str, out: &mut St
     writeln!(out, "</tbody></table></div>")
 }
 
-/// Writes a bar with the share of each category, and the same in words.
+/// Writes a bar that shows the share of each category, and describes the shares in words.
 fn write_bar(counts: &[(&'static str, usize)], out: &mut String) -> std::fmt::Result {
     let all: usize = counts.iter().map(|(_, count)| count).sum();
     let mut at = 0.0;
@@ -193,7 +193,7 @@ fn inline_html(line: &InlineRuns, root: &str) -> String {
     out
 }
 
-/// Returns the link to a page of the site. `#name` is on the same page.
+/// Returns the link target for a page on the site. `#name` refers to an anchor on the same page.
 fn href(root: &str, path: &str) -> String {
     if path.starts_with('#') {
         return escape_html(path);

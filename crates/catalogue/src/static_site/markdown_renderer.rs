@@ -1,11 +1,11 @@
-//! Renders pages as Markdown. Foreign text is set as code and cannot contain markup.
+//! Renders pages as Markdown. Untrusted text is formatted as code and cannot contain markup.
 
 use std::fmt::Write;
 
 use super::page_document::{InlineRun, InlineRuns, PageBlock, PageDocument};
 use crate::classify::RiskLevel;
 
-/// Renders a page.
+/// Renders a page as Markdown.
 pub(super) fn render_markdown(doc: &PageDocument, footer: &str) -> String {
     let root = "../".repeat(doc.path.matches('/').count());
     let mut out = format!("# {}\n\n", escape_markdown(&doc.title));
@@ -95,7 +95,7 @@ pub(super) fn escape_markdown(text: &str) -> String {
     out
 }
 
-/// Formats a name as code. Characters that could end the code or a table cell become numeric references.
+/// Formats a name as code. Characters that could end the code or a table cell become numeric character references.
 fn code_markdown(text: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || " _-./@:,=(){}\"'+*…".contains(letter);
     if text.chars().all(is_plain) && !text.starts_with(' ') && !text.ends_with(' ') {
@@ -104,7 +104,7 @@ fn code_markdown(text: &str) -> String {
     escaped_html_code(text)
 }
 
-/// Formats foreign text as code for Markdown and HTML: it cannot contain markup or end a table cell.
+/// Formats untrusted text as code for Markdown and HTML, so that it cannot contain markup or end a table cell.
 pub fn escaped_html_code(text: &str) -> String {
     let mut out = String::from("<code>");
     for letter in text.chars() {

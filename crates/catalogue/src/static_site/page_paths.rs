@@ -1,10 +1,10 @@
-//! Paths of pages. Package and tool names are foreign, so they must not lead out of their folder.
+//! Paths of pages. Package and tool names are untrusted, so they must not lead out of their folder.
 
 use std::collections::BTreeSet;
 
 use crate::package_index::IndexedServer;
 
-/// Longer names are truncated and get a checksum.
+/// Longer names are truncated and get a checksum as a suffix.
 const MAX_SEGMENT_BYTES: usize = 100;
 
 /// Returns the folder of a server.
@@ -17,7 +17,7 @@ pub(super) fn server_path(server: &IndexedServer<'_>) -> String {
     format!("servers/{}/{name}", server.source().as_str())
 }
 
-/// Returns the paths of a server's tools, in their order. Names that differ only in case get different paths, because
+/// Returns the path of each of a server's tools, in order. Names that differ only in case get distinct paths, because
 /// some file systems ignore case.
 pub(super) fn tool_paths(own: &IndexedServer<'_>) -> Vec<String> {
     let folder = server_path(own);
@@ -36,7 +36,7 @@ pub(super) fn tool_paths(own: &IndexedServer<'_>) -> Vec<String> {
     places
 }
 
-/// Converts a name to a path segment: letters, digits and a few symbols; the rest is escaped.
+/// Converts a name to a path segment. Everything except letters, digits and a few symbols is escaped.
 fn path_segment(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {

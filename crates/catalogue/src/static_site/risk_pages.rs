@@ -1,4 +1,4 @@
-//! Pages about risk levels, and the servers with most tools of each.
+//! Pages about the risk levels and the servers with the most tools at each level.
 
 use gatelodge_policy::Category;
 
@@ -103,7 +103,7 @@ fn level_page(site: &StaticSite<'_>, level: RiskLevel, count: usize) -> PageDocu
     }
 }
 
-/// Returns the servers with the most tools of a level.
+/// Lists the servers with the most tools at a risk level.
 fn servers_with_most_tools(site: &StaticSite<'_>, level: RiskLevel) -> Vec<PageBlock> {
     let mut servers: Vec<_> = site
         .servers

@@ -1,4 +1,4 @@
-//! Lists of all servers.
+//! Pages that list all servers.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::server_grade::grade_server;
 
 /// Maximum number of servers per page.
 const MAX_SERVERS_PER_PAGE: usize = 500;
-/// Words that nearly every name starts with.
+/// Words that many package names start with, which are ignored in sorting.
 const COMMON_NAME_WORDS: [&str; 2] = ["mcp", "server"];
 
-/// Returns the lists of all servers, by first letter.
+/// Builds the pages that list all servers by first letter.
 pub(super) fn server_list_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
     let mut by_letter: BTreeMap<char, Vec<(String, &IndexedServer<'_>)>> = BTreeMap::new();
     for server in &site.servers {
@@ -53,7 +53,7 @@ pub(super) fn server_list_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
     docs
 }
 
-/// Placeholder for names that do not start with a letter.
+/// Key for names that do not start with a letter.
 const OTHER_LETTER: char = '#';
 
 type SortedServer<'s> = (String, &'s IndexedServer<'s>);
@@ -99,7 +99,7 @@ fn letter_path(letter: char, at: usize) -> String {
     if at == 0 { format!("servers/{own}") } else { format!("servers/{own}-{}", at + 1) }
 }
 
-/// Returns the table row of a server.
+/// Returns the table row for a server.
 pub(super) fn server_row(server: &IndexedServer<'_>) -> Vec<InlineRuns> {
     let facts = server.facts();
     let level = server.tools().map(|tool| tool.level()).max().unwrap_or(RiskLevel::Low);
@@ -111,7 +111,8 @@ pub(super) fn server_row(server: &IndexedServer<'_>) -> Vec<InlineRuns> {
     ]
 }
 
-/// Returns the part of a name that determines its position: in lower case, without scope and common words.
+/// Returns the part of a package name that is used for sorting, in lower case and without the scope and leading common
+/// words.
 fn sort_name(package: &str) -> String {
     let whole = package.rsplit('/').next().unwrap_or(package).to_lowercase();
     let mut rest = whole.as_str();

@@ -1,4 +1,4 @@
-//! The page of a server.
+//! The page about a server.
 
 use gatelodge_policy::Category;
 
@@ -15,7 +15,7 @@ use crate::tool_spec::ToolSpec;
 
 /// Maximum number of dangerous tools shown at the top.
 const MAX_DANGEROUS_TOOLS: usize = 6;
-/// Maximum number of changes listed. One update has fewer per server.
+/// Maximum number of changes to list. One index update records fewer per server.
 const MAX_LISTED_CHANGES: usize = 60;
 
 /// Returns the display name of a server.
@@ -23,14 +23,14 @@ pub(super) fn server_display_name(server: &IndexedServer<'_>) -> String {
     crate::escape_for_display(server.package())
 }
 
-/// Returns the number of tools by category.
+/// Counts tools by category.
 pub(super) fn category_counts(categories: impl Iterator<Item = Category> + Clone) -> Vec<(&'static str, usize)> {
     let count = |wanted: Category| categories.clone().filter(|own| *own == wanted).count();
     let all = CATEGORIES_BY_NUMBER.iter().map(|own| (category_name(*own), count(*own)));
     all.filter(|(name, count)| *count > 0 || *name != "Unknown").collect()
 }
 
-/// Builds the page of a server.
+/// Builds the page about a server.
 pub(super) fn server_page(
     site: &StaticSite<'_>,
     server: &IndexedServer<'_>,
@@ -89,7 +89,8 @@ pub(super) fn server_page(
     }
 }
 
-/// Lists changes since the server is in the index, latest date first; within a date, most serious first.
+/// Lists the changes since the server was first indexed, latest date first, and within each date the most serious
+/// first.
 fn changes_section(site: &StaticSite<'_>, server: &IndexedServer<'_>) -> Vec<PageBlock> {
     let own = site.history.get(&(server.source(), server.package().to_owned()));
     let days = own.map(|own| own.chunk_by(|one, next| one.0 == next.0).rev());

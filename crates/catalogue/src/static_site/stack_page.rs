@@ -8,7 +8,7 @@ use crate::package_index::IndexedServer;
 use crate::server_grade::grade_server;
 use crate::server_stack::has_all_flows;
 
-/// Maximum number of servers listed.
+/// Maximum number of servers to list.
 const MAX_LISTED_SERVERS: usize = 50;
 
 pub(super) fn stack_page(site: &StaticSite<'_>) -> PageDocument {

@@ -1,4 +1,4 @@
-//! The page of a tool.
+//! The page about a tool.
 
 use gatelodge_policy::Category;
 
@@ -13,13 +13,13 @@ use crate::recommendation::{RecommendedAction, recommendation_effect};
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_spec::ToolSpec;
 
-/// Maximum number of related tools listed.
+/// Maximum number of related tools to list.
 const MAX_RELATED_LINKS: usize = 8;
 
 const OPTIONAL_TOOL_NOTE: &str =
     "It is available only under a setting: by default it is off, or in another program of the package.";
 
-/// Data for the page of a tool.
+/// The data that a tool's page is built from.
 struct ToolPageContext<'p> {
     name: String,
     server: String,
@@ -28,7 +28,7 @@ struct ToolPageContext<'p> {
     facts: &'p ToolFacts,
 }
 
-/// Builds the page of a tool.
+/// Builds the page about a tool.
 pub(super) fn tool_page(
     own: &IndexedServer<'_>,
     known: &CataloguedServer,
@@ -90,12 +90,12 @@ pub(super) fn tool_page(
     })
 }
 
-/// Returns the article for the name of a category.
+/// Returns the indefinite article for a category's name.
 pub(super) fn indefinite_article(category: &str) -> &'static str {
     if category.starts_with(['E', 'U']) { "an" } else { "a" }
 }
 
-/// Describes the kind of tool, with its confidence if uncertain.
+/// Describes the kind of tool, and includes the confidence if the category is uncertain.
 fn tool_kind_text(known: &Classification) -> String {
     let category = known.category_name();
     match known.is_uncertain() {
@@ -247,7 +247,7 @@ fn parameters_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
     blocks
 }
 
-/// Lists other tools: those of the same category first, then the riskiest.
+/// Lists other tools on the same server: first those in the same category, then the riskiest.
 fn related_tools_section(
     known: &CataloguedServer,
     tools: &[(ToolSpec<'_>, Classification)],

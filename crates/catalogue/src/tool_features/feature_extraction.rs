@@ -1,4 +1,4 @@
-//! Extracts features. Each counts once, so that long texts have no more weight.
+//! Extracts features. Each counts only once, so that long texts do not carry more weight.
 
 use super::feature_pairs;
 use super::{Feature, FeatureFlag, FeatureId, PhraseKind, WordPosition};
@@ -9,7 +9,7 @@ use crate::risk_signals::{RiskSignal, RiskSignalKind};
 use crate::tool_name_words::{ToolNameWords, may_be_noun, split_words};
 use crate::tool_parameters::ToolParameters;
 
-/// The parsed parts of a definition.
+/// The parsed parts of a tool definition.
 pub(crate) struct ParsedTool<'t> {
     pub name: &'t ToolNameWords,
     pub text: &'t DescriptionText<'t>,
@@ -51,7 +51,7 @@ pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, data: &ClassifierData
     features
 }
 
-/// Returns whether the name commits money: it has such a verb and a noun about money.
+/// Returns whether the name commits money: it has a verb such as `create` or `cancel` and a money noun.
 fn commits_money(name: &ToolNameWords, lexicon: &Lexicon) -> bool {
     let words = || name.words.iter().enumerate().filter_map(|(at, (_, id))| Some((at, lexicon.word((*id)?)?)));
     let nouns = words().filter(|(_, word)| word.is_money_noun).count();
@@ -115,7 +115,7 @@ fn push_text_features<'t>(text: &DescriptionText<'t>, data: &ClassifierData, fea
     }
 }
 
-/// `does not delete` supports Read; other negated words are ignored.
+/// Adds a feature for a negated verb of change, such as `does not delete`. Other negated words are ignored.
 fn push_denied<'t>(id: WordId, source: &'t str, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
     let changes = |group| matches!(group, VerbGroup::Write | VerbGroup::Destroy);
     let word = lexicon.word(id).filter(|word| !word.is_often_noun);

@@ -1,11 +1,11 @@
-//! Pair features. Verbs of removal occur only in pairs of groups: adding one splits no pair, and no pair can outweigh
-//! it.
+//! Features for pairs of words. Removal verbs are left out of all pairs except pairs of verb groups, so adding such a
+//! verb to a definition breaks up no other pair, and no pair can outweigh it.
 
 use super::{Feature, FeatureId, WordPosition};
 use crate::description_text::DescriptionText;
 use crate::lexicon::{Lexicon, VerbGroup, WordId};
 
-/// Adds the pair of the name's verb and the description's first verb.
+/// Adds the pair of the name's verb and the description's leading verb, and the pair of their groups.
 pub(super) fn push_verb_pairs(features: &mut Vec<Feature<'_>>, lexicon: &Lexicon) {
     let group = |slot: WordPosition| {
         features.iter().find_map(|feature| match feature.key {
@@ -34,7 +34,7 @@ pub(super) fn push_verb_pairs(features: &mut Vec<Feature<'_>>, lexicon: &Lexicon
     }
 }
 
-/// Adds consecutive words of the first sentence.
+/// Adds pairs of consecutive words in the first sentence.
 pub(super) fn push_word_pairs<'t>(text: &DescriptionText<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
     let mut before: Option<(usize, WordId)> = None;
     for (at, token) in text.tokens.iter().enumerate().take_while(|(_, token)| token.is_in_first_sentence) {

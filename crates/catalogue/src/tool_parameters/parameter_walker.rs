@@ -1,4 +1,4 @@
-//! Walks a schema: properties, lists, alternatives, and references within it.
+//! Walks a schema, including its properties, lists, alternatives and internal references.
 
 use std::borrow::Cow;
 
@@ -8,21 +8,21 @@ use super::{ToolParameter, ToolParameters, choices_of, description_of, is_addres
 use crate::tool_name_words::split_words;
 use crate::tool_spec::MAX_NAME_BYTES;
 
-/// Maximum number of parameters examined; more are only counted.
+/// Maximum number of parameters to examine. Any others are only counted.
 const MAX_PARAMETERS: usize = 256;
 /// Maximum nesting depth of parameters.
 const MAX_PARAMETER_DEPTH: usize = 6;
 /// Maximum nesting depth of schemas.
 const MAX_SCHEMA_DEPTH: usize = 24;
-/// Maximum number of schemas visited, because references can multiply them.
+/// Maximum number of schemas to visit. There is a limit because references can multiply them.
 const MAX_VISITED_SCHEMAS: usize = 4_096;
-/// Maximum length of a text that is examined.
+/// Maximum number of bytes of a text that are examined.
 const MAX_TEXT_BYTES: usize = 4_096;
 
 pub(super) struct ParameterWalker<'a> {
     root: JsonValue<'a>,
     visited_schemas: usize,
-    /// References on the current path. Cyclic ones are not followed again.
+    /// References that are being followed. One that leads back to itself is not followed again.
     open_references: Vec<Cow<'a, str>>,
     pub parameters: ToolParameters<'a>,
 }
@@ -32,7 +32,7 @@ impl<'a> ParameterWalker<'a> {
         Self { root, visited_schemas: 0, open_references: Vec::new(), parameters: ToolParameters::default() }
     }
 
-    /// Visits a schema inside the parameter `above`.
+    /// Visits a schema that belongs to the parameter `above`.
     pub fn visit_schema(&mut self, schema: JsonValue<'a>, above: &str, depth: usize, inside: usize) {
         if schema.kind() != JsonKind::Object {
             return;
@@ -135,7 +135,7 @@ impl<'a> ParameterWalker<'a> {
     }
 }
 
-/// Resolves a reference within the schema.
+/// Resolves a reference to a part of the same schema.
 fn resolve_reference<'a>(root: JsonValue<'a>, reference: &str) -> Option<JsonValue<'a>> {
     let mut at = root;
     for part in reference.strip_prefix('#')?.split('/').skip(1) {
