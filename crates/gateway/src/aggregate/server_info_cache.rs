@@ -26,7 +26,7 @@ struct CachedServerInfo {
 }
 
 impl ServerInfoCache {
-    /// Caches a server's information. `is_stateless` says that it came from `server/discover`.
+    /// Caches a server's information. `is_stateless` says whether it came from `server/discover`.
     pub fn insert(&self, upstream: &Arc<Upstream>, server_info: &Bytes, is_stateless: bool) {
         if server_info.len() > MAX_SERVER_INFO_BYTES {
             return;

@@ -68,7 +68,7 @@ pub(crate) fn parse_subject<'r>(request: &'r ClientRequest<'_>) -> Result<Reques
 }
 
 impl<'r> RequestSubject<'r> {
-    /// Returns the target as the call log names it.
+    /// Returns the target under the name used in the call log.
     pub fn target(&self) -> Option<&str> {
         match self {
             Self::Tool { name, .. } | Self::Prompt { name, .. } => Some(name),
