@@ -30,7 +30,7 @@ use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::tool_categories::ServerToolCategories;
 use crate::upstream::{CachedToolList, PreviousResponse, SendError, ToolListing, UpstreamRequest, UpstreamResponse};
 
-/// Servers have a few pages; one with more than this is assumed to be endless.
+/// Maximum number of pages. Real servers have a few; a list with more pages than this is assumed to be endless.
 const MAX_PAGES: usize = 200;
 /// Time limit for all pages of a list.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Result of fetching a list.
 #[derive(Debug)]
 pub(crate) enum ListPages {
-    /// The results of all pages, and the first response, under an id of ours.
+    /// The results of all pages, and the first response, which has one of our ids.
     Whole(Vec<Bytes>, PreviousResponse),
     /// The upstream's error under our id, and the status for the client.
     Error(Bytes, StatusCode),
@@ -54,7 +54,7 @@ pub(crate) struct ListRequest<'a> {
     pub is_client_request: bool,
 }
 
-/// Returns the member that contains a list's entries, and the member that names an entry.
+/// Returns the name of the member that contains a list's entries, and of the member that names an entry.
 pub(crate) fn list_member_names(method: &Method<'_>) -> (&'static str, &'static str) {
     match method {
         Method::TasksList => ("tasks", "taskId"),
@@ -341,8 +341,8 @@ async fn fetch_pages(
     Err(SendError::InvalidResponse(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
 }
 
-/// Returns the only page of a tool list if it is byte for byte the one that the current listing was read from, so that
-/// it need not be parsed again.
+/// Returns the only page of a tool list if it is byte for byte the page that the current listing was parsed from, so
+/// that it need not be parsed again.
 fn unchanged_page(listing: &ToolListing, message: &Bytes, spans: &ServerResponseSpans) -> Option<Bytes> {
     let page = message.slice(spans.result()?);
     listing.is_from_pages(std::slice::from_ref(&page)).then_some(page)
