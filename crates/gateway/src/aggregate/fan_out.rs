@@ -62,7 +62,6 @@ where
 /// Sends a request to one server through the normal request path. Returns the response as a client of that server would
 /// receive it, but with aggregate names. Messages that the server sends before the response go to `notifications`.
 ///
-///
 /// # Errors
 /// Returns a text that says why there is no response.
 pub(super) async fn request_server(

@@ -142,7 +142,6 @@ async fn build_part(
 
 /// Returns the entries of a response and their names. A server that does not support the method has no entries.
 ///
-///
 /// # Errors
 /// The response is an error or is not a list. The returned text says why.
 fn parse_entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {

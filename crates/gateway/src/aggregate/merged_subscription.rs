@@ -36,7 +36,7 @@ const MAX_QUEUED_MESSAGES: usize = 64;
 const MIN_RECONNECT_DELAY: Duration = Duration::from_secs(1);
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(60);
 
-/// An event of one server's stream.
+/// An event from one server's stream.
 enum ServerStreamEvent {
     /// The server's acknowledgement of the subscription.
     Acknowledged(Bytes),
@@ -279,7 +279,6 @@ async fn notify_list_changes(lists: ListChangedSet, request: &ClientRequest<'_>,
 
 /// Builds the acknowledgement from the requested lists and what the servers acknowledge before the deadline. Also
 /// returns the messages that arrived in the meantime.
-///
 ///
 /// # Errors
 /// A server rejects a task that the client named.

@@ -21,7 +21,6 @@ use crate::upstream::{SendError, UpstreamLink};
 
 /// Returns the client's session with a server, opening it if necessary.
 ///
-///
 /// # Errors
 /// The server does not open a session.
 pub(super) async fn ensure_open(

@@ -36,7 +36,7 @@ impl ServerInfoCache {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).insert(upstream.name().clone(), cached);
     }
 
-    /// Returns the last known information of a server.
+    /// Returns the last known information about a server.
     pub fn find(&self, upstream: &Arc<Upstream>) -> Option<(Bytes, bool)> {
         let cached = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let cached = cached.get(upstream.name())?;

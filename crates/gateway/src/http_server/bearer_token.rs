@@ -24,7 +24,6 @@ impl ConnectionTokenCache {
 
 /// Returns the hash of the request's token.
 ///
-///
 /// # Errors
 /// The token is missing, malformed, repeated or in the URL. In these cases no grant is looked up.
 pub(crate) fn bearer_token_hash(

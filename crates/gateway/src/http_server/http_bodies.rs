@@ -76,7 +76,6 @@ impl http_body::Body for ReplyBody {
 
 /// Reads a request body.
 ///
-///
 /// # Errors
 /// The body is too large, arrives too slowly or is truncated. The error contains the status and message for the client.
 pub(crate) async fn read_request_body(

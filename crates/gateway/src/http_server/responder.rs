@@ -200,7 +200,6 @@ impl Responder {
 
     /// Acquires a slot within the in-flight limits, unless the request already has one.
     ///
-    ///
     /// # Errors
     /// A limit is reached.
     pub fn acquire_in_flight(&mut self, ctx: &RequestContext, method: &Method<'_>) -> Result<(), Refusal> {

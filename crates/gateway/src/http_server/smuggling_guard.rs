@@ -1,6 +1,5 @@
 //! Inspects the incoming bytes of a connection to prevent request smuggling.
 //!
-//!
 //! A request with both `Content-Length` and chunked encoding is interpreted differently by different servers. hyper
 //! interprets it correctly but removes the length header, so the conflict is only visible in the raw bytes. Such
 //! requests are refused.

@@ -321,7 +321,7 @@ fn request_state(ctx: &RequestContext, request: &ClientRequest<'_>) -> Option<St
     Some(request.params()?.get("requestState")?.as_str().unwrap_or_default().into_owned())
 }
 
-/// Takes the charges of a call. Limits do not stop a grant in observe mode, and a resumed call was charged when it
+/// Takes the charges for a call. Limits do not stop a grant in observe mode, and a resumed call was charged when it
 /// started.
 async fn reserve_charges(
     gw: &Gateway,
@@ -360,7 +360,7 @@ async fn record_side_effects(
     }
 }
 
-/// Removes the suspended call that a request resumes; `None` if the request starts a new call.
+/// Removes and returns the suspended call that a request resumes; `None` if the request starts a new call.
 fn take_suspended(
     gw: &Gateway,
     ctx: &RequestContext,

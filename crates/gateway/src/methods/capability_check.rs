@@ -1,4 +1,4 @@
-//! Stops tasks and input requests that the client has not declared support for. Servers that respect the declared
+//! Blocks tasks and input requests for which the client has not declared support. Servers that respect the declared
 //! capabilities are not affected.
 
 use std::sync::LazyLock;
@@ -37,7 +37,6 @@ impl RequestContext {
 
 /// Checks that the client has declared the capability for a request from a stateful server.
 ///
-///
 /// # Errors
 /// The client has not declared the capability.
 pub(super) fn check_server_request_declared(
@@ -59,7 +58,6 @@ pub(super) fn missing_capability_refusal(required: &str) -> Refusal {
 
 /// Checks that a response contains no task or input request for which the client has not declared support. A task that
 /// the client could not follow is cancelled.
-///
 ///
 /// # Errors
 /// The response contains such a task or input request.

@@ -64,7 +64,6 @@ pub(crate) fn build_suspended_call(
 
 /// Stores the call, and returns the result that asks its client for input.
 ///
-///
 /// # Errors
 /// The call cannot be stored. It is cancelled.
 pub(crate) fn suspend(gw: &Gateway, suspended: SuspendedCall) -> Result<String, SendError> {
@@ -97,7 +96,6 @@ pub(crate) fn has_input_responses(request: &ClientRequest<'_>) -> bool {
 }
 
 /// Evaluates the input responses under the active policy, which may have changed since the client was asked.
-///
 ///
 /// # Errors
 /// The policy no longer allows what the client was asked for.
@@ -237,7 +235,6 @@ pub(crate) async fn deliver_responses(
 
 /// Returns the result of a stateless upstream that asks a stateful client for input, or `None` for any other response.
 ///
-///
 /// # Errors
 /// The result names no input and has no state: repeating the request would only repeat the call.
 pub(crate) fn required_input(
@@ -265,7 +262,6 @@ pub(crate) fn required_input(
 
 /// Turns a stateful upstream's error "URL elicitation required" into the result that asks a stateless client to visit
 /// the pages. Returns `None` for any other response, or if the policy does not allow it.
-///
 ///
 /// # Errors
 /// The client has not declared the capability for URL elicitation.
@@ -313,7 +309,6 @@ pub(crate) struct InputResponses {
 }
 
 /// Asks a stateful client for each requested input, one after the other. Returns `None` if the client cancelled.
-///
 ///
 /// # Errors
 /// The policy denies an input request, the client declines it, or the result cannot be read.

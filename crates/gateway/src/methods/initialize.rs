@@ -1,4 +1,4 @@
-//! Handshake of a stateful client: performs the upstream's handshake and opens a session around it.
+//! Handshake with a stateful client: performs the handshake with the upstream and opens a session around it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ async fn open_session(
     Ok((text, outcome))
 }
 
-/// Whether the upstream does not support the handshake.
+/// Whether the upstream rejected the handshake, which suggests that it does not support it.
 fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), SendError>, gw: &Gateway) -> bool {
     match exchanged {
         Err(SendError::Status(400 | 404 | 405)) => true,

@@ -1,5 +1,5 @@
-//! The list requests for tools, resources, resource templates and prompts: fetches all pages, and removes entries that
-//! the grant cannot use.
+//! Handles the list requests for tools, resources, resource templates and prompts: fetches all pages, and removes
+//! entries that the grant cannot use.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -104,7 +104,8 @@ pub(crate) async fn handle_list(
 pub(crate) const UNKNOWN_CURSOR_MESSAGE: &str =
     "unknown `params.cursor`: this gateway returns lists as a whole; send the request without it";
 
-/// Rejects a cursor: lists are returned whole, so the gateway issues none. Returns the responder if there is no cursor.
+/// Rejects a cursor: lists are returned whole, so the gateway never issues one. Returns the responder if there is no
+/// cursor.
 pub(crate) async fn reject_cursor(
     gw: &Gateway,
     request: &ClientRequest<'_>,
@@ -229,7 +230,6 @@ struct PageLoopDetector {
 impl PageLoopDetector {
     /// Returns the cursor of the next page as JSON, or `None` at the end of the list: no cursor, or one that was seen
     /// before.
-    ///
     ///
     /// # Errors
     /// The cursor is new, but the page contains nothing new.

@@ -1,5 +1,5 @@
-//! Forwards requests that no rule of a policy names: pings, log levels, notifications and client responses. Only
-//! methods on a fixed list are forwarded this way; all others are evaluated like a call.
+//! Forwards messages that no policy rule names: pings, log levels, notifications and client responses. Only methods on
+//! a fixed list are forwarded this way; all others are evaluated like a call.
 
 use bytes::Bytes;
 use gatelodge_mcp::{
@@ -242,7 +242,6 @@ fn notification_permit(ctx: &RequestContext, notification: &ClientNotification<'
 }
 
 /// Returns the permit for a client's response to a server request, or `None` if there is no such request.
-///
 ///
 /// # Errors
 /// The active policy no longer allows the server request; the permit declines it.

@@ -1,4 +1,4 @@
-//! Probes whether an upstream supports the stateless protocol, once, when the first stateless client arrives.
+//! Probes once, when the first stateless client arrives, whether an upstream supports the stateless protocol.
 
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};

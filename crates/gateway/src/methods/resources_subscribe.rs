@@ -18,7 +18,6 @@ use crate::upstream::UpstreamRequest;
 
 /// Checks the limit on subscriptions per session.
 ///
-///
 /// # Errors
 /// The limit is reached.
 pub(super) fn check_subscription_limit(

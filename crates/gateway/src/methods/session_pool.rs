@@ -104,7 +104,6 @@ impl Gateway {
 
 /// Adds a pooled session to the client's protocol state if the upstream is stateful.
 ///
-///
 /// # Errors
 /// The upstream cannot be probed, or does not open a session.
 pub(crate) async fn with_pooled_session(
@@ -141,7 +140,6 @@ pub(crate) fn needs_exclusive_session(ctx: &RequestContext, request: &ClientRequ
 }
 
 /// Returns a context with a session that is exclusive to the call.
-///
 ///
 /// # Errors
 /// The limit on exclusive sessions is reached.

@@ -1,5 +1,5 @@
-//! Detects expired upstream sessions that are signalled by something other than 404. Many servers respond with 400, some
-//! with 410 or a server error, for example after a restart.
+//! Detects expired upstream sessions that are signalled by something other than 404. Many servers respond with 400,
+//! some with 410 or a server error, for example after a restart.
 
 use std::time::Duration;
 

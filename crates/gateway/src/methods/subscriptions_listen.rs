@@ -183,7 +183,6 @@ pub(crate) fn resource_uris(allowed: &[AllowedResource]) -> Vec<String> {
 
 /// Checks the number of resources in a request.
 ///
-///
 /// # Errors
 /// The request names too many resources.
 pub(crate) fn check_resource_count(request: &ClientRequest<'_>) -> Result<(), Refusal> {
@@ -344,8 +343,8 @@ impl SubscriptionListener {
     }
 
     /// Adopts a changed configuration and notifies the client. Returns `false` if the stream has to end: once the
-    /// server has been replaced, or other requested resources are allowed, the client has to subscribe again to get a
-    /// new acknowledgement.
+    /// server has been replaced, or a different set of the requested resources is allowed, the client has to subscribe
+    /// again to get a new acknowledgement.
     async fn revalidate(&mut self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
         let next = match gw.revalidate(&self.ctx) {
             Revalidation::Unchanged => return true,

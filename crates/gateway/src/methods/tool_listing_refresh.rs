@@ -176,7 +176,7 @@ impl Gateway {
     }
 }
 
-/// Warns about tools that the policy names but the server does not list; most of them are misspelled names.
+/// Warns about tools that the policy names but the server does not list, usually because a name is misspelled.
 fn warn_of_unlisted_policy_tools(ctx: &RequestContext, listing: &ToolListing) {
     let Some(policy) = &ctx.server_access.policy else { return };
     for name in policy.policy.named_tools().into_iter().filter(|name| listing.find_tool(name).is_none()) {

@@ -38,7 +38,6 @@ pub(crate) async fn reply_if_untranslatable(
 
 /// Rejects requests that cannot be translated: tasks differ between the protocol generations.
 ///
-///
 /// # Errors
 /// The request is about tasks.
 pub(crate) fn check_translatable(ctx: &RequestContext, request: &ClientRequest<'_>) -> Result<(), Refusal> {

@@ -80,7 +80,7 @@ pub(crate) async fn filter_standalone_notification(
     Some(without_subscription_id(&text, &gw.settings.reply_limits).unwrap_or(text))
 }
 
-/// Removes the subscription id of a stateless server, because the listen request was the gateway's own.
+/// Removes the subscription id from a stateless server's message, because the listen request was the gateway's own.
 fn without_subscription_id(text: &str, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let meta = document.root().get("params")?.get("_meta")?;

@@ -419,7 +419,7 @@ pub(crate) fn parsed_response_for_client(
     Some((MessageBody::from_segments(before, segmented.parts().1, after), outcome))
 }
 
-/// Returns the positions of the parts of a segmented response that can be passed on unchanged; `None` otherwise.
+/// Returns the positions of the parts of a segmented response if it can be passed on unchanged; `None` otherwise.
 fn segmented_reply_spans(forward_ctx: &ForwardContext<'_>, message: &ReceivedBody) -> Option<ServerResponseSpans> {
     let ReceivedBody::Segmented(segmented, _) = message else { return None };
     let ctx = forward_ctx.ctx;

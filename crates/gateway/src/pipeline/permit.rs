@@ -77,7 +77,8 @@ impl Permit {
         stateless.is_none().then(|| ResumeTarget { session_link: link.clone(), revision: *revision })
     }
 
-    /// Creates a permit for resuming a response stream after `last_event`. The request itself was permitted before.
+    /// Creates a permit for resuming a response stream after `last_event`. The request itself has already been
+    /// permitted.
     pub fn for_stream_resumption(target: &ResumeTarget, last_event: HeaderValue) -> Self {
         let ResumeTarget { session_link: link, revision } = target;
         let (link, last_event) = (link.clone(), Some(last_event));

@@ -43,7 +43,6 @@ pub(crate) enum RequestSubject<'r> {
 
 /// Reads the subject from a request.
 ///
-///
 /// # Errors
 /// The parameters are missing or have the wrong type.
 pub(crate) fn parse_subject<'r>(request: &'r ClientRequest<'_>) -> Result<RequestSubject<'r>, MessageError> {

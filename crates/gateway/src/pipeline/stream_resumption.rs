@@ -14,7 +14,7 @@ use crate::upstream::{SendError, UpstreamLink, UpstreamResponse};
 const MAX_RESUME_ATTEMPTS: usize = 10;
 /// Delay before an attempt if the server does not send `retry`.
 const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Range that the server's `retry` value is limited to.
+/// Range to which the server's `retry` value is limited.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
@@ -28,7 +28,6 @@ pub(crate) struct StreamResumption {
 
 impl StreamResumption {
     /// Reopens the stream after the last received event. Returns `None` if the client is no longer waiting.
-    ///
     ///
     /// # Errors
     /// Returns the error that ended the stream if the stream cannot be resumed.

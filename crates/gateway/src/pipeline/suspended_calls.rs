@@ -1,7 +1,6 @@
 //! Calls that are suspended until their client provides input. A stateful upstream asks during the call; a stateless
 //! client is asked in the response to its request and repeats the request with the input.
 //!
-//!
 //! The state that the client sends back grants nothing: it is bound to the grant, the server and the request, can be
 //! used only once, and expires.
 
@@ -107,7 +106,7 @@ pub(crate) struct CallBinding {
 }
 
 impl CallBinding {
-    /// Leaves out the id and the input responses, so that a repeated request has the same binding.
+    /// Computes the binding without the id and the input responses, so that a repeated request has the same binding.
     pub fn of(ctx: &RequestContext, request: &ClientRequest<'_>, subject: &RequestSubject<'_>) -> Self {
         let mut hash = Sha256::new();
         let arguments = subject.arguments().map(|arguments| arguments.raw()).unwrap_or_default();
@@ -166,7 +165,6 @@ impl SuspendedCalls {
     }
 
     /// Stores a call for `time`, and returns the result that asks its client for input.
-    ///
     ///
     /// # Errors
     /// No random bytes are available, or concurrent calls reached the limit first. The call is returned.

@@ -1,4 +1,4 @@
-//! Encodes spans as OTLP's `ExportTraceServiceRequest` in protobuf. Numbers are protobuf field numbers.
+//! Encodes spans as OTLP's `ExportTraceServiceRequest` in protobuf. Numbers in the code are protobuf field numbers.
 
 use gatelodge_mcp::TraceParent;
 

@@ -213,7 +213,7 @@ impl Gateway {
     }
 
     /// Follows the upstream's stream of a session as long as the session has listeners. Resumes after the last event if
-    /// it takes over from another task; events that arrive while nobody is listening are not needed.
+    /// it takes over from another task; events that arrive while there are no listeners are not needed.
     fn spawn_hub_follower(&self, ctx: RequestContext, resumes: bool) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);

@@ -22,8 +22,8 @@ use crate::pipeline::{ProgressRelay, Refusal, RequestSubject};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::UpstreamLink;
 
-/// Limits on how long ownership is stored; within them, as long as the server keeps the task. Some servers keep tasks
-/// longer than announced, and some forever.
+/// Limits on how long ownership is stored. Within them, it is stored as long as the server keeps the task. Some servers
+/// keep tasks longer than announced, and some forever.
 const MIN_OWNERSHIP_TTL: Duration = Duration::from_secs(24 * 3_600);
 const MAX_OWNERSHIP_TTL: Duration = Duration::from_secs(30 * 24 * 3_600);
 
@@ -37,8 +37,8 @@ pub(super) async fn ensure_tool_listing(gw: &Gateway, ctx: &RequestContext, tool
     }
 }
 
-/// Whether the policy allows access to a task of a tool. An unknown definition, for example after a change, counts as a
-/// denial.
+/// Whether the policy allows access to a task that a tool created. An unknown definition, for example after a change,
+/// counts as a denial.
 pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) -> bool {
     if ctx.server_access.mode == EnforcementMode::Observe {
         return true;
@@ -120,7 +120,6 @@ pub(crate) async fn is_notification_visible(gw: &Gateway, ctx: &RequestContext, 
 /// Whether a task without a known owner is shown because the grant is in observe mode. The task may have been created
 /// without going through the gateway.
 ///
-///
 /// # Errors
 /// The store fails.
 pub(super) async fn is_unowned_and_observed(gw: &Gateway, ctx: &RequestContext, id: &str) -> Result<bool, StoreError> {
@@ -152,8 +151,7 @@ fn task_ids<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
     request.params()?.get("notifications")?.get("taskIds")
 }
 
-/// Returns the first task of a listen request that the grant must not see.
-///
+/// Returns the first task in a listen request that the grant must not see.
 ///
 /// # Errors
 /// The store fails.
@@ -179,8 +177,7 @@ pub(crate) async fn find_hidden_task(
     Ok(None)
 }
 
-/// Returns the first task of a listen request that does not belong to the grant.
-///
+/// Returns the first task in a listen request that does not belong to the grant.
 ///
 /// # Errors
 /// The store fails.
