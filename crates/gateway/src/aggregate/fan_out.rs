@@ -17,7 +17,7 @@ use crate::http_server::responder::{Responder, SessionSlot};
 use crate::pipeline::{CallRecorder, InFlightGuard};
 use crate::request_context::RequestContext;
 
-/// Messages of one server that may be queued while the client receives those of another.
+/// How many messages from one server may be queued while the client receives messages from another.
 const MAX_QUEUED_MESSAGES: usize = 16;
 
 /// How long to wait for a response after the fan-out deadline has passed.
@@ -60,11 +60,10 @@ where
 }
 
 /// Sends a request to one server through the normal request path. Returns the response as a client of that server would
-/// get it, but with aggregate names. Earlier messages of the server go to `notifications`.
-///
+/// receive it, but with aggregate names. Messages that the server sends before the response go to `notifications`.
 ///
 /// # Errors
-/// There is no response; the text says why.
+/// Returns a text that says why there is no response.
 pub(super) async fn request_server(
     gw: &Gateway,
     aggregate: &AggregateRequest,

@@ -1,4 +1,4 @@
-//! Caches list responses that arrive after the fan-out deadline, and notifies subscribers when they changed.
+//! Caches list responses that arrive after the fan-out deadline, and notifies subscribers when a list has changed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,9 +13,9 @@ use super::AggregateRequest;
 use crate::config_snapshot::ConfigSnapshot;
 use crate::request_context::RequestContext;
 
-/// How long a cached response is used.
+/// How long a cached response may be used.
 const LATE_LIST_TTL: Duration = Duration::from_secs(60);
-/// Largest response that is cached. A list of hundreds of tools takes some hundred thousand bytes.
+/// Maximum size of a cached response. A list of hundreds of tools takes a few hundred thousand bytes.
 const MAX_LATE_LIST_BYTES: usize = 4 << 20;
 /// Capacity of the channel for list changes.
 const MAX_QUEUED_CHANGES: usize = 64;
@@ -24,7 +24,7 @@ const MAX_QUEUED_CHANGES: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct LateListKey {
     grant: GrantId,
-    /// Session of the client; `None` for stateless clients.
+    /// The client's session; `None` for stateless clients.
     session: Option<Box<str>>,
     server: ServerName,
     method: String,
@@ -41,7 +41,7 @@ impl LateListKey {
     }
 }
 
-/// State of a list request that was late at least once.
+/// State of a list request that has missed the deadline at least once.
 #[derive(Debug, Default)]
 struct LateListEntry {
     /// Can be upgraded while the request is still running.
@@ -53,11 +53,11 @@ struct LateListEntry {
 struct LateList {
     response: Bytes,
     received_at: Instant,
-    /// Configuration that the response was filtered by.
+    /// The configuration under which the response was filtered.
     snapshot: Weak<ConfigSnapshot>,
 }
 
-/// Notification that a list of one of a grant's servers has changed.
+/// Notification that a list has changed on one of the grant's servers.
 #[derive(Debug, Clone)]
 pub(crate) struct ListChange {
     pub grant: GrantId,
@@ -78,18 +78,19 @@ impl Default for LateListCache {
 }
 
 impl LateListCache {
-    /// Returns a receiver of list changes.
+    /// Returns a receiver for list changes.
     pub fn subscribe_changes(&self) -> broadcast::Receiver<ListChange> {
         self.change_sender.subscribe()
     }
 
-    /// Whether an earlier, late request is still running. A second one would only double the load.
+    /// Whether an earlier request that missed the deadline is still running. A second request would only double the
+    /// load.
     pub(super) fn is_in_progress(&self, key: &LateListKey) -> bool {
         self.lock().get(key).is_some_and(|entry| entry.in_progress.strong_count() > 0)
     }
 
-    /// Records that the request missed the deadline; `asking` lives as long as the request. Returns the cached
-    /// response.
+    /// Records that the request missed the deadline, and returns the cached response, if any. `asking` can be upgraded
+    /// while the request is still running.
     pub(super) fn mark_late(
         &self,
         key: &LateListKey,
@@ -103,7 +104,7 @@ impl LateListCache {
         entry.valid_response(snapshot)
     }
 
-    /// Returns the cached response, if it was filtered by the same configuration.
+    /// Returns the cached response if it was filtered under the same configuration.
     pub(super) fn find_response(&self, key: &LateListKey, snapshot: &Arc<ConfigSnapshot>) -> Option<Bytes> {
         self.lock().get(key)?.valid_response(snapshot)
     }
@@ -144,7 +145,7 @@ impl LateListEntry {
     }
 }
 
-/// Returns the notification for a change of a list.
+/// Returns the notification that announces a change to a list.
 fn list_changed_method(list: &str) -> Option<Method<'static>> {
     match Method::of(list.into()) {
         Method::ToolsList => Some(Method::ToolsListChanged),

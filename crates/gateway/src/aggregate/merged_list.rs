@@ -21,7 +21,7 @@ use crate::methods::list_requests::{list_member_names, pinned_tools, reject_curs
 use crate::pipeline::{CallRecorder, InFlightGuard};
 use crate::request_context::RequestContext;
 
-/// Contribution of one server to a list: its entries, or the reason why they are missing.
+/// One server's contribution to a list: its entries, or the reason why they are missing.
 struct ServerListPart {
     ctx: RequestContext,
     entries: Vec<String>,
@@ -108,7 +108,7 @@ async fn request_or_cached(
     Ok(answer)
 }
 
-/// Builds the contribution of one server from its response.
+/// Builds one server's contribution from its response.
 async fn build_part(
     gw: &Gateway,
     aggregate: &AggregateRequest,
@@ -140,11 +140,10 @@ async fn build_part(
     }
 }
 
-/// Returns the entries of a response with their names. A server that does not know the method has no entries.
-///
+/// Returns the entries of a response and their names. A server that does not support the method has no entries.
 ///
 /// # Errors
-/// The response is an error or not a list; the text says why.
+/// The response is an error or is not a list. The returned text says why.
 fn parse_entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {
     let unreadable = || "the server's list cannot be read".to_owned();
     let document = read(answer, &gw.settings.reply_limits).map_err(|_| unreadable())?;
@@ -169,7 +168,7 @@ fn mark_unavailable(gw: &Gateway, ctx: &RequestContext, entry: &str, why: &str) 
     Some(ctx.upstream.secret_redactor().redact_json(with_meta_member(tool, UNAVAILABLE_META_KEY, &to_json_string(why))))
 }
 
-/// Builds the merged result, with the unavailable servers in `_meta`.
+/// Builds the merged result, which names the unavailable servers in `_meta`.
 fn merge_lists(aggregate: &AggregateRequest, method: &Method<'_>, parts: &[ServerListPart]) -> String {
     let (member, _) = list_member_names(method);
     let entries: Vec<&str> = parts.iter().flat_map(|part| &part.entries).map(String::as_str).collect();

@@ -23,13 +23,14 @@ use crate::session::{ClientInfo, Session, SessionParams};
 use crate::upstream::UpstreamLink;
 
 const GATEWAY_SERVER_INFO: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
-/// Capabilities that the gateway always has: policies and the set of servers change, and the gateway notifies clients.
+/// Capabilities that the gateway always has: it notifies clients when a policy or the set of servers changes.
 const GATEWAY_CAPABILITIES: &str =
     r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}"#;
 /// Capabilities assumed for a server that has not responded yet.
 const ASSUMED_CAPABILITIES: &str = r#"{"resources":{"subscribe":true}}"#;
 
-/// Opens a session for all servers, and one at each server. Does not wait for slow servers beyond the fan-out deadline.
+/// Opens an aggregate session, and a session with each server. Does not wait for slow servers beyond the fan-out
+/// deadline.
 pub(super) async fn handle_initialize(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
@@ -103,7 +104,7 @@ async fn open_session(
     Session::new(opening).and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))
 }
 
-/// Builds the handshake for the servers: the client's, with the revision that was negotiated here.
+/// Builds the handshake for the servers: the client's own, with the revision that the gateway negotiated.
 fn handshake_with_revision(request: &ClientRequest<'_>, revision: Revision) -> String {
     let (text, quoted) = (request.text(), format!("\"{revision}\""));
     let replace = |(start, end): (usize, usize), replacement: &str| {
@@ -118,7 +119,7 @@ fn handshake_with_revision(request: &ClientRequest<'_>, revision: Revision) -> S
     written.unwrap_or_else(|| text.to_owned())
 }
 
-/// Handles `server/discover` of a stateless client.
+/// Handles `server/discover` from a stateless client.
 pub(super) async fn handle_discover(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
@@ -144,7 +145,8 @@ pub(super) async fn handle_discover(
     reply_locally(gw, request, &result, recorder, responder).await;
 }
 
-/// Returns a server's information, and whether it is of the other protocol generation; `None` if it does not respond.
+/// Returns a server's information, and whether the server uses the other protocol generation; `None` if it does not
+/// respond.
 async fn discover_server(
     gw: &Gateway,
     aggregate: &AggregateRequest,
@@ -164,14 +166,14 @@ async fn discover_server(
     }
 }
 
-/// Merged information as JSON. `instructions` includes its key, or is empty.
+/// Merged server information as JSON. `instructions` includes its key, or is empty.
 struct MergedServerInfo {
     capabilities: String,
     instructions: String,
 }
 
 impl MergedServerInfo {
-    /// Merges the information of all servers. The flag says that it is of the other protocol generation than the
+    /// Merges the information of all servers. The flag says whether a server's protocol generation differs from the
     /// client's.
     fn of(responses: impl Iterator<Item = (RequestContext, Option<(Bytes, bool)>)>) -> Self {
         let (mut capabilities, mut instructions) = (vec![GATEWAY_CAPABILITIES.to_owned()], Vec::new());

@@ -1,4 +1,4 @@
-//! Standalone stream of the aggregate endpoint: merges the standalone streams of all servers.
+//! Standalone stream of the aggregate endpoint, which merges the standalone streams of all servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
 use crate::session::{STANDALONE_STREAM, Session, SseEventId};
 
-/// A server session that is opened later than this belongs to a server that was down, so its lists may have changed.
+/// A server session opened later than this belongs to a server that was down, so its lists may have changed.
 const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Resumes a stream that the client lost: a response stream or the standalone stream.
@@ -79,7 +79,7 @@ pub(crate) async fn open_stream(
     reply::event_stream_response(receiver)
 }
 
-/// Acquires a place for one more stream of the grant, and writes the record of the request.
+/// Acquires a slot for one more of the grant's streams, and records the request.
 async fn acquire_stream_slot(gw: &Gateway, aggregate: &AggregateRequest) -> Result<InFlightGuard, Refusal> {
     let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
@@ -148,7 +148,7 @@ async fn serve_stream(
     session.close_stream(&handle);
 }
 
-/// Opens missing server sessions: there are none after a restart of the gateway, and a server may be up again.
+/// Opens missing server sessions: none are left after the gateway restarts, and a server that was down may be up again.
 fn open_server_sessions(gw: &Arc<Gateway>, aggregate: &AggregateRequest, session: &Arc<Session>) {
     let (task, aggregate, session) = (Arc::clone(gw), aggregate.clone(), Arc::clone(session));
     gw.spawn(async move {
@@ -166,7 +166,7 @@ fn open_server_sessions(gw: &Arc<Gateway>, aggregate: &AggregateRequest, session
     });
 }
 
-/// Sends `list_changed` notifications, which the gateway itself has advertised.
+/// Sends the `list_changed` notifications that the gateway itself has advertised.
 async fn notify_list_changes(
     lists: impl IntoIterator<Item = Method<'static>>,
     session: &Session,
@@ -187,11 +187,11 @@ async fn notify_list_changes(
 #[derive(Default)]
 struct UpstreamStreamTasks {
     tasks: HashMap<ServerName, UpstreamStreamTask>,
-    /// Whether the client resumes the stream and has all events up to that point.
+    /// Whether the client is resuming the stream and has all events up to that point.
     resumes: bool,
 }
 
-/// A followed server session, with the configuration it was started under.
+/// A task that follows one server session, with the context in which it was started.
 struct UpstreamStreamTask {
     ctx: RequestContext,
     task: Option<JoinHandle<()>>,
@@ -206,8 +206,8 @@ impl Drop for UpstreamStreamTask {
 }
 
 impl UpstreamStreamTasks {
-    /// Starts tasks for sessions that are new or whose server or policy changed, and drops those that ended. Returns
-    /// whether there are new sessions.
+    /// Starts a task for each session that is new or whose server or policy has changed, and drops the tasks of ended
+    /// sessions. Returns whether there are new sessions.
     fn update_tasks(
         &mut self,
         gw: &Arc<Gateway>,

@@ -30,13 +30,13 @@ use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
 use crate::request_context::RequestContext;
 use crate::revalidation::Revalidation;
 
-/// Messages queued for a slow client; after that the servers have to wait.
+/// How many messages are queued for a slow client before the servers have to wait.
 const MAX_QUEUED_MESSAGES: usize = 64;
-/// Delay before listening again to a server whose stream ended.
+/// Delay before listening again to a server whose stream has ended.
 const MIN_RECONNECT_DELAY: Duration = Duration::from_secs(1);
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(60);
 
-/// An event of one server's stream.
+/// An event from one server's stream.
 enum ServerStreamEvent {
     /// The server's acknowledgement of the subscription.
     Acknowledged(Bytes),
@@ -47,11 +47,11 @@ enum ServerStreamEvent {
 
 /// Why a server's stream ended.
 enum ServerStreamEnd {
-    /// A temporary failure; it is opened again.
+    /// A temporary failure, after which the stream is opened again.
     Temporary,
     /// The server does not support listening. The other servers are not affected.
     Permanent,
-    /// A task that the client named is unknown to the server; contains the error response.
+    /// The server does not know a task that the client named; contains the error response.
     TaskRejected(Bytes),
 }
 
@@ -124,12 +124,12 @@ pub(super) async fn handle_aggregate_listen(
     }
 }
 
-/// Returns the targets of the request that belong to no server of the grant.
+/// Returns the request's targets that belong to none of the grant's servers.
 fn unknown_targets(aggregate: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnknownTarget> {
     request.unknown_targets(|server| aggregate.find_context(server).is_some())
 }
 
-/// Subscription at one server, under the active policy.
+/// The subscription to one server's notifications, under the active policy.
 struct ServerSubscription {
     ctx: RequestContext,
     /// Listen request for the server, without denied resources.
@@ -138,7 +138,7 @@ struct ServerSubscription {
 }
 
 impl ServerSubscription {
-    /// Records the resources that the client requested and the policy denies.
+    /// Records the requested resources that the policy denies.
     async fn record_denials(&self, gw: &Gateway, aggregate: &AggregateRequest, request: &ClientRequest<'_>) {
         let client_ctx = RequestContext { client_protocol: aggregate.client_protocol.clone(), ..self.ctx.clone() };
         record_denied(gw, &client_ctx, request, &self.resources).await;
@@ -184,7 +184,7 @@ async fn reply_not_found(gw: &Gateway, mut recorder: CallRecorder, about: &str, 
     gw.record_refusal(&mut recorder, &Refusal::UnknownReference).await;
 }
 
-/// Starts a listener per server. They run until the receiver is dropped.
+/// Starts one listener per server. Each runs until the receiver is dropped.
 fn spawn_listeners(
     gw: &Arc<Gateway>,
     aggregate: &AggregateRequest,
@@ -265,8 +265,8 @@ async fn run_stream(
     None
 }
 
-/// Returns the lists that the client subscribes to. The gateway itself notifies of these, because the servers may
-/// change.
+/// Returns the lists that the client subscribes to. The gateway itself announces changes to them, because the set of
+/// servers may change.
 fn requested_lists(request: &ClientRequest<'_>) -> ListChangedSet {
     ListChangedSet::from_listen_request(request.params().and_then(|params| params.get("notifications")))
 }
@@ -277,9 +277,8 @@ async fn notify_list_changes(lists: ListChangedSet, request: &ClientRequest<'_>,
     }
 }
 
-/// Builds the acknowledgement: the requested lists, and what servers acknowledge within the deadline. Also returns the
-/// messages that arrived meanwhile.
-///
+/// Builds the acknowledgement from the requested lists and what the servers acknowledge before the deadline. Also
+/// returns the messages that arrived in the meantime.
 ///
 /// # Errors
 /// A server rejects a task that the client named.

@@ -19,8 +19,7 @@ use crate::request_context::RequestContext;
 use crate::session::{Session, SessionParams, has_logging_capability};
 use crate::upstream::{SendError, UpstreamLink};
 
-/// Returns the client's session at a server, opening it if necessary.
-///
+/// Returns the client's session with a server, opening it if necessary.
 ///
 /// # Errors
 /// The server does not open a session.
@@ -66,7 +65,7 @@ pub(super) async fn ensure_open(
     Ok(part)
 }
 
-/// Returns the open server sessions. Sessions that have expired are removed, which frees their places.
+/// Returns the open server sessions. Removes expired sessions, which frees their slots.
 pub(super) fn open_sessions(gw: &Gateway, session: &Session) -> Vec<(ServerName, Arc<Session>)> {
     session.server_sessions.sweep(|part| gw.sessions.contains(part.id()));
     session.server_sessions.all()
@@ -112,8 +111,8 @@ async fn register_session(
     Ok(part)
 }
 
-/// Performs the client's handshake at a server, or reads the information of a stateless server. The flag says that the
-/// server is stateless.
+/// Performs the client's handshake with a server, or fetches the server's information if it is stateless. The flag says
+/// whether the server is stateless.
 async fn perform_handshake(
     gw: &Gateway,
     session: &Session,
@@ -229,7 +228,7 @@ async fn record_dropped(gw: &Gateway, aggregate: &AggregateRequest, message: &Cl
     gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
 }
 
-/// Ends the client's session at all servers.
+/// Ends the client's sessions with all servers.
 pub(super) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
     let Some(session) = aggregate.client_protocol.session() else { return };
     gw.delete_session(session).await;

@@ -77,12 +77,12 @@ pub(crate) async fn route_one_way(gw: &Gateway, aggregate: &AggregateRequest, me
     per_server_session::deliver_one_way(gw, aggregate, message).await;
 }
 
-/// Ends the client's session at all servers.
+/// Ends the client's sessions with all servers.
 pub(crate) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
     per_server_session::end_session(gw, aggregate).await;
 }
 
-/// Reads the subject of a request, including tasks.
+/// Reads the subject of a request, which may be a task.
 fn parse_server_subject<'r>(
     request: &'r ClientRequest<'_>,
     generation: ProtocolGeneration,
@@ -98,7 +98,8 @@ fn parse_server_subject<'r>(
     }
 }
 
-/// Sends a request to the server that it names. Names of other servers are reported as not found.
+/// Sends a request to the server that it names. If that is not one of the grant's servers, the target is reported as
+/// not found.
 async fn route_to_server(
     gw: &Gateway,
     aggregate: &AggregateRequest,
@@ -178,7 +179,7 @@ async fn reject(
     gw.write_row(recorder.rejection_row(error.code, &error.message)).await;
 }
 
-/// Responds with a result of the gateway itself, given as JSON.
+/// Responds with a result from the gateway itself, given as JSON.
 pub(super) async fn reply_locally(
     gw: &Gateway,
     request: &ClientRequest<'_>,

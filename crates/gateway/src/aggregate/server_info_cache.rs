@@ -26,7 +26,7 @@ struct CachedServerInfo {
 }
 
 impl ServerInfoCache {
-    /// Caches a server's information. `is_stateless` says that it came from `server/discover`.
+    /// Caches a server's information. `is_stateless` says whether it came from `server/discover`.
     pub fn insert(&self, upstream: &Arc<Upstream>, server_info: &Bytes, is_stateless: bool) {
         if server_info.len() > MAX_SERVER_INFO_BYTES {
             return;
@@ -36,7 +36,7 @@ impl ServerInfoCache {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).insert(upstream.name().clone(), cached);
     }
 
-    /// Returns the last known information of a server.
+    /// Returns the last known information about a server.
     pub fn find(&self, upstream: &Arc<Upstream>) -> Option<(Bytes, bool)> {
         let cached = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let cached = cached.get(upstream.name())?;

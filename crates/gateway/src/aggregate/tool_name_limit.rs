@@ -1,4 +1,4 @@
-//! Warns of tool names on the aggregate endpoint that are too long for some clients.
+//! Warns about tool names on the aggregate endpoint that are too long for some clients.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -10,13 +10,13 @@ use tracing::warn;
 use crate::Gateway;
 use crate::request_context::RequestContext;
 
-/// Longest name that is safe with known clients: Claude Code allows 64 characters including `mcp__`, the name it has
-/// for the gateway, and `__`, which leaves 48 for a gateway called `gatelodge`. Cursor allows 60 in all.
+/// Longest name that is safe with known clients: Claude Code allows 64 characters including `mcp__`, its name for the
+/// gateway, and `__`, which leaves 48 for a gateway called `gatelodge`. Cursor allows 60 in total.
 const MAX_TOOL_NAME_CHARS: usize = 48;
-/// Maximum number of names to remember; after that there are no more warnings.
+/// Maximum number of names to remember; beyond that, no more warnings are logged.
 const MAX_WARNED_NAMES: usize = 10_000;
 
-/// Names that a warning was logged for.
+/// Names for which a warning has been logged.
 #[derive(Debug, Default)]
 pub(crate) struct WarnedNames(Mutex<HashSet<String>>);
 

@@ -1,4 +1,4 @@
-//! `/mcp`: the HTTP rules of `/mcp/<server>`, for all servers of a grant at once.
+//! The endpoint `/mcp`, which applies the HTTP rules of `/mcp/<server>` to all servers of a grant at once.
 
 use std::sync::Arc;
 
@@ -194,7 +194,7 @@ async fn delete(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &He
     reply::empty_response(StatusCode::NO_CONTENT)
 }
 
-/// Starts the record of an HTTP request without a message.
+/// Starts the record of an HTTP request that contains no message.
 fn recorder_for_http_method(gw: &Gateway, aggregate: &AggregateRequest, verb: &str) -> CallRecorder {
     let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_method(verb);
@@ -208,7 +208,7 @@ async fn record_probe(gw: &Gateway, aggregate: &AggregateRequest) {
     gw.write_row(recorder.outcome_row(CallOutcome::Error, None)).await;
 }
 
-/// Records a rejected message. Its text is not stored, because it can be anything.
+/// Records a rejected message. Its text is not stored, because it could contain anything.
 async fn record_rejection(gw: &Gateway, aggregate: &AggregateRequest, code: i64, message: &str) {
     gw.metrics.count_refusal("rejected");
     let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());

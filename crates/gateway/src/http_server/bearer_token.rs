@@ -7,7 +7,7 @@ use gatelodge_store::{HashedToken, TokenError, TokenHash};
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{StatusCode, Uri};
 
-/// The last token seen on a connection, with its hash: nearly all requests of a connection use the same. The token is
+/// The last token seen on a connection, with its hash: nearly all requests on a connection use the same token. It is
 /// kept in memory only, and its grant is looked up for each request.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionTokenCache(Mutex<Option<HashedToken>>);
@@ -24,9 +24,8 @@ impl ConnectionTokenCache {
 
 /// Returns the hash of the request's token.
 ///
-///
 /// # Errors
-/// The token is missing, malformed, repeated or in the URL. No grant was looked up.
+/// The token is missing, malformed, repeated or in the URL. In these cases no grant is looked up.
 pub(crate) fn bearer_token_hash(
     headers: &HeaderMap,
     uri: &Uri,

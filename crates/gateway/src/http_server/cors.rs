@@ -1,4 +1,4 @@
-//! CORS headers for web pages. Only origins that the `HostOriginGuard` accepts get here.
+//! CORS headers for web pages. Only requests whose origin the `HostOriginGuard` accepts reach this module.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -35,7 +35,7 @@ pub(crate) fn preflight_response<B>(request: &Request<B>) -> Option<Response<Rep
     Some(response)
 }
 
-/// Adds the headers that let a page read the response.
+/// Adds the headers that let a web page read the response.
 pub(crate) fn allow_origin(mut response: Response<ReplyBody>, page: HeaderValue) -> Response<ReplyBody> {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);

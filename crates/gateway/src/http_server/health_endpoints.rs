@@ -1,4 +1,4 @@
-//! Health, readiness and metrics for operators.
+//! Health, readiness and metrics endpoints for operators.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) async fn serve_health_endpoints<B>(gw: &Arc<Gateway>, request: &Reque
     }
 }
 
-/// Ready if the store responds and the gateway is not stopping.
+/// Reports the gateway as ready if the store responds and the gateway is not stopping.
 async fn readiness_response(gw: &Arc<Gateway>) -> Response<ReplyBody> {
     let unready =
         |why: &str| reply::json_response(StatusCode::SERVICE_UNAVAILABLE, format!("{{\"status\":\"{why}\"}}"));

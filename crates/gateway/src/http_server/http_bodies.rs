@@ -1,4 +1,5 @@
-//! HTTP bodies: request bodies, read within limits, and reply bodies, which are one text or an event stream.
+//! HTTP bodies: request bodies, which are read within limits, and reply bodies, which are a single text or an event
+//! stream.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,9 +18,9 @@ use crate::body_buffer::{BodyBuffer, ReceivedBody};
 use crate::message_body::MessageBody;
 use crate::pipeline::InFlightGuard;
 
-/// How much of a too large body is read and discarded, so that the client gets the error.
+/// How much of an oversized body is read and discarded, so that the client receives the error.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
-/// A client that sends nothing for this long is assumed to wait for the response.
+/// A client that sends nothing for this long is assumed to be waiting for the response.
 const DISCARD_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Body of a reply.
@@ -75,9 +76,8 @@ impl http_body::Body for ReplyBody {
 
 /// Reads a request body.
 ///
-///
 /// # Errors
-/// The body is too large, too slow or truncated; with the status and message for the client.
+/// The body is too large, arrives too slowly or is truncated. The error contains the status and message for the client.
 pub(crate) async fn read_request_body(
     mut body: Incoming,
     limit: usize,
@@ -120,7 +120,7 @@ async fn collect(body: &mut Incoming, limit: usize) -> BodyReadOutcome {
     BodyReadOutcome::Complete(buffer.finish())
 }
 
-/// Reads and drops the rest of a body: many clients read no response before they have sent everything.
+/// Reads and discards the rest of a body: many clients do not read the response until they have sent everything.
 async fn discard(mut body: Incoming) {
     let mut left = MAX_DISCARDED_BYTES;
     while let Ok(Some(Ok(frame))) = tokio::time::timeout(DISCARD_IDLE_TIMEOUT, body.frame()).await {

@@ -28,15 +28,16 @@ use crate::Gateway;
 use crate::deadline_timer::SharedHyperTimer;
 
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Read buffer limit. Larger reads mean fewer chunks per body, but each connection may keep a buffer of this size.
+/// Maximum size of the read buffer. Larger reads mean fewer chunks per body, but each connection may keep a buffer of
+/// this size.
 pub(crate) const MAX_READ_BYTES: usize = 256 << 10;
 
 /// Which requests a listener serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListenerKind {
-    /// MCP clients.
+    /// Requests from MCP clients.
     Mcp,
-    /// Operators and their monitoring.
+    /// Requests from operators and their monitoring.
     Admin,
 }
 
@@ -176,7 +177,7 @@ async fn handle_request(
     }
 }
 
-/// Returns the client's address as logs write it.
+/// Returns the client's address in the form used in logs.
 fn canonical_ip(address: IpAddr) -> Arc<str> {
     address.to_canonical().to_string().into()
 }

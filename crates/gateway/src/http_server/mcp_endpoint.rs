@@ -1,4 +1,5 @@
-//! `/mcp/<server>` and `/mcp`: from headers and body of a request to its handler, for all revisions.
+//! The endpoints `/mcp/<server>` and `/mcp`: checks the headers and body of a request and passes it to its handler, for
+//! all revisions.
 
 use std::sync::Arc;
 
@@ -227,7 +228,8 @@ async fn handle_message(
     }
 }
 
-/// Handles a request after a pooled session is open, if the server needs one. Cancelling does not wait for that.
+/// Handles a request, after opening a pooled session if the server needs one. The client can cancel while the session
+/// is being opened.
 pub(crate) async fn handle_request(
     gw: &Gateway,
     mut ctx: RequestContext,
@@ -345,7 +347,7 @@ pub(crate) async fn dispatch(
     }
 }
 
-/// Whether the policy decides about a method. The other methods are allowed by every policy.
+/// Whether a method is subject to the policy. All other methods are allowed by every policy.
 fn is_policy_checked(method: &Method<'_>) -> bool {
     !is_always_allowed(method.name())
 }
@@ -360,7 +362,7 @@ fn is_task_method(method: &Method<'_>) -> bool {
     matches!(method, TasksGet | TasksResult | TasksList | TasksCancel | TasksUpdate)
 }
 
-/// Scope in which a session is looked up: a grant, and a server or all.
+/// Scope in which a session is looked up: a grant, and either one server or all servers.
 #[derive(Clone, Copy)]
 pub(super) struct SessionScope<'a> {
     pub grant: &'a ActiveGrant,
@@ -553,14 +555,14 @@ impl Gateway {
         self.write_row(recorder.outcome_row(CallOutcome::Error, None)).await;
     }
 
-    /// Starts the record of an HTTP request without a message.
+    /// Starts the record of an HTTP request that contains no message.
     pub(super) fn recorder_for_http_method(&self, ctx: &RequestContext, verb: &str) -> CallRecorder {
         let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());
         recorder.set_method(verb);
         recorder
     }
 
-    /// Rejects a request because of its headers or its size, and records that.
+    /// Rejects a request because of its headers or its size, and records the rejection.
     pub(super) async fn reject_http(
         &self,
         mut recorder: CallRecorder,
@@ -572,7 +574,7 @@ impl Gateway {
         reply::http_error_response(status, &what)
     }
 
-    /// Records a rejected message. Its text is not stored, because it can be anything.
+    /// Records a rejected message. Its text is not stored, because it could contain anything.
     pub(crate) async fn record_rejection(&self, ctx: &RequestContext, code: i64, message: &str) {
         self.metrics.count_refusal("rejected");
         let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());

@@ -47,19 +47,20 @@ pub(crate) fn empty_response(status: StatusCode) -> Response<ReplyBody> {
     response
 }
 
-/// Error about the HTTP request rather than a message in it.
+/// Builds an error that concerns the HTTP request itself rather than a message in it.
 pub(crate) fn http_error_response(status: StatusCode, message: &str) -> Response<ReplyBody> {
     json_response(status, error_response(None, code::INVALID_REQUEST, message, None))
 }
 
-/// Reply to an HTTP method that a URL does not support.
+/// Builds the reply to an HTTP method that the URL does not support.
 pub(crate) fn method_not_allowed_response(allow: &'static str, what: &str) -> Response<ReplyBody> {
     let mut response = http_error_response(StatusCode::METHOD_NOT_ALLOWED, what);
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
 
-/// Reply to a request whose end is ambiguous. The connection is closed, so nothing after it is read.
+/// Builds the reply to a request whose end is ambiguous. The connection is closed, so nothing after the request is
+/// read.
 pub(crate) fn ambiguous_length_response() -> Response<ReplyBody> {
     let what = "the request has both a length and chunks, or was sent before the response to the previous request";
     let mut response = http_error_response(StatusCode::BAD_REQUEST, what);
@@ -67,12 +68,12 @@ pub(crate) fn ambiguous_length_response() -> Response<ReplyBody> {
     response
 }
 
-/// Reply to a message that cannot be parsed.
+/// Builds the reply to a message that cannot be parsed.
 pub(crate) fn wire_error_reply(cause: &MessageError, generation: ProtocolGeneration) -> (StatusCode, String) {
     (error_status(cause, generation), error_response(cause.id.as_ref(), cause.code, &cause.message, None))
 }
 
-/// Reply to a failed request that is not subject to the policy.
+/// Builds the reply to a failed request that is not subject to the policy.
 pub(crate) fn internal_error_reply(id: &RequestId<'_>, call: CallId, refusal: &Refusal) -> Bytes {
     if let Refusal::Protocol(protocol_error) = refusal {
         return error_response(Some(id), protocol_error.code, &protocol_error.message, protocol_error.data.as_deref())
@@ -81,7 +82,7 @@ pub(crate) fn internal_error_reply(id: &RequestId<'_>, call: CallId, refusal: &R
     error_response(Some(id), code::INTERNAL_ERROR, &refusal.client_text(call.as_str()), None).into()
 }
 
-/// Reply to a refused request.
+/// Builds the reply to a refused request.
 pub(crate) fn refusal_reply(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
@@ -143,7 +144,7 @@ pub(crate) fn refusal_reply(
     (StatusCode::OK, text)
 }
 
-/// Reply about a target that does not exist for this client, under the name that the client used.
+/// Builds the reply for a target that does not exist for this client, under the name that the client used.
 pub(crate) fn not_found_reply(
     generation: ProtocolGeneration,
     subject: &RequestSubject<'_>,
@@ -170,12 +171,12 @@ pub(crate) fn not_found_reply(
     error_response(Some(id), code, &what, None)
 }
 
-/// The same text whether a tool is hidden, not listed or not offered, so that nothing leaks.
+/// Returns the same text whether a tool is hidden, not listed or not offered, so that nothing leaks.
 fn unknown_tool_message(name: &str) -> String {
     format!("Unknown tool: {name} (not available to this grant)")
 }
 
-/// The same text whether a task belongs to another grant or a hidden tool, or does not exist.
+/// Builds the same reply whether a task belongs to another grant or a hidden tool, or does not exist.
 pub(crate) fn unknown_task_reply(id: &RequestId<'_>, task: &str) -> String {
     error_response(Some(id), code::INVALID_PARAMS, &format!("Unknown task: {}", quote_excerpt(task)), None)
 }
@@ -184,7 +185,7 @@ fn is_listed_by_policy(policy: Option<&ActivePolicy>, lists: impl Fn(&ActivePoli
     policy.is_some_and(lists)
 }
 
-/// Details of a refusal for programs, as JSON.
+/// Returns the machine-readable details of a refusal, as JSON.
 fn refusal_details(refusal: &Refusal, call: CallId, policy: Option<&ActivePolicy>) -> String {
     let mut out = format!("{{\"code\":\"{}\",\"call\":\"{call}\"", refusal.code());
     let mut push_member = |name: &str, value: Option<&str>| {

@@ -1,7 +1,7 @@
 //! Runs each request inside its connection's task. If the client disconnects, the request is detached and finishes on
 //! its own, so its record and reservation are always completed.
 //!
-//! The future of a request is large and mostly uninitialised at first. A runner is created once per connection and
+//! The future of a request is large and mostly uninitialized at first. A runner is created once per connection and
 //! reused, so that it is not allocated, moved and freed for each request. With a spawned task per request instead, a
 //! small call takes 24 % more instructions (`bench/instructions.py`, 16 connections: 194,300 instead of 156,100).
 
@@ -22,14 +22,14 @@ use crate::deadline_timer::DeadlineTimer;
 
 type RequestFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Holds the runner of a connection while it is idle. The slot is empty before the first request, and while a request
-/// runs.
+/// Holds the runner of a connection while it is idle. The slot is empty before the first request and while a request is
+/// running.
 pub(super) struct RequestRunnerSlot<J>(Mutex<Option<RequestRunner<J>>>);
 
 struct RequestRunner<J> {
     future: RequestFuture,
     job_slot: Arc<JobSlot<J>>,
-    /// One timer for all requests, since the runner is one task.
+    /// One timer for all requests, since the runner is a single task.
     deadline_timer: Arc<DeadlineTimer>,
 }
 
@@ -51,7 +51,7 @@ impl<J> Default for RequestRunnerSlot<J> {
 }
 
 impl<J: Send + 'static> RequestRunnerSlot<J> {
-    /// Runs one request and returns its response. Work that remains after the response does not need the client.
+    /// Runs one request and returns its response. Work that remains after the response continues without the client.
     pub async fn run_request<W>(
         &self,
         gw: &Arc<Gateway>,
@@ -129,12 +129,12 @@ fn lock<T>(own: &Mutex<T>) -> MutexGuard<'_, T> {
     own.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Drives a running request until its response is there; detaches the rest when dropped.
+/// Drives a running request until its response is available; when dropped, detaches the remaining work.
 struct DetachOnDrop<'d, J, A, L: Fn(RequestFuture)> {
     runner: Option<RequestRunner<J>>,
     response: oneshot::Receiver<A>,
     runner_slot: &'d RequestRunnerSlot<J>,
-    /// Spawns work whose client is gone.
+    /// Spawns the remaining work of a request whose client has disconnected.
     detach: L,
 }
 

@@ -1,4 +1,5 @@
-//! Sends the response of one request to the client, or a stream that ends with it. Finishing consumes the responder.
+//! Sends the client the response to one request, or a stream that ends with the response. Finishing consumes the
+//! responder.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +23,7 @@ use crate::request_context::RequestContext;
 use crate::session::{CancellableRequests, InFlightRequest, RequestRegistration, Session};
 use crate::telemetry::CapturedReply;
 
-/// Events queued for a slow client; after that the upstream has to wait.
+/// How many events are queued for a slow client before the upstream has to wait.
 const EVENT_QUEUE_LENGTH: usize = 32;
 
 /// Destination of the response to one request.
@@ -35,7 +36,7 @@ pub(crate) struct Responder {
     captured_reply: Option<CapturedReply>,
     /// Prefixes names on the aggregate endpoint.
     name_prefixer: Option<Box<NamePrefixer>>,
-    /// Registrations under which the client can cancel the request, usually one, and the signal that fires then.
+    /// Registrations that let the client cancel the request (usually one), and the signal that fires when it does.
     registration: Option<RequestRegistration>,
     other_registrations: Vec<RequestRegistration>,
     cancel_signal: Option<Arc<Notify>>,
@@ -54,17 +55,17 @@ struct NamePrefixer {
 #[derive(Debug)]
 enum ResponseSink {
     Http(HttpResponseSink),
-    /// Messages to a client with a single connection (stdio, HTTP+SSE), and the slot of its session.
+    /// Queue of messages to a client with a single connection (stdio, HTTP+SSE), and the slot for its session.
     MessageQueue(mpsc::Sender<Bytes>, SessionSlot),
 }
 
-/// Session of a client that has only one.
+/// Holds the session of a client that can have only one.
 pub(crate) type SessionSlot = Arc<Mutex<Option<Arc<Session>>>>;
 
 #[derive(Debug)]
 struct HttpResponseSink {
-    /// Taken when the response headers are sent. The connection's task holds the receiver; closed means that the client
-    /// disconnected.
+    /// Taken when the response headers are sent. The connection's task holds the receiver; if it is closed, the client
+    /// has disconnected.
     response_sender: Option<oneshot::Sender<Response<ReplyBody>>>,
     events: ResponseEventSink,
     session_header: Option<HeaderValue>,
@@ -143,8 +144,8 @@ impl Responder {
         Self::with_sink(ResponseSink::MessageQueue(texts, slot))
     }
 
-    /// Registers the request so that its client can cancel it until it is finished. `call` is the id that the server
-    /// knows, if any. A request can be registered in several sessions.
+    /// Registers the request so that its client can cancel it until it is finished. `call` is the id used upstream, if
+    /// any. A request can be registered in several sessions.
     pub fn register_cancellable(&mut self, calls: &Arc<CancellableRequests>, id: &RequestId<'_>, call: Option<CallId>) {
         let cancelled = self.cancel_signal.clone().unwrap_or_default();
         if let Some(entry) = calls.register(id, InFlightRequest { call, cancel_signal: Arc::clone(&cancelled) }) {
@@ -158,7 +159,7 @@ impl Responder {
         self.other_registrations.clear();
     }
 
-    /// Returns the signal that fires when the client cancels; `None` if it cannot cancel.
+    /// Returns the signal that fires when the client cancels; `None` if the client cannot cancel.
     pub fn cancel_signal(&self) -> Option<Arc<Notify>> {
         self.cancel_signal.clone()
     }
@@ -168,7 +169,7 @@ impl Responder {
         self.deadline_timer.clone()
     }
 
-    /// Prefixes all following messages and the response with the server's name.
+    /// Prefixes the names in the response, and in all messages from now on, with the server's name.
     pub fn prefix_names_of(&mut self, server: &ServerName, method: &Method<'_>, limits: JsonLimits) {
         let method = Method::of(method.name().to_owned().into());
         self.name_prefixer = Some(Box::new(NamePrefixer { server: server.clone(), method, limits }));
@@ -197,8 +198,7 @@ impl Responder {
         self.in_flight_guard.take()
     }
 
-    /// Acquires a place within the in-flight limits, unless the request already has one.
-    ///
+    /// Acquires a slot within the in-flight limits, unless the request already has one.
     ///
     /// # Errors
     /// A limit is reached.
@@ -214,7 +214,7 @@ impl Responder {
         self.captured_reply = captured;
     }
 
-    /// Announces the client's session with a response that has not started. Returns whether the client can use the
+    /// Announces the client's session in a response that has not started yet. Returns whether the client can use the
     /// session over another connection.
     pub fn set_session(&mut self, session: &Arc<Session>) -> bool {
         match &mut self.sink {
@@ -276,7 +276,7 @@ impl Responder {
         }
     }
 
-    /// Finishes a notification or response with 202.
+    /// Finishes the handling of a notification or response with status 202.
     pub fn accept(self) {
         if let ResponseSink::Http(HttpResponseSink { response_sender: Some(head), .. }) = self.sink {
             let _ = head.send(reply::empty_response(StatusCode::ACCEPTED));

@@ -1,5 +1,5 @@
-//! Response stream of a request within a session. If the client loses its connection, call and stream continue, and the
-//! client can resume.
+//! Response stream of a request within a session. If the client loses its connection, the call and the stream continue,
+//! and the client can resume the stream.
 
 use std::sync::Arc;
 
@@ -34,14 +34,14 @@ impl ResumableStream {
         send_if_connected(to, event).await;
     }
 
-    /// Sends the last message. The in-flight guard is released once it is written.
+    /// Sends the last message. The in-flight guard is released once the message is written.
     pub async fn finish(self, text: &str, guard: Option<InFlightGuard>) {
         let (event, to) = self.session.replay_buffers().append_event_for_connection(self.stream, text);
         send_if_connected(to, bytes_with_guard(event, guard)).await;
     }
 
-    /// Closes the connection, so that the client polls for the rest. A client that got no priming event keeps its
-    /// connection.
+    /// Closes the connection, so that the client polls for the rest. A client that has received no priming event keeps
+    /// its connection.
     pub fn close_for_polling(&self) {
         if self.session.revision() >= Revision::R2025_11_25 {
             self.session.replay_buffers().disconnect(self.stream);

@@ -1,9 +1,8 @@
 //! Inspects the incoming bytes of a connection to prevent request smuggling.
 //!
-//!
-//! A request with both `Content-Length` and chunked encoding is read differently by different servers. hyper reads it
-//! correctly but removes the length header, so the conflict is only visible in the raw bytes. Such requests are
-//! refused.
+//! A request with both `Content-Length` and chunked encoding is interpreted differently by different servers. hyper
+//! interprets it correctly but removes the length header, so the conflict is only visible in the raw bytes. Such
+//! requests are refused.
 
 use std::io;
 use std::pin::Pin;
@@ -24,7 +23,7 @@ const MAX_INSPECTED_BYTES: usize = super::listener::MAX_HEAD_BYTES;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Capacity kept for the next request, because there can be many idle connections.
+/// Buffer capacity kept between requests. It is small because there can be many idle connections.
 const TYPICAL_HEAD_BYTES: usize = 1 << 10;
 
 /// A connection that records the bytes received since the last write.
@@ -32,8 +31,8 @@ const TYPICAL_HEAD_BYTES: usize = 1 << 10;
 pub(crate) struct InspectedStream {
     stream: CoalescingStream,
     head_bytes: RequestHeadBytes,
-    /// Time limit for the client to accept more data, and its deadline while a write is pending. A client that does not
-    /// read keeps its response in memory.
+    /// Time limit for a write, and the deadline of the pending write. A client that does not read its response keeps it
+    /// in memory.
     write_timeout: Duration,
     write_deadline: Option<Pin<Box<Sleep>>>,
 }
@@ -56,7 +55,7 @@ impl InspectedStream {
         )
     }
 
-    /// Fails a write that is pending for too long.
+    /// Fails a write that has been pending for too long.
     fn check_write_timeout<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
             self.write_deadline = None;
@@ -74,7 +73,8 @@ impl InspectedStream {
 }
 
 impl RequestHeadBytes {
-    /// Whether a chunked request also has a length, or its headers cannot be found in the recorded bytes.
+    /// Whether a chunked request also has a `Content-Length`. Also true if its headers cannot be found in the recorded
+    /// bytes.
     pub fn has_content_length(&self) -> bool {
         let head_bytes = self.lock();
         let Some(end) = memmem::find(&head_bytes, HEAD_END) else { return true };

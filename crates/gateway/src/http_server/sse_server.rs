@@ -27,11 +27,11 @@ use crate::single_session::{SingleSessionClient, end_session, stop_event_forward
 
 /// Query parameter that the SDKs use for the connection id.
 const SESSION_ID_PARAM: &str = "sessionId";
-/// Messages queued for a slow client; after that the upstream has to wait.
+/// How many messages are queued for a slow client before the upstream has to wait.
 const MESSAGE_QUEUE_LENGTH: usize = 64;
-/// Unprocessed messages of one client; further ones are refused.
+/// How many unprocessed messages a client may have; further ones are refused.
 const MAX_QUEUED_POSTS: usize = 64;
-/// Time limit for the last messages after the drain period.
+/// Time limit for writing the last messages after the drain period.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// All open connections, by id.

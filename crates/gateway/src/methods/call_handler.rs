@@ -1,4 +1,5 @@
-//! The pipeline of one call: evaluates the policy, reserves, forwards and responds. Every exit writes a record.
+//! The pipeline of one call: evaluates the policy, reserves the charges, forwards the call and responds. Every exit
+//! path writes a record.
 
 mod authorize;
 mod call_rounds;
@@ -101,7 +102,7 @@ async fn finish_aborted(
     }
 }
 
-/// Ends a request to a server that cannot be used at all. Tools that the policy hides stay hidden.
+/// Ends a request to a server that cannot be reached. Tools that the policy hides stay hidden.
 pub(crate) async fn handle_unreachable(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -128,11 +129,11 @@ struct CallAbort {
     unwritten: UnwrittenRow,
 }
 
-/// Row that is still to be written for a call without a response.
+/// The row that still has to be written for a call without a response.
 enum UnwrittenRow {
     /// The refusal row.
     Refusal,
-    /// The outcome row; the intent row is written.
+    /// The outcome row; the intent row has already been written.
     Outcome(CallOutcome),
     /// No row is left to write: `Ledger::release` wrote the outcome together with the refund.
     Nothing,
@@ -235,7 +236,7 @@ async fn run_pipeline(
     }
 }
 
-/// Mutant of [`run_pipeline`]: sends a call that its limits refuse.
+/// Mutant of [`run_pipeline`]: sends a call although its limits refuse it.
 async fn send_refused(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -320,7 +321,7 @@ fn request_state(ctx: &RequestContext, request: &ClientRequest<'_>) -> Option<St
     Some(request.params()?.get("requestState")?.as_str().unwrap_or_default().into_owned())
 }
 
-/// Takes the charges of a call. Limits do not stop a grant in observe mode, and a resumed call was charged when it
+/// Takes the charges for a call. Limits do not stop a grant in observe mode, and a resumed call was charged when it
 /// started.
 async fn reserve_charges(
     gw: &Gateway,
@@ -339,7 +340,7 @@ async fn reserve_charges(
     }
 }
 
-/// Stores what a response implies, before the client sees it: task ownership and resource subscriptions.
+/// Stores the consequences of a response before the client sees it: task ownership and resource subscriptions.
 async fn record_side_effects(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -359,7 +360,7 @@ async fn record_side_effects(
     }
 }
 
-/// Removes the suspended call that a request resumes; `None` if the request starts a new call.
+/// Removes and returns the suspended call that a request resumes; `None` if the request starts a new call.
 fn take_suspended(
     gw: &Gateway,
     ctx: &RequestContext,

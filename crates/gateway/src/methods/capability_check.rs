@@ -1,4 +1,4 @@
-//! Stops tasks and input requests that the client has not declared support for. Servers that respect the declared
+//! Blocks tasks and input requests for which the client has not declared support. Servers that respect the declared
 //! capabilities are not affected.
 
 use std::sync::LazyLock;
@@ -35,11 +35,10 @@ impl RequestContext {
     }
 }
 
-/// Checks that the client has declared the capability for a request of a stateful server.
-///
+/// Checks that the client has declared the capability for a request from a stateful server.
 ///
 /// # Errors
-/// It has not.
+/// The client has not declared the capability.
 pub(super) fn check_server_request_declared(
     ctx: &RequestContext,
     server_request: &ServerRequest<'_>,
@@ -51,18 +50,17 @@ pub(super) fn check_server_request_declared(
     missing.map_or(Ok(()), |required| Err(missing_capability_refusal(required)))
 }
 
-/// Refusal for a server request that is not passed on.
+/// Builds the refusal for a server request that needs a capability the client has not declared.
 pub(super) fn missing_capability_refusal(required: &str) -> Refusal {
     let what = format!("the client has not declared the capability for this request: {required}");
     Refusal::Protocol(ProtocolError::new(StatusCode::OK, code::METHOD_NOT_FOUND, &what))
 }
 
-/// Checks that a response contains no task and no input request that the client has not declared. A task that the
-/// client could not follow is cancelled.
-///
+/// Checks that a response contains no task or input request for which the client has not declared support. A task that
+/// the client could not follow is cancelled.
 ///
 /// # Errors
-/// It does.
+/// The response contains such a task or input request.
 pub(super) fn check_response(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -134,10 +132,10 @@ fn find_task_in_reply(
     generations.into_iter().find_map(|generation| Some((generation, find_created_task(result, generation)?)))
 }
 
-/// What such a server did, as part of a sentence.
+/// Part of an error message that says what the server did.
 pub(super) const MISSING_CAPABILITY_ACTION: &str = "asked the client for input that it has not declared";
 
-/// Returns the capability that the client lacks for the input requests of a result or a task.
+/// Returns a capability that the input requests in a result or task require but the client lacks.
 pub(super) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> Option<&'static str> {
     let input_requests = json.get("inputRequests");
     input_requests.iter().flat_map(|input_requests| input_requests.members()).find_map(|(_, input_request)| {
@@ -146,13 +144,13 @@ pub(super) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> O
     })
 }
 
-/// Words in responses that create a task or ask for input.
+/// Finds words that occur in responses that create a task or ask for input.
 static TASK_OR_INPUT_FINDER: LazyLock<JsonWordFinder> =
     LazyLock::new(|| JsonWordFinder::new(&["taskId", "input_required"]));
-/// Word in responses that ask for input.
+/// Finds the word that occurs in responses that ask for input.
 pub(super) static INPUT_FINDER: LazyLock<JsonWordFinder> = LazyLock::new(|| JsonWordFinder::new(&["input_required"]));
 
-/// Searches texts for words that may contain JSON escapes.
+/// Searches texts for words, which may be written with JSON escapes.
 pub(super) struct JsonWordFinder {
     words: Vec<Finder<'static>>,
     /// Start of an escaped ASCII character.
@@ -164,15 +162,15 @@ impl JsonWordFinder {
         Self { words: words.iter().map(|word| Finder::new(*word)).collect(), escape: Finder::new("\\u00") }
     }
 
-    /// Whether a text may contain one of the words, plainly or escaped.
+    /// Whether a text may contain one of the words, with or without escapes.
     pub fn can_occur_in(&self, text: &[u8]) -> bool {
         let is_letter = |at: usize| text.get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
         self.words.iter().any(|word| word.find(text).is_some()) || self.escape.find_iter(text).any(is_letter)
     }
 }
 
-/// Whether the client accepts a task of this protocol generation. A stateful client asks for it in the call. Tasks are
-/// not translated between generations.
+/// Whether the client accepts a task of this protocol generation. A stateful client asks for a task in the call. Tasks
+/// are not translated between generations.
 fn accepts_task(ctx: &RequestContext, request: &ClientRequest<'_>, generation: ProtocolGeneration) -> bool {
     let has_asked = match generation {
         ProtocolGeneration::Stateful => request.params().and_then(|params| params.get("task")).is_some(),
@@ -215,7 +213,7 @@ impl Gateway {
     }
 }
 
-/// Builds `tasks/cancel` in the server's protocol generation. Its metadata are the gateway's own.
+/// Builds `tasks/cancel` in the server's protocol generation, with the gateway's own metadata.
 fn cancel_request(ctx: &RequestContext, task: &str, call: gatelodge_store::CallId) -> UpstreamRequest {
     let (method, id) = (Method::TasksCancel.name(), to_json_string(task));
     let is_in_session = ctx.upstream_session().is_some();

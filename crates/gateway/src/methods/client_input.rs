@@ -64,9 +64,8 @@ pub(crate) fn build_suspended_call(
 
 /// Stores the call, and returns the result that asks its client for input.
 ///
-///
 /// # Errors
-/// The call cannot be stored and was cancelled.
+/// The call cannot be stored. It is cancelled.
 pub(crate) fn suspend(gw: &Gateway, suspended: SuspendedCall) -> Result<String, SendError> {
     gw.suspended_calls.suspend(suspended, gw.settings.client_input_timeout).map_err(|suspended| {
         gw.cancel_suspended_call(*suspended);
@@ -97,7 +96,6 @@ pub(crate) fn has_input_responses(request: &ClientRequest<'_>) -> bool {
 }
 
 /// Evaluates the input responses under the active policy, which may have changed since the client was asked.
-///
 ///
 /// # Errors
 /// The policy no longer allows what the client was asked for.
@@ -140,8 +138,8 @@ pub(super) fn is_input_method(method: &str) -> bool {
     INPUT_METHODS.iter().any(|(known, _)| *known == method)
 }
 
-/// Returns the methods that an input response can belong to, since responses do not name it. All of them must be
-/// allowed.
+/// Returns all methods that an input response could belong to, since responses do not name their method. The policy
+/// must allow all of them.
 fn possible_methods(answer: JsonValue<'_>) -> Vec<&'static str> {
     let fits = |(_, mark): &&(&str, &str)| answer.get(mark).is_some();
     let matching: Vec<&str> = INPUT_METHODS.iter().filter(fits).map(|(method, _)| *method).collect();
@@ -170,7 +168,7 @@ pub(crate) async fn are_all_server_requests_allowed(
     }
 }
 
-/// Whether the client supports, and the policy allows, all input requests of a result or a task.
+/// Whether the client supports, and the policy allows, all input requests in a result or a task.
 pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContext, json: &[u8]) -> bool {
     let Ok(document) = read(json, &gw.settings.reply_limits) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
@@ -237,7 +235,6 @@ pub(crate) async fn deliver_responses(
 
 /// Returns the result of a stateless upstream that asks a stateful client for input, or `None` for any other response.
 ///
-///
 /// # Errors
 /// The result names no input and has no state: repeating the request would only repeat the call.
 pub(crate) fn required_input(
@@ -264,8 +261,7 @@ pub(crate) fn required_input(
 }
 
 /// Turns a stateful upstream's error "URL elicitation required" into the result that asks a stateless client to visit
-/// the pages. Returns `None` for any other response, and if the policy does not allow it.
-///
+/// the pages. Returns `None` for any other response, or if the policy does not allow it.
 ///
 /// # Errors
 /// The client has not declared the capability for URL elicitation.
@@ -288,7 +284,7 @@ pub(crate) async fn url_elicitation_result(
     Ok(may_ask.then(|| ctx.upstream.secret_redactor().redact_json(result)))
 }
 
-/// Returns the elicitations of the error, as a result with input requests.
+/// Returns the elicitations in the error, as a result with input requests.
 fn parse_url_elicitations(message: &[u8], limits: &JsonLimits) -> Option<String> {
     let Ok(ServerMessage::Response(reply)) = read_server_message(message, limits) else { return None };
     let error = reply.error().filter(|error| error.code == code::URL_ELICITATION_REQUIRED.to_string())?;
@@ -306,7 +302,7 @@ fn parse_url_elicitations(message: &[u8], limits: &JsonLimits) -> Option<String>
     (!pages.is_empty()).then_some(result)
 }
 
-/// Input responses of a client, as the upstream expects them.
+/// The client's responses to input requests, in the form that the upstream expects.
 pub(crate) struct InputResponses {
     responses: String,
     request_state: Option<String>,
@@ -314,9 +310,8 @@ pub(crate) struct InputResponses {
 
 /// Asks a stateful client for each requested input, one after the other. Returns `None` if the client cancelled.
 ///
-///
 /// # Errors
-/// The policy or the client declines.
+/// The policy denies an input request, the client declines it, or the result cannot be read.
 pub(crate) async fn ask_client(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -353,7 +348,7 @@ pub(crate) async fn ask_client(
     Ok(Some(InputResponses { responses: format!("{{{}}}", responses.join(",")), request_state: state }))
 }
 
-/// Sends one server request to the client during a call, and returns its result as JSON.
+/// Sends one server request to the client during a call, and returns the client's result as JSON.
 async fn send_server_request(
     forward_ctx: &ForwardContext<'_>,
     method: &str,
@@ -395,7 +390,7 @@ fn to_stateful_params(params: JsonValue<'_>, id: &str) -> String {
     }
 }
 
-/// Builds the request again, with the client's input responses.
+/// Rebuilds the request with the client's input responses.
 pub(crate) fn rebuild_with_responses(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
@@ -418,7 +413,7 @@ impl Gateway {
     }
 
     /// Whether one more call of a grant may be suspended. At the limit, the grant's oldest suspended call is evicted if
-    /// it has passed its protected time.
+    /// its protected time has passed.
     pub(crate) fn can_suspend_call(&self, ctx: &RequestContext) -> bool {
         if !self.suspended_calls.has_capacity(ctx) {
             self.evict_suspended_call(|suspended| suspended.is_of(&ctx.grant.config.id));
@@ -426,7 +421,7 @@ impl Gateway {
         self.suspended_calls.has_capacity(ctx)
     }
 
-    /// Ends the oldest of the matching calls if it may be evicted. Returns whether one was ended.
+    /// Ends the oldest matching call if it may be evicted. Returns whether a call was ended.
     pub(crate) fn evict_suspended_call(&self, is_one: impl Fn(&SuspendedCall) -> bool) -> bool {
         let suspended = self.suspended_calls.take_evictable(self.settings.client_input_timeout, is_one);
         suspended.map(|suspended| self.cancel_suspended_call(suspended)).is_some()
@@ -507,7 +502,7 @@ pub(crate) async fn cancel_after_hang_up(gw: &Gateway, ctx: &RequestContext, cal
     }
 }
 
-/// Cancels a call upstream that is abandoned without a cancellation by the client, for example after a timeout.
+/// Cancels a call upstream that is abandoned although its client has not cancelled it, for example after a timeout.
 pub(crate) fn cancel_in_background(gw: &Gateway, ctx: &RequestContext, call: CallId) {
     let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
     let (task, upstream) = (Arc::clone(&gw), Arc::clone(&ctx.upstream));

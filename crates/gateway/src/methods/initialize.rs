@@ -1,4 +1,4 @@
-//! Handshake of a stateful client: performs the upstream's handshake and opens a session around it.
+//! Handshake with a stateful client: performs the handshake with the upstream and opens a session around it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Session, SessionParams, protocol_version_header};
 use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
-/// Maximum size of a handshake; real ones have some hundred bytes.
+/// Maximum size of a handshake; real ones have a few hundred bytes.
 pub(crate) const MAX_HANDSHAKE_BYTES: usize = 64 << 10;
 /// Time limit for a process to start and respond to the handshake; clients give up after 30 s.
 const PROCESS_START_TIMEOUT: Duration = Duration::from_secs(25);
@@ -63,7 +63,7 @@ pub(crate) async fn handle_initialize(
     }
 }
 
-/// Acquires a place for one more session of the grant, and makes room for its process.
+/// Acquires a slot for one more of the grant's sessions, and makes room for its process.
 pub(crate) async fn reserve_session_slot(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -137,7 +137,7 @@ async fn open_session(
     Ok((text, outcome))
 }
 
-/// Whether the upstream does not support the handshake.
+/// Whether the upstream rejected the handshake, which suggests that it does not support it.
 fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), SendError>, gw: &Gateway) -> bool {
     match exchanged {
         Err(SendError::Status(400 | 404 | 405)) => true,
@@ -182,7 +182,7 @@ async fn open_local_session(
     Ok((gatelodge_mcp::result_response(request.id(), &text).into(), CallOutcome::Ok))
 }
 
-/// Translates the result of `server/discover` into one of `initialize`.
+/// Translates the result of `server/discover` into a result of `initialize`.
 fn to_initialize_result(ctx: &RequestContext, server_info: &[u8], revision: Revision) -> String {
     let document = read(server_info, &gatelodge_json::JsonLimits::REPLY).ok();
     let member = |name: &str| document.as_ref().and_then(|document| document.root().get(name));
@@ -209,8 +209,8 @@ pub(crate) fn has_tasks(result: &[u8]) -> bool {
 }
 
 /// Repeats the handshake with an upstream that has lost the session. Concurrent calls share one attempt: it is made
-/// only if the number of attempts is still the one from when the failed message was sent. Calls are not repeated. If
-/// the upstream negotiates another revision, the session ends and the client has to start again.
+/// only if there has been no other attempt since the failed message was sent. Calls are not repeated. If the upstream
+/// negotiates another revision, the session ends and the client has to start again.
 pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, handshake_attempts: Option<u64>) {
     let Some(session) = ctx.upstream_session() else { return };
     let opening = async {
@@ -225,12 +225,12 @@ pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, handshake
     }
 }
 
-/// Time limit for opening a session in the background of another request.
+/// Time limit for opening a session while another request is being handled.
 pub(crate) fn start_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
     if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_timeout * 2 }
 }
 
-/// Time limit for a client's whole handshake, including probes and waiting for a place.
+/// Time limit for a client's whole handshake, including probes and waiting for a slot.
 pub(crate) fn handshake_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
     if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_timeout * 4 }
 }
@@ -302,7 +302,7 @@ pub(crate) struct HandshakeResult {
 
 impl HandshakeResult {
     /// Sends the first messages of a session: `notifications/initialized` and the log level. They are sent before the
-    /// link is shared, so that cancellation leaves no half-initialised session. If they are lost, the server reports it
+    /// link is shared, so that cancellation leaves no half-initialized session. If they are lost, the server reports it
     /// at the next call.
     pub async fn send_initialized(&self, gw: &Gateway, ctx: &RequestContext, level: Option<&str>) {
         let sending = async {
@@ -326,7 +326,7 @@ impl HandshakeResult {
     }
 }
 
-/// Requests log messages. Errors are ignored; the server then sends none.
+/// Asks the server for log messages. Errors are ignored; the server then sends no log messages.
 pub(crate) async fn request_log_level(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -368,7 +368,7 @@ pub(crate) async fn handshake_upstream(
     Ok(HandshakeResult { link, revision, server_info: Bytes::copy_from_slice(&server_info) })
 }
 
-/// Ends a session here and at the upstream.
+/// Ends a session in the gateway and at the upstream.
 pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext) {
     let Some(session) = ctx.session() else { return };
     gw.delete_session(session).await;
@@ -392,7 +392,7 @@ async fn end_upstream_session(gw: &Gateway, upstream: &Upstream, link: UpstreamL
 }
 
 impl Gateway {
-    /// Acquires a place for one more session of a grant. At the limit, idle sessions are ended first.
+    /// Acquires a slot for one more of a grant's sessions. At the limit, idle sessions are ended first.
     pub(crate) async fn acquire_session_permit(&self, grant: &ActiveGrant) -> Option<OwnedSemaphorePermit> {
         let take = || Arc::clone(&grant.sessions).try_acquire_owned().ok().filter(|_| self.sessions.has_capacity());
         if let Some(session_permit) = take() {
@@ -402,7 +402,7 @@ impl Gateway {
         take()
     }
 
-    /// Ends idle and expired sessions, here and at the upstream.
+    /// Ends idle and expired sessions, in the gateway and at the upstream.
     pub(crate) async fn end_idle_sessions(&self) {
         let (snapshot, now) = (self.config_snapshot(), self.clock.now());
         let grants: HashSet<_> =

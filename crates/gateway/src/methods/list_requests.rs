@@ -1,5 +1,5 @@
-//! The list requests for tools, resources, resource templates and prompts: fetches all pages, and removes entries that
-//! the grant cannot use.
+//! Handles the list requests for tools, resources, resource templates and prompts: fetches all pages, and removes
+//! entries that the grant cannot use.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::tool_categories::ServerToolCategories;
 use crate::upstream::{CachedToolList, PreviousResponse, SendError, ToolListing, UpstreamRequest, UpstreamResponse};
 
-/// Servers have a few pages; one with more than this is assumed to be endless.
+/// Maximum number of pages. Real servers have a few; a list with more pages than this is assumed to be endless.
 const MAX_PAGES: usize = 200;
 /// Time limit for all pages of a list.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Result of fetching a list.
 #[derive(Debug)]
 pub(crate) enum ListPages {
-    /// The results of all pages, and the first response, under an id of ours.
+    /// The results of all pages, and the first response, which has one of our ids.
     Whole(Vec<Bytes>, PreviousResponse),
     /// The upstream's error under our id, and the status for the client.
     Error(Bytes, StatusCode),
@@ -54,7 +54,7 @@ pub(crate) struct ListRequest<'a> {
     pub is_client_request: bool,
 }
 
-/// Returns the member that contains a list's entries, and the member that names an entry.
+/// Returns the name of the member that contains a list's entries, and of the member that names an entry.
 pub(crate) fn list_member_names(method: &Method<'_>) -> (&'static str, &'static str) {
     match method {
         Method::TasksList => ("tasks", "taskId"),
@@ -104,7 +104,8 @@ pub(crate) async fn handle_list(
 pub(crate) const UNKNOWN_CURSOR_MESSAGE: &str =
     "unknown `params.cursor`: this gateway returns lists as a whole; send the request without it";
 
-/// Rejects a cursor: lists are returned whole, so the gateway issues none. Returns the responder if there is no cursor.
+/// Rejects a cursor: lists are returned whole, so the gateway never issues one. Returns the responder if there is no
+/// cursor.
 pub(crate) async fn reject_cursor(
     gw: &Gateway,
     request: &ClientRequest<'_>,
@@ -230,7 +231,6 @@ impl PageLoopDetector {
     /// Returns the cursor of the next page as JSON, or `None` at the end of the list: no cursor, or one that was seen
     /// before.
     ///
-    ///
     /// # Errors
     /// The cursor is new, but the page contains nothing new.
     fn next_cursor(&mut self, page: JsonValue<'_>, method: &Method<'_>) -> Result<Option<String>, SendError> {
@@ -341,8 +341,8 @@ async fn fetch_pages(
     Err(SendError::InvalidResponse(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
 }
 
-/// Returns the only page of a tool list if it is byte for byte the one that the current listing was read from, so that
-/// it need not be parsed again.
+/// Returns the only page of a tool list if it is byte for byte the page that the current listing was parsed from, so
+/// that it need not be parsed again.
 fn unchanged_page(listing: &ToolListing, message: &Bytes, spans: &ServerResponseSpans) -> Option<Bytes> {
     let page = message.slice(spans.result()?);
     listing.is_from_pages(std::slice::from_ref(&page)).then_some(page)

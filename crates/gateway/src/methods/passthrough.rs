@@ -1,5 +1,5 @@
-//! Forwards requests that no rule of a policy names: pings, log levels, notifications and client responses. Only
-//! methods on a fixed list are forwarded this way; all others are evaluated like a call.
+//! Forwards messages that no policy rule names: pings, log levels, notifications and client responses. Only methods on
+//! a fixed list are forwarded this way; all others are evaluated like a call.
 
 use bytes::Bytes;
 use gatelodge_mcp::{
@@ -138,7 +138,7 @@ pub(crate) async fn exchange_with_upstream(
     tokio::time::timeout(gw.settings.call_timeout, sending).await.unwrap_or(Err(SendError::Timeout))
 }
 
-/// Forwards a notification or response, with our ids replaced by those of the upstream.
+/// Forwards a notification or response, with its ids translated to those that the upstream uses.
 pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
     if ctx.translation() == ProtocolTranslation::ToStateless {
         return handle_locally(gw, ctx, message).await;
@@ -186,8 +186,8 @@ pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message:
     }
 }
 
-/// Handles messages for a stateless upstream, which cannot receive them: a cancellation ends the request, a response is
-/// passed to the waiting call, and everything else is dropped.
+/// Handles notifications and responses for a stateless upstream, which cannot receive them: a cancellation ends the
+/// request, a response is passed to the waiting call, and everything else is dropped.
 async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
     let Some(session) = ctx.session() else { return };
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
@@ -215,8 +215,8 @@ async fn handle_locally(gw: &Gateway, ctx: &RequestContext, message: &ClientMess
     gw.write_row(recorder.refusal_row(&Refusal::UnknownReference)).await;
 }
 
-/// Signals a request that the server knows under ids of its own (such as pages of a list); its handler cancels it
-/// there.
+/// Signals the cancellation of a request that has no single id upstream, such as a list with several pages; its handler
+/// then cancels it upstream. Returns whether there is such a request.
 fn cancel_locally(ctx: &RequestContext, message: &ClientMessage<'_>) -> bool {
     let ClientMessage::Notification(notification) = message else { return false };
     let named = notification.reference().ok().flatten().filter(|_| *notification.method() == Method::Cancelled);
@@ -242,7 +242,6 @@ fn notification_permit(ctx: &RequestContext, notification: &ClientNotification<'
 }
 
 /// Returns the permit for a client's response to a server request, or `None` if there is no such request.
-///
 ///
 /// # Errors
 /// The active policy no longer allows the server request; the permit declines it.

@@ -1,4 +1,4 @@
-//! Probes whether an upstream supports the stateless protocol, once, when the first stateless client arrives.
+//! Probes once, when the first stateless client arrives, whether an upstream supports the stateless protocol.
 
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
@@ -40,8 +40,8 @@ pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Re
     Ok(!matches!(probe(gw, ctx).await?, DiscoverResult::NotStateless))
 }
 
-/// Returns the upstream's information if it supports the stateless protocol. If that is not known, the same request
-/// probes it.
+/// Returns the upstream's information if it supports the stateless protocol. If that is not known yet, the same request
+/// serves as the probe.
 pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, SendError> {
     let known = |result: DiscoverResult| match result {
         DiscoverResult::ServerInfo(server_info) => Some(server_info),
@@ -108,11 +108,11 @@ pub(crate) enum DiscoverResult {
     ServerInfo(Bytes),
     /// An error that only stateless servers send.
     Rejected,
-    /// Not a response of a stateless server.
+    /// Not a response from a stateless server.
     NotStateless,
 }
 
-/// Sends `server/discover`. If the server reports an unsupported revision but lists ours, it is asked once more.
+/// Sends `server/discover`. If the server reports an unsupported revision but lists ours, the request is repeated once.
 pub(crate) async fn request_discover(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
     let timeout = gw.settings.connect_timeout * 2;
     let asking = tokio::time::timeout(timeout, request_discover_untimed(gw, ctx));
@@ -149,7 +149,8 @@ async fn send_discover(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Byte
     await_own_response(gw, &mut exchange, call).await
 }
 
-/// Whether a response is an error that only the stateless protocol has; if so, the revisions that it lists, if any.
+/// Returns the revisions, if any, that are listed in an error that exists only in the stateless protocol; `None` if the
+/// response is not such an error.
 fn stateless_rejection(message: &Bytes, limits: &JsonLimits) -> Option<Option<Vec<Revision>>> {
     let Ok(ServerMessage::Response(reply)) = read_server_message(message, limits) else { return None };
     let error = reply.error()?;
@@ -187,7 +188,7 @@ fn parse_discover_result(gw: &Gateway, ctx: &RequestContext, message: Option<Byt
     }
 }
 
-/// Returns the revisions of a list that the gateway knows.
+/// Returns the revisions in a list that the gateway recognizes.
 fn parse_revisions(list: Option<JsonValue<'_>>) -> Vec<Revision> {
     let list = list.filter(|list| list.kind() == JsonKind::Array);
     list.iter().flat_map(|list| list.elements()).filter_map(|own| own.as_str()?.parse().ok()).collect()

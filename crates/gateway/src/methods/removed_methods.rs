@@ -1,4 +1,5 @@
-//! Methods that do not exist in the client's protocol generation: unknown, regardless of their parameters.
+//! Methods that do not exist in the client's protocol generation. They are reported as unknown, whatever their
+//! parameters.
 
 use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, code, error_response, quote_excerpt};
 use gatelodge_mutants::mutant;

@@ -1,4 +1,4 @@
-//! `resources/subscribe` of stateful clients. Subscriptions are stored with the session and restored when the server
+//! `resources/subscribe` for stateful clients. Subscriptions are stored with the session and restored when the server
 //! has lost them.
 
 use std::sync::Arc;
@@ -16,8 +16,7 @@ use crate::request_context::RequestContext;
 use crate::session::Session;
 use crate::upstream::UpstreamRequest;
 
-/// Checks the limit on subscriptions of a session.
-///
+/// Checks the limit on subscriptions per session.
 ///
 /// # Errors
 /// The limit is reached.
@@ -78,8 +77,8 @@ pub(super) async fn remove_subscription(
     }
 }
 
-/// Restores the session's subscriptions after the server has opened it again, in the background. Does nothing if that
-/// is already done or in progress.
+/// Restores the session's subscriptions in the background after the server has reopened the session. Does nothing if
+/// they have already been restored or are being restored.
 pub(crate) fn resubscribe(gw: &Gateway, ctx: &RequestContext) {
     let Some(session) = ctx.session().filter(|session| !session.is_upstream_stateless()) else { return };
     if session.upstream_link().is_ended() {
@@ -112,8 +111,8 @@ pub(crate) fn resubscribe(gw: &Gateway, ctx: &RequestContext) {
     });
 }
 
-/// Returns the resource if the policy still allows the subscription. A denial is recorded once, until it is allowed
-/// again.
+/// Returns the resource if the policy still allows the subscription. A denial is recorded only once, until the
+/// subscription is allowed again.
 pub(super) async fn authorize_subscription(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -136,7 +135,8 @@ pub(super) async fn authorize_subscription(
     None
 }
 
-/// Subscribes or unsubscribes upstream. Returns whether the server accepted it, or `None` if it did not respond.
+/// Subscribes or unsubscribes upstream. Returns whether the server accepted the request, or `None` if it did not
+/// respond.
 pub(super) async fn send_subscription(
     gw: &Gateway,
     ctx: &RequestContext,

@@ -1,6 +1,6 @@
 //! Pool of sessions with stateful upstreams, for stateless clients. There is one shared session per grant and declared
 //! client capabilities, so that a server asks no client for more than it declared. Additional exclusive sessions are
-//! opened where a server request could not be attributed to a call otherwise.
+//! opened where a server request could not otherwise be attributed to a call.
 
 mod session_group;
 
@@ -26,7 +26,7 @@ use crate::upstream::{SendError, UpstreamLink};
 
 pub(crate) use self::session_group::ExclusiveSession;
 
-/// Exclusive sessions that are idle for this long are ended; the shared one is kept.
+/// Exclusive sessions that have been idle for this long are ended; the shared session is kept.
 const SPARE_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Clients with the same key share sessions.
@@ -38,7 +38,7 @@ struct SessionPoolKey {
     capabilities_hash: [u8; 32],
 }
 
-/// What a client declares in a request; determines the session that it shares.
+/// What a client declares in a request, which determines the session that it shares.
 struct PooledClientProfile<'r> {
     key: SessionPoolKey,
     capabilities: String,
@@ -72,7 +72,7 @@ impl SessionPool {
         Arc::clone(self.lock().entry(key.clone()).or_default())
     }
 
-    /// Removes groups whose session has ended.
+    /// Removes groups whose shared session has ended.
     fn remove_closed(&self, is_open: impl Fn(&str, &GrantId, &ServerName) -> bool) {
         self.lock().retain(|key, group| match group.shared_slot().try_lock() {
             Ok(id) => {
@@ -104,9 +104,8 @@ impl Gateway {
 
 /// Adds a pooled session to the client's protocol state if the upstream is stateful.
 ///
-///
 /// # Errors
-/// The upstream cannot be probed, or opens no session.
+/// The upstream cannot be probed, or does not open a session.
 pub(crate) async fn with_pooled_session(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -141,7 +140,6 @@ pub(crate) fn needs_exclusive_session(ctx: &RequestContext, request: &ClientRequ
 }
 
 /// Returns a context with a session that is exclusive to the call.
-///
 ///
 /// # Errors
 /// The limit on exclusive sessions is reached.
@@ -242,7 +240,7 @@ fn initialize_request(capabilities: &str, info: Option<JsonValue<'_>>) -> Bytes 
 }
 
 impl RequestContext {
-    /// Returns a context of a stateless client with another upstream session.
+    /// Returns a stateless client's context with another upstream session.
     pub fn with_upstream_session(
         &self,
         upstream_session: Arc<Session>,

@@ -1,5 +1,5 @@
-//! Detects expired upstream sessions that are signalled by something other than 404. Many servers respond with 400, some
-//! with 410 or a server error, for example after a restart.
+//! Detects expired upstream sessions that are signalled by something other than 404. Many servers respond with 400,
+//! some with 410 or a server error, for example after a restart.
 
 use std::time::Duration;
 
@@ -22,12 +22,13 @@ fn is_ambiguous_status(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::GONE) || status.is_server_error()
 }
 
-/// Whether the session can expire upstream. Without a session id over HTTP, the server has no session.
+/// Whether the session can expire upstream. An HTTP server that assigned no session id has no session.
 pub(crate) fn has_expirable_session(ctx: &RequestContext) -> bool {
     ctx.upstream_session().is_some_and(|session| !session.upstream_link().has_no_session_id())
 }
 
-/// State of a session when a message was sent: how often it was opened, and how often that was attempted.
+/// State of a session when a message was sent: how many times it had been opened, and how many times opening it had
+/// been attempted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionEpoch {
     link_epoch: u64,
@@ -41,7 +42,7 @@ impl SessionEpoch {
     }
 }
 
-/// Checks whether the session has expired, and reopens it then. Returns whether it was replaced after `sent`.
+/// Reopens the session if it has expired. Returns whether it has been replaced since `sent`.
 pub(crate) async fn recover_session(gw: &Gateway, ctx: &RequestContext, sent: SessionEpoch) -> bool {
     let Some(session) = ctx.upstream_session() else { return false };
     if session.handshake_attempts() == sent.handshake_attempts && is_session_lost(gw, ctx).await != Some(true) {

@@ -1,4 +1,4 @@
-//! Standalone stream of a stateful client: messages that belong to no request.
+//! Standalone stream of a stateful client, which carries messages that belong to no request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,13 +27,13 @@ use crate::session::{STANDALONE_STREAM, Session, SseEventId, UpstreamStreamState
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
 pub(crate) const MAX_QUEUED_EVENTS: usize = 64;
-/// Delay before the upstream's stream is opened again after it ended.
+/// Delay before the upstream's stream is reopened after it has ended.
 pub(crate) const MIN_RECONNECT_DELAY: Duration = Duration::from_secs(1);
 pub(crate) const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(60);
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// How long a new stream waits for the previous one of the session to end.
+/// How long a new stream waits for the session's previous stream to end.
 pub(crate) const STREAM_HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Interval for checking the grant and the configuration.
+/// Interval at which the grant and the configuration are checked.
 pub(crate) const REVALIDATION_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Resumes a stream that the client lost: a response stream or the standalone stream.
@@ -87,7 +87,7 @@ pub(crate) async fn open_stream(
     reply::event_stream_response(receiver)
 }
 
-/// Acquires a place for one more stream of the grant, and writes the record of the request.
+/// Acquires a slot for one more of the grant's streams, and records the request.
 pub(crate) async fn acquire_stream_slot(gw: &Gateway, ctx: &RequestContext) -> Result<InFlightGuard, Refusal> {
     let mut recorder = CallRecorder::for_request(ctx, gw.new_call_id(), gw.clock.now());
     recorder.set_method("GET");
@@ -128,7 +128,7 @@ async fn serve_stream(
 }
 
 /// Serves the stream under one configuration, after sending `list_changed` if `is_due`. Returns the context to continue
-/// with after a configuration change, or `None` at the end.
+/// with after a configuration change, or `None` if the stream has ended.
 async fn serve_until_change(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -165,7 +165,7 @@ async fn serve_until_change(
 }
 
 /// Sends the events that the client missed. If they are not available, as after a restart, the stream starts again with
-/// a priming event; no response is lost by that.
+/// a priming event; no response is lost in that case.
 pub(crate) async fn send_backlog(session: &Session, missed: Option<Vec<Bytes>>, events: &mpsc::Sender<Bytes>) {
     let first = match missed {
         Some(missed) => missed,
@@ -195,8 +195,8 @@ pub(crate) async fn notify_list_changes(
     }
 }
 
-/// Follows the upstream's standalone stream from the last event, and relays its messages as encoded by `encode`. If
-/// the upstream has no stream, waits forever, so that the client's stream stays open.
+/// Follows the upstream's standalone stream from the last event, and relays its messages in the encoding that `encode`
+/// produces. If the upstream has no stream, waits forever, so that the client's stream stays open.
 pub(crate) async fn follow_upstream_stream(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -323,8 +323,8 @@ async fn is_session_forgotten(gw: &Gateway, ctx: &RequestContext, status: Status
     }
 }
 
-/// Reopens a session that the upstream has lost, since a client that only listens makes no call that would. Returns the
-/// handshake attempt.
+/// Reopens a session that the upstream has lost. Calls would do this too, but a client that only listens makes none.
+/// Returns the number of handshake attempts.
 async fn reopen_forgotten_session(gw: &Gateway, ctx: &RequestContext) -> Option<u64> {
     let session = ctx.upstream_session()?;
     reopen_session(gw, ctx, Some(session.handshake_attempts())).await;
@@ -336,15 +336,15 @@ fn handshake_attempts(ctx: &RequestContext) -> Option<u64> {
     ctx.upstream_session().map(|session| session.handshake_attempts())
 }
 
-/// Stores the last received event of the upstream's stream, for one handshake attempt.
+/// Stores the id of the last event received from the upstream's stream, for one handshake attempt.
 fn set_last_event_id(ctx: &RequestContext, last: Option<HeaderValue>, attempt: Option<u64>) {
     if let Some((session, attempt)) = ctx.upstream_session().zip(attempt) {
         session.set_last_event_id(last, attempt);
     }
 }
 
-/// Permit for opening the stream: a GET for a stateful upstream, `subscriptions/listen` for a stateless one. Resources
-/// that the policy denies are left out, and that is recorded once.
+/// Returns the permit for opening the stream: a GET for a stateful upstream, `subscriptions/listen` for a stateless
+/// one. Resources that the policy denies are left out, and each denial is recorded once.
 async fn stream_permit(gw: &Gateway, ctx: &RequestContext, last: Option<HeaderValue>) -> Option<Permit> {
     let Some(session) = ctx.session().filter(|session| session.is_upstream_stateless()) else {
         return Some(Permit::for_event_stream(ctx, last));

@@ -33,13 +33,13 @@ use crate::session::wait_for_cancel;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
-/// Maximum number of resources in a request, the same as for a session. Each denied one is recorded in a row of its
-/// own.
+/// Maximum number of resources in a request, the same as for a session. Each denied resource is recorded in a row of
+/// its own.
 const MAX_NAMED_RESOURCES: usize = 256;
 
 /// How a stream ends.
 enum ListenEnd {
-    /// With the server's response, in the client's form.
+    /// With the server's response, in the form that the client expects.
     Response(StatusCode, Bytes, CallOutcome),
     /// The client disconnected or cancelled.
     ClientLeft,
@@ -142,7 +142,7 @@ async fn finish_stream(
     gw.write_row(recorder.outcome_row(outcome, None)).await;
 }
 
-/// Final message for a client that has to subscribe again, or has lost access.
+/// Returns the final message for a client that has to subscribe again or has lost access.
 fn closing_message(gw: &Gateway, ctx: &RequestContext, id: &RequestId<'_>) -> String {
     match gw.revalidate(ctx) {
         Revalidation::Revoked => {
@@ -164,14 +164,14 @@ async fn wait_for_client_end(responder: &mut Responder) {
     }
 }
 
-/// Resources of a request: those that the grant may watch, and the others with the reason.
+/// The resources in a request: those that the grant may watch, and the others with the reason for their denial.
 pub(crate) struct CheckedResources {
     pub allowed: Vec<AllowedResource>,
     denied: Vec<(String, Reason)>,
 }
 
 impl CheckedResources {
-    /// Returns the request with the allowed resources only.
+    /// Returns the request with only the allowed resources.
     pub fn restrict_request(&self, request: &ClientRequest<'_>) -> String {
         request.with_allowed_resources(|uri| self.allowed.iter().any(|allowed| allowed.uri() == uri))
     }
@@ -183,9 +183,8 @@ pub(crate) fn resource_uris(allowed: &[AllowedResource]) -> Vec<String> {
 
 /// Checks the number of resources in a request.
 ///
-///
 /// # Errors
-/// There are too many.
+/// The request names too many resources.
 pub(crate) fn check_resource_count(request: &ClientRequest<'_>) -> Result<(), Refusal> {
     if named_resources(request).iter().flat_map(|named| named.elements()).count() <= MAX_NAMED_RESOURCES
         || mutant!("subscription-count-unlimited")
@@ -200,7 +199,7 @@ fn named_resources<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> 
     request.params()?.get("notifications")?.get("resourceSubscriptions")
 }
 
-/// Evaluates the policy for each resource of a request. The server does not learn of denied ones.
+/// Evaluates the policy for each resource in a request. The server does not learn of denied resources.
 pub(crate) fn check_resources(gw: &Gateway, ctx: &RequestContext, request: &ClientRequest<'_>) -> CheckedResources {
     let (mut allowed, mut denied) = (Vec::new(), Vec::new());
     for uri in named_resources(request).iter().flat_map(|named| named.elements()).filter_map(|uri| uri.as_str()) {
@@ -215,7 +214,7 @@ pub(crate) fn check_resources(gw: &Gateway, ctx: &RequestContext, request: &Clie
     CheckedResources { allowed, denied }
 }
 
-/// Records the resources that were requested and denied.
+/// Records the requested resources that were denied.
 pub(crate) async fn record_denied(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -334,7 +333,7 @@ struct SubscriptionListener {
     uris: Vec<String>,
     /// `None` until the acknowledgement is sent.
     advertised_lists: Option<ListChangedSet>,
-    /// Whether the lists changed and the client was not notified yet.
+    /// Whether lists have changed and the client has not been notified yet.
     has_pending_list_change: bool,
 }
 
@@ -343,9 +342,9 @@ impl SubscriptionListener {
         Self { ctx: ctx.clone(), uris, advertised_lists, has_pending_list_change: false }
     }
 
-    /// Adopts a changed configuration and notifies the client. Returns `false` if the stream has to end: if the server
-    /// was replaced, or other requested resources are allowed now, the client has to subscribe again to get a new
-    /// acknowledgement.
+    /// Adopts a changed configuration and notifies the client. Returns `false` if the stream has to end: once the
+    /// server has been replaced, or a different set of the requested resources is allowed, the client has to subscribe
+    /// again to get a new acknowledgement.
     async fn revalidate(&mut self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
         let next = match gw.revalidate(&self.ctx) {
             Revalidation::Unchanged => return true,
@@ -381,7 +380,7 @@ impl SubscriptionListener {
     }
 }
 
-/// Replaces the subscription id in a notification or response by the client's; the upstream's is our own id.
+/// Replaces the subscription id in a notification or response with the client's; the upstream uses our own id.
 fn with_subscription_id(text: &str, id: &RequestId<'_>, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let body = document.root().get("params").or_else(|| document.root().get("result"))?;

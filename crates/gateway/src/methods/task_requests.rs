@@ -1,5 +1,5 @@
-//! Task requests. Knowing a task's id is not enough: a task is visible only to the grant whose call created it, under
-//! the rule of the called tool in the active policy. Other tasks look as if they did not exist.
+//! Task requests. Knowing a task's id is not enough: a task is visible only to the grant whose call created it, and
+//! only as the active policy's rule for the called tool allows. Other tasks look as if they did not exist.
 
 mod task_ownership;
 mod tasks_list;
@@ -69,7 +69,7 @@ pub(crate) async fn handle_task_request(
     }
 }
 
-/// Whether the client's revision and the server have the method.
+/// Whether both the client's revision and the server support the method.
 fn is_method_available(ctx: &RequestContext, method: &Method<'_>) -> bool {
     // Tasks are not translated between the protocol generations.
     if ctx.translation() != ProtocolTranslation::None {

@@ -1,5 +1,5 @@
-//! Fetches a server's tool listing through the client's own session when it is not known, and compares it with the
-//! pinned definitions.
+//! Fetches a server's tool listing through the client's own session when the listing is not known, and compares it with
+//! the pinned definitions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::upstream::{PreviousResponse, SendError, ToolListing, Upstream};
 const UNKNOWN_TOOL_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// Time limit for fetching the listing for a call, unless the server is busy with another call.
 const TOOL_LISTING_TIMEOUT: Duration = Duration::from_secs(5);
-/// Actor in the admin log for automatically pinned tools.
+/// Actor named in the admin log when tools are pinned automatically.
 const GATEWAY_ACTOR: &str = "gateway";
 
 /// Returns a current listing that can be used to decide about the tool `name`.
@@ -142,7 +142,7 @@ pub(crate) async fn apply_listing(
     Ok(listing)
 }
 
-/// Warns of names that some clients do not accept.
+/// Logs a warning about names that some clients do not accept.
 fn warn_of_unusual_names(upstream: &Upstream, listing: &ToolListing) {
     for tool in listing.unconventional_names() {
         // A name can be any text and may contain a secret.
@@ -153,7 +153,7 @@ fn warn_of_unusual_names(upstream: &Upstream, listing: &ToolListing) {
 }
 
 impl Gateway {
-    /// Loads the pins of all servers in the background; a change notifies listeners.
+    /// Reloads the pins of all servers in the background, and notifies listeners of changes.
     pub(crate) fn reload_pins(&self) {
         let is_watched = |server: &&Arc<Upstream>| {
             !mutant!("pin-change-ignored-before-first-list") || server.tool_registry.current().is_some()
@@ -176,7 +176,7 @@ impl Gateway {
     }
 }
 
-/// Warns of tools that the policy names and the server does not list, most often misspelled names.
+/// Warns about tools that the policy names but the server does not list, usually because a name is misspelled.
 fn warn_of_unlisted_policy_tools(ctx: &RequestContext, listing: &ToolListing) {
     let Some(policy) = &ctx.server_access.policy else { return };
     for name in policy.policy.named_tools().into_iter().filter(|name| listing.find_tool(name).is_none()) {
@@ -185,8 +185,8 @@ fn warn_of_unlisted_policy_tools(ctx: &RequestContext, listing: &ToolListing) {
     }
 }
 
-/// Stores the listed definitions and pins those that are pinned automatically. Returns the stored tools, and whether
-/// the server was unknown before.
+/// Stores the listed definitions and pins those that are to be pinned automatically. Returns the stored tools, and
+/// whether the server was unknown before.
 async fn store_and_pin(
     gw: &Gateway,
     upstream: &Upstream,
@@ -221,7 +221,7 @@ async fn store_and_pin(
     }
 }
 
-/// Returns the tools without confusable names.
+/// Returns the tools whose names are not confusable, and logs a warning if there are others.
 fn without_confusables<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -> Vec<&'o ToolDefinition> {
     let confusable = confusable_names(offered.iter().map(|tool| tool.name.as_str()));
     if let Some(tool) = confusable.first() {

@@ -1,4 +1,4 @@
-//! Requests that are handled here because the upstream's protocol generation has no such method.
+//! Requests that the gateway handles itself because the upstream's protocol generation has no such method.
 
 use gatelodge_json::{JsonKind, JsonLimits, read};
 use gatelodge_mcp::http_headers::ProtocolError;
@@ -13,8 +13,8 @@ use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::session::Session;
 
-/// Replies to methods that the upstream's protocol generation lacks. Returns recorder and responder for all other
-/// methods.
+/// Replies to methods that the upstream's protocol generation lacks. Returns the recorder and the responder for all
+/// other methods.
 pub(crate) async fn reply_if_untranslatable(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -38,7 +38,6 @@ pub(crate) async fn reply_if_untranslatable(
 
 /// Rejects requests that cannot be translated: tasks differ between the protocol generations.
 ///
-///
 /// # Errors
 /// The request is about tasks.
 pub(crate) fn check_translatable(ctx: &RequestContext, request: &ClientRequest<'_>) -> Result<(), Refusal> {
@@ -54,7 +53,7 @@ pub(crate) fn check_translatable(ctx: &RequestContext, request: &ClientRequest<'
     Err(Refusal::Protocol(ProtocolError::new(status, code::METHOD_NOT_FOUND, what)))
 }
 
-/// Translates the result of `initialize` into one of `server/discover`.
+/// Translates the result of `initialize` into a result of `server/discover`.
 fn discover_result(ctx: &RequestContext, session: &Session) -> String {
     let server_info = read(&session.server_info, &JsonLimits::REPLY).ok();
     let member = |name: &str| server_info.as_ref().and_then(|server_info| server_info.root().get(name));

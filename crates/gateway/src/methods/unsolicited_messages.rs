@@ -1,4 +1,4 @@
-//! Notifications and requests of servers.
+//! Handles notifications and requests from servers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext
 use crate::session::ServerRequestOrigin;
 use crate::upstream::{SendError, UpstreamRequest};
 
-/// Returns the part of a notification that the client of a call gets; `None` if it is not for this client.
+/// Returns the part of a notification that the client of a call may receive; `None` if it is not for this client.
 pub(crate) async fn filter_call_notification(
     forward_ctx: &ForwardContext<'_>,
     notification: &ServerNotification<'_>,
@@ -55,8 +55,8 @@ fn is_subscription_notification(method: &Method<'_>) -> bool {
     )
 }
 
-/// Whether a notification does not belong into the response stream of a stateless request: changes and tasks need a
-/// subscription, and log messages need a log level in the request.
+/// Whether a notification does not belong in the response stream of a stateless request: change and task notifications
+/// need a subscription, and log messages need a log level in the request.
 fn is_misplaced(ctx: &RequestContext, method: &Method<'_>) -> bool {
     let ClientProtocol::Stateless(stateless) = &ctx.client_protocol else { return false };
     let is_misplaced_here = match method {
@@ -80,7 +80,7 @@ pub(crate) async fn filter_standalone_notification(
     Some(without_subscription_id(&text, &gw.settings.reply_limits).unwrap_or(text))
 }
 
-/// Removes the subscription id of a stateless server, because the listen request was the gateway's own.
+/// Removes the subscription id from a stateless server's message, because the listen request was the gateway's own.
 fn without_subscription_id(text: &str, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let meta = document.root().get("params")?.get("_meta")?;
@@ -165,15 +165,15 @@ pub(crate) async fn relay_server_request(
     Some(server_request.with_id(&RequestId::string(&id)))
 }
 
-/// Error for a server request that a stateless client cannot be asked at the moment.
+/// Error for a server request that cannot be passed to a stateless client at the moment.
 pub(crate) const CLIENT_NOT_WAITING_MESSAGE: &str =
     "the client can be asked for input only during `tools/call`, `prompts/get` and `resources/read`";
 /// Error for a server request that cannot be attributed to a call.
 pub(crate) const AMBIGUOUS_CALL_MESSAGE: &str = "several calls are running in this session, and the request cannot be attributed to one of them; \
     ask again when only one call is running";
 
-/// Like [`relay_server_request`], for requests that are passed to the client in the response to its own. Returns
-/// whether the request is accepted; `why_not` declines it.
+/// Like [`relay_server_request`], for server requests that are passed on in the response to the client's own request.
+/// Returns whether the server request is accepted; if `why_not` is given, it is declined.
 pub(crate) async fn accept_as_client_input(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -193,7 +193,7 @@ pub(crate) async fn accept_as_client_input(
     admit_server_request(gw, ctx, server_request, can_wait).await.is_some()
 }
 
-/// Responds to a ping of a session that the gateway itself has opened. Returns whether the request was one.
+/// Responds to a ping in a session that the gateway itself has opened. Returns whether the request was such a ping.
 async fn respond_to_ping(gw: &Gateway, ctx: &RequestContext, server_request: &ServerRequest<'_>) -> bool {
     let is_own_ping = *server_request.method() == Method::Ping && ctx.translation() == ProtocolTranslation::ToStateful;
     if is_own_ping {
@@ -268,7 +268,7 @@ async fn admit_server_request<T>(
     }
 }
 
-/// Registers a server request and returns the id under which the client gets it.
+/// Registers a server request and returns the id under which the client receives it.
 fn register_server_request(ctx: &RequestContext, server_request: &ServerRequest<'_>) -> Result<String, Refusal> {
     let to = ServerRequestOrigin::Upstream(
         server_request.id().clone().into_owned(),
@@ -295,7 +295,7 @@ fn authorize_server_request(
     Ok(())
 }
 
-/// Evaluates the policy for something that no client requested; returns the rule that allows it.
+/// Evaluates the policy for a subject that no client requested, and returns the rule that allows it.
 fn evaluate_policy(
     gw: &Gateway,
     ctx: &RequestContext,

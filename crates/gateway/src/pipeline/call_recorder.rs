@@ -20,7 +20,7 @@ use crate::request_context::{ClientProtocol, RequestContext};
 use crate::telemetry::{CapturedReply, ServerSpan};
 use crate::upstream::SendError;
 
-/// Limits on the characters of a name, URI or id, and on the number of argument names, that a row stores.
+/// Limits on what a row stores: the characters of a name, URI or id, and the number of argument names.
 const MAX_TEXT_CHARS: usize = 512;
 const MAX_ARGUMENT_KEYS: usize = 64;
 
@@ -32,7 +32,7 @@ pub(crate) struct CallRecorder {
     started: Instant,
     timings: CallTimings,
     has_intent: bool,
-    /// Span of the client's request, if tracing is on. It ends when the recorder is dropped.
+    /// Span of the client's request, if tracing is enabled. It ends when the recorder is dropped.
     span: Option<Box<ServerSpan>>,
 }
 
@@ -95,7 +95,7 @@ impl CallRecorder {
         self.record.call
     }
 
-    /// Returns the place where the reply is captured for the span, if tracing is on.
+    /// Returns the cell that receives a copy of the reply for the span, if tracing is enabled.
     pub fn captured_reply(&self) -> Option<CapturedReply> {
         self.span.as_ref().map(|span| span.captured_reply())
     }
@@ -108,7 +108,8 @@ impl CallRecorder {
         self.record.method = Some(truncate(method));
     }
 
-    /// Sets the target and the arguments: their names and a hash, their values only if `log_arguments` is set.
+    /// Sets the target and the arguments. Stores the argument names and a hash, but the values only if `log_arguments`
+    /// is set.
     pub fn set_subject(&mut self, ctx: &RequestContext, target: Option<&str>, arguments: Option<JsonValue<'_>>) {
         self.record.target = target.map(truncate);
         let Some(arguments) = arguments else { return };
@@ -163,7 +164,7 @@ impl CallRecorder {
         &self.record
     }
 
-    /// Notes that the intent row is durable.
+    /// Records that the intent row is durable.
     pub fn mark_reserved(&mut self) {
         self.has_intent = true;
         self.timings.reserve = self.elapsed() - self.timings.decide;
@@ -254,7 +255,7 @@ impl Gateway {
         self.write_row(recorder.refusal_row(refusal)).await;
     }
 
-    /// Writes a row. No reply waits for it; a failure is logged and counted.
+    /// Writes a row. No reply waits for the write; a failure is logged and counted.
     pub(crate) async fn write_row(&self, mut record: CallRecord) {
         if record.kind == RecordKind::Outcome {
             record.at = self.clock.now();

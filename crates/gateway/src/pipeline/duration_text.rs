@@ -1,4 +1,4 @@
-//! Durations as people read them.
+//! Human-readable durations.
 
 /// Formats seconds with the two largest units, rounded down: `45 s`, `1 min 30 s`, `18 h 9 min`, `3 d 2 h`.
 pub fn format_seconds(seconds: u64) -> String {

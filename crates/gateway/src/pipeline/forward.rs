@@ -30,13 +30,13 @@ use crate::session::wait_for_cancel;
 use crate::telemetry::ClientSpan;
 use crate::upstream::{PreviousResponse, SendError, UpstreamLink, UpstreamRequest, UpstreamResponse};
 
-/// How long to wait for further server requests after one: servers that ask for several inputs at once send them in a
-/// row.
+/// How long to wait for further server requests after the first: servers that need several inputs at once send their
+/// requests in quick succession.
 const SERVER_REQUEST_BATCH_WINDOW: Duration = Duration::from_millis(50);
-/// Server requests passed to a client at once; the rest follow in the next round.
+/// Maximum number of server requests passed to a client at once; the rest follow in the next round.
 pub(crate) const MAX_SERVER_REQUESTS_PER_ROUND: usize = 16;
 
-/// Builds the upstream request from the evaluated message: our id, and our progress token in place of the client's.
+/// Builds the upstream request from the evaluated message, with our id and progress token in place of the client's.
 pub(crate) fn rewrite_for_upstream(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
@@ -94,23 +94,23 @@ pub(crate) enum ForwardOutcome {
 pub(crate) struct ForwardContext<'a> {
     pub gw: &'a Gateway,
     pub ctx: &'a RequestContext,
-    /// Our id of the request, which is also the progress token towards the upstream.
+    /// Our id for the request, which is also the progress token sent upstream.
     pub call: CallId,
     /// Relays progress to the client; `None` if the client did not ask for it.
     pub progress: Option<&'a ProgressRelay>,
     /// Whether the request has no side effects upstream, so that it can be dropped when the client disconnects.
     pub cancels_on_disconnect: bool,
-    /// Whether this is the client's own request; its response is a stream if the upstream's response is one.
+    /// Whether this is the client's own request, whose response is a stream if the upstream's response is one.
     pub is_client_request: bool,
     /// Whether the call can be suspended until the client provides input.
     pub can_suspend: bool,
     /// The upstream's last response to the same request.
     pub previous_response: Option<&'a PreviousResponse>,
-    /// Timer of the client's connection for long waits; `None` creates separate timers.
+    /// Timer of the client's connection, used for long waits; if `None`, separate timers are created.
     pub deadline_timer: Option<&'a DeadlineTimer>,
 }
 
-/// Sends a request and relays messages until the response.
+/// Sends a request and relays messages until the response arrives.
 pub(crate) async fn forward(
     forward_ctx: &ForwardContext<'_>,
     permit: Permit,
@@ -213,7 +213,7 @@ fn protocol_evidence(
     if is_other { ProtocolEvidence::UnsupportedRevision } else { ProtocolEvidence::RequestUnderstood }
 }
 
-/// Relays messages of an exchange that was already started, until the response.
+/// Relays the messages of an exchange that has already started, until the response arrives.
 pub(crate) async fn relay_until_response(
     forward_ctx: &ForwardContext<'_>,
     mut exchange: UpstreamResponse,
@@ -224,8 +224,8 @@ pub(crate) async fn relay_until_response(
     Ok((ended, Some(exchange)))
 }
 
-/// Waits for `work` and sends keep-alives to the client meanwhile. Returns `None` when the client no longer wants a
-/// response, or on forced shutdown.
+/// Sends keep-alives to the client while waiting for `work`. Returns `None` when the client no longer wants a response,
+/// or on forced shutdown.
 pub(crate) async fn wait_or_cancel<T>(
     forward_ctx: &ForwardContext<'_>,
     responder: &mut Responder,
@@ -260,7 +260,7 @@ pub(crate) fn abandoned_outcome(gw: &Gateway) -> Result<ForwardOutcome, SendErro
     }
 }
 
-/// Relays messages that belong to this call and drops all others, until the response.
+/// Relays messages that belong to this call and drops all others, until the response arrives.
 async fn relay(
     forward_ctx: &ForwardContext<'_>,
     exchange: &mut UpstreamResponse,
@@ -354,8 +354,8 @@ async fn relay(
     }
 }
 
-/// Server requests that may be passed on but were not yet. Dropping them declines them: the server may wait for a
-/// response, and on a shared connection it would block the next call.
+/// Server requests that may be passed on but have not been yet. Dropping them declines them: otherwise the server might
+/// wait for a response and, on a shared connection, block the next call.
 struct UnsentServerRequests<'a> {
     forward_ctx: &'a ForwardContext<'a>,
     /// Connection on which the requests arrived.
@@ -387,7 +387,7 @@ fn redact_secrets(ctx: &RequestContext, text: String) -> String {
     ctx.upstream.secret_redactor().redact_json(text)
 }
 
-/// Returns a response in the client's form, and its outcome for the call log.
+/// Returns a response in the form that the client expects, and its outcome for the call log.
 pub(crate) fn response_for_client(
     ctx: &RequestContext,
     message: &Bytes,
@@ -399,7 +399,7 @@ pub(crate) fn response_for_client(
     Some((text.into_bytes(), outcome))
 }
 
-/// Like [`response_for_client`], for a response that was already parsed. A large one is not scanned again.
+/// Like [`response_for_client`], for a response that has already been parsed, so that a large one is not scanned again.
 pub(crate) fn parsed_response_for_client(
     ctx: &RequestContext,
     message: &ReceivedBody,
@@ -419,7 +419,7 @@ pub(crate) fn parsed_response_for_client(
     Some((MessageBody::from_segments(before, segmented.parts().1, after), outcome))
 }
 
-/// Returns the positions of the parts of a segmented response that can be passed on unchanged; `None` otherwise.
+/// Returns the positions of the parts of a segmented response if it can be passed on unchanged; `None` otherwise.
 fn segmented_reply_spans(forward_ctx: &ForwardContext<'_>, message: &ReceivedBody) -> Option<ServerResponseSpans> {
     let ReceivedBody::Segmented(segmented, _) = message else { return None };
     let ctx = forward_ctx.ctx;
@@ -518,7 +518,7 @@ fn is_resource_read_result(result: &str) -> bool {
 
 static IS_ERROR_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
 
-/// Whether a tool result is marked as an error. Most results do not contain the word, so a search comes first.
+/// Whether a tool result is marked as an error. Most results do not contain the word, so a plain search comes first.
 pub(crate) fn is_tool_error(result: &str) -> bool {
     if IS_ERROR_FINDER.find(result.as_bytes()).is_none() {
         return false;
@@ -527,7 +527,7 @@ pub(crate) fn is_tool_error(result: &str) -> bool {
     parts.iter().any(|part| part.key == "isError" && part.value == "true")
 }
 
-/// Waits for the response to one of our own requests and drops all messages in front of it.
+/// Waits for the response to one of our own requests and drops all messages that precede it.
 pub(crate) async fn await_own_response(
     gw: &Gateway,
     exchange: &mut UpstreamResponse,

@@ -11,7 +11,7 @@ use crate::config_snapshot::ActiveGrant;
 use crate::in_flight_limit::{InFlightLimit, InFlightPermit};
 use crate::request_context::RequestContext;
 
-/// Holds a place within the in-flight limits; dropping it releases the place.
+/// Holds a slot within the in-flight limits; dropping the guard releases the slot.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
     _grant_permit: Option<InFlightPermit>,
@@ -19,7 +19,7 @@ pub(crate) struct InFlightGuard {
 }
 
 impl InFlightGuard {
-    /// Acquires a place for one request. Listen requests stay open for days, so they count as streams.
+    /// Acquires a slot for one request. Listen requests can stay open for days, so they count as streams.
     pub fn for_request(ctx: &RequestContext, method: &Method<'_>) -> Result<Self, Refusal> {
         if *method == Method::Listen {
             return Self::for_stream(&ctx.grant);
@@ -30,24 +30,25 @@ impl InFlightGuard {
         Ok(Self { _grant_permit: is_counted.then_some(of_grant), _upstream_permit: Some(of_upstream) })
     }
 
-    /// Acquires a place for a stream that belongs to no request.
+    /// Acquires a slot for a stream that belongs to no request.
     pub fn for_stream(grant: &ActiveGrant) -> Result<Self, Refusal> {
         let of_grant = acquire(&grant.streams, "open streams of this grant")?;
         Ok(Self { _grant_permit: Some(of_grant), _upstream_permit: None })
     }
 
-    /// Acquires a place of the grant for a request on the aggregate endpoint.
+    /// Acquires one of the grant's slots for a request on the aggregate endpoint.
     pub fn for_aggregate(grant: &ActiveGrant) -> Result<Self, Refusal> {
         let of_grant = acquire(&grant.in_flight, "requests of this grant")?;
         Ok(Self { _grant_permit: Some(of_grant), _upstream_permit: None })
     }
 
-    /// Guard for one upstream stream of a merged stream: the client's stream already holds the place.
+    /// Creates a guard without a slot, for one upstream stream of a merged stream: the client's stream already holds
+    /// the slot.
     pub fn unlimited() -> Self {
         Self { _grant_permit: None, _upstream_permit: None }
     }
 
-    /// Acquires a place of the server for one request of a fan-out.
+    /// Acquires one of the server's slots for one request of a fan-out.
     pub fn for_fan_out_leg(ctx: &RequestContext) -> Result<Self, Refusal> {
         let of_upstream = acquire(&ctx.upstream.in_flight, "requests to this server")?;
         Ok(Self { _grant_permit: None, _upstream_permit: Some(of_upstream) })

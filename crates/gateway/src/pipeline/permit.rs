@@ -20,19 +20,20 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// For a call whose charges are taken and whose intent row is written. The reservation is only borrowed, because
-    /// the caller must be able to release it if the call is not sent.
+    /// Creates a permit for a call whose charges are taken and whose intent row is written. The reservation is only
+    /// borrowed, because the caller must be able to release it if the call is not sent.
     pub fn for_reserved_call(_: &CallReservation, outgoing: UpstreamRequest) -> Self {
         Self::new(outgoing)
     }
 
-    /// For a method that every policy allows: handshakes, lists, notifications. Returns `None` for other methods.
+    /// Creates a permit for a method that every policy allows: handshakes, lists, notifications. Returns `None` for
+    /// other methods.
     pub fn for_always_allowed(method: &str, outgoing: UpstreamRequest) -> Option<Self> {
         is_always_allowed(method).then(|| Self::new(outgoing))
     }
 
-    /// For a list request; all lists are filtered. `tasks/list` is not part of the policy language, because it lists no
-    /// capabilities; its result is reduced to the grant's own tasks.
+    /// Creates a permit for a list request; all lists are filtered. `tasks/list` is not part of the policy language,
+    /// because it lists no capabilities; its result is reduced to the grant's own tasks.
     pub fn for_list(method: &Method<'_>, outgoing: UpstreamRequest) -> Option<Self> {
         match method {
             Method::TasksList => Some(Self::new(outgoing)),
@@ -40,17 +41,18 @@ impl Permit {
         }
     }
 
-    /// For subscribing to, or unsubscribing from, a resource that the policy allows.
+    /// Creates a permit for subscribing to, or unsubscribing from, a resource that the policy allows.
     pub fn for_subscription(_resource: &AllowedResource, outgoing: UpstreamRequest) -> Self {
         Self::new(outgoing)
     }
 
-    /// For the client's response to the server request `_asked`, which was checked by the policy when it arrived.
+    /// Creates a permit for the client's response to the server request `_asked`, which was checked against the policy
+    /// when it arrived.
     pub fn for_server_request_response(_asked: &RequestId<'_>, outgoing: UpstreamRequest) -> Self {
         Self::new(outgoing)
     }
 
-    /// For declining a server request that is not passed on to the client.
+    /// Creates a permit for declining a server request that is not passed on to the client.
     pub fn for_declined_server_request(ctx: &RequestContext, asked: &RequestId<'_>, why: &Refusal) -> Self {
         let (code, message) = match why {
             // The client supports the request, but cannot take it at the moment.
@@ -61,7 +63,7 @@ impl Permit {
         Self::new(ctx.message_for_upstream(UpstreamRequest::notification(answer)))
     }
 
-    /// For the standalone stream of a session, optionally resumed after `last_event`.
+    /// Creates a permit for the standalone stream of a session, optionally resumed after `last_event`.
     pub fn for_event_stream(ctx: &RequestContext, last_event: Option<HeaderValue>) -> Self {
         Self::new(UpstreamRequest {
             last_event_id: last_event,
@@ -75,7 +77,8 @@ impl Permit {
         stateless.is_none().then(|| ResumeTarget { session_link: link.clone(), revision: *revision })
     }
 
-    /// For resuming a response stream after `last_event`. The request itself was permitted before.
+    /// Creates a permit for resuming a response stream after `last_event`. The request itself has already been
+    /// permitted.
     pub fn for_stream_resumption(target: &ResumeTarget, last_event: HeaderValue) -> Self {
         let ResumeTarget { session_link: link, revision } = target;
         let (link, last_event) = (link.clone(), Some(last_event));
@@ -87,7 +90,7 @@ impl Permit {
         })
     }
 
-    /// For ending an upstream session.
+    /// Creates a permit for ending an upstream session.
     pub fn for_session_end(link: UpstreamLink) -> Self {
         Self::new(UpstreamRequest { session_link: link, ..UpstreamRequest::empty(UpstreamRequestKind::EndSession) })
     }
@@ -96,7 +99,7 @@ impl Permit {
         Self { outgoing: Box::new(outgoing) }
     }
 
-    /// Returns the span that the message is sent in.
+    /// Returns the context of the span in which the message is sent.
     pub fn span_context(&self) -> Option<&UpstreamSpanContext> {
         self.outgoing.span.as_deref()
     }

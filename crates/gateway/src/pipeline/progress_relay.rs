@@ -14,7 +14,7 @@ pub(crate) struct ProgressRelay {
 }
 
 impl ProgressRelay {
-    /// Returns `None` if the client did not ask for progress.
+    /// Creates a relay; returns `None` if the client did not ask for progress.
     pub fn of(request: &ClientRequest<'_>) -> Option<Self> {
         let token = request.meta().progress_token()?.into_owned();
         Some(Self { token, last_reported: Mutex::default() })

@@ -28,9 +28,9 @@ pub(crate) enum Refusal {
     Protocol(ProtocolError),
     /// The message refers to no request in flight.
     UnknownReference,
-    /// The store failed: without a record nothing is sent.
+    /// The store failed. Nothing is sent without a record.
     Store(StoreError),
-    /// The tool list of the server could not be read.
+    /// The server's tool list could not be read.
     ToolListUnavailable(SendError),
     /// The handshake with the server failed, so the client's request was not sent.
     Handshake(SendError),
@@ -41,7 +41,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Returns the stable code.
+    /// Returns the refusal code, which does not change between versions.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Denied(reason) => reason.code.as_str(),
@@ -125,7 +125,7 @@ impl Refusal {
         format!("[{origin}] {}{call}", self.message())
     }
 
-    /// Returns the message for the client: short, true, without internals.
+    /// Returns the message for the client: short, accurate, and without internal details.
     pub fn message(&self) -> String {
         match self {
             Self::Denied(reason) => reason.message.to_string(),
@@ -181,7 +181,7 @@ impl Refusal {
         format!("limit `{}`: {} per {}{wait}", charge.counter(), charge.max(), charge.window())
     }
 
-    /// Returns the details that only the log contains.
+    /// Returns details that appear only in the log.
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Store(error) => Some(error.to_string()),
@@ -194,7 +194,7 @@ impl Refusal {
     }
 }
 
-/// Describes an upstream error, without its consequence for the call.
+/// Describes an upstream error, but not its consequence for the call.
 fn describe_send_error(error: &SendError) -> String {
     match error {
         SendError::NotSent(_) => "the server cannot be reached".to_owned(),

@@ -43,7 +43,6 @@ pub(crate) enum RequestSubject<'r> {
 
 /// Reads the subject from a request.
 ///
-///
 /// # Errors
 /// The parameters are missing or have the wrong type.
 pub(crate) fn parse_subject<'r>(request: &'r ClientRequest<'_>) -> Result<RequestSubject<'r>, MessageError> {
@@ -68,7 +67,7 @@ pub(crate) fn parse_subject<'r>(request: &'r ClientRequest<'_>) -> Result<Reques
 }
 
 impl<'r> RequestSubject<'r> {
-    /// Returns the target as the call log names it.
+    /// Returns the target under the name used in the call log.
     pub fn target(&self) -> Option<&str> {
         match self {
             Self::Tool { name, .. } | Self::Prompt { name, .. } => Some(name),

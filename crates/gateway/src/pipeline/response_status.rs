@@ -1,5 +1,5 @@
-//! HTTP status of a response. A stateless client uses it to tell its own errors from those of the server, so the
-//! upstream's status is passed on.
+//! HTTP status of a response. A stateless client uses it to tell its own errors from the server's, so the upstream's
+//! status is passed on.
 
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{ProtocolGeneration, RequestId, ServerMessage, code, read_server_message};

@@ -10,15 +10,15 @@ use super::{ForwardContext, Permit};
 use crate::http_server::responder::Responder;
 use crate::upstream::{SendError, UpstreamLink, UpstreamResponse};
 
-/// Attempts without receiving a new event.
+/// Maximum number of attempts without receiving a new event.
 const MAX_RESUME_ATTEMPTS: usize = 10;
-/// Delay if the server does not send `retry`.
+/// Delay before an attempt if the server does not send `retry`.
 const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Range that the server's `retry` value is limited to.
+/// Range to which the server's `retry` value is limited.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Position of an interrupted stream, and the attempts to resume it.
+/// Position of an interrupted stream, and the number of attempts to resume it.
 #[derive(Debug, Default)]
 pub(crate) struct StreamResumption {
     last_event_id: Option<HeaderValue>,
@@ -27,11 +27,10 @@ pub(crate) struct StreamResumption {
 }
 
 impl StreamResumption {
-    /// Reopens the stream after the last received event. Returns `None` if the client no longer waits.
-    ///
+    /// Reopens the stream after the last received event. Returns `None` if the client is no longer waiting.
     ///
     /// # Errors
-    /// The error that ended the stream, if it cannot be resumed.
+    /// Returns the error that ended the stream if the stream cannot be resumed.
     pub async fn reconnect(
         &mut self,
         forward_ctx: &ForwardContext<'_>,

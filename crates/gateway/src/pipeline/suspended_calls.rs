@@ -1,9 +1,8 @@
 //! Calls that are suspended until their client provides input. A stateful upstream asks during the call; a stateless
 //! client is asked in the response to its request and repeats the request with the input.
 //!
-//!
-//! The state that the client sends back grants nothing: it is bound to grant, server and request, is valid once, and
-//! expires.
+//! The state that the client sends back grants nothing: it is bound to the grant, the server and the request, can be
+//! used only once, and expires.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,27 +21,28 @@ use crate::request_context::RequestContext;
 use crate::session::{Session, SessionUseGuard};
 use crate::upstream::{SecretRedactor, Upstream, UpstreamResponse};
 
-/// Limits on suspended calls of all grants and of one grant.
+/// Maximum number of suspended calls, in total and per grant.
 const MAX_SUSPENDED_CALLS: usize = 1_024;
 const MAX_SUSPENDED_CALLS_PER_GRANT: usize = 32;
 /// Error for a server that asks for input when the limit is reached.
 pub(crate) const TOO_MANY_SUSPENDED_CALLS_MESSAGE: &str = "too many calls wait for client input (at most 32 of a \
     grant and 1,024 of all grants); ask again when one of them has ended";
-/// A suspended call is protected from eviction for this fraction (1/10) of its lifetime. After that its client most
-/// likely does not come back.
+/// A suspended call is protected from eviction for this fraction (1/10) of its lifetime. After that, its client is
+/// unlikely to come back.
 const PROTECTED_FRACTION: u32 = 10;
-/// Prefix of the request state that clients get. The state of a stateless upstream never passes through here.
+/// Prefix of the request states that the gateway issues. A stateless upstream's own state never passes through this
+/// module.
 const REQUEST_STATE_PREFIX: &str = "gl-";
 /// `_meta` key in which a stateful server may name the key of an input request for stateless clients.
 const INPUT_KEY_META_KEY: &str = "gatelodge/inputKey";
-/// Maximum length of such a key.
+/// Maximum length of a key that the server names.
 const MAX_INPUT_KEY_BYTES: usize = 64;
 
-/// A call that waits for client input.
+/// A call that is waiting for client input.
 #[derive(Debug)]
 pub(crate) struct SuspendedCall {
     pub exchange: UpstreamResponse,
-    /// Our id of the call at the upstream.
+    /// Our id for the call, as sent upstream.
     pub call: CallId,
     /// Requests that the client has not responded to yet.
     pub input_requests: Vec<ClientInputRequest>,
@@ -50,22 +50,21 @@ pub(crate) struct SuspendedCall {
     pub session: Arc<Session>,
     /// Link epoch of the session when the call was sent. After a reconnect the server may reuse the same request ids.
     pub link_epoch: u64,
-    /// Keeps the session from being closed as idle.
+    /// Keeps the session from expiring as idle.
     pub _held: SessionUseGuard,
     /// Keeps other calls out of the session, so that server requests can be attributed to this call.
     pub exclusive_session: Option<Arc<ExclusiveSession>>,
-    /// In-flight guard of the call, until its client comes back.
+    /// The call's in-flight guard, held until its client comes back.
     pub in_flight: Option<InFlightGuard>,
     pub binding: CallBinding,
-    /// Recorder for the outcome row if the call is never resumed.
+    /// Used to write the outcome row if the call is never resumed.
     pub recorder: CallRecorder,
 }
 
 /// A server request that is passed to the client as an input request.
 #[derive(Debug)]
 pub(crate) struct ClientInputRequest {
-    /// Key among `inputRequests`. The stateful protocol has no such keys, so we generate one unless the server names
-    /// it.
+    /// Key in `inputRequests`. The stateful protocol has no such keys, so we generate one unless the server names it.
     key: String,
     /// Id that the upstream gave the request.
     pub id: RequestId<'static>,
@@ -75,7 +74,7 @@ pub(crate) struct ClientInputRequest {
 }
 
 impl ClientInputRequest {
-    /// Creates an input request; its key differs from those of `others`.
+    /// Creates an input request whose key differs from the keys of `others`.
     pub fn new(others: &[Self], server_request: &ServerRequest<'_>, secrets: &SecretRedactor) -> Self {
         let is_free = |key: &String| others.iter().all(|other| other.key != *key) && secrets.redact_text(key) == *key;
         let key = server_input_key(server_request).filter(is_free).unwrap_or_else(|| match others.len() {
@@ -107,7 +106,7 @@ pub(crate) struct CallBinding {
 }
 
 impl CallBinding {
-    /// The id and the input responses are left out, so a repeated request has the same binding.
+    /// Computes the binding without the id and the input responses, so that a repeated request has the same binding.
     pub fn of(ctx: &RequestContext, request: &ClientRequest<'_>, subject: &RequestSubject<'_>) -> Self {
         let mut hash = Sha256::new();
         let arguments = subject.arguments().map(|arguments| arguments.raw()).unwrap_or_default();
@@ -150,8 +149,8 @@ impl SuspendedCalls {
         Some(ResumeContext { session, exclusive_session, in_flight: suspended.in_flight.take() })
     }
 
-    /// Removes the oldest of the calls that match `is_one`, if it has passed its protected time. `time` is the lifetime
-    /// of suspended calls.
+    /// Removes the oldest call that matches `is_one`, if its protected time has passed. `time` is the lifetime of
+    /// suspended calls.
     pub fn take_evictable(&self, time: Duration, is_one: impl Fn(&SuspendedCall) -> bool) -> Option<SuspendedCall> {
         let mut calls = self.lock();
         let evict_before = Instant::now() + (time - time / PROTECTED_FRACTION);
@@ -166,7 +165,6 @@ impl SuspendedCalls {
     }
 
     /// Stores a call for `time`, and returns the result that asks its client for input.
-    ///
     ///
     /// # Errors
     /// No random bytes are available, or concurrent calls reached the limit first. The call is returned.
@@ -193,8 +191,8 @@ impl SuspendedCalls {
         Ok(result)
     }
 
-    /// Removes the call with this request state; `None` if there is no such call, it has expired, or the binding
-    /// differs.
+    /// Removes and returns the call with this request state; `None` if there is no such call, it has expired, or the
+    /// binding differs.
     pub fn take(&self, state: &str, binding: &CallBinding) -> Option<SuspendedCall> {
         let mut calls = self.lock();
         let (suspended, until) = calls.get(state)?;
@@ -204,7 +202,7 @@ impl SuspendedCalls {
         calls.remove(state).map(|(suspended, _)| suspended)
     }
 
-    /// Removes the calls that have expired.
+    /// Removes and returns the calls that have expired.
     pub fn take_expired(&self) -> Vec<SuspendedCall> {
         let now = Instant::now();
         self.lock().extract_if(|_, (_, until)| *until < now).map(|(_, (suspended, _))| suspended).collect()

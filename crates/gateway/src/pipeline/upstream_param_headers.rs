@@ -1,5 +1,5 @@
-//! `Mcp-Param-*` headers, which repeat arguments of a call. Headers of the client are compared with the evaluated body;
-//! headers for the server are derived from that body.
+//! `Mcp-Param-*` headers, which repeat the arguments of a call. The client's headers are compared with the evaluated
+//! body; the headers for the server are derived from that body.
 
 use gatelodge_mcp::http_headers::ParamHeaderMapping;
 use http::HeaderMap;
@@ -8,8 +8,8 @@ use super::{Refusal, RequestSubject};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::upstream::ToolListing;
 
-/// Returns the `Mcp-Param-*` headers for the upstream request. Client headers that repeat no argument are passed on,
-/// because the server may know them.
+/// Returns the `Mcp-Param-*` headers for the upstream request. Client headers that correspond to no argument are passed
+/// on, because the server may recognize them.
 pub(crate) fn upstream_param_headers(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,

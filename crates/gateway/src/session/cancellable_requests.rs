@@ -1,4 +1,4 @@
-//! Requests of a client that are in flight, by the client's ids.
+//! A client's requests in flight, by the ids that the client gave them.
 
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use super::lock;
 pub(crate) struct InFlightRequest {
     /// The call id used upstream. `None` for a request that is split into several upstream requests or not forwarded.
     pub call: Option<CallId>,
-    /// Notified when the client cancels; the task that carries out the request waits on it. Several entries of one
+    /// Notified when the client cancels; the task that carries out the request waits for it. All entries for one
     /// request share it.
     pub cancel_signal: Arc<Notify>,
 }
@@ -59,7 +59,8 @@ impl CancellableRequests {
     }
 }
 
-/// Waits until the client cancels a request. Never returns for `None`, a request without an id.
+/// Waits until the client cancels a request. Never returns if there is no signal, because a request without an id
+/// cannot be cancelled.
 pub(crate) async fn wait_for_cancel(cancel_signal: Option<&Notify>) {
     match cancel_signal {
         Some(cancel_signal) => cancel_signal.notified().await,

@@ -12,7 +12,7 @@ const MAX_CLIENT_INFO_CHARS: usize = 128;
 pub(crate) struct ClientInfo {
     pub name: Option<String>,
     pub version: Option<String>,
-    /// Name and version for the log; `None` without a name.
+    /// Name and version for the log; `None` if the client declares no name.
     pub display_name: Option<Arc<str>>,
 }
 

@@ -13,7 +13,7 @@ pub(super) fn handshake_capabilities(handshake: &[u8]) -> ClientCapabilities {
     ClientCapabilities::of(document.as_ref().and_then(|own| own.root().get("params")?.get("capabilities")))
 }
 
-/// Capabilities and client information of a handshake, as JSON.
+/// Capabilities and client information from a handshake, as JSON.
 #[derive(Debug)]
 pub(crate) struct HandshakeProfile {
     capabilities: String,

@@ -1,4 +1,5 @@
-//! A lazily allocated box for session state that most sessions never use. Sessions can be many and idle for long.
+//! A lazily allocated box for session state that most sessions never use. There can be many sessions that stay idle for
+//! a long time.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
@@ -8,7 +9,7 @@ use std::sync::OnceLock;
 pub(crate) struct LazyBox<T>(OnceLock<Box<T>>);
 
 impl<T> LazyBox<T> {
-    /// Returns the value if it was used before, without allocating it.
+    /// Returns the value if it has been used before, without allocating it.
     pub fn get_if_initialized(&self) -> Option<&T> {
         self.0.get().map(AsRef::as_ref)
     }

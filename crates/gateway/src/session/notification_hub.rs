@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{Notify, broadcast, watch};
 
-/// Messages queued for a slow listener. Beyond that it loses the oldest.
+/// How many messages are queued for a slow listener before it loses the oldest.
 const BROADCAST_QUEUE_LENGTH: usize = 64;
 
 /// The listeners of one upstream session, and the state of its stream.
@@ -36,7 +36,7 @@ pub(crate) enum UpstreamStreamState {
 
 #[derive(Debug, Default)]
 struct NotificationHubState {
-    /// Whether a task follows the upstream's stream.
+    /// Whether a task is following the upstream's stream.
     is_followed: bool,
     /// Whether the previous follower stopped while clients were still listening.
     is_abandoned: bool,
@@ -44,8 +44,8 @@ struct NotificationHubState {
     watchers: HashMap<String, usize>,
 }
 
-/// Subscription of the upstream session to one resource. Locked while a request is sent, so that a subscribe and an
-/// unsubscribe cannot overtake each other.
+/// The upstream session's subscription to one resource. It is locked while a request is sent, so that subscribe and
+/// unsubscribe requests cannot overtake each other.
 #[derive(Debug, Default)]
 pub(crate) struct UpstreamSubscription {
     /// The handshake attempt in which the subscription was requested.
@@ -89,7 +89,7 @@ impl NotificationHub {
         self.messages.get_or_init(|| broadcast::Sender::new(BROADCAST_QUEUE_LENGTH)).subscribe()
     }
 
-    /// Returns whether any client listens.
+    /// Returns whether any client is listening.
     pub fn has_listeners(&self) -> bool {
         self.messages.get().is_some_and(|messages| messages.receiver_count() > 0)
     }
@@ -117,13 +117,13 @@ impl NotificationHub {
         let _ = state.wait_for(|state| *state != UpstreamStreamState::Closed).await;
     }
 
-    /// Waits until a listener waits for the stream.
+    /// Waits until a listener needs the stream.
     pub async fn wait_until_wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// Makes the calling task the follower of the upstream's stream; `None` if there is one. Returns whether the
-    /// previous follower stopped while clients were listening.
+    /// Makes the calling task the follower of the upstream's stream. Returns whether the previous follower stopped
+    /// while clients were listening, or `None` if there already is a follower.
     pub fn try_start_following(&self) -> Option<bool> {
         let mut state = self.lock();
         if std::mem::replace(&mut state.is_followed, true) {
@@ -134,7 +134,7 @@ impl NotificationHub {
         Some(std::mem::take(&mut state.is_abandoned))
     }
 
-    /// Stops following if there are no listeners. Returns whether it stopped.
+    /// Stops following if there are no listeners. Returns whether following was stopped.
     pub fn stop_following_if_unused(&self) -> bool {
         let mut state = self.lock();
         if !self.has_listeners() {
@@ -176,7 +176,7 @@ impl NotificationHub {
         Arc::clone(subscriptions.entry(uri.to_owned()).or_default())
     }
 
-    /// Returns whether any client listens for a resource.
+    /// Returns whether any client is listening for changes to a resource.
     pub fn is_watched(&self, uri: &str) -> bool {
         self.lock().watchers.contains_key(uri)
     }

@@ -1,4 +1,4 @@
-//! Requests of the upstream to the client that have not been answered.
+//! Requests from the upstream to the client that have not been answered yet.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::lock;
 
-/// Requests of an upstream waiting for the client's answer. Beyond that the oldest is dropped.
+/// How many upstream requests may wait for the client's answer. Beyond that, the oldest is dropped.
 const MAX_PENDING_SERVER_REQUESTS: usize = 256;
 
 /// The pending requests of one session, by the ids that the gateway gave them.
@@ -29,9 +29,9 @@ struct PendingServerRequest {
 /// Receiver of the client's answer.
 #[derive(Debug)]
 pub(crate) enum ServerRequestOrigin {
-    /// The upstream, with its own id and the method of the request.
+    /// The upstream, with the id that it gave the request and the request's method.
     Upstream(RequestId<'static>, String),
-    /// A call of the gateway, which sends the answer with its next request.
+    /// A call in the gateway, which sends the answer with its next request.
     Call(oneshot::Sender<Bytes>),
 }
 
@@ -50,7 +50,7 @@ impl PendingServerRequests {
         Some(own)
     }
 
-    /// Removes a request that the client answers and returns the receiver of the answer.
+    /// Removes the request that the client has answered, and returns the receiver of the answer.
     pub fn take(&self, id: &RequestId<'_>) -> Option<ServerRequestOrigin> {
         lock(&self.0).remove(id.as_str()?).map(|request| request.origin)
     }

@@ -1,6 +1,6 @@
 //! Replay buffers for resumable streams of a session. Event ids name the stream and the position in it.
 //!
-//! Buffers are limited per session in events and bytes, and in bytes over all sessions. A client that resumes before
+//! Buffers are limited per session in events and bytes, and in bytes across all sessions. A client that resumes before
 //! the oldest buffered event gets an error; events are never skipped silently.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,19 +18,19 @@ use crate::pipeline::InFlightGuard;
 /// Number of the standalone stream, whose messages belong to no request.
 pub(crate) const STANDALONE_STREAM: u64 = 0;
 
-/// Buffered events per session. A call reports progress a few dozen times.
+/// Maximum number of buffered events per session. A call typically reports progress a few dozen times.
 const MAX_REPLAY_EVENTS: usize = 256;
-/// Buffered bytes per session, not counting the newest event, which may be a result of any size.
+/// Maximum number of buffered bytes per session, not counting the newest event, which may be a result of any size.
 const MAX_SESSION_REPLAY_BYTES: usize = 4 << 20;
-/// Ended streams kept per session.
+/// Maximum number of ended streams kept per session.
 const MAX_ENDED_STREAMS: usize = 32;
-/// Retention of ended streams. Clients reconnect within seconds.
+/// How long ended streams are kept. Clients reconnect within seconds.
 const ENDED_STREAM_RETENTION: Duration = Duration::from_secs(300);
 /// Unit of the budget shared by all sessions.
 const REPLAY_BUDGET_UNIT_BYTES: usize = 1 << 10;
 /// Reconnection delay suggested to clients.
 const CLIENT_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Events queued for a slow client. Beyond that the upstream waits.
+/// How many events are queued for a slow client before the upstream has to wait.
 const EVENT_QUEUE_LENGTH: usize = 32;
 
 /// The resumable streams of one session.
@@ -54,7 +54,7 @@ struct ReplayState {
 #[derive(Debug, Default)]
 struct ReplayStream {
     last_event: u64,
-    /// The newest event that is no longer buffered.
+    /// Number of the newest event that is no longer buffered.
     last_evicted: u64,
     /// The current connection; `None` while the client is disconnected.
     connection: Option<ReplayConnection>,
@@ -64,7 +64,7 @@ struct ReplayStream {
 #[derive(Debug)]
 struct ReplayConnection {
     events: mpsc::Sender<Bytes>,
-    /// In-flight guard of a stream opened to resume.
+    /// In-flight guard of a connection that was opened to resume the stream.
     _in_flight_guard: Option<InFlightGuard>,
 }
 
@@ -91,14 +91,14 @@ pub(crate) fn replay_budget(bytes: usize) -> Arc<Semaphore> {
 }
 
 impl ReplayBuffers {
-    /// Returns `None` without randomness.
+    /// Creates the buffers; returns `None` if no random bytes are available.
     pub fn new(budget: Arc<Semaphore>) -> Option<Self> {
         let mut random = [0; 6];
         getrandom::fill(&mut random).ok()?;
         Some(Self { session_tag: HEXLOWER.encode(&random).into(), state: LazyBox::default(), budget })
     }
 
-    /// Shares the budget with all other sessions.
+    /// Replaces the budget with the one that all sessions share.
     pub fn set_budget(&mut self, budget: &Arc<Semaphore>) {
         self.budget = Arc::clone(budget);
     }
@@ -144,14 +144,14 @@ impl ReplayBuffers {
         state.streams.get(&stream)?.connection.as_ref().map(|to| to.events.clone())
     }
 
-    /// Closes the connection of a stream that continues.
+    /// Closes the connection of a stream; the stream itself continues.
     pub fn disconnect(&self, stream: u64) {
         if let Some(stream) = self.lock().streams.get_mut(&stream) {
             stream.connection = None;
         }
     }
 
-    /// Ends a stream: its connection closes, its buffered events are retained for a while.
+    /// Ends a stream. Its connection is closed, and its buffered events are kept for a while.
     pub fn end_stream(&self, stream: u64) {
         let mut state = self.lock();
         if let Some(stream) = state.streams.get_mut(&stream) {
@@ -164,7 +164,7 @@ impl ReplayBuffers {
         ended.drain(..excess).for_each(|number| state.remove_stream(number));
     }
 
-    /// Removes ended streams whose retention is over.
+    /// Removes ended streams whose retention period has passed.
     pub fn remove_expired(&self) {
         if self.state.get_if_initialized().is_none() {
             return;

@@ -12,41 +12,41 @@ use tokio::sync::Notify;
 use super::lazy_box::LazyBox;
 use super::lock;
 
-/// Subscriptions per session.
+/// Maximum number of subscriptions per session.
 const MAX_SUBSCRIPTIONS: usize = 256;
-/// Total bytes of the subscribed URIs per session.
+/// Maximum total size of the subscribed URIs per session.
 const MAX_SUBSCRIBED_URI_BYTES: usize = 256 << 10;
 
-/// Subscriptions of a session with one server. A session of the aggregate endpoint shares one set with its server
-/// sessions.
+/// A session's subscriptions with one server. An aggregate session shares one set with its server sessions.
 #[derive(Debug)]
 pub(crate) struct ResourceSubscriptions {
     stored: Arc<StoredSubscriptions>,
-    /// The server, if this is the part of one server in an aggregate session.
+    /// The server, if this is one server's part of an aggregate session.
     server: Option<ServerName>,
     /// Notified when the set changes; the task that holds the upstream's stream reopens it.
     pub changed: Notify,
-    /// The handshake attempt in which all of them were requested from the server.
+    /// The handshake attempt in which all subscriptions were requested from the server.
     subscribed_in_attempt: AtomicU64,
 }
 
 /// Value of `subscribed_in_attempt` before any request.
 const NEVER_SUBSCRIBED: u64 = u64::MAX;
 
-/// The stored set.
+/// The set of subscriptions that is stored with a session.
 #[derive(Debug)]
 struct StoredSubscriptions {
     /// The session with which the set is stored.
     id: IdHash,
     uris: Mutex<BTreeSet<String>>,
-    /// URIs whose denial by the current policy is recorded in the call log.
+    /// URIs whose denial by the current policy has been recorded in the call log.
     denied_uris: LazyBox<Mutex<BTreeSet<String>>>,
     /// Held while the set is written to the store, so that an older state cannot overwrite a newer one.
     write_lock: LazyBox<tokio::sync::Mutex<()>>,
 }
 
 impl ResourceSubscriptions {
-    /// Creates the set of a new or restored session. URIs beyond the limits, stored under larger limits, are dropped.
+    /// Creates the set of a new or restored session. URIs that were stored under larger limits and exceed the current
+    /// ones are dropped.
     pub fn new(id: IdHash, uris: Vec<String>) -> Self {
         let mut own = BTreeSet::new();
         for uri in uris {
@@ -64,7 +64,7 @@ impl ResourceSubscriptions {
         Self::with_stored(Arc::new(stored), None, 0)
     }
 
-    /// Returns the part of one server of an aggregate session.
+    /// Returns one server's part of an aggregate session's subscriptions.
     pub fn for_server(&self, server: &ServerName) -> Self {
         Self::with_stored(Arc::clone(&self.stored), Some(server.clone()), NEVER_SUBSCRIBED)
     }
@@ -73,7 +73,7 @@ impl ResourceSubscriptions {
         Self { stored, server, changed: Notify::new(), subscribed_in_attempt: AtomicU64::new(attempt) }
     }
 
-    /// Marks all URIs as requested in a handshake attempt. Returns false if they were marked before.
+    /// Marks all URIs as requested in a handshake attempt. Returns false if they were already marked.
     pub fn try_begin_subscribing(&self, attempt: u64) -> bool {
         self.subscribed_in_attempt.swap(attempt, Ordering::AcqRel) != attempt
     }
@@ -114,12 +114,12 @@ impl ResourceSubscriptions {
         self.notify_if_changed(was_there)
     }
 
-    /// Marks a URI as denied by the policy. Returns whether this has to be recorded.
+    /// Marks a URI as denied by the policy. Returns whether the denial has to be recorded.
     pub fn mark_denied(&self, uri: &str) -> bool {
         lock(&self.stored.denied_uris).insert(self.client_uri(uri))
     }
 
-    /// Removes the mark: the URI is allowed again or no longer subscribed.
+    /// Removes the mark from a URI that is allowed again or no longer subscribed.
     pub fn clear_denied(&self, uri: &str) {
         lock(&self.stored.denied_uris).remove(&self.client_uri(uri));
     }
@@ -128,7 +128,7 @@ impl ResourceSubscriptions {
         lock(&self.stored.uris).contains(&self.client_uri(uri))
     }
 
-    /// Returns whether the set has any URI of this server.
+    /// Returns whether the set contains any URI of this server.
     pub fn has_any(&self) -> bool {
         lock(&self.stored.uris).iter().any(|uri| self.find_server_uri(uri).is_some())
     }
@@ -138,7 +138,7 @@ impl ResourceSubscriptions {
     }
 
     /// Returns all URIs for a new upstream stream. Consumes a pending change notification, since the result includes
-    /// it.
+    /// the change.
     pub fn uris_for_stream(&self) -> Vec<String> {
         let uris = lock(&self.stored.uris);
         pin!(self.changed.notified()).enable();

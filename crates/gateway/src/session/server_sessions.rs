@@ -1,4 +1,4 @@
-//! Sessions with single servers below one aggregate session. Each is opened when it is first needed.
+//! Sessions with individual servers that belong to one aggregate session. Each is opened when it is first needed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ impl ServerSessions {
         ended.retain(|(_, own)| !own.cancellable_requests().is_empty());
     }
 
-    /// Returns the sessions, open or ended, in which a request of the client is in flight.
+    /// Returns the sessions, open or ended, in which the client's request with this id is in flight.
     pub fn all_with_request(&self, id: &RequestId<'_>) -> Vec<(ServerName, Arc<Session>)> {
         let mut all = self.all();
         all.extend(lock(&self.ended).iter().cloned());

@@ -1,8 +1,8 @@
-//! Persists sessions over restarts. A session is stored when it opens and restored when a request shows its id and the
-//! token of its grant.
+//! Persists sessions across restarts. A session is stored when it is opened, and restored when a request presents its
+//! id and the token of its grant.
 //!
-//! This is a convenience for clients: if the store fails, the session still works until the restart. The upstream
-//! session is not stored; it is opened again.
+//! This is a convenience for clients: if the store fails, the session still works until the gateway restarts. The
+//! upstream session is not stored; it is opened again.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -21,15 +21,16 @@ use super::{SESSION_ID_BYTES, Session, lock};
 use crate::Gateway;
 use crate::config_snapshot::ActiveGrant;
 
-/// Longest time that a reply waits for the store.
+/// How long a reply waits for the store.
 const STORE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Concurrent look-ups. A client that guesses ids only delays itself and cannot occupy the store's threads.
+/// Maximum number of concurrent look-ups. A client that guesses ids only delays itself and cannot occupy the store's
+/// threads.
 const MAX_CONCURRENT_LOOKUPS: usize = 4;
-/// Ids remembered as not found.
+/// How many ids are remembered as not found.
 const MAX_MISSING_SESSIONS: usize = 4_096;
-/// Longer log levels are not stored. Those of the protocol have at most nine bytes.
+/// Longer log levels are not stored. The protocol's level names have at most nine bytes.
 const MAX_LOG_LEVEL_BYTES: usize = 64;
-/// Sessions used within this time are stored as used. Longer than the interval between two writes.
+/// Sessions used within this time are stored as recently used. It is longer than the interval between two writes.
 const RECENT_USE_WINDOW: Duration = Duration::from_secs(120);
 
 /// The session store, with a cache of ids that are not in it.
@@ -41,7 +42,7 @@ pub(crate) struct SessionPersistence {
     pending_deletes: Mutex<Vec<IdHash>>,
 }
 
-/// Ids that have ended or were not found. Ids are random, so a missing one never comes into existence later.
+/// Ids of sessions that have ended or were not found. Ids are random, so a missing id never becomes valid later.
 #[derive(Default)]
 struct MissingSessionCache {
     ids: HashSet<IdHash>,
@@ -97,7 +98,7 @@ fn is_session_id(text: &str) -> bool {
 }
 
 impl Gateway {
-    /// Stores a session that was opened.
+    /// Stores a newly opened session.
     pub(crate) async fn persist_session(&self, session: &Session) {
         if let Err(error) =
             with_store_timeout(self.session_persistence.rows.put(session.to_row(self.clock.now()))).await
@@ -197,7 +198,7 @@ impl Gateway {
         }
     }
 
-    /// Ends a session: from now on its id is not found.
+    /// Ends a session. From then on, its id is not found.
     pub(crate) fn end_session(&self, session: &Session) {
         lock(&self.session_persistence.missing).insert(session.id_hash());
         self.sessions.remove(session.id());
@@ -206,7 +207,7 @@ impl Gateway {
         session.end_stream();
     }
 
-    /// Stores which sessions were used, and deletes expired ones.
+    /// Stores which sessions were used recently, and deletes expired ones.
     pub(crate) async fn persist_session_usage(&self) {
         let now = self.clock.now();
         let pending_deletes = std::mem::take(&mut *lock(&self.session_persistence.pending_deletes));

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::{Session, lock, replay};
 use crate::upstream::UpstreamLink;
 
-/// After this idle time a session may lose its process to another session.
+/// After this idle time, the process of a session may be stopped in favour of another session.
 const PROCESS_EVICTION_IDLE_TIME: Duration = Duration::from_secs(10);
 
 /// All sessions, sharded to reduce lock contention.
@@ -27,7 +27,7 @@ pub(crate) struct SessionRegistry {
 /// Sessions by id. Key and session share the id's allocation.
 type SessionShard = HashMap<Arc<str>, Arc<Session>>;
 
-/// Limit of replay buffers of all sessions together.
+/// Maximum total size of the replay buffers of all sessions.
 const MAX_REPLAY_BYTES: usize = 256 << 20;
 
 const SHARD_COUNT: usize = 16;
@@ -38,7 +38,7 @@ impl SessionRegistry {
         Self { shards, max_sessions, idle_timeout, replay_budget: replay::replay_budget(MAX_REPLAY_BYTES) }
     }
 
-    /// Returns whether another session fits.
+    /// Returns whether there is room for another session.
     pub fn has_capacity(&self) -> bool {
         self.count() < self.max_sessions
     }
@@ -83,7 +83,7 @@ impl SessionRegistry {
         session.is_some_and(|session| *session.grant() == *grant && session.server() == Some(server))
     }
 
-    /// Returns whether a session was not used for `time`, or does not exist.
+    /// Returns whether a session has been idle for longer than `time`, or does not exist.
     pub fn is_unused(&self, id: &str, time: Duration) -> bool {
         let session = self.shard(id).and_then(|shard| lock(shard).get(id).cloned());
         session.is_none_or(|session| session.is_unused(time))
@@ -95,7 +95,7 @@ impl SessionRegistry {
         }
     }
 
-    /// Removes and returns sessions that are idle or whose grant has ended.
+    /// Removes and returns sessions that are idle or whose grant no longer exists.
     pub fn remove_expired(&self, has_grant: impl Fn(&GrantId) -> bool) -> Vec<Arc<Session>> {
         let idle = |session: &Arc<Session>| {
             session.replay_buffers.remove_expired();
@@ -117,7 +117,7 @@ impl SessionRegistry {
         }
     }
 
-    /// Stops the process of the least recently used session with a server. Returns false if all are in use.
+    /// Stops the process of the least recently used session with a server. Returns false if all processes are in use.
     pub fn stop_least_recently_used_process(&self, server: &ServerName) -> bool {
         let all = self.shards.iter().flat_map(|shard| lock(shard).values().cloned().collect::<Vec<_>>());
         let unused =
@@ -130,8 +130,8 @@ impl SessionRegistry {
         least.inspect(|(_, process)| process.stop()).is_some()
     }
 
-    /// Invalidates the tool registries of session processes, and closes processes and connections for which `stays` is
-    /// false.
+    /// Invalidates the tool registries of session processes, and closes processes and connections for which `stays`
+    /// returns false.
     pub fn drop_stale_links(&self, stays: impl Fn(&Session, &UpstreamLink) -> bool) {
         for session in self.shards.iter().flat_map(|shard| lock(shard).values().cloned().collect::<Vec<_>>()) {
             let link = session.upstream_link();

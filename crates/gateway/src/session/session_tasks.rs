@@ -1,4 +1,4 @@
-//! Task state of a session: tasks of the server and tasks that the client runs for the server.
+//! A session's task state: tasks that the server runs, and tasks that the client runs for the server.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use super::lazy_box::LazyBox;
 use super::lock;
 use crate::pipeline::ProgressRelay;
 
-/// Tracked calls with progress, and tracked client tasks. Beyond that the oldest is dropped.
+/// Maximum number of tracked calls with progress, and of tracked client tasks. Beyond that, the oldest is dropped.
 const MAX_TRACKED_TASKS: usize = 256;
 
 /// Progress relays by the gateway's progress token.
@@ -21,7 +21,7 @@ type ProgressByToken = VecDeque<(String, Arc<ProgressRelay>)>;
 pub(crate) struct SessionTasks {
     /// Whether the server has declared the tasks capability or created a task.
     server_has_tasks: AtomicBool,
-    /// Tasks run by the client: id and the method by which the upstream requested them.
+    /// Tasks that the client runs: each task's id, and the method with which the upstream requested it.
     client_tasks: LazyBox<Mutex<VecDeque<(String, String)>>>,
     /// Progress relays of calls that created tasks.
     progress: LazyBox<Mutex<ProgressByToken>>,
@@ -46,13 +46,13 @@ impl SessionTasks {
         }
     }
 
-    /// Finds the progress relay of a gateway token.
+    /// Finds the progress relay for one of the gateway's progress tokens.
     pub fn find_progress(&self, own: &RequestId<'_>) -> Option<Arc<ProgressRelay>> {
         let own = own.as_str()?;
         lock(&self.progress).iter().find(|(known, _)| *known == own).map(|(_, relay)| Arc::clone(relay))
     }
 
-    /// Tracks a task that the client created for a request of the upstream.
+    /// Tracks a task that the client created for an upstream request.
     pub fn note_client_task(&self, task: String, method: String) {
         let mut tasks = lock(&self.client_tasks);
         tasks.push_back((task, method));
@@ -61,7 +61,7 @@ impl SessionTasks {
         }
     }
 
-    /// Finds the method by which the upstream requested a client task.
+    /// Finds the method with which the upstream requested a client task.
     pub fn find_task_method(&self, task: &str) -> Option<String> {
         lock(&self.client_tasks).iter().rfind(|(own, _)| own == task).map(|(_, method)| method.clone())
     }

@@ -1,5 +1,5 @@
-//! Names of span attributes. Those without the prefix `gatelodge.` are OpenTelemetry's for MCP, which are not stable
-//! yet; this is the only place to update.
+//! Names of span attributes. Names without the prefix `gatelodge.` come from OpenTelemetry's conventions for MCP, which
+//! are not stable yet; this file is the only place to update.
 
 use gatelodge_mcp::Method;
 
@@ -37,8 +37,8 @@ pub const CODE: &str = "gatelodge.code";
 pub const RULE: &str = "gatelodge.rule";
 pub const LIMIT: &str = "gatelodge.limit";
 
-/// Returns the attribute for the subject of a method, and whether the subject is part of the span name. URIs are not:
-/// they have too many values.
+/// Returns the attribute for the subject of a method, and whether the subject is part of the span name. URIs are not
+/// part of it, because they have too many distinct values.
 pub fn target_attribute(method: &str) -> Option<(&'static str, bool)> {
     match Method::of(method.into()) {
         Method::ToolsCall => Some((TOOL, true)),

@@ -1,10 +1,10 @@
-//! Encodes spans as OTLP's `ExportTraceServiceRequest` in protobuf. Numbers are protobuf field numbers.
+//! Encodes spans as OTLP's `ExportTraceServiceRequest` in protobuf. Numbers in the code are protobuf field numbers.
 
 use gatelodge_mcp::TraceParent;
 
 use super::span::{AttributeValue, Span, SpanKind};
 
-/// A protobuf writer without schema.
+/// Writes protobuf without a schema.
 #[derive(Default)]
 struct ProtobufWriter(Vec<u8>);
 
@@ -79,7 +79,7 @@ impl ProtobufWriter {
     }
 }
 
-/// Encodes spans with the attributes of their resource.
+/// Encodes spans together with their resource attributes.
 pub fn encode(resource: &[(String, String)], spans: &[Box<Span>]) -> Vec<u8> {
     let mut request = ProtobufWriter::default();
     request.message(1, |all| {

@@ -16,7 +16,7 @@ use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;
 use crate::upstream::{SendError, UpstreamTransport};
 
-/// Kind of a span, in OpenTelemetry's words.
+/// Kind of a span, in OpenTelemetry's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpanKind {
     /// A request received from a client.
@@ -32,7 +32,7 @@ pub(crate) enum AttributeValue {
     Number(u64),
 }
 
-/// A span, complete when queued.
+/// A span. It is complete when it is queued for export.
 #[derive(Debug)]
 pub(crate) struct Span {
     pub context: TraceParent,
@@ -127,7 +127,7 @@ pub(crate) struct ServerSpan {
 }
 
 impl ServerSpan {
-    /// Returns `None` if the trace is not exported.
+    /// Starts the span; returns `None` if the trace is not exported.
     pub fn begin(ctx: &RequestContext) -> Option<Self> {
         let trace = ctx.trace.as_ref()?;
         Some(Self {
@@ -181,7 +181,7 @@ impl ServerSpan {
     }
 }
 
-/// Sets the attributes of grant and policy decision.
+/// Sets the attributes for the grant and the policy decision.
 fn set_decision_attributes(span: &mut Span, row: &CallRecord, is_allowed: bool) {
     span.set_attribute(attribute_names::CALL, row.call.as_str());
     span.set_attribute_if_some(attribute_names::GRANT, row.label.as_deref());
@@ -202,7 +202,7 @@ fn set_decision_attributes(span: &mut Span, row: &CallRecord, is_allowed: bool) 
     span.set_attribute_if_some(attribute_names::LIMIT, row.counter.as_deref());
 }
 
-/// The span of an upstream request in progress. Dropping it without an end records a timeout.
+/// The span of an upstream request in progress. Dropping it before it has ended records a timeout.
 #[derive(Debug)]
 pub(crate) struct ClientSpan {
     span_sender: SpanSender,
@@ -211,7 +211,7 @@ pub(crate) struct ClientSpan {
 }
 
 impl ClientSpan {
-    /// Returns `None` if the trace is not exported.
+    /// Starts the span; returns `None` if the trace is not exported.
     pub fn begin(
         ctx: &RequestContext,
         span_context: Option<&UpstreamSpanContext>,
@@ -256,7 +256,7 @@ impl ClientSpan {
         });
     }
 
-    /// Ends the span of a stream. Either side may end a stream regularly.
+    /// Ends the span of a stream. `cause` is `None` if either side ended the stream normally.
     pub fn end_stream(mut self, cause: Option<&SendError>) {
         self.finish(|span| cause.into_iter().for_each(|cause| span.set_error(cause.error_type())));
     }

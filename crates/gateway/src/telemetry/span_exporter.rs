@@ -15,12 +15,12 @@ use crate::message_body::MessageBody;
 use crate::upstream::{HttpConnectionPool, new_connection_pool, root_cause};
 
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
-/// A collector's response has a few bytes. Longer ones are not read to the end.
+/// Maximum number of bytes read from a collector's response, which normally has only a few.
 const MAX_COLLECTOR_RESPONSE_BYTES: usize = 64 << 10;
 
 pub(super) struct SpanExporter {
     config: TelemetryConfig,
-    /// Filled by calls. Closed when the gateway is dropped; then the task ends.
+    /// Filled by calls, and closed when the gateway is dropped, which ends the task.
     items: mpsc::Receiver<ExportItem>,
     connection_pool: HttpConnectionPool,
     lost_spans: Counter,
@@ -45,7 +45,7 @@ impl SpanExporter {
         }
     }
 
-    /// Collects a batch: until it is full, the batch delay is over, or a flush is requested.
+    /// Collects spans until the batch is full, the batch delay has passed, or a flush is requested.
     async fn collect_batch(&mut self, first: ExportItem) -> (Vec<Box<Span>>, Option<oneshot::Sender<()>>) {
         let mut batch = Vec::new();
         let mut next = Some(first);

@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use gatelodge_json::{JsonKind, JsonValue};
 use sha2::{Digest, Sha256};
 
-/// Returns a hash of a definition. The order of members and white space do not affect it.
+/// Returns a hash of a definition. Member order and white space do not affect it.
 pub(crate) fn fingerprint(definition: JsonValue<'_>) -> Arc<str> {
     let mut digest = Sha256::new();
     hash_value(definition, &mut digest);

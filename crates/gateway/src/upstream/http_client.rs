@@ -27,9 +27,9 @@ use crate::message_body::MessageBody;
 use crate::request_trace::UpstreamSpanContext;
 use crate::workers;
 
-/// Bytes read from a response whose body is ignored.
+/// Maximum number of bytes read from a response whose body is ignored.
 const MAX_DRAINED_BYTES: usize = 16 << 10;
-/// Time for reading them.
+/// Time limit for reading a body that is ignored.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 const ACCEPT_JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const ACCEPT_EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -42,7 +42,7 @@ pub(super) struct UpstreamHttpClient {
     pools: Arc<[HttpConnectionPool]>,
     /// Shared by all pools.
     connector: Connector,
-    /// Largest message.
+    /// Maximum size of a message.
     max_bytes: usize,
     connect_timeout: Duration,
 }
@@ -119,7 +119,7 @@ impl UpstreamHttpClient {
         self.max_bytes
     }
 
-    /// Returns the time for connecting to a server.
+    /// Returns the time limit for connecting to a server.
     pub fn connect_timeout(&self) -> Duration {
         self.connect_timeout
     }
@@ -192,7 +192,7 @@ fn insert_encoded(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     }
 }
 
-/// Returns the innermost cause, which says what happened; the outer errors name layers of the library.
+/// Returns the innermost cause, which says what happened; the outer errors only name layers of the HTTP library.
 pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,4 +1,4 @@
-//! Routes messages of a server on a multiplexed connection to the calls and streams that wait for them.
+//! Routes a server's messages on a multiplexed connection to the calls and streams that wait for them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +13,13 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::ToolRegistry;
 
-/// Messages queued for a receiver that does not read. Beyond that they are dropped.
+/// How many messages are queued for a receiver that does not read them. Further messages are dropped.
 const MESSAGE_QUEUE_LENGTH: usize = 256;
-/// Messages kept for a receiver that does not exist yet.
+/// How many messages are kept for a receiver that does not exist yet.
 const MAX_UNCLAIMED_MESSAGES: usize = 64;
 /// Unit of the budget for queued messages.
 const QUEUE_BUDGET_UNIT_BYTES: usize = 1 << 10;
-/// Abandoned calls that are remembered until the server answers them.
+/// How many abandoned calls are remembered until the server answers them.
 const MAX_ABANDONED_CALLS: usize = 64;
 const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -27,7 +27,7 @@ const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 #[derive(Debug)]
 pub(crate) struct QueuedMessage {
     pub message: Bytes,
-    /// Whether it arrived before its receiver was registered.
+    /// Whether the message arrived before its receiver was registered.
     pub is_before_call: bool,
     _budget_permit: OwnedSemaphorePermit,
 }
@@ -35,9 +35,9 @@ pub(crate) struct QueuedMessage {
 /// The clients that share a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionScope {
-    /// One session.
+    /// The client of one session.
     Session,
-    /// Stateless requests of any grant. Messages that belong to no request are dropped.
+    /// Stateless clients of any grant. Messages that belong to no request are dropped.
     Shared,
 }
 
@@ -45,8 +45,8 @@ pub(crate) enum ConnectionScope {
 #[derive(Debug)]
 pub(crate) struct MessageDemux {
     state: Mutex<DemuxState>,
-    /// All queued messages together have room for one message of maximum size: their number alone would not limit
-    /// memory.
+    /// Limits the total size of all queued messages to one message of maximum size: limiting only their number would
+    /// not limit memory.
     queue_budget: Arc<Semaphore>,
     scope: ConnectionScope,
     tool_registry: Arc<ToolRegistry>,
@@ -54,20 +54,20 @@ pub(crate) struct MessageDemux {
     dropped_messages: Counter,
     has_answered: AtomicBool,
     never_started: AtomicBool,
-    /// Notified once, at the end; received by the task that holds the connection.
+    /// Notified once, when the connection ends; the task that holds the connection waits for it.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct DemuxState {
-    /// By call id. Ids are ordered by time.
+    /// Pending calls by call id. Ids are ordered by time.
     pending_calls: BTreeMap<Box<str>, PendingCall>,
     stream_listener: Option<mpsc::Sender<QueuedMessage>>,
     unclaimed: VecDeque<QueuedMessage>,
     is_ended: bool,
     /// Whether the gateway closed the connection.
     is_closed_locally: bool,
-    /// Whether any call was abandoned; its reply may still come.
+    /// Whether any call has been abandoned; its reply may still arrive.
     has_abandoned_call: bool,
     /// Abandoned calls for which the server may still send requests.
     abandoned_calls: BTreeSet<Box<str>>,
@@ -145,14 +145,14 @@ impl MessageDemux {
         Some(events_receiver)
     }
 
-    /// Returns whether a request of the server can belong to one call only, and to no abandoned one.
+    /// Returns whether a server request can belong to only one call, and to no abandoned one.
     pub fn has_single_call(&self) -> bool {
         let state = self.lock();
         state.abandoned_calls.is_empty()
             && state.pending_calls.values().filter(|pending| pending.may_receive_requests).count() == 1
     }
 
-    /// Returns whether a call, not only a list request, is pending.
+    /// Returns whether any call is pending, not counting list requests.
     pub fn has_pending_call(&self) -> bool {
         self.lock().pending_calls.values().any(|pending| pending.may_receive_requests)
     }
@@ -280,8 +280,7 @@ impl MessageDemux {
     }
 }
 
-/// Returns the call that an invalid message replies to, if its id can be read. The message may be nested too deeply,
-/// for example.
+/// Returns the call that an invalid message (one nested too deeply, for example) replies to, if its id can be read.
 fn find_replied_call(message: &[u8]) -> Option<String> {
     let limits = JsonLimits { max_bytes: message.len(), max_depth: usize::MAX, max_members: usize::MAX };
     let parts = split_object(message, &limits).ok()?;
@@ -291,8 +290,8 @@ fn find_replied_call(message: &[u8]) -> Option<String> {
     RequestId::read(id.value)?.as_str().map(str::to_owned)
 }
 
-/// Returns whether an error says that a message could not be parsed. Errors without an id may also refer to a
-/// notification, but not these two: the gateway sends no unparsable notification.
+/// Returns whether an error says that a message could not be parsed. Other errors without an id may refer to a
+/// notification, but these cannot: the gateway sends no unparsable notifications.
 fn is_message_error(reply: &ServerResponse<'_>) -> bool {
     let codes = [code::PARSE_ERROR, code::INVALID_REQUEST];
     reply.error().is_some_and(|error| codes.iter().any(|code| error.code == code.to_string()))
@@ -303,14 +302,14 @@ fn budget_units(bytes: usize) -> usize {
 }
 
 impl DemuxState {
-    /// Removes a call that is answered.
+    /// Removes a call that has been answered.
     fn take_call(&mut self, call: &str) -> Option<PendingCall> {
         self.abandoned_calls.remove(call);
         self.pending_calls.remove(call)
     }
 
-    /// Removes the only pending call, to which a response without an id must belong. Returns `None` if several are
-    /// pending or any was abandoned, because then it is ambiguous.
+    /// Removes the only pending call, to which a response without an id must belong. Returns `None` if several calls
+    /// are pending or any was abandoned, because the response is then ambiguous.
     fn take_single_call(&mut self) -> Option<PendingCall> {
         if (self.pending_calls.len() != 1 || self.has_abandoned_call) && !mutant!("anonymous-error-ends-any-call") {
             return None;
@@ -322,7 +321,7 @@ impl DemuxState {
         self.pending_calls.get(call).is_some_and(|pending| pending.events.try_send(event).is_ok())
     }
 
-    /// Sends to the newest call that may receive requests, otherwise like a notification.
+    /// Sends a server request to the newest call that may receive requests, or otherwise routes it like a notification.
     fn route_request(&mut self, event: QueuedMessage) -> bool {
         match self.pending_calls.values().rfind(|pending| pending.may_receive_requests) {
             Some(pending) => pending.events.try_send(event).is_ok(),
@@ -330,7 +329,8 @@ impl DemuxState {
         }
     }
 
-    /// Sends to the stream listener, otherwise to the newest call, otherwise keeps it for the next receiver.
+    /// Sends a notification to the stream listener, or else to the newest call. If there is neither, keeps it for the
+    /// next receiver.
     fn route_notification(&mut self, event: QueuedMessage) -> bool {
         if self.stream_listener.as_ref().is_some_and(mpsc::Sender::is_closed) {
             self.stream_listener = None;

@@ -13,7 +13,7 @@ use super::sse_client::{PendingPost, UpstreamSseConnection};
 use super::upstream_response::{ResponseSource, UpstreamResponse};
 use super::{SendError, UpstreamLink, UpstreamRequest, UpstreamRequestKind};
 
-/// The connection.
+/// The connection to the server.
 #[derive(Debug, Clone)]
 pub(super) enum MultiplexedPeer {
     Process(Arc<ServerProcess>),
@@ -74,7 +74,7 @@ impl MultiplexedPeer {
         }
     }
 
-    /// Receives messages that belong to no request, replacing an earlier listener.
+    /// Starts receiving messages that belong to no request, replacing an earlier listener.
     fn listen(&self) -> Result<MultiplexedResponse, SendError> {
         let events = self.demux().listen().ok_or_else(|| self.not_sent_error())?;
         Ok(MultiplexedResponse {
@@ -121,7 +121,7 @@ impl MultiplexedPeer {
 #[derive(Debug)]
 pub(crate) struct MultiplexedResponse {
     events: mpsc::Receiver<QueuedMessage>,
-    /// `None` once received, and for messages that belong to no request.
+    /// The reply; `None` once it has been received, and for messages that belong to no request.
     reply: Option<oneshot::Receiver<Bytes>>,
     call: Option<CallId>,
     peer: MultiplexedPeer,
@@ -181,7 +181,7 @@ impl MultiplexedResponse {
     }
 }
 
-/// Waits until the POST is accepted; never returns after that.
+/// Waits until the POST is accepted. Never returns if it has already been accepted.
 async fn wait_until_posted(pending_post: &mut Option<PendingPost>) -> Result<(), SendError> {
     let sent = match pending_post {
         Some(post) => post.wait_until_accepted().await,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const MIN_RESTART_DELAY: Duration = Duration::from_millis(250);
 const MAX_RESTART_DELAY: Duration = Duration::from_secs(30);
 
-/// Earliest time of the next start.
+/// Determines when a process may be started again.
 #[derive(Debug, Default)]
 pub(crate) struct RestartBackoff {
     state: Mutex<RestartBackoffState>,
@@ -22,7 +22,7 @@ impl RestartBackoff {
     /// Checks whether a process may be started now.
     ///
     /// # Errors
-    /// A message that says when.
+    /// The process may not be started yet. The message says when it may.
     pub fn check_start_allowed(&self) -> Result<(), String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = state.next_start.and_then(|at| at.checked_duration_since(Instant::now()));

@@ -8,10 +8,10 @@ use gatelodge_mutants::mutant;
 
 /// Replacement for a secret.
 const REDACTED_TEXT: &str = "***";
-/// Shorter secrets are not redacted: they occur in normal text, and responses would be garbled. The configuration
-/// warns.
+/// Shorter secrets are not redacted: they occur in normal text, and responses would be garbled. Loading the
+/// configuration produces a warning about them.
 pub const MIN_SECRET_BYTES: usize = 6;
-/// Shorter lines of a multi-line secret, such as `-----`, are not secret.
+/// Shorter lines of a multi-line secret, such as `-----`, are not treated as secret.
 const MIN_SECRET_LINE_BYTES: usize = 12;
 
 /// Finds secrets in all encodings in which a server could return them.
@@ -39,7 +39,7 @@ impl SecretRedactor {
         Self { pattern_matcher: builder.ok() }
     }
 
-    /// Returns whether there is nothing to redact.
+    /// Returns whether there are no secrets to redact.
     pub fn is_empty(&self) -> bool {
         self.pattern_matcher.is_none()
     }
@@ -75,7 +75,7 @@ impl SecretRedactor {
         String::from_utf8_lossy(&redacted).into_owned()
     }
 
-    /// Redacts secrets in strings with escapes; `None` if there are none.
+    /// Redacts secrets in strings with escapes. Returns `None` if the text contains none.
     fn redact_escaped(&self, text: &str) -> Option<String> {
         let mut out = String::new();
         let mut written = 0;

@@ -1,7 +1,7 @@
 //! A stdio server: a process with one JSON message per line on its input and output.
 //!
-//! The process is started through a supervisor, a small process of our own program, which stops the server and all its
-//! descendants when its own input closes. That also works if the gateway is killed.
+//! The process is started through a supervisor, a small process that runs our own program. It stops the server and all
+//! its descendants when its own input closes. That also works if the gateway is killed.
 
 mod pipes;
 mod stderr_tail;
@@ -24,29 +24,29 @@ use self::stderr_tail::StderrTail;
 use super::message_demux::{ConnectionScope, MessageDemux};
 use super::{SecretRedactor, SendError, ToolRegistry, Upstream};
 
-/// Messages queued for a process that does not read. Beyond that senders wait.
+/// How many messages are queued for a process that does not read them. Beyond that, senders wait.
 const STDIN_QUEUE_LENGTH: usize = 64;
-/// Time to wait for the exit code after the output has ended.
+/// How long to wait for the exit code after the output has ended.
 const EXIT_CODE_TIMEOUT: Duration = Duration::from_millis(200);
 /// Exit code of a supervisor that could not start the server.
 const EXIT_CODE_NOT_STARTED: i32 = 127;
-/// Time that a supervisor gets in addition to the server's grace periods.
+/// How much time a supervisor gets in addition to the server's grace periods.
 const SUPERVISOR_EXTRA_TIME: Duration = Duration::from_secs(5);
 
 /// Configuration of a stdio server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UpstreamProcessConfig {
-    /// Program, started without a shell.
+    /// The program, which is started without a shell.
     pub program: String,
-    /// Its arguments.
+    /// The program's arguments.
     pub arguments: Vec<String>,
-    /// Its whole environment.
+    /// The program's complete environment.
     pub env: Vec<(String, String)>,
     /// The values taken from the gateway's environment. They must never reach a client.
     pub secrets: Vec<String>,
-    /// Working directory; `None` for that of the gateway.
+    /// Working directory; `None` for the gateway's own.
     pub directory: Option<PathBuf>,
-    /// Time to exit after its input was closed, and again after the termination signal.
+    /// How long the process may take to exit after its input is closed, and again after the termination signal.
     pub grace: Duration,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct ServerProcess {
     stdin_lines: mpsc::Sender<Bytes>,
     demux: Arc<MessageDemux>,
     stderr_tail: Arc<StderrTail>,
-    /// The redactor of its server. Its address identifies the server's configuration.
+    /// The server's redactor. Its address identifies the server's configuration.
     redactor: Arc<SecretRedactor>,
 }
 
@@ -163,7 +163,7 @@ impl ServerProcess {
         Arc::ptr_eq(&self.redactor, &upstream.secrets)
     }
 
-    /// Returns the registry of its tools.
+    /// Returns the registry of the server's tools.
     pub fn tool_registry(&self) -> &Arc<ToolRegistry> {
         self.demux.tool_registry()
     }

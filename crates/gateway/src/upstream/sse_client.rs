@@ -19,11 +19,11 @@ use super::http_client::UpstreamHttpClient;
 use super::message_demux::{ConnectionScope, MessageDemux};
 use super::{SecretRedactor, SendError, Upstream, UpstreamHttpConfig, UpstreamRequest, UpstreamRequestKind};
 
-/// Cancellations queued for sending. Beyond that they are dropped.
+/// How many cancellations are queued for sending. Further ones are dropped.
 const NOTIFICATION_QUEUE_LENGTH: usize = 64;
-/// Time for the server to accept one.
+/// How long the server may take to accept a cancellation.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time to wait for the response to a POST after the reply has arrived. Servers send both at about the same time.
+/// How long to wait for the response to a POST after the reply has arrived. Servers send both at about the same time.
 const LATE_POST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An open connection. It is closed when the last reference is dropped.
@@ -32,7 +32,7 @@ pub(crate) struct UpstreamSseConnection {
     post_target: Arc<SsePostTarget>,
     demux: Arc<MessageDemux>,
     notifications: mpsc::Sender<Bytes>,
-    /// The redactor of its server. Its address identifies the server's configuration.
+    /// The server's redactor. Its address identifies the server's configuration.
     redactor: Arc<SecretRedactor>,
 }
 
@@ -152,7 +152,7 @@ impl Drop for UpstreamSseConnection {
 #[derive(Debug)]
 pub(super) struct PendingPost {
     task: JoinHandle<Result<(), SendError>>,
-    /// Dropped when the caller stops waiting; the task receives that.
+    /// Dropped when the caller stops waiting, which the task notices.
     _waiter: oneshot::Sender<()>,
 }
 
@@ -179,7 +179,7 @@ async fn open_event_stream(
     }
 }
 
-/// Routes messages until the stream ends. Returns a reason if it stopped earlier.
+/// Routes messages until the stream ends. Returns the reason if reading stopped earlier.
 async fn read_events(stream: &mut UpstreamEventStream, demux: &MessageDemux) -> Option<String> {
     loop {
         match stream.next_event().await {

@@ -28,11 +28,11 @@ const MAX_TOOL_NAME_CHARS: usize = 128;
 /// The last tool listing of a server, shared by all grants.
 #[derive(Debug, Default)]
 pub(crate) struct ToolRegistry {
-    /// `None` before the first listing and after a change was announced.
+    /// `None` before the first listing, and after a change has been announced.
     current: ArcSwapOption<ToolListing>,
-    /// Number of invalidations. A listing requested before the latest one is stale.
+    /// Number of invalidations. A listing that was requested before the latest invalidation is stale.
     change_count: AtomicU64,
-    /// Held while the tools are listed, so that concurrent calls list once.
+    /// Held while the tools are listed, so that concurrent calls list them only once.
     pub refresh_lock: Mutex<()>,
 }
 
@@ -53,7 +53,7 @@ impl ToolRegistry {
         }
     }
 
-    /// Drops the listing: the tools or their pins have changed.
+    /// Drops the listing, because the tools or their pins have changed.
     pub fn invalidate(&self) {
         self.change_count.fetch_add(1, Ordering::AcqRel);
         self.current.store(None);
@@ -66,16 +66,16 @@ pub(crate) struct ToolListing {
     tools: HashMap<Box<str>, UpstreamTool>,
     /// Categories of the pinned tools.
     categories: Arc<ServerToolCategories>,
-    /// The pages it was parsed from. Equal pages need not be parsed again.
+    /// The pages from which the listing was parsed. Equal pages need not be parsed again.
     pages: Vec<Bytes>,
     /// The response that contained the first page.
     first_response: Option<PreviousResponse>,
-    /// Lists that were sent to clients.
+    /// Cache of the lists that were sent to clients.
     pub list_cache: ToolListCache,
     pub listed_at: Instant,
 }
 
-/// A response that was parsed, with the position of its parts.
+/// A response that has been parsed, with the positions of its parts.
 #[derive(Debug, Clone)]
 pub(crate) struct PreviousResponse {
     pub text: Bytes,
@@ -119,12 +119,12 @@ fn is_same_buffer(one: &Bytes, other: &Bytes) -> bool {
     (one.as_ptr(), one.len()) == (other.as_ptr(), other.len())
 }
 
-/// One tool of a listing.
+/// One tool in a listing.
 #[derive(Debug)]
 pub(crate) struct UpstreamTool {
     /// Fingerprint of the definition.
     pub fingerprint: Arc<str>,
-    /// Comparison with the pinned definition.
+    /// Result of the comparison with the pinned definition.
     pub pin_state: DefinitionStatus,
     /// Arguments that are also sent as `Mcp-Param-*` headers.
     pub param_headers: Result<ParamHeaderMapping, ParamHeaderError>,
@@ -134,7 +134,8 @@ pub(crate) struct UpstreamTool {
 }
 
 impl ToolListing {
-    /// Parses all pages of a list. The first of several tools with the same name is used. Pins are not compared yet.
+    /// Parses all pages of a list. If several tools have the same name, the first one is used. Pins are not compared
+    /// yet.
     pub fn from_pages(pages: &[Bytes], limits: &JsonLimits) -> Self {
         let mut tools = HashMap::default();
         for document in pages.iter().filter_map(|page| read(page, limits).ok()) {
@@ -164,12 +165,12 @@ impl ToolListing {
         self.pages.len() == pages.len() && self.pages.iter().zip(pages).all(is_same)
     }
 
-    /// Returns the response it was parsed from, if there was only one page.
+    /// Returns the response from which the listing was parsed, if there was only one page.
     pub fn single_response(&self) -> Option<&PreviousResponse> {
         self.first_response.as_ref().filter(|_| self.pages.len() == 1)
     }
 
-    /// Returns whether a response equals that of the first page, except for its id.
+    /// Returns whether a response equals the response with the first page, except for its id.
     pub fn starts_with_response(&self, response: &Bytes) -> bool {
         self.first_response.as_ref().is_some_and(|first| first.is_same_except_id(response))
     }
@@ -183,14 +184,14 @@ impl ToolListing {
         self.tools.iter().filter_map(|(name, tool)| Some((&**name, tool.param_headers.as_ref().err()?)))
     }
 
-    /// Returns the pinned tools whose names do not follow the specification's recommendation. They are listed and
-    /// callable all the same: it is only a recommendation, and a client that rejects them reports it itself.
+    /// Returns the pinned tools whose names do not follow the specification's recommendation. They are still listed and
+    /// callable: it is only a recommendation, and a client that rejects them reports that itself.
     pub fn unconventional_names(&self) -> impl Iterator<Item = &str> {
         let accepted = self.tools.iter().filter(|(_, tool)| tool.pin_state == DefinitionStatus::Accepted);
         accepted.map(|(name, _)| &**name).filter(|name| !is_conventional_name(name))
     }
 
-    /// Returns the definitions for storing, sorted by name.
+    /// Returns the definitions to be stored, sorted by name.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         let definition = |(name, tool): (&str, &UpstreamTool)| ToolDefinition {
             name: name.to_owned(),

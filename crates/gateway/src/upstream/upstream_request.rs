@@ -17,7 +17,7 @@ use super::{SecretRedactor, Upstream, UpstreamTransport};
 use crate::message_body::MessageBody;
 use crate::request_trace::UpstreamSpanContext;
 
-/// Error of a request without a usable response.
+/// Why a request got no usable response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SendError {
     /// Not connected; no byte of the request was written.
@@ -26,13 +26,13 @@ pub(crate) enum SendError {
     /// The connection was lost; the request may have been executed.
     #[error("{0}")]
     ConnectionLost(String),
-    /// The response cannot be forwarded; the request may have been executed. The text is the gateway's own.
+    /// The response cannot be forwarded; the request may have been executed. The text was written by the gateway.
     #[error("{0}")]
     InvalidResponse(String),
     /// The deadline passed; the request may have been executed.
     #[error("no response in time")]
     Timeout,
-    /// Probing the protocol or the handshake took too long; the call itself was not sent.
+    /// Probing the protocol or performing the handshake took too long; the call itself was not sent.
     #[error("the server did not answer the handshake within {0:?}")]
     HandshakeTimeout(Duration),
     /// The HTTP status is an error.
@@ -129,7 +129,7 @@ impl UpstreamLink {
         Self::Http(Arc::new(UpstreamHttpSession { id, url: url.clone() }))
     }
 
-    /// Returns whether it is an HTTP session without an id.
+    /// Returns whether this is an HTTP session without an id.
     pub fn has_no_session_id(&self) -> bool {
         matches!(self, Self::Http(own) if own.id.is_none())
     }
@@ -143,7 +143,7 @@ impl UpstreamLink {
         }
     }
 
-    /// Returns whether it has ended or was never opened.
+    /// Returns whether the link has ended or was never opened.
     pub fn is_ended(&self) -> bool {
         match self {
             Self::Process(process) => process.is_ended(),
@@ -172,7 +172,7 @@ impl UpstreamLink {
         }
     }
 
-    /// Returns whether it was opened for the current configuration of a server.
+    /// Returns whether the link was opened for the current configuration of a server.
     pub fn belongs_to(&self, upstream: &Upstream) -> bool {
         match self {
             Self::Process(process) => process.belongs_to(upstream),
@@ -187,7 +187,7 @@ impl UpstreamLink {
         }
     }
 
-    /// Returns whether it must be reopened before sending: the session was restored, or belongs to another URL.
+    /// Returns whether the link must be reopened before sending: the session was restored, or belongs to another URL.
     pub fn needs_reopen(&self, upstream: &Upstream) -> bool {
         match self {
             Self::NotOpened => true,
@@ -234,7 +234,7 @@ pub(crate) struct UpstreamRequest {
     pub stateless_headers: Option<StatelessHeaders>,
     /// `Mcp-Param-*` headers of a call, if any.
     pub param_headers: Option<Box<HeaderMap>>,
-    /// Last event id of a stream to resume.
+    /// Id of the last event received from the stream that is resumed.
     pub last_event_id: Option<HeaderValue>,
     /// The gateway's span, if the request belongs to a trace.
     pub span: Option<Box<UpstreamSpanContext>>,
@@ -257,7 +257,7 @@ pub(crate) struct StatelessHeaders {
 }
 
 impl UpstreamRequest {
-    /// Creates a message without a response.
+    /// Creates a message that gets no response.
     pub fn notification(body: impl Into<MessageBody>) -> Self {
         let body = body.into();
         Self {
@@ -279,7 +279,7 @@ impl UpstreamRequest {
         Self { call: Some(call), ..Self::notification(body) }
     }
 
-    /// Adds a span, which the body names if the client's message named one.
+    /// Adds a span. The body refers to it if the client's message referred to a span.
     pub fn with_span(self, span: Option<UpstreamSpanContext>) -> Self {
         Self { span: span.map(Box::new), ..self }
     }

@@ -1,4 +1,4 @@
-//! Response of an upstream: one message or a stream, over HTTP or on a multiplexed connection.
+//! An upstream's response: one message or a stream, over HTTP or on a multiplexed connection.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{PreviousResponse, ResumeTarget, SendError, UpstreamLink};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 
-/// Time to wait for the end of a stream after the reply. Servers usually end it immediately.
+/// How long to wait for the end of a stream after the reply. Servers usually end it immediately.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A response being read.
@@ -71,8 +71,8 @@ impl UpstreamResponse {
         }
     }
 
-    /// Returns whether the response equals that of an earlier request, under the id `id`; then it is consumed. If it
-    /// differs, or is not a single text of known length, it can still be read.
+    /// Returns whether the response equals an earlier one, but with the id `id`. An equal response is consumed. One
+    /// that differs, or is not a single text of known length, can still be read.
     pub async fn matches_previous(
         &mut self,
         previous: &PreviousResponse,
@@ -84,8 +84,8 @@ impl UpstreamResponse {
         }
     }
 
-    /// Returns whether a request of the upstream on this response can belong to this call only. Over HTTP each call has
-    /// its own stream.
+    /// Returns whether an upstream request received with this response can belong only to this call. Over HTTP each
+    /// call has its own stream.
     pub fn is_only_call(&self) -> bool {
         match &self.source {
             ResponseSource::Multiplexed(response) => response.is_single_call(),
@@ -93,13 +93,13 @@ impl UpstreamResponse {
         }
     }
 
-    /// Returns whether the last message arrived before the call was registered, so that it belongs to another call or
-    /// none.
+    /// Returns whether the last message arrived before the call was registered, and therefore belongs to another call
+    /// or to none.
     pub fn is_before_call(&self) -> bool {
         matches!(&self.source, ResponseSource::Multiplexed(response) if response.is_before_call())
     }
 
-    /// Stops waiting without sending a cancellation: the client's own is forwarded.
+    /// Stops waiting without sending a cancellation, because the client's own is forwarded.
     pub fn abandon(&mut self) {
         if let ResponseSource::Multiplexed(response) = &mut self.source {
             response.abandon();

@@ -1,4 +1,4 @@
-//! Evaluates the policy for a call, with the tool listing of its server.
+//! Evaluates the policy for a call, using the tool listing of its server.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ pub(super) async fn load_tool_listing(
     listing_for_tool(gw, ctx, name, responder).await.map(Some).map_err(as_unsent_refusal)
 }
 
-/// Classifies an error from before the call was sent.
+/// Classifies an error that occurred before the call was sent.
 pub(super) fn as_unsent_refusal(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::Upstream(fault @ (SendError::NotSent(_) | SendError::ClientGone)) => Refusal::Upstream(fault),
@@ -90,7 +90,7 @@ pub(super) fn as_unsent_refusal(refusal: Refusal) -> Refusal {
     }
 }
 
-/// Returns the terms of the policy, or its denial.
+/// Returns the terms under which the policy allows the call, or its denial.
 pub(super) fn authorize(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,

@@ -1,4 +1,4 @@
-//! Sends a call upstream, and repeats it with client input as often as the upstream asks for some.
+//! Sends a call upstream, and repeats it with client input each time the upstream asks for input.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::pipeline::{
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
 
-/// How often an upstream may ask for client input before it responds.
+/// How many times an upstream may ask for client input before it responds.
 const MAX_INPUT_ROUNDS: usize = 16;
 
-/// A call that was authorized and charged.
+/// A call that has been authorized and charged.
 pub(super) struct CallRounds<'a> {
     pub gw: &'a Gateway,
     pub ctx: &'a RequestContext,
@@ -138,7 +138,8 @@ impl CallRounds<'_> {
         taken
     }
 
-    /// Returns the outcome at the upstream, or the text of a reply that asks the client for missing input.
+    /// Returns the outcome of the exchange with the upstream, or the text of a reply that asks the client for missing
+    /// input.
     async fn exchange(
         &self,
         forward_ctx: &ForwardContext<'_>,

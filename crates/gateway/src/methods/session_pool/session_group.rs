@@ -1,23 +1,23 @@
 //! Sessions that share a pool key. Where all messages share a connection, a server request does not say which call it
-//! belongs to; so a call that may be asked for input has a session to itself while it runs.
+//! belongs to, so a call during which the server may ask for input has a session to itself.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-/// Maximum number of open sessions of a group.
+/// Maximum number of open sessions in a group.
 const MAX_SESSIONS_PER_GROUP: usize = 8;
-/// Error for a call beyond that limit.
+/// Error for a call when that many sessions are in use.
 pub(super) const NO_EXCLUSIVE_SESSION_MESSAGE: &str = "8 calls are running in which this server may ask you for input, which is the limit; \
     respond to its requests, or try again when one of them has ended; the call was not sent";
-/// How long a call waits for an open session before another one is opened: most calls are short, opening takes time,
-/// and a server may keep state between calls.
+/// How long a call waits for an open session to become free before another one is opened: most calls are short, opening
+/// takes time, and a server may keep state between calls.
 const REUSE_WAIT: Duration = Duration::from_secs(1);
-/// Interval for trying to evict a suspended call.
+/// Interval between attempts to evict a suspended call.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Slot of one session: the id of the open session. The lock is held while the session is opened.
+/// Slot for one session: contains the id of the open session. The lock is held while the session is being opened.
 pub(super) type PooledSessionSlot = Arc<tokio::sync::Mutex<Option<Box<str>>>>;
 
 /// The session slots of a group.
@@ -26,13 +26,13 @@ pub(crate) struct SessionGroup {
     /// Slot of the session that is shared by calls without client input.
     shared: PooledSessionSlot,
     slots: Mutex<GroupSlots>,
-    /// Number of free slots. A permit is forgotten when a slot is taken, and added when it is returned.
+    /// Number of free slots. A permit is forgotten when a slot is taken, and added when the slot is returned.
     permits: Semaphore,
 }
 
 #[derive(Debug)]
 struct GroupSlots {
-    /// The last one is taken first.
+    /// Free slots. The last one is taken first.
     free: Vec<PooledSessionSlot>,
     count: usize,
 }
@@ -123,7 +123,7 @@ impl SessionGroup {
     }
 }
 
-/// A session that is exclusive to one call until this is dropped.
+/// A session that is exclusive to one call. Dropping this value makes it available again.
 #[derive(Debug)]
 pub(crate) struct ExclusiveSession {
     group: Arc<SessionGroup>,

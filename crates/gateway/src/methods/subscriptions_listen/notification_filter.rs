@@ -1,4 +1,5 @@
-//! Filter of a listener: what it requested, the policy allows and the server acknowledged.
+//! Notification filter of a listener, which passes what the listener requested, the policy allows and the server
+//! acknowledged.
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::translate::to_json_string;
@@ -13,13 +14,14 @@ use crate::request_context::RequestContext;
 const KNOWN_NOTIFICATION_KEYS: [&str; 5] =
     ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
 
-/// Selects the notifications of a listener; all others are dropped.
+/// Selects the notifications for a listener; all others are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct NotificationFilter {
     pub lists: ListChangedSet,
     pub uris: Vec<String>,
     tasks: Vec<String>,
-    /// Members of extensions, which are unknown here. Their notifications have method names of their own.
+    /// Members defined by extensions, which the gateway does not know. Their notifications have method names of their
+    /// own.
     extension_keys: Vec<String>,
     wants_log: bool,
 }
@@ -37,7 +39,7 @@ impl NotificationFilter {
         Self { uris, wants_log: request.meta().log_level().is_some(), ..Self::from_notifications(named) }
     }
 
-    /// Reads the notifications of a listen request or an acknowledgement.
+    /// Creates a filter from the notifications named in a listen request or an acknowledgement.
     fn from_notifications(named: Option<JsonValue<'_>>) -> Self {
         let members = named.iter().flat_map(|named| named.members());
         let others =
@@ -84,8 +86,8 @@ impl NotificationFilter {
         }
     }
 
-    /// Returns the part of a notification that this listener gets. It is processed first in any case, because it may
-    /// invalidate the tool listing.
+    /// Returns the part of a notification that this listener may receive. The notification is always processed first,
+    /// because it may invalidate the tool listing.
     pub async fn filter_notification(
         &self,
         gw: &Gateway,
@@ -113,7 +115,8 @@ impl NotificationFilter {
         )
     }
 
-    /// Removes from a server's acknowledgement what was not requested. Returns `None` if it cannot be read.
+    /// Removes everything that was not requested from a server's acknowledgement. Returns `None` if the acknowledgement
+    /// cannot be read.
     pub fn restrict_acknowledgement(&self, text: &str) -> Option<String> {
         let document = read(text.as_bytes(), &JsonLimits::REPLY).ok()?;
         let named = document.root().get("params")?.get("notifications").filter(|own| own.kind() == JsonKind::Object)?;
@@ -149,7 +152,7 @@ fn requested_elements(list: JsonValue<'_>, requested: &[String]) -> String {
     format!("[{}]", own.join(","))
 }
 
-/// Whether a resource is the requested one or is contained in it: a server may notify of sub-resources.
+/// Whether a resource is the requested one or is contained in it: a server may send notifications for sub-resources.
 fn is_within(uri: &str, requested: &str) -> bool {
     let rest = uri.strip_prefix(requested);
     rest.is_some_and(|rest| rest.is_empty() || requested.ends_with('/') || rest.starts_with(['/', '?', '#']))

@@ -26,7 +26,7 @@ use crate::upstream::SendError;
 /// Time limit for all subscribe requests of a listener.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Creates a filter of what is requested, the server supports and the grant may watch.
+/// Creates a filter for what the client requested, the server supports and the grant may watch.
 fn build_filter(request: &ClientRequest<'_>, session: &Session, resources: &[AllowedResource]) -> NotificationFilter {
     let server_info = read(&session.server_info, &JsonLimits::REPLY).ok();
     let capability =
@@ -39,7 +39,7 @@ fn build_filter(request: &ClientRequest<'_>, session: &Session, resources: &[All
     NotificationFilter::of(lists, requested.uris, false)
 }
 
-/// Returns a notification in the listener's form; `None` if it is not for this listener.
+/// Returns a notification in the form that the listener expects; `None` if it is not for this listener.
 fn to_listener_message(filter: &NotificationFilter, message: &Bytes, id: &RequestId<'_>) -> Option<String> {
     let Ok(ServerMessage::Notification(notification)) = read_server_message(message, &JsonLimits::REPLY) else {
         return None;
@@ -129,7 +129,7 @@ pub(super) async fn listen_stateful(
     }
 }
 
-/// Registers a listener for resources until dropped.
+/// Keeps a listener registered for resources until dropped.
 struct ResourceWatchGuard<'a> {
     gw: &'a Gateway,
     ctx: &'a RequestContext,
@@ -205,15 +205,15 @@ impl Gateway {
         });
     }
 
-    /// Starts following the upstream's stream of a session, unless a task already does.
+    /// Starts following the upstream's stream of a session, unless a task is already following it.
     fn ensure_hub_follower(&self, ctx: &RequestContext, session: &Arc<Session>) {
         if let Some(resumes) = session.notification_hub.try_start_following() {
             self.spawn_hub_follower(ctx.on_behalf_of_session(Arc::clone(session)), resumes);
         }
     }
 
-    /// Follows the upstream's stream of a session as long as it has listeners. Resumes after the last event if it takes
-    /// over from another task; events without listeners are not needed.
+    /// Follows the upstream's stream of a session as long as the session has listeners. Resumes after the last event if
+    /// it takes over from another task; events that arrive while there are no listeners are not needed.
     fn spawn_hub_follower(&self, ctx: RequestContext, resumes: bool) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);

@@ -22,12 +22,12 @@ use crate::pipeline::{ProgressRelay, Refusal, RequestSubject};
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::UpstreamLink;
 
-/// How long ownership is stored: as long as the server keeps the task, within these limits. Some servers keep tasks
-/// longer than announced, and some forever.
+/// Limits on how long ownership is stored. Within them, it is stored as long as the server keeps the task. Some servers
+/// keep tasks longer than announced, and some forever.
 const MIN_OWNERSHIP_TTL: Duration = Duration::from_secs(24 * 3_600);
 const MAX_OWNERSHIP_TTL: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// Maximum size of a response that creates a task; real ones have some hundred bytes.
+/// Maximum size of a response that creates a task; real ones have a few hundred bytes.
 const MAX_TASK_RESPONSE_BYTES: usize = 1 << 20;
 
 /// Fetches the tool listing if it is not known. A server that does not list its tools counts as having none.
@@ -37,8 +37,8 @@ pub(super) async fn ensure_tool_listing(gw: &Gateway, ctx: &RequestContext, tool
     }
 }
 
-/// Whether the policy allows access to a task of a tool. An unknown definition, for example after a change, counts as a
-/// denial.
+/// Whether the policy allows access to a task that a tool created. An unknown definition, for example after a change,
+/// counts as a denial.
 pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) -> bool {
     if ctx.server_access.mode == EnforcementMode::Observe {
         return true;
@@ -53,7 +53,7 @@ pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) ->
 }
 
 /// Returns the key of a task. A session with its own process or connection has its own tasks, whose ids may clash with
-/// those of others.
+/// those of other sessions.
 pub(super) fn task_id_hash(ctx: &RequestContext, id: &str) -> IdHash {
     let scope = match ctx.session() {
         Some(session) if matches!(session.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_)) => {
@@ -117,9 +117,8 @@ pub(crate) async fn is_notification_visible(gw: &Gateway, ctx: &RequestContext, 
     }
 }
 
-/// Whether a task without a known owner is shown, because the grant is in observe mode. The task may have been created
-/// without the gateway.
-///
+/// Whether a task without a known owner is shown because the grant is in observe mode. The task may have been created
+/// without going through the gateway.
 ///
 /// # Errors
 /// The store fails.
@@ -127,8 +126,8 @@ pub(super) async fn is_unowned_and_observed(gw: &Gateway, ctx: &RequestContext, 
     Ok(ctx.server_access.mode == EnforcementMode::Observe && gw.find_task_row(ctx, id).await?.is_none())
 }
 
-/// For a server request about a task of the client: returns the method that created the task, whose rule applies.
-/// Returns `None` for any other request.
+/// Returns the method that created the task if a server request is about one of the client's tasks, because that
+/// method's rule then applies. Returns `None` for any other request.
 pub(crate) fn client_task_method(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -152,8 +151,7 @@ fn task_ids<'r>(request: &'r ClientRequest<'_>) -> Option<JsonValue<'r>> {
     request.params()?.get("notifications")?.get("taskIds")
 }
 
-/// Returns the first task of a listen request that the grant must not see.
-///
+/// Returns the first task in a listen request that the grant must not see.
 ///
 /// # Errors
 /// The store fails.
@@ -179,8 +177,7 @@ pub(crate) async fn find_hidden_task(
     Ok(None)
 }
 
-/// Returns the first task of a listen request that does not belong to the grant.
-///
+/// Returns the first task in a listen request that does not belong to the grant.
 ///
 /// # Errors
 /// The store fails.
@@ -197,7 +194,7 @@ pub(crate) async fn find_unknown_task(
     Ok(None)
 }
 
-/// Returns the tools that created the grant's tasks at the server, by task key.
+/// Returns the tools that created the grant's tasks on the server, by task key.
 pub(super) async fn owned_tasks(gw: &Gateway, ctx: &RequestContext) -> Result<HashMap<IdHash, String>, StoreError> {
     let now = gw.clock.now();
     let rows = gw.task_owners.list_for_grant(&ctx.grant.config.id, ctx.upstream.name()).await?;

@@ -19,9 +19,10 @@ use super::connector::Connector;
 use crate::http_server::listener::MAX_READ_BYTES;
 use crate::message_body::MessageBody;
 
-/// Idle connections kept per origin.
+/// Maximum number of idle connections kept per origin.
 const MAX_IDLE_CONNECTIONS_PER_ORIGIN: usize = 512;
-/// Servers often close connections after 5 s or more of idle time; a shorter timeout makes stale connections rare.
+/// How long an idle connection is kept. Servers often close connections after 5 s or more of idle time; a shorter
+/// timeout makes stale connections rare.
 const CONNECTION_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 type PooledConnection = SendRequest<MessageBody>;
@@ -36,7 +37,7 @@ struct ConnectionPoolInner {
     idle: Mutex<IdleConnections>,
 }
 
-/// Error of a request without a response.
+/// Why a request got no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpRequestError {
     /// Connecting failed; no byte of the request was written.
@@ -52,7 +53,7 @@ pub(crate) enum HttpRequestError {
 struct IdleConnections {
     plain: HashMap<Box<str>, Vec<IdleConnection>>,
     tls: HashMap<Box<str>, Vec<IdleConnection>>,
-    /// Whether a task removes expired connections.
+    /// Whether a task that removes expired connections is running.
     has_sweep_task: bool,
 }
 
@@ -107,7 +108,7 @@ impl HttpConnectionPool {
         self.0.idle().take(origin)
     }
 
-    /// Returns a connection to the pool when the response has been read.
+    /// Returns a connection to the pool once the response has been read.
     fn reuse_after(
         self,
         origin: ConnectionOrigin,
@@ -141,7 +142,7 @@ impl ConnectionPoolInner {
     }
 }
 
-/// Closes expired connections, as long as there are idle ones.
+/// Closes expired connections for as long as there are idle ones.
 async fn sweep_idle(pool: Weak<ConnectionPoolInner>) {
     loop {
         tokio::time::sleep(CONNECTION_IDLE_TIMEOUT).await;

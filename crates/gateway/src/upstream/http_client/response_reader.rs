@@ -19,7 +19,7 @@ use crate::upstream::{PreviousResponse, SendError, UpstreamLink, UpstreamRespons
 pub(crate) struct HttpResponseReader {
     body: Incoming,
     format: ResponseFormat,
-    /// Largest message.
+    /// Maximum size of a message.
     max_bytes: usize,
 }
 
@@ -31,10 +31,10 @@ enum ResponseFormat {
         decoder: Box<SseDecoder>,
         /// Decoded messages, each with its event id.
         decoded: VecDeque<(Bytes, Option<String>)>,
-        /// Event id of the message returned last.
+        /// Event id of the last message that was returned.
         last_id: Option<String>,
     },
-    /// The end; of an event stream with its decoder, which knows the last event id.
+    /// The response has ended. For an event stream, contains its decoder, which knows the last event id.
     Ended(Option<Box<SseDecoder>>),
 }
 
@@ -120,7 +120,7 @@ impl HttpResponseReader {
     }
 
     /// Returns whether the response equals an earlier one except for its id. Compares chunk by chunk without buffering;
-    /// on a difference the response can still be read from its start.
+    /// if they differ, the response can still be read from its start.
     pub async fn matches_previous(
         &mut self,
         previous: &PreviousResponse,

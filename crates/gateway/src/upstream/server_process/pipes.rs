@@ -35,7 +35,7 @@ pub(super) async fn write_stdin(mut input: ChildStdin, mut lines: mpsc::Receiver
     }
 }
 
-/// Reads messages until the output ends. Returns a reason if it stopped earlier.
+/// Reads messages until the output ends. Returns the reason if reading stopped earlier.
 pub(super) async fn read_stdout(output: ChildStdout, demux: &MessageDemux) -> Option<String> {
     let max_bytes = demux.max_bytes();
     let mut output = BufReader::with_capacity(64 << 10, output);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Lines kept.
+/// Number of lines kept.
 const MAX_STDERR_LINES: usize = 50;
 
 /// The last lines, without control characters.

@@ -20,10 +20,10 @@ pub(super) struct UpstreamEventStream {
 }
 
 impl UpstreamEventStream {
-    /// Takes a response that is an event stream.
+    /// Creates a reader for a response that is an event stream.
     ///
     /// # Errors
-    /// The response is something else.
+    /// The response is not an event stream.
     pub fn from_response(response: Response<Incoming>, max_bytes: usize) -> Result<Self, SendError> {
         let (head, body) = response.into_parts();
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();

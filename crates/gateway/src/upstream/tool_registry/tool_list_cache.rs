@@ -1,4 +1,4 @@
-//! Cache of `tools/list` replies made from one listing: the same listing under the same policy gives the same list.
+//! Cache of `tools/list` replies made from one listing: the same listing and the same policy always give the same list.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::SecretRedactor;
 
-/// Lists kept per listing. A list may have megabytes.
+/// Maximum number of lists kept per listing. A list may take several megabytes.
 const MAX_CACHED_LISTS: usize = 8;
 
 /// Everything that a list depends on, apart from the listing.
@@ -20,7 +20,7 @@ struct ToolListCacheKey {
     server_access: ServerAccess,
     generation: ProtocolGeneration,
     translation: ProtocolTranslation,
-    /// Secrets that were redacted.
+    /// The redactor that was applied to the list.
     redactor: Arc<SecretRedactor>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct CachedToolList {
 }
 
 impl CachedToolList {
-    /// Takes the text before and after the id.
+    /// Creates a reply from the text before and after the id.
     pub fn new(before: String, after: String, secrets: &SecretRedactor) -> Self {
         Self { before: secrets.redact_json(before).into(), after: secrets.redact(after.into()) }
     }
