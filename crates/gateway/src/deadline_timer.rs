@@ -1,7 +1,7 @@
-//! One timer for the deadlines of all requests on a connection.
+//! One timer for all deadlines of a request.
 //!
-//! Nearly all requests finish long before their deadline, so none of them arms or cancels a timer of its own. The
-//! shared timer fires occasionally and is re-armed if a request is still waiting.
+//! Nearly all steps finish long before their deadline, so none of them arms or cancels a timer of its own. The shared
+//! timer fires at the earliest deadline and is re-armed if a later one is still waited for.
 
 use std::future::poll_fn;
 use std::pin::Pin;

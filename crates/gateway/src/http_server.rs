@@ -8,7 +8,7 @@ pub(crate) mod http_bodies;
 pub(crate) mod listener;
 pub(crate) mod mcp_endpoint;
 pub(crate) mod reply;
-mod request_runner;
+mod request_task;
 pub(crate) mod responder;
 mod resumable_stream;
 pub(crate) mod smuggling_guard;

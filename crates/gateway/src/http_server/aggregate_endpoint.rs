@@ -14,10 +14,10 @@ use hyper::body::Incoming;
 use super::http_bodies::{self, ReplyBody};
 use super::mcp_endpoint::{
     DUPLICATE_LAST_EVENT_ID, GET_MUST_ACCEPT_EVENTS, InboundMessage, RequestTarget, SessionScope,
-    detect_client_protocol, require_session, run_message,
+    detect_client_protocol, require_session,
 };
 use super::reply;
-use super::request_runner::RequestRunnerSlot;
+use super::request_task::run_request;
 use super::responder::Responder;
 use crate::Gateway;
 use crate::aggregate::{AggregateRequest, merged_stream, router};
@@ -32,10 +32,9 @@ pub(super) async fn serve(
     aggregate: AggregateRequest,
     head: Parts,
     incoming: Incoming,
-    runner_slot: &RequestRunnerSlot<InboundMessage>,
 ) -> Response<ReplyBody> {
     match head.method {
-        http::Method::POST => post(gw, aggregate, head.headers, incoming, runner_slot).await,
+        http::Method::POST => post(gw, aggregate, head.headers, incoming).await,
         http::Method::GET => get(gw, aggregate, &head.headers).await,
         http::Method::DELETE => delete(gw, aggregate, &head.headers).await,
         _ => reply::method_not_allowed_response("POST, GET, DELETE", "this URL accepts POST, GET and DELETE"),
@@ -47,7 +46,6 @@ async fn post(
     aggregate: AggregateRequest,
     headers: HeaderMap,
     incoming: Incoming,
-    runner_slot: &RequestRunnerSlot<InboundMessage>,
 ) -> Response<ReplyBody> {
     let reject_request =
         |status, what: String| gw.reject_http(recorder_for_http_method(gw, &aggregate, "POST"), status, what);
@@ -61,13 +59,7 @@ async fn post(
             Ok(body) => body,
             Err((status, what)) => return reject_request(status, what).await,
         };
-    runner_slot
-        .run_request(
-            gw,
-            InboundMessage { target: RequestTarget::Aggregate(Box::new(aggregate)), headers, body },
-            run_message,
-        )
-        .await
+    run_request(gw, InboundMessage { target: RequestTarget::Aggregate(Box::new(aggregate)), headers, body }).await
 }
 
 pub(super) async fn handle_message(

@@ -20,8 +20,6 @@ use tracing::{debug, warn};
 
 use super::bearer_token::ConnectionTokenCache;
 use super::http_bodies::ReplyBody;
-use super::mcp_endpoint::InboundMessage;
-use super::request_runner::RequestRunnerSlot;
 use super::smuggling_guard::InspectedStream;
 use super::{cors, health_endpoints, mcp_endpoint, reply};
 use crate::Gateway;
@@ -45,7 +43,6 @@ pub(crate) enum ListenerKind {
 pub(super) struct ClientConnection {
     pub client_address: Arc<str>,
     pub token_cache: ConnectionTokenCache,
-    pub request_runner: RequestRunnerSlot<InboundMessage>,
 }
 
 /// Accepts connections until `stop` is set. Existing connections finish on their own.
@@ -109,11 +106,8 @@ async fn serve_connection(
     let _ = stream.set_nodelay(true);
     let header_timeout = gw.settings.header_timeout;
     let (stream, head_bytes) = InspectedStream::new(stream, gw.settings.body_timeout);
-    let shared = ClientConnection {
-        client_address: canonical_ip(peer.ip()),
-        token_cache: ConnectionTokenCache::default(),
-        request_runner: RequestRunnerSlot::default(),
-    };
+    let shared =
+        ClientConnection { client_address: canonical_ip(peer.ip()), token_cache: ConnectionTokenCache::default() };
     let (gw, guard, shared, head_bytes) = (&gw, &*guard, &shared, &head_bytes);
     let service = service_fn(move |request: Request<Incoming>| async move {
         if request.headers().contains_key(TRANSFER_ENCODING) && head_bytes.has_content_length() {

@@ -21,7 +21,7 @@ use hyper::body::Incoming;
 use super::bearer_token::bearer_token_hash;
 use super::http_bodies::{self, ReplyBody};
 use super::listener::ClientConnection;
-use super::request_runner::RequestRunnerSlot;
+use super::request_task::run_request;
 use super::responder::Responder;
 use super::{aggregate_endpoint, reply, sse_server};
 use crate::Gateway;
@@ -48,18 +48,17 @@ pub(super) async fn serve(
     request: Request<Incoming>,
 ) -> Response<ReplyBody> {
     let (head, incoming) = request.into_parts();
-    let runner_slot = &connection.request_runner;
     let ctx = match authenticate(gw, connection, &head) {
         Ok(RequestTarget::Server(ctx)) => ctx,
         Ok(RequestTarget::Aggregate(all)) => {
-            return Box::pin(aggregate_endpoint::serve(gw, *all, head, incoming, runner_slot)).await;
+            return Box::pin(aggregate_endpoint::serve(gw, *all, head, incoming)).await;
         }
         Err((status, what)) => return unauthorized(status, what),
     };
     match head.method {
         http::Method::POST => match sse_server::connection_id(&head.uri) {
             Some(connection) => Box::pin(sse_server::handle_post(gw, ctx, connection, &head.headers, incoming)).await,
-            None => post(gw, ctx, head.headers, incoming, runner_slot).await,
+            None => post(gw, ctx, head.headers, incoming).await,
         },
         http::Method::GET => Box::pin(get(gw, ctx, &head.headers)).await,
         http::Method::DELETE => Box::pin(delete(gw, ctx, &head.headers)).await,
@@ -120,13 +119,7 @@ fn unauthorized(status: StatusCode, what: &str) -> Response<ReplyBody> {
     response
 }
 
-async fn post(
-    gw: &Arc<Gateway>,
-    ctx: RequestContext,
-    headers: HeaderMap,
-    incoming: Incoming,
-    runner_slot: &RequestRunnerSlot<InboundMessage>,
-) -> Response<ReplyBody> {
+async fn post(gw: &Arc<Gateway>, ctx: RequestContext, headers: HeaderMap, incoming: Incoming) -> Response<ReplyBody> {
     let reject_request = |status, what: String| gw.reject_http(gw.recorder_for_http_method(&ctx, "POST"), status, what);
     if let Err((status, what)) = check_post(&headers) {
         return reject_request(status, what.to_owned()).await;
@@ -138,7 +131,7 @@ async fn post(
             Ok(body) => body,
             Err((status, what)) => return reject_request(status, what).await,
         };
-    runner_slot.run_request(gw, InboundMessage { target: RequestTarget::Server(ctx), headers, body }, run_message).await
+    run_request(gw, InboundMessage { target: RequestTarget::Server(ctx), headers, body }).await
 }
 
 /// A message that was received completely, and its endpoint.

@@ -87,7 +87,7 @@ enum ResponseEventSink {
 
 impl Responder {
     /// Creates a responder for an HTTP request.
-    pub fn new(timer: Arc<DeadlineTimer>) -> (Self, oneshot::Receiver<Response<ReplyBody>>) {
+    pub fn new() -> (Self, oneshot::Receiver<Response<ReplyBody>>) {
         let (head, receiver) = oneshot::channel();
         let http_sink = HttpResponseSink {
             response_sender: Some(head),
@@ -96,7 +96,7 @@ impl Responder {
             resumable_session: None,
             is_streamed: false,
         };
-        (Self { deadline_timer: Some(timer), ..Self::with_sink(ResponseSink::Http(http_sink)) }, receiver)
+        (Self { deadline_timer: Some(Arc::default()), ..Self::with_sink(ResponseSink::Http(http_sink)) }, receiver)
     }
 
     fn with_sink(sink: ResponseSink) -> Self {
@@ -164,7 +164,7 @@ impl Responder {
         self.cancel_signal.clone()
     }
 
-    /// Returns the timer of the client's connection; `None` if separate timers are needed.
+    /// Returns the timer of the request's task; `None` if separate timers are needed.
     pub fn deadline_timer(&self) -> Option<Arc<DeadlineTimer>> {
         self.deadline_timer.clone()
     }

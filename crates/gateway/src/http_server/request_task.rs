@@ -1,0 +1,43 @@
+//! Runs each request as a task of its own on the worker of its connection. If the client disconnects, the task goes on,
+//! so the call is recorded and its reservation is settled in any case.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use tokio::sync::oneshot;
+
+use super::http_bodies::ReplyBody;
+use super::mcp_endpoint::{InboundMessage, run_message};
+use super::reply;
+use super::responder::Responder;
+use crate::Gateway;
+
+/// Spawns the work for one message and waits for its response. Work that remains after the response goes on.
+pub(super) async fn run_request(gw: &Arc<Gateway>, message: InboundMessage) -> Response<ReplyBody> {
+    let (responder, response) = Responder::new();
+    gw.spawn(run_message(Arc::clone(gw), message, responder));
+    response_or_error(response).await
+}
+
+async fn response_or_error(response: oneshot::Receiver<Response<ReplyBody>>) -> Response<ReplyBody> {
+    // Only a panic drops the sender without a response.
+    response.await.unwrap_or_else(|_| {
+        reply::http_error_response(StatusCode::INTERNAL_SERVER_ERROR, "the gateway could not handle the request")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panicking_request_gets_an_error_and_does_not_hang() {
+        let (responder, response) = Responder::new();
+        let task = tokio::spawn(async move {
+            let _responder = responder;
+            panic!("as planned");
+        });
+        assert_eq!(response_or_error(response).await.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(task.await.expect_err("it panicked").is_panic());
+    }
+}
