@@ -1,6 +1,7 @@
 //! Assembles a received body from its chunks, copying as little as possible.
 //!
 //! A long JSON body usually consists mostly of one string. Chunks that lie inside that string are kept as received.
+//! If they are copied instead, a call of 1 MB takes 28 % more CPU (`call_overhead large-16`).
 
 use std::sync::Arc;
 
