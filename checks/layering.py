@@ -83,7 +83,7 @@ NOT_IN_PURE = {
 # The command line is the edge, and the testkit is for tests. `bench` and `fuzz` are outside `crates/` and `tools/`.
 RIM = ["cli", "testkit"]
 # The modules of the indexer's program, by their first name below `src`. Its library is pure.
-PROGRAM = {"indexer": ["main", "cli", "commands", "data_dir", "environment", "exit", "file", "output"]}
+PROGRAM = {"indexer": ["main", "cli", "commands", "console_output", "exit", "file_io", "installed_index", "process_environment"]}
 PURE_LIBRARIES = ["indexer"]
 # Folders of packages outside `crates/`.
 HOMES = {"bench": Path("bench"), "fuzz": Path("fuzz"), "indexer": Path("tools/indexer")}

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use gatelodge_catalogue::{ServerContext, ToolEntry, classify, read_tools};
+use gatelodge_catalogue::{ServerContext, ToolListEntry, classify, read_tools};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -15,7 +15,7 @@ fn main() {
     while count < wanted {
         for (number, document) in read_tools(&text) {
             let Ok(document) = document else { continue };
-            for item in ToolEntry::read_all(&document, number).into_iter().flatten() {
+            for item in ToolListEntry::read_all(&document, number).into_iter().flatten() {
                 sure += classify(&item.tool, &server).confidence;
                 count += 1;
             }

@@ -47,7 +47,7 @@ impl Default for ArchiveLimits {
 /// Why part of an archive was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum SkipReason {
+pub enum ArchiveSkipReason {
     /// A file is larger than `max_file_bytes`.
     LargeFile,
     /// Together, the files are larger than `max_total_bytes`.
@@ -69,7 +69,7 @@ pub enum SkipReason {
     Broken,
 }
 
-impl SkipReason {
+impl ArchiveSkipReason {
     /// Returns whether legitimate packages never trigger this reason.
     pub fn is_hostile(self) -> bool {
         !matches!(self, Self::Link | Self::NotText | Self::LargeFile | Self::LargeTotal)
@@ -126,7 +126,7 @@ pub struct UnpackedArchive {
     /// Content of each file, by path.
     pub files: BTreeMap<String, String>,
     /// How many parts were skipped for each reason.
-    pub skipped: BTreeMap<SkipReason, usize>,
+    pub skipped: BTreeMap<ArchiveSkipReason, usize>,
     /// Paths that occur more than once. The last entry wins, as it does when unpacking to disk.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[serde(rename = "repeated")]
@@ -139,7 +139,7 @@ impl UnpackedArchive {
         self.files.iter().map(|(path, text)| SourceFile { path, text }).collect()
     }
 
-    fn record_skip(&mut self, why: SkipReason) {
+    fn record_skip(&mut self, why: ArchiveSkipReason) {
         *self.skipped.entry(why).or_default() += 1;
     }
 }
@@ -200,7 +200,7 @@ impl ArchiveExtractor<'_> {
     /// Returns the path of an entry and whether to extract it. Malformed paths are counted as skipped.
     fn select_entry(&mut self, path: &[u8]) -> Option<(String, ExtractDecision)> {
         let Ok(path) = std::str::from_utf8(path) else {
-            self.out.record_skip(SkipReason::BadPath);
+            self.out.record_skip(ArchiveSkipReason::BadPath);
             return None;
         };
         let path = path.strip_prefix("./").unwrap_or(path);
@@ -209,11 +209,11 @@ impl ArchiveExtractor<'_> {
             || path.as_bytes().get(1) == Some(&b':')
             || path.split('/').any(|part| part == ".." || part == ".");
         if is_bad {
-            self.out.record_skip(SkipReason::BadPath);
+            self.out.record_skip(ArchiveSkipReason::BadPath);
             return None;
         }
         if path.split('/').count() > self.limits.max_path_depth {
-            self.out.record_skip(SkipReason::DeepPath);
+            self.out.record_skip(ArchiveSkipReason::DeepPath);
             return None;
         }
         let want = (self.select_file)(path);
@@ -225,7 +225,7 @@ impl ArchiveExtractor<'_> {
         &mut self,
         (path, want): (String, ExtractDecision),
         mut content: impl Read,
-    ) -> Result<(), SkipReason> {
+    ) -> Result<(), ArchiveSkipReason> {
         let mut first = Vec::new();
         if want == ExtractDecision::ExtractIfScript {
             // If reading fails here and the file is a script, it fails again below.
@@ -238,24 +238,24 @@ impl ArchiveExtractor<'_> {
         self.extract_content(path, first.as_slice().chain(content))
     }
 
-    fn extract_content(&mut self, path: String, content: impl Read) -> Result<(), SkipReason> {
+    fn extract_content(&mut self, path: String, content: impl Read) -> Result<(), ArchiveSkipReason> {
         let most = self.limits.max_file_bytes.min(self.limits.max_total_bytes.saturating_sub(self.total_bytes));
         let mut bytes = Vec::new();
         let end = content.take(most as u64 + 1).read_to_end(&mut bytes);
         // A file that ends in an error was decompressed up to there.
         self.unpacked_bytes += bytes.len() as u64;
         if self.unpacked_bytes > self.limits.max_stream_bytes {
-            return Err(SkipReason::LargeStream);
+            return Err(ArchiveSkipReason::LargeStream);
         }
         if end.is_err() {
-            self.out.record_skip(SkipReason::Broken);
+            self.out.record_skip(ArchiveSkipReason::Broken);
             return Ok(());
         }
         if bytes.len() > most {
             if most < self.limits.max_file_bytes {
-                return Err(SkipReason::LargeTotal);
+                return Err(ArchiveSkipReason::LargeTotal);
             }
-            self.out.record_skip(SkipReason::LargeFile);
+            self.out.record_skip(ArchiveSkipReason::LargeFile);
             return Ok(());
         }
         match source_encoding::decode_source(&path, &bytes) {
@@ -265,7 +265,7 @@ impl ArchiveExtractor<'_> {
                     self.out.duplicate_paths.insert(path);
                 }
             }
-            None => self.out.record_skip(SkipReason::NotText),
+            None => self.out.record_skip(ArchiveSkipReason::NotText),
         }
         Ok(())
     }
@@ -273,7 +273,7 @@ impl ArchiveExtractor<'_> {
     /// Counts a link found in place of a wanted file. If the decision depends on the content, the link is not counted.
     fn record_link(&mut self, path: &[u8]) {
         if self.select_entry(path).is_some_and(|(_, want)| want == ExtractDecision::Extract) {
-            self.out.record_skip(SkipReason::Link);
+            self.out.record_skip(ArchiveSkipReason::Link);
         }
     }
 }

@@ -4,7 +4,7 @@ use gatelodge_policy::Category;
 use serde::{Deserialize, Serialize};
 
 use crate::classifier_data::ClassifierData;
-use crate::data_flow::DataFlow;
+use crate::data_flow_label::DataFlowLabel;
 use crate::risk_signals::{RiskSignal, RiskSignalKind};
 
 /// An attack pattern.
@@ -41,18 +41,18 @@ pub struct AttackPattern {
 enum AttackClause {
     Category(Category),
     Signal(RiskSignalKind),
-    Flow(DataFlow),
+    Flow(DataFlowLabel),
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AttackFile {
-    pattern: Vec<AttackEntry>,
+struct AttackPatternFile {
+    pattern: Vec<AttackPatternEntry>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AttackEntry {
+struct AttackPatternEntry {
     slug: String,
     name: String,
     #[serde(rename = "what")]
@@ -82,11 +82,11 @@ pub fn attack_patterns() -> &'static [AttackPattern] {
 
 /// Reads `data/attacks.toml`. Lines that cannot be parsed are ignored; a test checks that there are none.
 pub(crate) fn read_attack_patterns(text: &str) -> Result<Vec<AttackPattern>, toml::de::Error> {
-    let file: AttackFile = toml::from_str(text)?;
+    let file: AttackPatternFile = toml::from_str(text)?;
     let patterns = file.pattern.into_iter().map(|written| {
         let rules =
             written.conditions.iter().filter_map(|line| line.split(" + ").map(parse_clause).collect()).collect();
-        let AttackEntry {
+        let AttackPatternEntry {
             slug,
             name,
             summary: what,
@@ -117,7 +117,7 @@ fn parse_clause(text: &str) -> Option<AttackClause> {
     match text.split_once(':')? {
         ("category", word) => Category::from_word(word).map(AttackClause::Category),
         ("signal", word) => RiskSignalKind::from_word(word).map(AttackClause::Signal),
-        ("flow", word) => DataFlow::from_word(word).map(AttackClause::Flow),
+        ("flow", word) => DataFlowLabel::from_word(word).map(AttackClause::Flow),
         _ => None,
     }
 }
@@ -127,7 +127,7 @@ pub(crate) fn patterns_for_tool<'b>(
     data: &'b ClassifierData,
     category: Category,
     signals: &[RiskSignal],
-    flow: &[DataFlow],
+    flow: &[DataFlowLabel],
 ) -> Vec<&'b AttackPattern> {
     let holds = |clause: &AttackClause| match clause {
         AttackClause::Category(own) => *own == category,

@@ -1,16 +1,16 @@
 //! Chooses a category from the model's scores. If several categories fit, the riskiest one is chosen.
 
-mod not_read_reason;
+mod read_category_veto;
 
 use gatelodge_policy::Category;
 
 use crate::classifier_data::ClassifierData;
 use crate::classifier_model::{CategoryProbabilities, is_money_feature, is_removal_feature};
 use crate::lexicon::VerbGroup;
-use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, WordPosition};
+use crate::tool_features::{ClassifierFeature, FeatureId, IndicatorFeature, ParsedTool, WordPosition};
 use crate::tool_spec::ToolAnnotations;
-pub(crate) use not_read_reason::NotReadReason;
-use not_read_reason::{RemovalExtent, find_not_read_reason, is_lead_verb_ambiguous, removal_extent, takes_program};
+pub(crate) use read_category_veto::ReadCategoryVeto;
+use read_category_veto::{RemovalExtent, find_not_read_reason, is_lead_verb_ambiguous, removal_extent, takes_program};
 
 /// A description counts as starting with a verb if the verb is among this many words at its start: `This tool deletes`.
 const MAX_LEADING_WORDS: usize = 4;
@@ -25,7 +25,7 @@ pub(crate) struct CategoryDecision {
     /// Whether one of the server's annotations raised the category.
     pub raised_by_claim: bool,
     /// Why the category cannot be Read.
-    pub not_read_reason: Option<NotReadReason>,
+    pub not_read_reason: Option<ReadCategoryVeto>,
     /// Whether the category is Unknown because the description was too long to be read completely.
     pub is_truncated: bool,
 }
@@ -33,7 +33,7 @@ pub(crate) struct CategoryDecision {
 /// Chooses a category. Annotations are considered last, and can only raise the risk.
 pub(crate) fn categorize(
     found: &ParsedTool<'_>,
-    features: &[Feature<'_>],
+    features: &[ClassifierFeature<'_>],
     claims: ToolAnnotations,
     data: &ClassifierData,
 ) -> CategoryDecision {
@@ -56,9 +56,9 @@ pub(crate) fn categorize(
 
 fn category_from_words(
     found: &ParsedTool<'_>,
-    features: &[Feature<'_>],
+    features: &[ClassifierFeature<'_>],
     probabilities: CategoryProbabilities,
-    not_read_reason: Option<&NotReadReason>,
+    not_read_reason: Option<&ReadCategoryVeto>,
     data: &ClassifierData,
 ) -> Category {
     let seen = |slots: &[WordPosition], group: VerbGroup| {
@@ -106,7 +106,7 @@ fn category_from_words(
 /// category.
 fn category_of_unlinking(
     probabilities: CategoryProbabilities,
-    features: &[Feature<'_>],
+    features: &[ClassifierFeature<'_>],
     data: &ClassifierData,
 ) -> Category {
     let is_gone = probabilities.destructive >= data.thresholds.destroy_if_unlinked * (1.0 - probabilities.read);
@@ -120,14 +120,14 @@ fn category_of_unlinking(
 /// milder category.
 fn category_above_read(
     probabilities: CategoryProbabilities,
-    features: &[Feature<'_>],
+    features: &[ClassifierFeature<'_>],
     has_verb: bool,
     data: &ClassifierData,
 ) -> Category {
     let (thresholds, biases) = (&data.thresholds, &data.biases);
     let takes_away = features.iter().any(|feature| is_removal_feature(feature.key, &data.lexicon));
     let is_of_money = features.iter().any(|feature| is_money_feature(feature.key, &data.lexicon));
-    let commits = features.iter().any(|feature| feature.key == FeatureId::Flag(FeatureFlag::CommitsMoney));
+    let commits = features.iter().any(|feature| feature.key == FeatureId::Flag(IndicatorFeature::CommitsMoney));
     let money = if commits { biases.money_if_committed } else { biases.money };
     let of_rest = |probability: f64| probability / (1.0 - probabilities.read);
     // Without a word for the category, a higher probability is required.

@@ -1,8 +1,8 @@
 //! Writes the rationale for a classification: the facts it is based on, and why neighbouring categories do not fit.
 
 mod evidence_facts;
-mod other_categories;
-mod sibling_tools;
+mod other_category_rationale;
+mod sibling_tool_evidence;
 
 use gatelodge_policy::Category;
 
@@ -11,12 +11,12 @@ use crate::classifier_data::ClassifierData;
 use crate::classifier_model::MODEL_CATEGORIES;
 use crate::classify::{RiskLevel, category_name};
 use crate::server_context::ServerContext;
-use crate::tool_features::{Feature, ParsedTool};
+use crate::tool_features::{ClassifierFeature, ParsedTool};
 use crate::tool_spec::ToolSpec;
 pub(crate) use evidence_facts::is_about_name;
 use evidence_facts::{EvidenceFact, evidence_facts};
-use other_categories::explain_other_categories;
-use sibling_tools::explain_siblings;
+use other_category_rationale::explain_other_categories;
+use sibling_tool_evidence::explain_siblings;
 
 /// Maximum number of facts listed as evidence.
 const MAX_EVIDENCE_FACTS: usize = 6;
@@ -29,7 +29,7 @@ const DOUBT_PROBABILITY: f64 = 0.25;
 struct RationaleContext<'c, 't> {
     tool: &'c ToolSpec<'t>,
     parsed: &'c ParsedTool<'c>,
-    features: &'c [Feature<'c>],
+    features: &'c [ClassifierFeature<'c>],
     decision: &'c CategoryDecision,
     server: &'c ServerContext,
     data: &'c ClassifierData,
@@ -47,7 +47,7 @@ pub(crate) struct ClassificationReasons {
 pub(crate) fn explain_category(
     tool: &ToolSpec<'_>,
     found: &ParsedTool<'_>,
-    features: &[Feature<'_>],
+    features: &[ClassifierFeature<'_>],
     decision: &CategoryDecision,
     server: &ServerContext,
     data: &ClassifierData,

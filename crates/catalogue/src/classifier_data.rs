@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use crate::attack_pattern::{self, AttackPattern};
 use crate::classifier_model::{ClassifierModel, constrain_scores};
 use crate::confidence_calibration::ConfidenceCalibration;
-use crate::data_flow;
-use crate::lexicon::{CategoryBiases, CategoryThresholds, Lexicon, LexiconFile, VerbGroup, WordId};
-use crate::risk_signals::SignalRules;
-use crate::tool_features::{FeatureFlag, FeatureId, PhraseKind, WordPosition};
+use crate::data_flow_label;
+use crate::lexicon::{CategoryRiskMultipliers, CategoryThresholds, Lexicon, LexiconFile, VerbGroup, WordId};
+use crate::risk_signals::RiskSignalRules;
+use crate::tool_features::{FeatureId, IndicatorFeature, PhraseKind, WordPosition};
 use crate::tool_name_words::split_words;
 use crate::weights_file::WeightsFile;
 
@@ -25,7 +25,7 @@ pub(crate) struct ClassifierData {
     pub lexicon: Lexicon,
     pub model: ClassifierModel,
     pub calibration: ConfidenceCalibration,
-    pub signals: SignalRules,
+    pub signals: RiskSignalRules,
     pub patterns: Vec<AttackPattern>,
     /// Phrases, keyed by their first word.
     pub phrases: HashMap<WordId, Vec<(Vec<WordId>, PhraseKind)>>,
@@ -39,7 +39,7 @@ pub(crate) struct ClassifierData {
     /// Lower-case phrases that address the model.
     pub steering_phrases: Vec<String>,
     pub thresholds: CategoryThresholds,
-    pub biases: CategoryBiases,
+    pub biases: CategoryRiskMultipliers,
 }
 
 /// Error returned when a data file cannot be parsed.
@@ -73,8 +73,8 @@ impl ClassifierData {
     pub fn untrained() -> Result<Self, ClassifierDataError> {
         let written: LexiconFile = toml::from_str(LEXICON_TOML)?;
         let mut data = Self { lexicon: written.build_lexicon(), ..Self::default() };
-        data.signals = SignalRules::read(SIGNALS_TOML, &mut data.lexicon)?;
-        data.untrusted_server_words = data_flow::read_flow_words(FLOW_TOML, &mut data.lexicon)?;
+        data.signals = RiskSignalRules::read(SIGNALS_TOML, &mut data.lexicon)?;
+        data.untrusted_server_words = data_flow_label::read_flow_words(FLOW_TOML, &mut data.lexicon)?;
         data.patterns = attack_pattern::read_attack_patterns(ATTACKS_TOML)?;
         data.add_phrases(&written);
         data.choice_words = written.choice.names.split_whitespace().map(Into::into).collect();
@@ -125,7 +125,7 @@ impl ClassifierData {
             priors.extend(choice.map(|points| (FeatureId::Group(WordPosition::ChoiceValue, group), *points)));
         }
         for (name, points) in &written.flags {
-            priors.extend(FeatureFlag::from_word(name).map(|flag| (FeatureId::Flag(flag), *points)));
+            priors.extend(IndicatorFeature::from_word(name).map(|flag| (FeatureId::Flag(flag), *points)));
         }
         let parameters = &written.parameters;
         for (words, points) in [

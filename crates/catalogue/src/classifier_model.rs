@@ -6,7 +6,7 @@ use gatelodge_policy::Category;
 
 use crate::lexicon::{CategoryScores, Lexicon, VerbGroup};
 use crate::risk_signals::RiskSignalKind;
-use crate::tool_features::{Feature, FeatureFlag, FeatureId, PhraseKind, WordPosition};
+use crate::tool_features::{ClassifierFeature, FeatureId, IndicatorFeature, PhraseKind, WordPosition};
 
 /// The categories that the model scores, in the order of the scores.
 pub const MODEL_CATEGORIES: [Category; 5] =
@@ -36,7 +36,7 @@ impl ClassifierModel {
     }
 
     /// Returns the sum of the scores of all features.
-    pub fn total_scores<'f>(&self, features: impl IntoIterator<Item = &'f Feature<'f>>) -> CategoryScores {
+    pub fn total_scores<'f>(&self, features: impl IntoIterator<Item = &'f ClassifierFeature<'f>>) -> CategoryScores {
         let mut sum = self.bias;
         for feature in features {
             add_scores(&mut sum, self.scores(feature.key));
@@ -89,7 +89,7 @@ pub(crate) fn constrain_scores(key: FeatureId, points: CategoryScores, lexicon: 
         let [read, rest @ ..] = points;
         let [write, run, destroy, pay] = rest.map(|point| point.max(read));
         [read, write, run, destroy, pay]
-    } else if key == FeatureId::Flag(FeatureFlag::NoVerb) {
+    } else if key == FeatureId::Flag(IndicatorFeature::NoVerb) {
         // A destructive verb removes this feature, which must not lead to a milder category either.
         make_nondecreasing(points.map(|point| -point)).map(|point| -point)
     } else {
@@ -101,11 +101,13 @@ pub(crate) fn constrain_scores(key: FeatureId, points: CategoryScores, lexicon: 
 /// nothing is changed.
 fn is_warning(key: FeatureId) -> bool {
     match key {
-        FeatureId::Flag(FeatureFlag::Signal(_) | FeatureFlag::CommitsMoney) => true,
-        FeatureId::Flag(FeatureFlag::Phrase(phrase)) => {
+        FeatureId::Flag(IndicatorFeature::Signal(_) | IndicatorFeature::CommitsMoney) => true,
+        FeatureId::Flag(IndicatorFeature::Phrase(phrase)) => {
             !matches!(phrase, PhraseKind::ReadOnly | PhraseKind::DeniesChange)
         }
-        FeatureId::Flag(FeatureFlag::NoParameters | FeatureFlag::OnlyNumbers | FeatureFlag::NoVerb) => false,
+        FeatureId::Flag(IndicatorFeature::NoParameters | IndicatorFeature::OnlyNumbers | IndicatorFeature::NoVerb) => {
+            false
+        }
         FeatureId::Group(..)
         | FeatureId::Word(..)
         | FeatureId::GroupPair(..)
@@ -130,7 +132,7 @@ pub(crate) fn is_removal_feature(key: FeatureId, lexicon: &Lexicon) -> bool {
             !matches!(slot, WordPosition::ParameterWord | WordPosition::ParameterName)
                 && lexicon.word(id).and_then(|word| word.group).is_some_and(VerbGroup::is_removal)
         }
-        FeatureId::Flag(flag) => matches!(flag, FeatureFlag::Phrase(phrase) if phrase.is_removal()),
+        FeatureId::Flag(flag) => matches!(flag, IndicatorFeature::Phrase(phrase) if phrase.is_removal()),
         FeatureId::GroupPair(lead, says) => lead.into_iter().chain(says).any(VerbGroup::is_removal),
         FeatureId::VerbPair(..) | FeatureId::WordPair(..) => false,
     }
@@ -145,9 +147,9 @@ pub(crate) fn is_money_feature(key: FeatureId, lexicon: &Lexicon) -> bool {
         FeatureId::Flag(flag) => {
             matches!(
                 flag,
-                FeatureFlag::CommitsMoney
-                    | FeatureFlag::Phrase(PhraseKind::Money)
-                    | FeatureFlag::Signal(RiskSignalKind::TakesAmount)
+                IndicatorFeature::CommitsMoney
+                    | IndicatorFeature::Phrase(PhraseKind::Money)
+                    | IndicatorFeature::Signal(RiskSignalKind::TakesAmount)
             )
         }
         FeatureId::GroupPair(..) | FeatureId::VerbPair(..) | FeatureId::WordPair(..) => false,

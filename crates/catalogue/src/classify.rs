@@ -7,13 +7,13 @@ use serde_json::Value as Json;
 use crate::categorize::{CategoryDecision, categorize};
 use crate::classification_rationale::{ClassificationReasons, explain_category};
 use crate::classifier_data::ClassifierData;
-use crate::data_flow::{self, DataFlow};
+use crate::data_flow_label::{self, DataFlowLabel};
 use crate::description_text::{DescriptionText, VisibleText, strip_invisible};
 use crate::display_escape::{escape_for_display, is_invisible};
 use crate::homoglyphs::has_mixed_scripts;
 use crate::risk_signals::{MANY_PARAMETERS, RiskSignal, RiskSignalKind};
 use crate::server_context::ServerContext;
-use crate::tool_features::{Feature, ParsedTool, extract_features};
+use crate::tool_features::{ClassifierFeature, ParsedTool, extract_features};
 use crate::tool_name_words::ToolNameWords;
 use crate::tool_parameters::ToolParameters;
 use crate::tool_spec::ToolSpec;
@@ -74,7 +74,7 @@ pub struct Classification {
     /// Risk signals found in the definition.
     pub signals: Vec<RiskSignal>,
     /// Where the tool's data comes from and where it goes.
-    pub flow: Vec<DataFlow>,
+    pub flow: Vec<DataFlowLabel>,
     /// Slugs of the attack patterns that this tool enables.
     pub attacks: Vec<&'static str>,
     /// Identifiers in the OWASP lists.
@@ -172,7 +172,7 @@ pub(crate) fn with_features<T>(
     tool: &ToolSpec<'_>,
     server: &ServerContext,
     data: &ClassifierData,
-    look: impl FnOnce(&ParsedTool<'_>, &[Feature<'_>]) -> T,
+    look: impl FnOnce(&ParsedTool<'_>, &[ClassifierFeature<'_>]) -> T,
 ) -> T {
     let description = strip_invisible(tool.description.as_deref().unwrap_or_default());
     let name = ToolNameWords::of(&tool.name, server.name_prefix(), &data.lexicon);
@@ -194,12 +194,12 @@ fn build_classification(
     tool: &ToolSpec<'_>,
     server: &ServerContext,
     found: &ParsedTool<'_>,
-    features: &[Feature<'_>],
+    features: &[ClassifierFeature<'_>],
     data: &'static ClassifierData,
 ) -> Classification {
     let decision = categorize(found, features, tool.annotations, data);
     let category = decision.category;
-    let flow = data_flow::tool_data_flows(found, category, server, data);
+    let flow = data_flow_label::tool_data_flows(found, category, server, data);
     let patterns = attack_pattern::patterns_for_tool(data, category, found.signals, &flow);
     let mut owasp: Vec<&str> = patterns.iter().flat_map(|pattern| pattern.owasp.iter().map(String::as_str)).collect();
     owasp.sort_unstable();
@@ -258,7 +258,7 @@ fn find_signals(
     let named = name.words.iter().filter_map(|(_, id)| *id);
     let described = text.tokens.iter().take_while(|token| token.is_in_first_sentence).filter_map(|token| token.word_id);
     let words: Vec<_> = named.chain(described).filter_map(|id| data.lexicon.word(id)).collect();
-    let sends = words.iter().any(|word| word.is_sending_verb || word.flows.contains(&DataFlow::SendsOutward));
+    let sends = words.iter().any(|word| word.is_sending_verb || word.flows.contains(&DataFlowLabel::SendsOutward));
     for parameter in &parameters.list {
         data.signals.add_parameter_signals(parameter, &description.text, sends, &mut signals);
     }

@@ -17,7 +17,7 @@ const MAX_LEAD_VERB_POSITION: usize = 12;
 
 /// One word of a description.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TextToken<'t> {
+pub(crate) struct DescriptionToken<'t> {
     /// The word as written.
     pub text: &'t str,
     /// Byte offset of the word.
@@ -38,7 +38,7 @@ pub(crate) struct TextToken<'t> {
 #[derive(Debug, Default)]
 pub(crate) struct DescriptionText<'t> {
     source: &'t str,
-    pub tokens: Vec<TextToken<'t>>,
+    pub tokens: Vec<DescriptionToken<'t>>,
     /// Index of the leading verb in `tokens`.
     pub lead_verb: Option<usize>,
 }
@@ -124,7 +124,7 @@ impl<'t> DescriptionText<'t> {
     /// Returns whether most words are in the lexicon. In an unknown language, the lack of a known verb means nothing.
     pub fn is_mostly_known(&self, lexicon: &Lexicon) -> bool {
         // Words of removal are not counted, so that adding one does not change the result.
-        let takes_away = |token: &&TextToken<'_>| {
+        let takes_away = |token: &&DescriptionToken<'_>| {
             let word = token.word_id.and_then(|id| lexicon.word(id));
             word.and_then(|word| word.group).is_some_and(VerbGroup::is_removal)
         };
@@ -135,7 +135,7 @@ impl<'t> DescriptionText<'t> {
 
     /// Finds a destructive verb that describes what the tool does: at the start of a sentence, joined to another verb,
     /// or in the third person (`removes`). An infinitive (`to remove`) may refer to something else.
-    pub fn find_destructive_verb(&self, lexicon: &Lexicon) -> Option<&TextToken<'t>> {
+    pub fn find_destructive_verb(&self, lexicon: &Lexicon) -> Option<&DescriptionToken<'t>> {
         self.tokens.iter().filter(|token| !token.is_negated).find(|token| {
             let word = token.word_id.and_then(|id| lexicon.word(id));
             let does = || token.is_in_first_sentence && token.text.ends_with(['s', 'S']);
@@ -166,7 +166,7 @@ struct DescriptionTokenizer<'t, 'l> {
     starts_sentence: bool,
     follows_conjunction: bool,
     negated_words_left: usize,
-    tokens: Vec<TextToken<'t>>,
+    tokens: Vec<DescriptionToken<'t>>,
 }
 
 impl<'t> DescriptionTokenizer<'t, '_> {
@@ -181,7 +181,7 @@ impl<'t> DescriptionTokenizer<'t, '_> {
         }
         let (is_first, is_start, is_joined) =
             (self.is_in_first_sentence, self.starts_sentence, self.follows_conjunction);
-        self.tokens.push(TextToken {
+        self.tokens.push(DescriptionToken {
             text: written,
             start,
             word_id: id,
@@ -232,7 +232,7 @@ fn is_camel_case_boundary(pair: &[u8]) -> bool {
     matches!(pair, [small, large] if small.is_ascii_lowercase() && large.is_ascii_uppercase())
 }
 
-fn find_lead_verb(tokens: &[TextToken<'_>], lexicon: &Lexicon) -> Option<usize> {
+fn find_lead_verb(tokens: &[DescriptionToken<'_>], lexicon: &Lexicon) -> Option<usize> {
     let verbs = tokens
         .iter()
         .take(MAX_LEAD_VERB_POSITION)
@@ -251,7 +251,7 @@ fn is_conjunction(written: &str) -> bool {
 }
 
 /// Returns the index of the most harmful of several joined verbs: `View or change`, `Gets, sets and deletes`.
-fn most_harmful_verb(tokens: &[TextToken<'_>], first: usize, lexicon: &Lexicon) -> usize {
+fn most_harmful_verb(tokens: &[DescriptionToken<'_>], first: usize, lexicon: &Lexicon) -> usize {
     let group = |at: usize| lexicon.word(tokens.get(at)?.word_id?).filter(|word| !word.is_often_noun)?.group;
     let joins = |at: usize| tokens.get(at).is_some_and(|token| is_conjunction(token.text));
     let (mut most, mut at) = (first, first + 1);

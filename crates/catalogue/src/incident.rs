@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 
 use crate::package_index::{IndexedServer, PackageRegistry, is_same_package_name};
-use crate::package_name::PackageName;
+use crate::package_reference::PackageReference;
 
 /// A publicly reported incident, or a demonstration of an attack.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -85,7 +85,7 @@ pub struct IncidentMatch {
     pub message: String,
 }
 
-impl PackageName {
+impl PackageReference {
     /// Returns the incidents that involve the package, and whether they affect the version that will run: the given
     /// version or, for the same registry, the indexed one. For installed packages and guesses, the version is unknown.
     /// Without a registry, incidents in all registries match, because the name may exist in more than one.

@@ -5,10 +5,10 @@ mod verb_forms;
 
 use std::collections::HashMap;
 
-use crate::data_flow::DataFlow;
+use crate::data_flow_label::DataFlowLabel;
 use crate::risk_signals::RiskSignalKind;
 pub use lexicon_file::CategoryScores;
-pub(crate) use lexicon_file::{CategoryBiases, CategoryThresholds, LexiconFile};
+pub(crate) use lexicon_file::{CategoryRiskMultipliers, CategoryThresholds, LexiconFile};
 use verb_forms::{singular_stem, verb_forms};
 
 /// Id of a word in the lexicon.
@@ -90,7 +90,7 @@ pub(crate) struct LexiconWord {
     /// Whether the word commits money when applied to a money noun.
     pub commits_money: bool,
     /// Data flows that the word indicates.
-    pub flows: Vec<DataFlow>,
+    pub flows: Vec<DataFlowLabel>,
     /// Whether the word is a verb for sending something to others.
     pub is_sending_verb: bool,
     /// Risk signals that the word indicates in a tool's name or the first sentence of its description.

@@ -3,18 +3,17 @@
 //! The index contains only facts and no descriptions. It is read from bytes, wherever they come from.
 //! `gatelodge-indexer` writes the file.
 
-mod catalogued_server;
 mod column_codec;
-pub mod format;
 mod index_diff;
+pub mod index_file_format;
 mod index_metadata;
 mod index_reader;
 mod index_rows;
 mod index_search;
 mod package_facts;
+mod server_catalogue_entry;
 mod string_table;
 
-pub use catalogued_server::CataloguedServer;
 pub use index_diff::{ServerChanges, ToolChange, ToolChangeKind, index_changes};
 pub use index_metadata::IndexMetadata;
 pub use index_reader::OpenIndexError;
@@ -23,3 +22,4 @@ pub use index_rows::normalized_name;
 pub use index_rows::{IndexedServer, IndexedTool, PackageIndex};
 pub use index_search::{IndexQuery, SearchResults};
 pub use package_facts::{PackageFacts, PackageRegistry, ParameterFacts, ToolFacts, ToolHints};
+pub use server_catalogue_entry::ServerCatalogueEntry;

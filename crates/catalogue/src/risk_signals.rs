@@ -84,7 +84,7 @@ fn serialize_kind<S: serde::Serializer>(kind: &RiskSignalKind, serializer: S) ->
 /// One entry in `data/signals.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SignalRuleEntry {
+struct RiskSignalRuleEntry {
     #[serde(default)]
     #[serde(rename = "exact")]
     exact_names: Vec<String>,
@@ -116,7 +116,7 @@ struct SignalRuleEntry {
 
 /// Rules that detect signals in parameters.
 #[derive(Debug, Default)]
-pub(crate) struct SignalRules {
+pub(crate) struct RiskSignalRules {
     by_exact_name: HashMap<Box<str>, Vec<RiskSignalKind>>,
     by_name_word: HashMap<Box<str>, Vec<RiskSignalKind>>,
     by_description: Vec<(Box<str>, RiskSignalKind)>,
@@ -128,10 +128,10 @@ pub(crate) struct SignalRules {
     only_if_sent: Vec<(RiskSignalKind, Vec<String>)>,
 }
 
-impl SignalRules {
+impl RiskSignalRules {
     /// Parses `data/signals.toml`. Words that indicate a signal in a tool's name are added to the lexicon.
     pub fn read(text: &str, lexicon: &mut Lexicon) -> Result<Self, toml::de::Error> {
-        let entries: BTreeMap<String, SignalRuleEntry> = toml::from_str(text)?;
+        let entries: BTreeMap<String, RiskSignalRuleEntry> = toml::from_str(text)?;
         let mut rules = Self::default();
         for (name, entry) in entries {
             let Some(kind) = RiskSignalKind::from_word(&name) else { continue };

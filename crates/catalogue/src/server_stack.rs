@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::classify::{RiskLevel, category_name};
-use crate::data_flow::DataFlow;
+use crate::data_flow_label::DataFlowLabel;
 use crate::package_index::ToolFacts;
 use crate::server_grade::{ServerGrade, grade_server};
 
@@ -14,7 +14,7 @@ const MAX_LISTED_COMBINATIONS: usize = 20;
 
 /// A server in a stack.
 #[derive(Debug, Clone)]
-pub struct StackMember {
+pub struct ServerStackMember {
     /// Display name.
     pub name: String,
     /// The server's tools. `None` if the server is unknown.
@@ -25,7 +25,7 @@ pub struct StackMember {
 
 /// A summary of a stack.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StackSummary {
+pub struct ServerStackSummary {
     /// Highest risk level of any tool; an unknown server counts as High. `None` for an empty stack.
     pub level: Option<RiskLevel>,
     /// Number of known tools.
@@ -42,7 +42,7 @@ pub struct StackSummary {
     pub combination_count: usize,
 }
 
-impl StackSummary {
+impl ServerStackSummary {
     /// Returns the overall risk level. It is Critical if a combination can leak data or an incident affects a package;
     /// otherwise it is the highest level of any tool.
     pub fn overall_level(&self, leaks: bool, has_case: bool) -> Option<RiskLevel> {
@@ -51,7 +51,7 @@ impl StackSummary {
 }
 
 /// Summarizes a stack.
-pub fn summarize_stack(members: &[StackMember]) -> StackSummary {
+pub fn summarize_stack(members: &[ServerStackMember]) -> ServerStackSummary {
     let (mut categories, mut levels) = (BTreeMap::new(), BTreeMap::new());
     let mut level: Option<RiskLevel> = None;
     let mut tool_count = 0;
@@ -70,10 +70,10 @@ pub fn summarize_stack(members: &[StackMember]) -> StackSummary {
     let (sets, combination_count) = leaking_combinations(&members.iter().collect::<Vec<_>>());
     let named = |set: &Vec<usize>| set.iter().filter_map(|at| members.get(*at)).map(|own| own.name.clone()).collect();
     let combinations = sets.iter().map(named).collect();
-    StackSummary { level, tool_count, categories, levels, unknown, combinations, combination_count }
+    ServerStackSummary { level, tool_count, categories, levels, unknown, combinations, combination_count }
 }
 
-impl StackMember {
+impl ServerStackMember {
     /// Returns the server's grade, or `None` if the server is unknown.
     pub fn grade(&self) -> Option<ServerGrade> {
         self.tools.as_deref().map(grade_server)
@@ -94,23 +94,23 @@ impl StackMember {
 /// The bits of all three data flows.
 const ALL_FLOW_BITS: u8 = 7;
 
-fn flow_bits(flows: impl Iterator<Item = DataFlow>) -> u8 {
+fn flow_bits(flows: impl Iterator<Item = DataFlowLabel>) -> u8 {
     let bit = |flow| match flow {
-        DataFlow::ReadsPrivate => 1,
-        DataFlow::ReadsUntrusted => 2,
-        DataFlow::SendsOutward => 4,
+        DataFlowLabel::ReadsPrivate => 1,
+        DataFlowLabel::ReadsUntrusted => 2,
+        DataFlowLabel::SendsOutward => 4,
     };
     flows.fold(0, |bits, flow| bits | bit(flow))
 }
 
 /// Returns whether all three data flows are present: reading private data, reading untrusted content, and sending.
-pub(crate) fn has_all_flows(flows: impl Iterator<Item = DataFlow>) -> bool {
+pub(crate) fn has_all_flows(flows: impl Iterator<Item = DataFlowLabel>) -> bool {
     flow_bits(flows) == ALL_FLOW_BITS
 }
 
 /// Returns the first minimal sets of servers that together have all three flows, as indexes into `members`, and the
 /// total number of such sets. Servers are grouped by their flows, so the sets need not be enumerated to count them.
-pub fn leaking_combinations(members: &[&StackMember]) -> (Vec<Vec<usize>>, usize) {
+pub fn leaking_combinations(members: &[&ServerStackMember]) -> (Vec<Vec<usize>>, usize) {
     let mut groups: [Vec<usize>; 8] = Default::default();
     for (at, member) in members.iter().enumerate() {
         if let Some(group) = groups.get_mut(usize::from(member.flow_bits())) {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::package_index::ToolHints;
 
-    fn member(name: &str, category: Category, flow: &[DataFlow]) -> StackMember {
+    fn member(name: &str, category: Category, flow: &[DataFlowLabel]) -> ServerStackMember {
         let tool = ToolFacts {
             name: "t".into(),
             parameters: Vec::new(),
@@ -168,12 +168,13 @@ mod tests {
             hash: "0".repeat(16),
             optional: false,
         };
-        StackMember { name: name.into(), tools: Some(vec![tool]), is_package_guessed: false }
+        ServerStackMember { name: name.into(), tools: Some(vec![tool]), is_package_guessed: false }
     }
 
     #[test]
     fn combinations_have_no_superfluous_server() {
-        let (private, strange, send) = (DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted, DataFlow::SendsOutward);
+        let (private, strange, send) =
+            (DataFlowLabel::ReadsPrivate, DataFlowLabel::ReadsUntrusted, DataFlowLabel::SendsOutward);
         let all = [
             member("mail", Category::Read, &[private, strange, send]),
             member("files", Category::Read, &[private]),
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn unknown_server_counts_as_high() {
         let listed = summarize_stack(&[
-            StackMember { name: "x".into(), tools: None, is_package_guessed: false },
+            ServerStackMember { name: "x".into(), tools: None, is_package_guessed: false },
             member("files", Category::Read, &[]),
         ]);
         assert_eq!((listed.level, listed.unknown), (Some(RiskLevel::High), vec!["x".to_owned()]));
@@ -200,9 +201,9 @@ mod tests {
 
     #[test]
     fn a_guessed_server_counts_as_high_at_least() {
-        let guessed = StackMember { is_package_guessed: true, ..member("x", Category::Read, &[]) };
+        let guessed = ServerStackMember { is_package_guessed: true, ..member("x", Category::Read, &[]) };
         assert_eq!((guessed.level(), summarize_stack(&[guessed]).level), (RiskLevel::High, Some(RiskLevel::High)));
-        let guessed = StackMember { is_package_guessed: true, ..member("x", Category::Destructive, &[]) };
+        let guessed = ServerStackMember { is_package_guessed: true, ..member("x", Category::Destructive, &[]) };
         assert_eq!(
             (guessed.level(), summarize_stack(&[guessed]).level),
             (RiskLevel::Critical, Some(RiskLevel::Critical))
@@ -211,10 +212,11 @@ mod tests {
 
     #[test]
     fn combinations_of_many_servers_are_counted_without_enumeration() {
-        let all: Vec<StackMember> = [DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted, DataFlow::SendsOutward]
-            .iter()
-            .flat_map(|flow| (0..5_000).map(move |at| member(&format!("{flow:?}-{at}"), Category::Read, &[*flow])))
-            .collect();
+        let all: Vec<ServerStackMember> =
+            [DataFlowLabel::ReadsPrivate, DataFlowLabel::ReadsUntrusted, DataFlowLabel::SendsOutward]
+                .iter()
+                .flat_map(|flow| (0..5_000).map(move |at| member(&format!("{flow:?}-{at}"), Category::Read, &[*flow])))
+                .collect();
         let begun = std::time::Instant::now();
         let listed = summarize_stack(&all);
         assert_eq!((listed.combination_count, listed.combinations.len()), (125_000_000_000, MAX_LISTED_COMBINATIONS));

@@ -12,7 +12,7 @@ use crate::tool_spec::ToolSpec;
 
 /// How strict a starter policy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strictness {
+pub enum StarterPolicyStrictness {
     /// Applies the recommended action for each category.
     Recommended,
     /// Allows reads; everything else requires approval or is hidden.
@@ -21,7 +21,7 @@ pub enum Strictness {
     Permissive,
 }
 
-impl Strictness {
+impl StarterPolicyStrictness {
     /// All levels of strictness.
     pub const ALL: [Self; 3] = [Self::Recommended, Self::Strict, Self::Permissive];
 
@@ -70,9 +70,9 @@ pub struct StarterPolicyError(pub Vec<Diagnostic>);
 pub fn starter_policy(
     server: &str,
     tools: &[(&ToolSpec<'_>, &Classification)],
-    strictness: Strictness,
+    strictness: StarterPolicyStrictness,
 ) -> Result<String, StarterPolicyError> {
-    starter_policy_writer::write_policy(server, tools, strictness, starter_policy_writer::CommentDetail::Reasons)
+    starter_policy_writer::write_policy(server, tools, strictness, starter_policy_writer::PolicyCommentDetail::Reasons)
 }
 
 /// Like [`starter_policy`], but also lists each tool's parameters in comments, as a basis for rules.
@@ -82,7 +82,12 @@ pub fn starter_policy(
 pub fn policy_scaffold(
     server: &str,
     tools: &[(&ToolSpec<'_>, &Classification)],
-    strictness: Strictness,
+    strictness: StarterPolicyStrictness,
 ) -> Result<String, StarterPolicyError> {
-    starter_policy_writer::write_policy(server, tools, strictness, starter_policy_writer::CommentDetail::Parameters)
+    starter_policy_writer::write_policy(
+        server,
+        tools,
+        strictness,
+        starter_policy_writer::PolicyCommentDetail::Parameters,
+    )
 }

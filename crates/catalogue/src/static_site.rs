@@ -10,12 +10,12 @@ mod page_paths;
 mod risk_pages;
 mod server_list_pages;
 mod server_page;
-mod stack_page;
+mod server_stack_page;
 mod tool_page;
 
 use std::collections::BTreeMap;
 
-use crate::package_index::{CataloguedServer, IndexedServer, PackageIndex, PackageRegistry, ToolChange};
+use crate::package_index::{IndexedServer, PackageIndex, PackageRegistry, ServerCatalogueEntry, ToolChange};
 pub use markdown_renderer::escaped_html_code;
 use page_document::PageDocument;
 
@@ -80,7 +80,7 @@ impl<'i> StaticSite<'i> {
         server: &IndexedServer<'_>,
         put: &mut impl FnMut(SiteFile) -> Result<(), E>,
     ) -> Result<(), E> {
-        let known = CataloguedServer::of(server);
+        let known = ServerCatalogueEntry::of(server);
         let about = self.index.metadata();
         let name = crate::escape_for_display(server.package());
         let count = known.tools.len();
@@ -106,7 +106,7 @@ impl<'i> StaticSite<'i> {
 
     /// Returns the pages that are not about a single server.
     fn fixed_pages(&self) -> Vec<PageDocument> {
-        let mut docs = vec![home_page::home_page(self), stack_page::stack_page(self)];
+        let mut docs = vec![home_page::home_page(self), server_stack_page::stack_page(self)];
         docs.extend(server_list_pages::server_list_pages(self));
         docs.extend(risk_pages::risk_pages(self));
         docs.extend(attack_pages::attack_pages());

@@ -60,7 +60,7 @@ impl WordPosition {
 
 /// A fact that is not about a single word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum FeatureFlag {
+pub(crate) enum IndicatorFeature {
     NoParameters,
     NoVerb,
     /// All parameters are numbers, and there are at least two.
@@ -117,7 +117,7 @@ impl PhraseKind {
     }
 }
 
-impl FeatureFlag {
+impl IndicatorFeature {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoParameters => "no_parameters",
@@ -150,7 +150,7 @@ pub(crate) enum FeatureId {
     /// This word at this position.
     Word(WordPosition, WordId),
     /// A flag.
-    Flag(FeatureFlag),
+    Flag(IndicatorFeature),
     /// The groups of the name's verb and of the description's leading verb.
     GroupPair(Option<VerbGroup>, Option<VerbGroup>),
     /// The name's verb and the description's leading verb.
@@ -161,7 +161,7 @@ pub(crate) enum FeatureId {
 
 /// A feature and the text that it was found in.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Feature<'t> {
+pub(crate) struct ClassifierFeature<'t> {
     pub key: FeatureId,
     /// The part of the definition that shows the feature. Empty if there is no single part.
     pub source_text: &'t str,

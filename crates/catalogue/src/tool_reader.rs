@@ -8,7 +8,7 @@ use crate::tool_spec::ToolSpec;
 
 /// A tool, given on a line of its own or in a list.
 #[derive(Debug)]
-pub struct ToolEntry<'a> {
+pub struct ToolListEntry<'a> {
     /// Line number, starting at 1. In a list, the number of the tool.
     pub line_number: usize,
     /// Name of the tool's server, or empty if it is not given. Tools on the same server are classified together.
@@ -44,7 +44,7 @@ pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<JsonDocument<'_>, ReadToolE
         .collect()
 }
 
-impl<'a> ToolEntry<'a> {
+impl<'a> ToolListEntry<'a> {
     /// Returns the tools in a document, which either lists tools or is itself a tool.
     pub fn read_all(document: &'a JsonDocument<'a>, number: usize) -> Vec<Result<Self, ReadToolError>> {
         let root = document.root();
@@ -71,7 +71,7 @@ impl<'a> ToolEntry<'a> {
     }
 }
 
-impl ToolEntry<'_> {
+impl ToolListEntry<'_> {
     /// Returns a key that identifies the server. It includes the package, because two packages may use the same server
     /// name.
     pub fn server_key(&self) -> String {

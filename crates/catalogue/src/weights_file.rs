@@ -8,7 +8,7 @@ use crate::classifier_data::ClassifierData;
 use crate::classifier_model::constrain_scores;
 use crate::confidence_calibration::ConfidenceCalibration;
 use crate::lexicon::{CategoryScores, VerbGroup, WordId};
-use crate::tool_features::{FeatureFlag, FeatureId, WordPosition};
+use crate::tool_features::{FeatureId, IndicatorFeature, WordPosition};
 
 /// The contents of the weights file.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ impl WeightsFile {
         data.model.bias = self.bias;
         let mut learned = Vec::new();
         for (name, points) in &self.flags {
-            learned.extend(FeatureFlag::from_word(name).map(|flag| (FeatureId::Flag(flag), *points)));
+            learned.extend(IndicatorFeature::from_word(name).map(|flag| (FeatureId::Flag(flag), *points)));
         }
         for (slot, groups) in &self.groups {
             let Some(slot) = WordPosition::from_word(slot) else { continue };

@@ -6,7 +6,7 @@ use std::io::{Cursor, Read, Write};
 
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder};
-use gatelodge_catalogue::{ArchiveFormat, ArchiveLimits, ExtractDecision, SkipReason, UnpackedArchive, unpack};
+use gatelodge_catalogue::{ArchiveFormat, ArchiveLimits, ArchiveSkipReason, ExtractDecision, UnpackedArchive, unpack};
 
 fn is_python(path: &str) -> ExtractDecision {
     if path.ends_with(".py") { ExtractDecision::Extract } else { ExtractDecision::Skip }
@@ -116,7 +116,7 @@ fn a_decompression_bomb_is_counted_and_the_rest_is_read() {
     assert!(bomb.len() < 8 << 20);
     let read = zipped(zip(&[(b"bomb.py", 0o644, bomb), (b"good.py", 0o644, plain("g"))]));
     assert_eq!(read.files.keys().collect::<Vec<_>>(), ["good.py"]);
-    assert_eq!(read.skipped[&SkipReason::LargeFile], 1);
+    assert_eq!(read.skipped[&ArchiveSkipReason::LargeFile], 1);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn decompressed_bytes_of_a_zip_are_bounded_even_if_none_are_kept() {
     let names: Vec<String> = (0..40).map(|at| format!("{at}.py")).collect();
     let entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, large())).collect();
     let read = unpack(Cursor::new(zip(&entries)), ArchiveFormat::Zip, &bounds, is_python);
-    assert_eq!((read.skipped[&SkipReason::LargeFile], read.skipped[&SkipReason::LargeStream]), (9, 1));
+    assert_eq!((read.skipped[&ArchiveSkipReason::LargeFile], read.skipped[&ArchiveSkipReason::LargeStream]), (9, 1));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_file_of_a_gigabyte_ends_the_archive() {
     let read =
         unpack(Cursor::new(out.finish().expect("packed")), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python);
     assert_eq!(read.files.keys().collect::<Vec<_>>(), ["first.py"]);
-    assert_eq!(read.skipped[&SkipReason::LargeStream], 1);
+    assert_eq!(read.skipped[&ArchiveSkipReason::LargeStream], 1);
 }
 
 #[test]
@@ -148,14 +148,14 @@ fn total_size_and_number_of_files_are_bounded() {
         ArchiveLimits { max_entries: 10, max_file_bytes: 100, max_total_bytes: 250, ..ArchiveLimits::default() };
     let entries: Vec<Entry> = (0..9).map(|at| entry(&format!("{at}.py"), &[b'a'; 90])).collect();
     let read = unpack(Cursor::new(gzipped(&tar(&entries))), ArchiveFormat::TarGz, &bounds, is_python);
-    assert_eq!((read.files.len(), read.skipped[&SkipReason::LargeTotal]), (2, 1));
+    assert_eq!((read.files.len(), read.skipped[&ArchiveSkipReason::LargeTotal]), (2, 1));
     let entries: Vec<Entry> = (0..20).map(|at| entry(&format!("{at}.py"), b"a")).collect();
     let read = unpack(Cursor::new(gzipped(&tar(&entries))), ArchiveFormat::TarGz, &bounds, is_python);
-    assert_eq!((read.files.len(), read.skipped[&SkipReason::ManyEntries]), (10, 1));
+    assert_eq!((read.files.len(), read.skipped[&ArchiveSkipReason::ManyEntries]), (10, 1));
     let names: Vec<String> = (0..20).map(|at| format!("{at}.py")).collect();
     let entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, plain("a"))).collect();
     let read = unpack(Cursor::new(zip(&entries)), ArchiveFormat::Zip, &bounds, is_python);
-    assert_eq!((read.files.len(), read.skipped[&SkipReason::ManyEntries]), (10, 1));
+    assert_eq!((read.files.len(), read.skipped[&ArchiveSkipReason::ManyEntries]), (10, 1));
 }
 
 #[test]
@@ -163,14 +163,14 @@ fn paths_out_of_the_archive_are_counted() {
     let paths: [&[u8]; 6] = [b"../a.py", b"/a.py", b"a/../../b.py", b"a\\b.py", b"C:/a.py", b"\xff\xfe.py"];
     let zip = zip(&paths.map(|path| (path, 0o644, plain("x"))));
     let read = zipped(zip);
-    assert_eq!((read.files.len(), read.skipped[&SkipReason::BadPath]), (0, 6));
+    assert_eq!((read.files.len(), read.skipped[&ArchiveSkipReason::BadPath]), (0, 6));
     let entries: Vec<Entry> =
         paths.iter().map(|path| Entry { path: path.to_vec(), kind: b'0', content: b"x".to_vec() }).collect();
     let read = tarred(&entries);
-    assert_eq!((read.files.len(), read.skipped[&SkipReason::BadPath]), (0, 6));
+    assert_eq!((read.files.len(), read.skipped[&ArchiveSkipReason::BadPath]), (0, 6));
     let endless = Entry { path: b"long".to_vec(), kind: b'L', content: vec![b'a'; 1 << 20] };
     let read = tarred(&[endless, entry("a.py", b"x")]);
-    assert_eq!((read.files.len(), read.skipped[&SkipReason::BadPath]), (0, 1));
+    assert_eq!((read.files.len(), read.skipped[&ArchiveSkipReason::BadPath]), (0, 1));
 }
 
 #[test]
@@ -178,8 +178,8 @@ fn deep_paths_are_counted() {
     let deep = format!("{}a.py", "d/".repeat(500));
     let named = Entry { path: b"long".to_vec(), kind: b'L', content: deep.clone().into_bytes() };
     let read = tarred(&[named, entry("x.py", b"x"), entry("y.py", b"y")]);
-    assert_eq!((read.files.len(), read.skipped[&SkipReason::DeepPath]), (1, 1));
-    assert_eq!(zipped(zip(&[(deep.as_bytes(), 0o644, plain("x"))])).skipped[&SkipReason::DeepPath], 1);
+    assert_eq!((read.files.len(), read.skipped[&ArchiveSkipReason::DeepPath]), (1, 1));
+    assert_eq!(zipped(zip(&[(deep.as_bytes(), 0o644, plain("x"))])).skipped[&ArchiveSkipReason::DeepPath], 1);
 }
 
 #[test]
@@ -187,9 +187,9 @@ fn links_are_counted_and_not_followed() {
     let link = Entry { path: b"a.py".to_vec(), kind: b'2', content: Vec::new() };
     let hard = Entry { path: b"b.py".to_vec(), kind: b'1', content: Vec::new() };
     let read = tarred(&[link, hard, entry("c.py", b"c")]);
-    assert_eq!((read.files.len(), read.skipped[&SkipReason::Link]), (1, 2));
+    assert_eq!((read.files.len(), read.skipped[&ArchiveSkipReason::Link]), (1, 2));
     let read = zipped(zip(&[(b"a.py", 0o120_777, plain("/etc/passwd")), (b"c.py", 0o100_644, plain("c"))]));
-    assert_eq!((read.files.len(), read.skipped[&SkipReason::Link]), (1, 1));
+    assert_eq!((read.files.len(), read.skipped[&ArchiveSkipReason::Link]), (1, 1));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_link_that_replaces_no_source_file_is_ignored() {
     let link = || Entry { path: b"a".to_vec(), kind: b'2', content: Vec::new() };
     let read = tarred(&[named(), target(), link(), entry("c.py", b"c")]);
     assert_eq!(
-        (read.files.keys().map(String::as_str).collect::<Vec<_>>(), read.skipped[&SkipReason::Link]),
+        (read.files.keys().map(String::as_str).collect::<Vec<_>>(), read.skipped[&ArchiveSkipReason::Link]),
         (vec!["c.py"], 1)
     );
 }
@@ -255,12 +255,12 @@ fn zip_with_an_ambiguous_directory_is_broken() {
     let second = good.windows(4).rposition(|word| word == b"PK\x01\x02").expect("an entry");
     let mut bent = good.clone();
     bent[second] = b'Q';
-    assert_eq!(zipped(bent).skipped.get(&SkipReason::Broken), Some(&1));
+    assert_eq!(zipped(bent).skipped.get(&ArchiveSkipReason::Broken), Some(&1));
     // At the start, or between the directory and its end record.
     let end = good.len() - 22;
     for place in [0, end] {
         let moved = [&good[..place], b"more", &good[place..]].concat();
-        assert_eq!(zipped(moved).skipped.get(&SkipReason::Broken), Some(&1), "{place}");
+        assert_eq!(zipped(moved).skipped.get(&ArchiveSkipReason::Broken), Some(&1), "{place}");
     }
 }
 
@@ -279,7 +279,7 @@ fn an_ambiguous_tarball_is_broken() {
         (b'Q', b""),
     ] {
         let read = tarred(&[pax(kind, content), entry("a.py", b"a")]);
-        assert_eq!(read.skipped.get(&SkipReason::Broken), Some(&1), "{}", String::from_utf8_lossy(content));
+        assert_eq!(read.skipped.get(&ArchiveSkipReason::Broken), Some(&1), "{}", String::from_utf8_lossy(content));
     }
     // The same size given twice is not ambiguous.
     let read = tarred(&[pax(b'x', b"13 path=b.py\n10 size=1\n"), entry("a.py", b"a"), entry("c.py", b"cc")]);
@@ -302,7 +302,7 @@ fn an_ambiguous_tarball_is_broken() {
 #[test]
 fn a_file_that_is_not_text_is_counted() {
     let read = tarred(&[entry("a.py", b"\xff\xfea"), entry("b.py", b"a\0b"), entry("c.py", "ä".as_bytes())]);
-    assert_eq!((read.files.len(), read.skipped[&SkipReason::NotText]), (1, 2));
+    assert_eq!((read.files.len(), read.skipped[&ArchiveSkipReason::NotText]), (1, 2));
 }
 
 #[test]
@@ -327,8 +327,8 @@ fn damage_in_an_archive_is_counted() {
         let cut = unpack(Cursor::new(tar[..at].to_vec()), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python);
         assert!(!cut.skipped.is_empty() || cut.files.len() == 2, "cut at {at}");
     }
-    assert_eq!(zipped(b"not a zip".to_vec()).skipped[&SkipReason::Broken], 1);
-    assert_eq!(zipped(vec![b'P'; 100_000]).skipped[&SkipReason::Broken], 1);
+    assert_eq!(zipped(b"not a zip".to_vec()).skipped[&ArchiveSkipReason::Broken], 1);
+    assert_eq!(zipped(vec![b'P'; 100_000]).skipped[&ArchiveSkipReason::Broken], 1);
 }
 
 #[test]
@@ -342,8 +342,8 @@ fn decompressed_bytes_of_a_zip_are_bounded_even_if_each_entry_is_broken() {
     let names: Vec<String> = (0..40).map(|at| format!("{at}.py")).collect();
     let entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), 0o644, broken())).collect();
     let read = unpack(Cursor::new(zip(&entries)), ArchiveFormat::Zip, &bounds, is_python);
-    assert_eq!(read.skipped.get(&SkipReason::LargeStream), Some(&1), "{:?}", read.skipped);
-    assert!((1..10).contains(&read.skipped[&SkipReason::Broken]), "{:?}", read.skipped);
+    assert_eq!(read.skipped.get(&ArchiveSkipReason::LargeStream), Some(&1), "{:?}", read.skipped);
+    assert!((1..10).contains(&read.skipped[&ArchiveSkipReason::Broken]), "{:?}", read.skipped);
 }
 
 #[test]
@@ -376,7 +376,7 @@ fn too_many_empty_blocks_end_an_archive() {
     entries.insert(0, (b"first.py", 0o644, plain("f")));
     let read = zipped(zip(&entries));
     assert_eq!(read.files["first.py"], "f");
-    assert!(read.skipped[&SkipReason::Broken] >= 5, "{:?}", read.skipped);
+    assert!(read.skipped[&ArchiveSkipReason::Broken] >= 5, "{:?}", read.skipped);
     // As a separate stream in front of the stream with the files.
     let head = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
     let tar = gzipped(&tar(&[entry("a.py", b"a")]));
@@ -384,7 +384,7 @@ fn too_many_empty_blocks_end_an_archive() {
     let read = |bytes| unpack(Cursor::new(bytes), ArchiveFormat::TarGz, &ArchiveLimits::default(), is_python);
     assert_eq!(read(before(1_000)).files.len(), 1);
     let read = read(before(600_000));
-    assert_eq!((read.files.len(), read.skipped[&SkipReason::Broken]), (0, 1));
+    assert_eq!((read.files.len(), read.skipped[&ArchiveSkipReason::Broken]), (0, 1));
 }
 
 #[test]

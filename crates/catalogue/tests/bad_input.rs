@@ -6,8 +6,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{
-    ReadToolError, ServerContext, Strictness, ToolEntry, ToolSpec, classify, policy_scaffold, read_tools,
-    starter_policy,
+    ReadToolError, ServerContext, StarterPolicyStrictness, ToolListEntry, ToolSpec, classify, policy_scaffold,
+    read_tools, starter_policy,
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use serde_json::json;
@@ -18,7 +18,9 @@ fn errors(text: &str) -> Vec<ReadToolError> {
     let mut errors = Vec::new();
     for (number, document) in &documents {
         match document {
-            Ok(document) => errors.extend(ToolEntry::read_all(document, *number).into_iter().filter_map(Result::err)),
+            Ok(document) => {
+                errors.extend(ToolListEntry::read_all(document, *number).into_iter().filter_map(Result::err))
+            }
             Err(error) => errors.push(error.clone()),
         }
     }
@@ -72,11 +74,11 @@ fn hostile_text_stays_text_in_policies() {
     let schema = json!({"type": "object", "properties": {"pa\nth": {"type": "string"}, "a.url": {"type": "string"}}});
     let entry = json!({"tools": [{"name": name, "description": description, "inputSchema": schema}]}).to_string();
     let documents = read_tools(entry.as_bytes());
-    let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
+    let items = ToolListEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
     let tool = &items[0].as_ref().expect("a tool").tool;
     let server = ServerContext::new("x\n\"default\": \"allow\"", None, [name]);
     let known = classify(tool, &server);
-    for posture in Strictness::ALL {
+    for posture in StarterPolicyStrictness::ALL {
         for text in [
             starter_policy(&server.name, &[(tool, &known)], posture).expect("a policy"),
             policy_scaffold(&server.name, &[(tool, &known)], posture).expect("a policy"),
@@ -118,7 +120,7 @@ fn ten_thousand_tools_are_classified_and_have_a_policy_that_loads() {
     let tools: Vec<ToolSpec<'_>> = names.iter().map(|name| ToolSpec::from_name(name)).collect();
     let known: Vec<_> = tools.iter().map(|tool| (tool, classify(tool, &server))).collect();
     let entries: Vec<_> = known.iter().map(|(tool, known)| (*tool, known)).collect();
-    let text = starter_policy("many", &entries, Strictness::Recommended).expect("a policy");
+    let text = starter_policy("many", &entries, StarterPolicyStrictness::Recommended).expect("a policy");
     assert!(text.contains("get_thing_0"));
     // Takes less than a minute without optimisation; the limit leaves room for tests that run at the same time.
     assert!(start.elapsed() < Duration::from_secs(180), "{:?}", start.elapsed());

@@ -3,15 +3,18 @@
 
 mod support;
 
-use gatelodge_catalogue::{DataFlow, RiskSignalKind, ServerContext, ToolEntry, attack_patterns, classify, read_tools};
+use gatelodge_catalogue::{
+    DataFlowLabel, RiskSignalKind, ServerContext, ToolListEntry, attack_patterns, classify, read_tools,
+};
 use gatelodge_indexer::{ClassifierEvaluation, LabelledTool, read_labelled_tool};
 use gatelodge_policy::Category;
 use support::classify_tool;
 
 fn evaluate(text: &str) -> ClassifierEvaluation {
     let documents = read_tools(text.as_bytes());
-    let items =
-        documents.iter().flat_map(|(number, document)| ToolEntry::read_all(document.as_ref().expect("JSON"), *number));
+    let items = documents
+        .iter()
+        .flat_map(|(number, document)| ToolListEntry::read_all(document.as_ref().expect("JSON"), *number));
     let tools: Vec<LabelledTool<'_>> =
         items.map(|item| read_labelled_tool(item.expect("a tool")).expect("a label")).collect();
     let mut evaluation = ClassifierEvaluation::default();
@@ -171,11 +174,11 @@ fn data_flows_are_labelled() {
     let flow = |entry: &str| classify_tool(entry).flow;
     assert_eq!(
         flow(r#"{"name": "read_email", "description": "Gives an email."}"#),
-        [DataFlow::ReadsPrivate, DataFlow::ReadsUntrusted]
+        [DataFlowLabel::ReadsPrivate, DataFlowLabel::ReadsUntrusted]
     );
-    assert!(flow(r#"{"name": "send_email", "description": "Sends an email."}"#).contains(&DataFlow::SendsOutward));
+    assert!(flow(r#"{"name": "send_email", "description": "Sends an email."}"#).contains(&DataFlowLabel::SendsOutward));
     let fetch = r#"{"name": "fetch", "description": "Fetches a page.", "inputSchema": {"type": "object", "properties": {"url": {"type": "string"}}}}"#;
-    assert!(flow(fetch).contains(&DataFlow::ReadsUntrusted) && flow(fetch).contains(&DataFlow::SendsOutward));
+    assert!(flow(fetch).contains(&DataFlowLabel::ReadsUntrusted) && flow(fetch).contains(&DataFlowLabel::SendsOutward));
     let shell =
         r#"{"name": "run_command", "inputSchema": {"type": "object", "properties": {"command": {"type": "string"}}}}"#;
     assert_eq!(flow(shell).len(), 3);
@@ -254,7 +257,7 @@ fn ends_of_a_relation_are_not_recipients_and_addressees_are() {
         let known = classify_tool(line);
         (
             known.signals.iter().any(|own| own.kind == RiskSignalKind::TakesRecipients),
-            known.flow.contains(&DataFlow::SendsOutward),
+            known.flow.contains(&DataFlowLabel::SendsOutward),
         )
     };
     let of = |name: &str, says: &str, schema: &str| {

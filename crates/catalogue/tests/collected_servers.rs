@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gatelodge_catalogue::{
-    Classification, RiskLevel, ServerContext, Strictness, ToolEntry, classify, policy_scaffold, read_tools,
-    starter_policy,
+    Classification, RiskLevel, ServerContext, StarterPolicyStrictness, ToolListEntry, classify, policy_scaffold,
+    read_tools, starter_policy,
 };
 use gatelodge_policy::{CallTarget, Category, CompletionReference, DocumentFormat, Policy, ToolList, lint, parse};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn servers(file: &str) -> BTreeMap<String, String> {
 }
 
 /// Returns the category of each name. Of two tools with the same name the riskier one counts.
-fn categories<'k>(known: &'k [(&ToolEntry<'_>, Classification)]) -> BTreeMap<&'k str, Category> {
+fn categories<'k>(known: &'k [(&ToolListEntry<'_>, Classification)]) -> BTreeMap<&'k str, Category> {
     let mut categories: BTreeMap<&str, Category> = BTreeMap::new();
     for (item, known) in known {
         let own = categories.entry(&item.tool.name).or_insert(known.category);
@@ -44,7 +44,7 @@ fn categories<'k>(known: &'k [(&ToolEntry<'_>, Classification)]) -> BTreeMap<&'k
 fn check_tools(
     server: &str,
     text: &str,
-    posture: Strictness,
+    posture: StarterPolicyStrictness,
     categories: &BTreeMap<&str, Category>,
     tools: &ToolList,
 ) -> Policy {
@@ -83,14 +83,14 @@ fn check_all_servers(file: &str) -> (usize, usize, usize) {
     let (servers, mut tools_seen, mut reads) = (servers(file), 0, 0);
     for (server, list) in &servers {
         let documents = read_tools(list.as_bytes());
-        let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
-        let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+        let items = ToolListEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
+        let items: Vec<ToolListEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
         let around = ServerContext::new(server, None, items.iter().map(|item| &*item.tool.name));
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
         let categories = categories(&known);
         let tools = ToolList::read(list.as_bytes()).expect("tools");
-        for posture in Strictness::ALL {
+        for posture in StarterPolicyStrictness::ALL {
             let policy = starter_policy(server, &entries, posture).expect("a policy");
             check_other_targets(server, &check_tools(server, &policy, posture, &categories, &tools));
             let scaffold = policy_scaffold(server, &entries, posture).expect("a policy");

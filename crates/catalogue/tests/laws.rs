@@ -1,7 +1,7 @@
 //! Properties of the classification, on random tools.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_catalogue::{ServerContext, ToolEntry, ToolSpec, classify, read_tools, recommended_policy};
+use gatelodge_catalogue::{ServerContext, ToolListEntry, ToolSpec, classify, read_tools, recommended_policy};
 use gatelodge_policy::{DocumentFormat, parse};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -104,7 +104,7 @@ proptest! {
     fn any_bytes_are_classified_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         for (number, document) in read_tools(&bytes) {
             if let Ok(document) = document {
-                for item in ToolEntry::read_all(&document, number).into_iter().flatten() {
+                for item in ToolListEntry::read_all(&document, number).into_iter().flatten() {
                     classify(&item.tool, &ServerContext::default());
                 }
             }

@@ -182,7 +182,7 @@ fn partly_read_schema_is_reported_and_not_read_only() {
 
 #[test]
 fn a_huge_schema_is_read_in_bounded_time_and_gives_a_small_policy() {
-    use gatelodge_catalogue::{ServerContext, Strictness, ToolSpec, classify, read_tools, starter_policy};
+    use gatelodge_catalogue::{ServerContext, StarterPolicyStrictness, ToolSpec, classify, read_tools, starter_policy};
     let outer = "x".repeat(3_000_000);
     let inner: serde_json::Map<String, Value> = (0..128).map(|at| (format!("path{at}"), json!({}))).collect();
     let choices: Vec<String> = (0..60).map(|at| format!("{at}{}", "_a".repeat(40_000))).collect();
@@ -193,7 +193,7 @@ fn a_huge_schema_is_read_in_bounded_time_and_gives_a_small_policy() {
     let tool = ToolSpec::of(documents[0].1.as_ref().expect("JSON").root()).expect("a tool");
     let start = Instant::now();
     let known = classify(&tool, &ServerContext::default());
-    let policy = starter_policy("x", &[(&tool, &known)], Strictness::Strict).expect("a policy");
+    let policy = starter_policy("x", &[(&tool, &known)], StarterPolicyStrictness::Strict).expect("a policy");
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     assert!(policy.len() < 10_000, "{}", policy.len());
     assert_ne!(known.category, Category::Read);

@@ -4,9 +4,9 @@
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    CataloguedServer, DataFlow, IndexMetadata, IndexQuery, OpenIndexError, PackageFacts, PackageIndex, PackageRegistry,
-    ParameterFacts, RiskLevel, RiskSignalKind, StaticSite, Strictness, ToolChangeKind, ToolFacts, ToolHints,
-    index_changes, starter_policy,
+    DataFlowLabel, IndexMetadata, IndexQuery, OpenIndexError, PackageFacts, PackageIndex, PackageRegistry,
+    ParameterFacts, RiskLevel, RiskSignalKind, ServerCatalogueEntry, StarterPolicyStrictness, StaticSite,
+    ToolChangeKind, ToolFacts, ToolHints, index_changes, starter_policy,
 };
 use gatelodge_indexer::write_index;
 use gatelodge_policy::Category;
@@ -22,7 +22,7 @@ fn tool(name: &str, category: Category) -> ToolFacts {
         category,
         confidence: 0.87,
         signals: vec![RiskSignalKind::TakesPath, RiskSignalKind::NoDescription],
-        flow: vec![DataFlow::ReadsPrivate, DataFlow::SendsOutward],
+        flow: vec![DataFlowLabel::ReadsPrivate, DataFlowLabel::SendsOutward],
         hash: "0123456789abcdef".into(),
         optional: false,
     }
@@ -114,7 +114,7 @@ fn tool_that_depends_on_a_setting_is_marked_optional() {
     let server = index.find(None, "mcp-server-git").unwrap();
     let optional: Vec<_> = server.tools().filter(|tool| tool.is_optional()).map(|tool| tool.name()).collect();
     assert_eq!(optional, ["git_commit"]);
-    let known = CataloguedServer::of(&server);
+    let known = ServerCatalogueEntry::of(&server);
     known.with_classifications(|tools| {
         let reported: Vec<_> = tools.iter().map(|(tool, own)| (tool.name.as_ref(), own.optional)).collect();
         assert_eq!(reported, [("git_commit", true), ("git_log", false)]);
@@ -265,7 +265,7 @@ impl IndexParts {
 /// Runs every kind of query on an index.
 fn query_everything(index: &PackageIndex) {
     for server in index.servers() {
-        let known = CataloguedServer::of(&server);
+        let known = ServerCatalogueEntry::of(&server);
         known.with_classifications(|tools| assert_eq!(tools.len(), server.tools().len()));
         assert!(known.tools.iter().all(|tool| server.tool(&tool.name).is_some()));
         assert!(index.find(None, server.package()).is_some());
@@ -503,7 +503,7 @@ fn python_packages_are_stored_by_their_normalized_name() {
 fn a_stored_category_overrides_the_name_and_the_rationale_says_so() {
     let mut odd = tool("list_things", Category::Destructive);
     odd.signals = vec![RiskSignalKind::TakesPath];
-    let known = CataloguedServer::from_facts("things", vec![odd, tool("delete_thing", Category::Destructive)]);
+    let known = ServerCatalogueEntry::from_facts("things", vec![odd, tool("delete_thing", Category::Destructive)]);
     known.with_classifications(|tools| {
         let (_, odd) = &tools[0];
         assert_eq!((odd.category, odd.level, odd.confidence), (Category::Destructive, RiskLevel::Critical, 0.87));
@@ -534,7 +534,7 @@ fn rationale_does_not_mention_a_description_that_is_not_stored() {
         for category in categories {
             let mut own = tool(name, category);
             own.signals = vec![RiskSignalKind::TakesPath];
-            CataloguedServer::from_facts("things", vec![own]).with_classifications(|tools| {
+            ServerCatalogueEntry::from_facts("things", vec![own]).with_classifications(|tools| {
                 let (_, known) = &tools[0];
                 let all = format!("{} {}", known.rationale, known.evidence.join(" "));
                 // The index records that the description decided, but not its text.
@@ -556,11 +556,11 @@ fn rationale_does_not_mention_a_description_that_is_not_stored() {
 fn recommended_policies_of_indexed_servers_load() {
     let index = PackageIndex::open(&index_file()).unwrap();
     for server in index.servers() {
-        let known = CataloguedServer::of(&server);
+        let known = ServerCatalogueEntry::of(&server);
         assert!(known.estimated_tokens() > 0);
         known.with_classifications(|tools| {
             let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
-            for posture in Strictness::ALL {
+            for posture in StarterPolicyStrictness::ALL {
                 assert!(starter_policy(server.package(), &tools, posture).unwrap().contains("\"default\": \"deny\""));
             }
         });

@@ -5,7 +5,7 @@ mod support;
 
 use std::path::Path;
 
-use gatelodge_catalogue::{Classification, ServerContext, ToolEntry, ToolSpec, classify, read_tools};
+use gatelodge_catalogue::{Classification, ServerContext, ToolListEntry, ToolSpec, classify, read_tools};
 use gatelodge_policy::Category;
 use support::classify_tool;
 
@@ -106,7 +106,7 @@ fn every_collected_tool_has_a_fact_of_its_own_in_evidence_and_rationale() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../checks/catalogue").join(file);
         let text = std::fs::read(&path).expect("collected facts");
         for (number, document) in &read_tools(&text) {
-            for item in ToolEntry::read_all(document.as_ref().expect("JSON"), *number) {
+            for item in ToolListEntry::read_all(document.as_ref().expect("JSON"), *number) {
                 let tool = item.expect("a tool").tool;
                 let found = classify(&tool, &ServerContext::new("server", None, [&*tool.name]));
                 let own = |fact: &String| fact.contains('`') && !fact.starts_with("the server claims");

@@ -4,7 +4,8 @@
 mod support;
 
 use gatelodge_catalogue::{
-    Classification, ServerContext, Strictness, ToolEntry, classify, policy_scaffold, read_tools, starter_policy,
+    Classification, ServerContext, StarterPolicyStrictness, ToolListEntry, classify, policy_scaffold, read_tools,
+    starter_policy,
 };
 use gatelodge_policy::{DocumentFormat, Severity, ToolList, lint, parse};
 use support::policy_outcome::{PolicyOutcome, decide_tool, expected_outcome};
@@ -26,17 +27,17 @@ fn servers() -> Vec<(String, String)> {
     servers
 }
 
-fn for_each_policy(check: impl Fn(&str, &[(&ToolEntry<'_>, Classification)], Strictness, &str)) {
+fn for_each_policy(check: impl Fn(&str, &[(&ToolListEntry<'_>, Classification)], StarterPolicyStrictness, &str)) {
     for (server, list) in servers() {
         let documents = read_tools(list.as_bytes());
-        let items: Vec<ToolEntry<'_>> = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1)
+        let items: Vec<ToolListEntry<'_>> = ToolListEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1)
             .into_iter()
             .map(|item| item.expect("a tool"))
             .collect();
         let around = ServerContext::new(&server, None, items.iter().map(|item| &*item.tool.name));
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-        for posture in Strictness::ALL {
+        for posture in StarterPolicyStrictness::ALL {
             check(&list, &known, posture, &starter_policy(&server, &entries, posture).expect("a policy"));
             check(&list, &known, posture, &policy_scaffold(&server, &entries, posture).expect("a policy"));
         }
@@ -93,11 +94,11 @@ fn policies_in_both_orders(one: serde_json::Value, other: serde_json::Value) -> 
     [[one.clone(), other.clone()], [other, one]].map(|tools| {
         let list = serde_json::json!({ "tools": tools }).to_string();
         let documents = read_tools(list.as_bytes());
-        let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
-        let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+        let items = ToolListEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
+        let items: Vec<ToolListEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &ServerContext::default()))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-        policy_scaffold("x", &entries, Strictness::Recommended).expect("a policy")
+        policy_scaffold("x", &entries, StarterPolicyStrictness::Recommended).expect("a policy")
     })
 }
 
@@ -127,12 +128,12 @@ fn paths_and_addresses_get_a_suggestion() {
     let mut texts = Vec::new();
     for (server, list) in servers() {
         let documents = read_tools(list.as_bytes());
-        let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
-        let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+        let items = ToolListEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
+        let items: Vec<ToolListEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
         let around = ServerContext::new(&server, None, items.iter().map(|item| &*item.tool.name));
         let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
         let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-        texts.push((server, starter_policy("x", &entries, Strictness::Recommended).expect("a policy")));
+        texts.push((server, starter_policy("x", &entries, StarterPolicyStrictness::Recommended).expect("a policy")));
     }
     let text = |name: &str| texts.iter().find(|(own, _)| own == name).map(|(_, text)| text.as_str()).expect("a server");
     assert!(
@@ -148,12 +149,12 @@ fn paths_and_addresses_get_a_suggestion() {
 fn a_scaffold_lists_the_parameters() {
     let list = include_str!("pharo.json");
     let documents = read_tools(list.as_bytes());
-    let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
-    let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+    let items = ToolListEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
+    let items: Vec<ToolListEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
     let around = ServerContext::new("pharo", None, items.iter().map(|item| &*item.tool.name));
     let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
     let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-    let text = policy_scaffold("pharo", &entries, Strictness::Recommended).expect("a policy");
+    let text = policy_scaffold("pharo", &entries, StarterPolicyStrictness::Recommended).expect("a policy");
     assert!(text.contains("// Parameters: package_name (string, required), path (string)."), "{text}");
     assert!(text.contains("// Parameters: none."), "{text}");
 }
@@ -162,12 +163,12 @@ fn a_scaffold_lists_the_parameters() {
 fn a_name_with_a_star_is_left_out_and_refused() {
     let entry = r#"{"tools": [{"name": "get_*"}, {"name": "delete_*"}, {"name": "get_x"}]}"#;
     let documents = read_tools(entry.as_bytes());
-    let items = ToolEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
-    let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+    let items = ToolListEntry::read_all(documents[0].1.as_ref().expect("JSON"), 1);
+    let items: Vec<ToolListEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
     let around = ServerContext::new("stars", None, items.iter().map(|item| &*item.tool.name));
     let known: Vec<_> = items.iter().map(|item| (item, classify(&item.tool, &around))).collect();
     let entries: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
-    for posture in Strictness::ALL {
+    for posture in StarterPolicyStrictness::ALL {
         let policy =
             parse(starter_policy("stars", &entries, posture).expect("a policy").as_bytes(), DocumentFormat::Json)
                 .expect("a policy");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use gatelodge_catalogue::{
-    DataFlow, IndexMetadata, PackageFacts, PackageIndex, PackageRegistry, ParameterFacts, RiskSignalKind,
+    DataFlowLabel, IndexMetadata, PackageFacts, PackageIndex, PackageRegistry, ParameterFacts, RiskSignalKind,
     ServerContext, StaticSite, ToolChange, ToolChangeKind, ToolFacts, ToolHints, ToolSpec, attack_patterns, classify,
 };
 use gatelodge_indexer::write_index;
@@ -286,7 +286,7 @@ fn names_from_packages_are_text_on_every_page() {
     let mut package = facts(PackageRegistry::Npm, "@evil/../../x<b>|[x](y)", &[(odd, taken), ("rm|x](y)", &[])]);
     package.version = "<u>1</u>".into();
     package.tools[0].signals = vec![RiskSignalKind::TakesPath, RiskSignalKind::SteersModel];
-    package.tools[0].flow = vec![DataFlow::SendsOutward];
+    package.tools[0].flow = vec![DataFlowLabel::SendsOutward];
     for (path, text) in site(vec![package]) {
         assert!(!path.contains("..") && !path.starts_with('/'), "{path}");
         assert!(!text.contains('\u{202e}'), "{path}");

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use gatelodge_store::{
     AdminLog, ChangeFeed, Clock, Grants, Ledger, OpenStoreError, Policies, Servers, Sessions, SqliteLedger,
-    SqliteState, TaskOwners, ToolPins,
+    SqliteStateStore, TaskOwners, ToolPins,
 };
 
 use crate::config::StoreSection;
@@ -23,7 +23,7 @@ pub use effective_config::{
     EffectiveConfig, StoredConfig, expired_grants, load_stored_config, merge_config, missing_server_text,
 };
 pub use gateway_status_file::{GatewayStatusFile, find_running_gateway, find_status_file};
-pub use logging::{LogArgs, start_logging};
+pub use logging::{LoggingArgs, start_logging};
 pub use run_gateway::{GatewayStartup, run_gateway};
 pub use stdio_gateway::{StdioGateway, run_stdio_gateway, wait_for_stop_signal};
 pub use system_clock::system_clock;
@@ -67,19 +67,19 @@ impl StoreHandles {
 
 /// Opens the stores, creating any that are missing.
 pub fn open(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
-    let state = SqliteState::open(&config.data)?;
+    let state = SqliteStateStore::open(&config.data)?;
     let ledger = SqliteLedger::open(&config.data, config.durability, Arc::clone(clock))?;
     Ok(build_stores(state, ledger))
 }
 
 /// Opens existing stores. Creates nothing.
 pub fn open_existing(config: &StoreSection, clock: &Arc<dyn Clock>) -> Result<StoreHandles, OpenStoreError> {
-    let state = SqliteState::open_existing(&config.data)?;
+    let state = SqliteStateStore::open_existing(&config.data)?;
     let ledger = SqliteLedger::open_existing(&config.data, config.durability, Arc::clone(clock))?;
     Ok(build_stores(state, ledger))
 }
 
-fn build_stores(state: SqliteState, ledger: SqliteLedger) -> StoreHandles {
+fn build_stores(state: SqliteStateStore, ledger: SqliteLedger) -> StoreHandles {
     let (state, ledger) = (Arc::new(state), Arc::new(ledger));
     StoreHandles {
         servers: Arc::clone(&state) as Arc<dyn Servers>,

@@ -20,15 +20,15 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use audit_args::{
-    AuditCommand, AuditLogArg, CallsArgs, DoctorArgs, ExportLogArgs, LogHeadArgs, PruneLogArgs, StatusArgs,
+    AuditChainHeadArgs, AuditCommand, AuditLogChoice, CallsArgs, DoctorArgs, ExportLogArgs, PruneLogArgs, StatusArgs,
     VerifyLogArgs,
 };
 pub use call_args::CallArgs;
-pub use catalogue_args::{CatalogueCommand, ClassifyToolsArgs, MovedArgs, PostureArg, ScanArgs};
+pub use catalogue_args::{CatalogueCommand, ClassifyToolsArgs, LegacyCommandArgs, PostureArg, ScanArgs};
 pub use connect_args::ConnectArgs;
 pub use gateway_args::{ServeArgs, UpArgs};
 pub use grant_args::{
-    AttachServerArgs, CreateGrantArgs, DetachServerArgs, GenerateTokenArgs, GrantCommand, RotateGrantArgs,
+    AttachGrantServerArgs, CreateGrantArgs, DetachGrantServerArgs, GenerateTokenArgs, GrantCommand, RotateGrantArgs,
     TokenLifetimeArgs,
 };
 pub use index_args::{
@@ -38,7 +38,7 @@ pub use index_args::{
 pub use init_args::InitArgs;
 pub use pharo_args::PharoArgs;
 pub use policy_args::{
-    CheckPolicyArgs, DraftPolicyArgs, ExplainPolicyArgs, FormatPolicyArgs, ImportPolicyArgs, PolicyCommand,
+    CheckPolicyArgs, DraftPolicyArgs, ExplainPolicyArgs, FormatPolicyArgs, ImportInterceptPolicyArgs, PolicyCommand,
     PolicyFormatArg, PutPolicyArgs, RollbackPolicyArgs, ShowPolicyArgs, TestPolicyArgs,
 };
 pub use server_args::{AcceptToolsArgs, AddServerArgs, ListArgs, NamedItemArgs, OverrideCategoryArgs, ServerCommand};

@@ -3,31 +3,31 @@
 
 mod client_config_document;
 mod client_config_locations;
+mod client_config_redaction;
 mod client_config_snippet;
+mod client_docs_page;
 mod client_jsonc_editor;
+mod client_profiles;
 mod client_server_entry;
-mod client_table;
 mod client_toml_editor;
 mod client_yaml_reader;
-mod clients_page;
-mod entry_redaction;
 mod env_reference;
 mod file_snapshot;
 mod gateway_entry;
 mod planned_write;
 mod undo_journal;
 
-pub use client_config_document::{ClientConfigDocument, EntryChange};
+pub use client_config_document::{ClientConfigDocument, ClientConfigEntryChange};
 pub use client_config_locations::{
     CLAUDE_PROJECTS_KEY, ClientConfigLocation, ClientConfigPath, OperatingSystem, UserDirectories, shorten_home,
 };
+pub use client_config_redaction::{entry_diff, is_likely_secret, redact_command};
 pub use client_config_snippet::config_snippet;
-pub use client_server_entry::{NamedServerEntry, ServerEntry};
-pub use client_table::{ALL, ClientConfigFormat, ClientProfile, ConnectionMethod, find_client};
+pub use client_docs_page::clients_page;
+pub use client_profiles::{ALL, ClientConfigFormat, ClientProfile, ConnectionMethod, find_client};
+pub use client_server_entry::{ClientConfigServer, ClientServerEntry};
 pub use client_yaml_reader::read as read_yaml;
-pub use clients_page::clients_page;
-pub use entry_redaction::{entry_diff, is_likely_secret, redact_command};
-pub use env_reference::EntryValue;
+pub use env_reference::ClientConfigEntryValue;
 pub use file_snapshot::{ClientFileError, FileSnapshot, create_private_directory};
 pub use gateway_entry::{DEFAULT_TOKEN_ENV, GatewayEntry};
 pub use planned_write::PlannedWrite;

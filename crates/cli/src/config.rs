@@ -1,15 +1,15 @@
 //! The configuration file, in TOML. All errors are reported at once, and no message contains a secret.
 
 mod config_diagnostic;
-mod config_page;
+mod config_docs_page;
 mod config_reader;
 mod config_redaction;
 mod config_sections;
 mod gateway_section;
 mod grants_section;
 mod policies_section;
-mod server_command;
 mod servers_section;
+mod stdio_server_command;
 mod store_section;
 mod telemetry_section;
 mod time_syntax;
@@ -25,13 +25,13 @@ use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic_report::{self, DiagnosticJson, DiagnosticRef};
 use crate::header_template::EnvironmentLookup;
-use crate::source_file::{self, FileStamp, NamedSource};
+use crate::input_file::{self, FileStamp, InputFileText};
 use config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use config_reader::ConfigReader;
 use config_sections::{RawAdmin, RawGateway, RawGrant, RawPolicy, RawServer, RawStore, RawTelemetry};
 
 pub use config_diagnostic::suggest_name;
-pub use config_page::config_page;
+pub use config_docs_page::config_page;
 pub use gateway_section::{DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewaySection};
 pub use grants_section::{FILE_GRANT_ID_PREFIX, is_valid_label, revision_list};
 pub use store_section::{StoreSection, default_data_directory};
@@ -46,14 +46,14 @@ pub struct GatewayConfig {
     /// Data directory, durability and retention.
     pub store: StoreSection,
     /// Servers, policies and grants.
-    pub entries: ConfigEntries,
+    pub entries: ConfigFileEntries,
     /// All files that were read.
     pub files: Vec<FileStamp>,
 }
 
 /// Servers, policies and grants defined in the configuration file. Commands cannot change them.
 #[derive(Debug, Clone, Default)]
-pub struct ConfigEntries {
+pub struct ConfigFileEntries {
     pub servers: Vec<UpstreamConfig>,
     pub policies: Vec<Arc<ActivePolicy>>,
     pub grants: Vec<GrantConfig>,
@@ -62,9 +62,9 @@ pub struct ConfigEntries {
 /// Diagnostics for a configuration file and its policies.
 #[derive(Debug)]
 pub struct ConfigDiagnostics {
-    source: NamedSource,
+    source: InputFileText,
     diagnostics: Vec<ConfigDiagnostic>,
-    policy_diagnostics: Vec<(NamedSource, Vec<gatelodge_policy::Diagnostic>)>,
+    policy_diagnostics: Vec<(InputFileText, Vec<gatelodge_policy::Diagnostic>)>,
     files: Vec<FileStamp>,
 }
 
@@ -85,13 +85,13 @@ pub struct LoadedConfig {
 /// The file itself cannot be read.
 pub fn load_config_file(path: &Path, environment: EnvironmentLookup<'_>) -> Result<LoadedConfig> {
     let stamp = FileStamp::of(path);
-    let source = source_file::read_source(path)?;
+    let source = input_file::read_source(path)?;
     let base_directory = path.parent().unwrap_or(Path::new(""));
     Ok(load_config_text(source, base_directory, stamp, environment))
 }
 
 fn load_config_text(
-    source: NamedSource,
+    source: InputFileText,
     base_directory: &Path,
     stamp: FileStamp,
     environment: EnvironmentLookup<'_>,
@@ -103,7 +103,7 @@ fn load_config_text(
         let diagnostic =
             ConfigDiagnostic::new(ConfigDiagnosticCode::Syntax, &(at..at + 1), "the file is not UTF-8 here");
         reader.report(diagnostic.with_help("save it as UTF-8"));
-        let shown = NamedSource { name: source.name, text: config_redaction::redact_values(&text) };
+        let shown = InputFileText { name: source.name, text: config_redaction::redact_values(&text) };
         let diagnostics = ConfigDiagnostics {
             source: shown,
             diagnostics: reader.diagnostics,
@@ -123,7 +123,7 @@ fn load_config_text(
     if !errors.is_empty() {
         reader.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
         // Further diagnostics, based on a guess at the meaning, would only hide the syntax error.
-        let shown = NamedSource { name: source.name, text: config_redaction::redact_values(&text) };
+        let shown = InputFileText { name: source.name, text: config_redaction::redact_values(&text) };
         let diagnostics = ConfigDiagnostics {
             source: shown,
             diagnostics: reader.diagnostics,
@@ -135,7 +135,8 @@ fn load_config_text(
     let raw = read_sections(root.get_ref(), &mut reader);
     let servers = servers_section::read_servers(raw.servers, base_directory, environment, &mut reader);
     let policies = policies_section::read_policies(raw.policies, base_directory, &mut reader);
-    let context = grants_section::GrantContext { servers: &servers, policies: &policies, base_directory, environment };
+    let context =
+        grants_section::GrantsSectionContext { servers: &servers, policies: &policies, base_directory, environment };
     let (grants, token_files) = grants_section::read_grants(raw.grants, context, &mut reader);
     let mut listen = gateway_section::read_gateway_section(raw.gateway, &raw.admin, &mut reader);
     listen.telemetry = telemetry_section::read_telemetry_section(&raw.telemetry, environment, &mut reader);
@@ -144,14 +145,15 @@ fn load_config_text(
     files.extend(policies.files);
     files.extend(token_files);
     reader.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
-    let shown = NamedSource { name: source.name, text: config_redaction::redact_spans(&text, &reader.secret_spans) };
+    let shown = InputFileText { name: source.name, text: config_redaction::redact_spans(&text, &reader.secret_spans) };
     let diagnostics = ConfigDiagnostics {
         source: shown,
         diagnostics: reader.diagnostics,
         policy_diagnostics: policies.diagnostics,
         files: files.clone(),
     };
-    let entries = ConfigEntries { servers: servers.valid, policies: policies.valid.into_values().collect(), grants };
+    let entries =
+        ConfigFileEntries { servers: servers.valid, policies: policies.valid.into_values().collect(), grants };
     let config = GatewayConfig { gateway: listen, store: store.clone(), entries, files };
     LoadedConfig { config: (diagnostics.error_count() == 0).then_some(config), store: Some(store), diagnostics }
 }

@@ -3,8 +3,8 @@
 //! It listens on a free port on this machine, and accepts only requests with the key that the gateway sends.
 
 mod demo_methods;
+mod demo_notes;
 mod demo_tools;
-mod note_store;
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -25,7 +25,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use note_store::NoteStore;
+use demo_notes::DemoNotes;
 
 /// The policy that the demo uses.
 pub const DEMO_POLICY: &str = include_str!("../../../examples/demo/policy.json");
@@ -36,7 +36,7 @@ pub const DEMO_NAME: &str = "demo";
 pub struct DemoServer {
     listener: TcpListener,
     authorization: HeaderValue,
-    notes: Arc<NoteStore>,
+    notes: Arc<DemoNotes>,
 }
 
 impl DemoServer {
@@ -79,7 +79,7 @@ impl DemoServer {
     }
 }
 
-async fn handle_http(notes: &NoteStore, key: &HeaderValue, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn handle_http(notes: &DemoNotes, key: &HeaderValue, request: Request<Incoming>) -> Response<Full<Bytes>> {
     if request.headers().get(AUTHORIZATION) != Some(key) {
         return empty_response(StatusCode::UNAUTHORIZED);
     }

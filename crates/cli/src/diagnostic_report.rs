@@ -8,7 +8,7 @@ use gatelodge_json::{LineColumn, is_unprintable};
 use gatelodge_policy::{Diagnostic, DiagnosticCode, Severity};
 use serde::Serialize;
 
-use crate::source_file::NamedSource;
+use crate::input_file::InputFileText;
 
 /// If a line is longer than this, only the part around the error is shown.
 const MAX_SNIPPET_LINE_BYTES: usize = 400;
@@ -64,7 +64,7 @@ pub struct DiagnosticJson<'a> {
 
 impl<'a> DiagnosticJson<'a> {
     /// Builds the JSON form of a diagnostic for `source`.
-    pub fn new(source: &'a NamedSource, diagnostic: impl Into<DiagnosticRef<'a>>) -> Self {
+    pub fn new(source: &'a InputFileText, diagnostic: impl Into<DiagnosticRef<'a>>) -> Self {
         let diagnostic = diagnostic.into();
         let (start, end) =
             (LineColumn::of(&source.text, diagnostic.span.start), LineColumn::of(&source.text, diagnostic.span.end));
@@ -104,7 +104,7 @@ pub fn print_error(error: &anyhow::Error) {
 
 /// Prints diagnostics with the lines they refer to, with the offending text underlined.
 pub fn print_diagnostics<'f>(
-    source: &NamedSource,
+    source: &InputFileText,
     diagnostics: impl IntoIterator<Item = impl Into<DiagnosticRef<'f>>>,
 ) {
     let mut rest = 0;
@@ -148,7 +148,7 @@ pub fn escape_for_terminal(text: &str) -> String {
 }
 
 /// Renders a diagnostic as text.
-pub fn render_diagnostic(source: &NamedSource, diagnostic: &DiagnosticRef<'_>) -> String {
+pub fn render_diagnostic(source: &InputFileText, diagnostic: &DiagnosticRef<'_>) -> String {
     let Some((line_start, text, span)) = find_snippet_line(&source.text, &diagnostic.span) else {
         return render_without_snippet(source, diagnostic);
     };
@@ -172,7 +172,7 @@ pub fn render_diagnostic(source: &NamedSource, diagnostic: &DiagnosticRef<'_>) -
 }
 
 /// Renders a diagnostic whose line is too long or not text, with an excerpt if possible.
-fn render_without_snippet(source: &NamedSource, diagnostic: &DiagnosticRef<'_>) -> String {
+fn render_without_snippet(source: &InputFileText, diagnostic: &DiagnosticRef<'_>) -> String {
     let location = LineColumn::of(&source.text, diagnostic.span.start);
     let help = diagnostic.help.map(|help| format!("\n  help: {}", escape_for_terminal(help))).unwrap_or_default();
     let (code, name, message) =

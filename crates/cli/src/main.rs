@@ -1,6 +1,5 @@
 //! Entry point: parses the arguments, runs the command and reports its exit code.
 
-mod admin_context;
 mod app;
 mod cli;
 mod client_config;
@@ -10,14 +9,15 @@ mod demo_server;
 mod diagnostic_report;
 mod exit_code;
 mod header_template;
+mod input_file;
 mod mcp_client;
 mod otel_settings;
 mod process_environment;
 mod process_supervisor;
-mod prompt;
 mod server_url;
-mod source_file;
 mod stdout_output;
+mod store_command_context;
+mod terminal_prompt;
 
 use std::process::{ExitCode, Termination};
 

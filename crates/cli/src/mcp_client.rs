@@ -1,8 +1,8 @@
 //! A small MCP client over HTTP, for one server and one request at a time, with the stateful or stateless protocol.
 
-mod http_transport;
+mod client_http_transport;
+mod client_sse_transport;
 mod rpc_message;
-mod sse_transport;
 mod stdio_probe;
 
 use std::time::Duration;
@@ -12,11 +12,11 @@ use clap::ValueEnum;
 use gatelodge_mcp::Revision;
 use serde_json::{Value, json};
 
-use http_transport::HttpTransport;
-pub use http_transport::{download_bytes, get_status, post_for_status};
+use client_http_transport::ClientHttpTransport;
+pub use client_http_transport::{download_bytes, get_status, post_for_status};
+use client_sse_transport::ClientSseTransport;
 pub use rpc_message::RpcError;
 use rpc_message::TransportResponse;
-use sse_transport::SseTransport;
 pub use stdio_probe::{ServerProbe, probe_command};
 
 /// Maximum number of pages requested for one list.
@@ -24,7 +24,7 @@ const MAX_LIST_PAGES: usize = 100;
 
 /// Protocol generation to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ProtocolChoice {
+pub enum McpProtocolChoice {
     /// Stateless if the server supports it, otherwise stateful
     Auto,
     /// Without a handshake, as in revision 2026-07-28 and later
@@ -61,9 +61,9 @@ impl std::error::Error for McpClientError {}
 
 /// A client that has connected to a server.
 pub struct McpClient {
-    http: HttpTransport,
+    http: ClientHttpTransport,
     /// Connection to a server that supports only HTTP+SSE.
-    sse: Option<SseTransport>,
+    sse: Option<ClientSseTransport>,
     /// Headers sent with each request in addition to the configured ones: the revision, and the session if there is
     /// one.
     protocol_headers: HeaderMap,
@@ -80,15 +80,15 @@ impl McpClient {
     pub async fn open(
         url: Uri,
         headers: HeaderMap,
-        protocol: ProtocolChoice,
+        protocol: McpProtocolChoice,
         timeout: Duration,
     ) -> Result<Self, McpClientError> {
-        let transport = HttpTransport::new(url, headers, timeout)?;
-        if protocol != ProtocolChoice::Stateful {
+        let transport = ClientHttpTransport::new(url, headers, timeout)?;
+        if protocol != McpProtocolChoice::Stateful {
             let mut client = Self::new(transport.clone(), true, Revision::R2026_07_28.as_str());
             match client.discover().await {
                 Ok(()) => return Ok(client),
-                Err(error) if protocol == ProtocolChoice::Stateless || is_final_error(&error) => return Err(error),
+                Err(error) if protocol == McpProtocolChoice::Stateless || is_final_error(&error) => return Err(error),
                 Err(_) => {}
             }
         }
@@ -97,7 +97,7 @@ impl McpClient {
         Ok(client)
     }
 
-    fn new(http: HttpTransport, is_stateless: bool, revision: &str) -> Self {
+    fn new(http: ClientHttpTransport, is_stateless: bool, revision: &str) -> Self {
         let revision = revision.to_owned();
         Self {
             http,
@@ -128,7 +128,7 @@ impl McpClient {
         let response = match self.exchange(body.clone(), &self.protocol_headers.clone()).await {
             // Servers of the first revision respond like this to a POST to the URL of their event stream.
             Err(error @ McpClientError::Status(400 | 404 | 405, _)) => {
-                self.sse = Some(SseTransport::open(&self.http, &self.protocol_headers).await?.ok_or(error)?);
+                self.sse = Some(ClientSseTransport::open(&self.http, &self.protocol_headers).await?.ok_or(error)?);
                 self.exchange(body, &self.protocol_headers.clone()).await?
             }
             response => response?,

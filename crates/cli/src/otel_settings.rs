@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gatelodge_gateway::{InjectedHeader, TelemetryConfig};
+use gatelodge_gateway::{InjectedHeader, OtlpTraceConfig};
 use http::Uri;
 use tracing::warn;
 
@@ -15,7 +15,7 @@ const TRACES_PATH: &str = "/v1/traces";
 const SERVICE_NAME_KEY: &str = "service.name";
 
 /// Returns the export settings, or `None` if export is off.
-pub fn resolve_telemetry(file: &TelemetrySection, environment: EnvironmentLookup<'_>) -> Option<TelemetryConfig> {
+pub fn resolve_telemetry(file: &TelemetrySection, environment: EnvironmentLookup<'_>) -> Option<OtlpTraceConfig> {
     // An empty variable counts as unset.
     let lookup = |name: &str| environment(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
     let is_off = lookup("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"));
@@ -27,7 +27,7 @@ pub fn resolve_telemetry(file: &TelemetrySection, environment: EnvironmentLookup
         Some(endpoint) => traces_url(endpoint)?,
         None => endpoint_from_environment(&lookup)?,
     };
-    let mut config = TelemetryConfig::with_url(url);
+    let mut config = OtlpTraceConfig::with_url(url);
     config.headers = if file.headers.is_empty() { headers_from_environment(&lookup) } else { file.headers.clone() };
     config.resource_attributes = resource_attributes(file, &lookup);
     let time = |name: &str, default| number_from_environment(&lookup, name).map_or(default, Duration::from_millis);
@@ -139,7 +139,7 @@ fn number_from_environment(lookup: TrimmedEnvironmentLookup<'_>, name: &str) -> 
 mod tests {
     use super::*;
 
-    fn resolve_from_variables(variables: &[(&str, &str)]) -> Option<TelemetryConfig> {
+    fn resolve_from_variables(variables: &[(&str, &str)]) -> Option<OtlpTraceConfig> {
         let lookup = |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_owned());
         resolve_telemetry(&TelemetrySection::default(), &lookup)
     }

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-mod descendants;
+mod descendant_processes;
 
 /// Name of the subcommand. Only the gateway uses it, so it is not in the help.
 const SUPERVISOR_COMMAND: &str = "keep";
@@ -48,7 +48,7 @@ enum SupervisorEvent {
 
 fn supervise(mut command: Command, grace: Duration) -> u8 {
     // Orphaned descendants of the server become our children, so that they can be killed.
-    descendants::become_subreaper();
+    descendant_processes::become_subreaper();
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut server = match command.spawn() {
         Ok(server) => server,
@@ -80,7 +80,7 @@ fn supervise(mut command: Command, grace: Duration) -> u8 {
             wait_for_exit(&received, grace)
         };
     }
-    descendants::terminate_descendants(group, grace);
+    descendant_processes::terminate_descendants(group, grace);
     match server.wait().ok().and_then(|status| status.code()) {
         // A server that was killed did start, and so did one that exits with 127 itself.
         None => EXIT_FAILED,

@@ -4,13 +4,13 @@
 //! A request for one server takes that server's normal request path, under its own names, policy and limits. A request
 //! for all servers takes that path once per server, in parallel, and does not wait for servers that are down.
 
+mod aggregate_server_sessions;
 mod fan_out;
 pub(crate) mod late_list_cache;
 mod merged_list;
 mod merged_server_info;
 pub(crate) mod merged_stream;
 mod merged_subscription;
-mod per_server_session;
 pub(crate) mod router;
 mod server_info_cache;
 pub(crate) mod tool_name_limit;
@@ -23,12 +23,12 @@ use gatelodge_mcp::ClientRequest;
 use gatelodge_store::ServerName;
 
 use crate::Gateway;
-use crate::config_snapshot::{ActiveGrant, ConfigSnapshot, ServerAccess};
+use crate::config_snapshot::{ActiveGrant, ConfigSnapshot, GrantServerAccess};
 use crate::methods::session_pool;
 use crate::pipeline::Refusal;
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::request_trace::RequestTrace;
-use crate::revalidation::Revalidation;
+use crate::stream_revalidation::StreamRevalidation;
 use crate::upstream::Upstream;
 
 pub(crate) use server_info_cache::ServerInfoCache;
@@ -88,9 +88,9 @@ impl AggregateRequest {
         request: &ClientRequest<'_>,
     ) -> Result<RequestContext, Refusal> {
         let session_ctx = match &self.client_protocol {
-            ClientProtocol::Stateful(Some(session)) => {
-                per_server_session::ensure_open(gw, session, server_ctx).await.map(|part| server_ctx.with_session(part))
-            }
+            ClientProtocol::Stateful(Some(session)) => aggregate_server_sessions::ensure_open(gw, session, server_ctx)
+                .await
+                .map(|part| server_ctx.with_session(part)),
             ClientProtocol::Stateful(None) => Err(Refusal::UnknownReference),
             ClientProtocol::Stateless(stateless) => {
                 let opened = session_pool::with_pooled_session(gw, server_ctx, request, stateless.clone()).await;
@@ -108,8 +108,8 @@ impl AggregateRequest {
 fn granted_servers<'l>(
     snapshot: &'l ConfigSnapshot,
     grant: &'l ActiveGrant,
-) -> impl Iterator<Item = (&'l Arc<Upstream>, &'l ServerAccess)> {
-    let server_access = |(name, server_access): (&'l ServerName, &'l ServerAccess)| {
+) -> impl Iterator<Item = (&'l Arc<Upstream>, &'l GrantServerAccess)> {
+    let server_access = |(name, server_access): (&'l ServerName, &'l GrantServerAccess)| {
         Some((snapshot.find_server(name.as_str())?, server_access))
     };
     grant.config.servers.iter().filter_map(server_access)
@@ -117,20 +117,20 @@ fn granted_servers<'l>(
 
 impl Gateway {
     /// Checks the grant and servers of a long-lived aggregate stream against the active configuration.
-    fn revalidate_aggregate(&self, aggregate: &AggregateRequest) -> Revalidation<AggregateRequest> {
+    fn revalidate_aggregate(&self, aggregate: &AggregateRequest) -> StreamRevalidation<AggregateRequest> {
         let (snapshot, config) = (self.config_snapshot(), &aggregate.grant.config);
         let grant = snapshot.find_grant(&config.token).filter(|grant| !grant.is_expired(self.clock.now()));
         let Some(grant) =
             grant.filter(|grant| grant.config.id == config.id && grant.allows_protocol(&aggregate.client_protocol))
         else {
-            return Revalidation::Revoked;
+            return StreamRevalidation::Revoked;
         };
         let is_complete = granted_servers(&snapshot, grant).count() == aggregate.contexts.len();
         if is_complete && aggregate.contexts.iter().all(|ctx| self.is_context_current(ctx)) {
-            return Revalidation::Unchanged;
+            return StreamRevalidation::Unchanged;
         }
         let (client_protocol, trace) = (aggregate.client_protocol.clone(), aggregate.trace.clone());
-        Revalidation::Replaced(Box::new(AggregateRequest {
+        StreamRevalidation::Replaced(Box::new(AggregateRequest {
             client_protocol,
             trace,
             ..AggregateRequest::new(&snapshot, grant, &aggregate.address)

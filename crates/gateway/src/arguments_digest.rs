@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use data_encoding::HEXLOWER;
-use gatelodge_json::{JsonText, JsonValue};
+use gatelodge_json::{JsonDocumentText, JsonValue};
 use memchr::memmem::Finder;
 use sha2::{Digest, Sha256};
 
@@ -16,12 +16,12 @@ const HASH_BLOCK_BYTES: usize = 16 << 10;
 /// may already hold part of the hash, computed while the message was arriving.
 pub(crate) fn arguments_digest(arguments: JsonValue<'_>, streaming: Option<&StreamingDigest>) -> Arc<str> {
     let (start, end) = arguments.span();
-    let is_in_pieces = matches!(arguments.source(), JsonText::Segmented(_));
+    let is_in_pieces = matches!(arguments.source(), JsonDocumentText::Segmented(_));
     if end - start <= MAX_SHA256_ARGUMENTS_BYTES || !is_in_pieces {
         return digest_bytes(arguments.raw().as_bytes());
     }
     let streaming = streaming.filter(|streaming| streaming.start == start && start + streaming.hashed_bytes <= end);
-    let mut blocks = streaming.map_or_else(BlockHasher::default, |streaming| streaming.hasher.clone());
+    let mut blocks = streaming.map_or_else(Blake3BlockHasher::default, |streaming| streaming.hasher.clone());
     let mut hashed = streaming.map_or(0, |streaming| streaming.hashed_bytes);
     arguments.for_each_chunk(|piece| {
         let known = hashed.min(piece.len());
@@ -49,7 +49,7 @@ pub(crate) struct StreamingDigest {
     /// Offset of the arguments in the message.
     start: usize,
     hashed_bytes: usize,
-    hasher: BlockHasher,
+    hasher: Blake3BlockHasher,
 }
 
 impl StreamingDigest {
@@ -58,7 +58,8 @@ impl StreamingDigest {
         static ARGUMENTS_KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"arguments\""));
         let name = ARGUMENTS_KEY.find(before)? + ARGUMENTS_KEY.needle().len();
         let rest = before.get(name..)?.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
-        let mut streaming = Self { start: before.len() - rest.len(), hashed_bytes: 0, hasher: BlockHasher::default() };
+        let mut streaming =
+            Self { start: before.len() - rest.len(), hashed_bytes: 0, hasher: Blake3BlockHasher::default() };
         streaming.update(rest);
         Some(streaming)
     }
@@ -71,13 +72,13 @@ impl StreamingDigest {
 
 /// Feeds BLAKE3 in whole blocks, from chunks of any length.
 #[derive(Debug, Clone, Default)]
-struct BlockHasher {
+struct Blake3BlockHasher {
     hasher: blake3::Hasher,
     /// Bytes that do not yet fill a block.
     partial_block: Vec<u8>,
 }
 
-impl BlockHasher {
+impl Blake3BlockHasher {
     fn update(&mut self, mut bytes: &[u8]) {
         if !self.partial_block.is_empty() {
             let missing = HASH_BLOCK_BYTES.saturating_sub(self.partial_block.len()).min(bytes.len());
@@ -132,7 +133,7 @@ mod tests {
             vec![HASH_BLOCK_BYTES - 1, HASH_BLOCK_BYTES, 3 * HASH_BLOCK_BYTES + 1],
             vec![99_999],
         ] {
-            let mut blocks = BlockHasher::default();
+            let mut blocks = Blake3BlockHasher::default();
             let mut at = 0;
             for cut in cuts.iter().copied().chain([bytes.len()]) {
                 blocks.update(&bytes[at..cut]);

@@ -171,7 +171,7 @@ impl BodyBuffer {
 }
 
 /// Error for a chunk in the middle that is not inside a string, or for too many small chunks.
-struct SegmentError;
+struct BodySegmentError;
 
 impl SegmentedBodyBuilder {
     fn new(expected_bytes: usize, side: BodySide) -> Self {
@@ -191,7 +191,7 @@ impl SegmentedBodyBuilder {
     }
 
     /// Adds a chunk. After an error, a prefix of the chunk may have been consumed.
-    fn push(&mut self, piece: &Bytes) -> Result<(), SegmentError> {
+    fn push(&mut self, piece: &Bytes) -> Result<(), BodySegmentError> {
         let at = self.len();
         let split = |offset: usize| offset.saturating_sub(at).min(piece.len());
         let (begin, end) = (split(SEGMENT_EDGE_BYTES), split(self.expected_bytes - SEGMENT_EDGE_BYTES));
@@ -200,13 +200,13 @@ impl SegmentedBodyBuilder {
         if !middle.is_empty() {
             let is_kept = middle.len() >= MIN_ZERO_COPY_CHUNK_BYTES;
             if !is_kept && self.middle.chunks().len() >= MAX_SMALL_CHUNKS + self.middle.len() / SMALL_CHUNK_BYTES {
-                return Err(SegmentError);
+                return Err(BodySegmentError);
             }
             let middle = if is_kept { piece.slice(begin..end) } else { Bytes::copy_from_slice(middle) };
             if self.middle.is_empty() && self.side == BodySide::Client {
                 self.streaming_digest = StreamingDigest::start_after(&self.before);
             }
-            self.middle.push(middle.clone()).map_err(|_| SegmentError)?;
+            self.middle.push(middle.clone()).map_err(|_| BodySegmentError)?;
             if let Some(digest) = &mut self.streaming_digest {
                 digest.update(&middle);
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gatelodge_mcp::Revision;
 use gatelodge_policy::Policy;
-use gatelodge_store::{EnforcementMode, GrantId, PolicyName, PolicyVersion, ServerName, TokenHash};
+use gatelodge_store::{EnforcementMode, GrantId, PolicyName, PolicyVersionNumber, ServerName, TokenHash};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
@@ -21,27 +21,27 @@ pub struct ActivePolicy {
     /// Name of the policy.
     pub name: PolicyName,
     /// Version number; 0 for a policy that is not in the store.
-    pub version: PolicyVersion,
+    pub version: PolicyVersionNumber,
     /// The compiled rules.
     pub policy: Policy,
 }
 
 /// A grant's policy and enforcement mode for one server.
 #[derive(Debug, Clone)]
-pub struct ServerAccess {
+pub struct GrantServerAccess {
     /// The policy. Without one, every call is refused.
     pub policy: Option<Arc<ActivePolicy>>,
     /// Whether the policy is enforced or only observed.
     pub mode: EnforcementMode,
 }
 
-impl ServerAccess {
+impl GrantServerAccess {
     /// Returns whether both apply the same rules. A policy that is not in the store has no version, so it must be
     /// the same object.
     pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         let is_same_policy = match (&self.policy, &other.policy) {
             (Some(own), Some(other)) => {
-                let has_versions = own.version != PolicyVersion(0);
+                let has_versions = own.version != PolicyVersionNumber(0);
                 Arc::ptr_eq(own, other) || (has_versions && own.name == other.name && own.version == other.version)
             }
             (None, None) => true,
@@ -67,7 +67,7 @@ pub struct GrantConfig {
     /// Oldest protocol revision the client may use; `None` allows any.
     pub minimum_revision: Option<Revision>,
     /// The servers that the grant gives access to.
-    pub servers: HashMap<ServerName, ServerAccess>,
+    pub servers: HashMap<ServerName, GrantServerAccess>,
 }
 
 /// A grant in the active configuration. Its limits and caches survive reloads as long as the grant exists.

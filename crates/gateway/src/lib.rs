@@ -8,6 +8,7 @@ mod argument_redaction;
 mod arguments_digest;
 mod auth_failures;
 mod body_buffer;
+mod client_stdio_endpoint;
 mod coalescing_stream;
 mod config_snapshot;
 mod confusables;
@@ -23,12 +24,11 @@ mod minimum_revision;
 mod pipeline;
 mod request_context;
 mod request_trace;
-mod revalidation;
 mod session;
 mod settings;
-mod single_session;
-mod stdio_server;
+mod single_session_client;
 mod stores;
+mod stream_revalidation;
 mod telemetry;
 mod tool_categories;
 mod upstream;
@@ -53,24 +53,24 @@ use crate::aggregate::late_list_cache::LateListCache;
 use crate::aggregate::tool_name_limit::WarnedNames;
 use crate::auth_failures::AuthFailureCounter;
 use crate::config_snapshot::ConcurrencyLimits;
-use crate::http_server::listener::{ListenerKind, accept_connections};
-use crate::http_server::sse_server::SseClientConnections;
+use crate::http_server::listener::{ListenerRole, accept_connections};
+use crate::http_server::sse_server::ClientSseConnections;
 use crate::methods::session_pool::SessionPool;
 use crate::metrics::Metrics;
 use crate::pipeline::SuspendedCalls;
 use crate::request_context::RequestContext;
 use crate::session::SessionRegistry;
 use crate::session::session_persistence::SessionPersistence;
-use crate::telemetry::Telemetry;
+use crate::telemetry::OtlpTraceExport;
 use crate::upstream::UpstreamClient;
 
 pub use aggregate::tool_name_limit::fits_tool_name_limit;
-pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig, ServerAccess};
+pub use config_snapshot::{ActiveGrant, ActivePolicy, ConfigSnapshot, GrantConfig, GrantServerAccess};
 pub use confusables::confusable_names;
 pub use pipeline::format_seconds;
 pub use settings::GatewaySettings;
 pub use stores::GatewayStores;
-pub use telemetry::TelemetryConfig;
+pub use telemetry::OtlpTraceConfig;
 pub use tool_categories::{ToolCategorization, categorize_accepted_tools, categorize_tools};
 pub use upstream::{
     InjectedHeader, MIN_SECRET_BYTES, PinningSettings, SecretRedactor, Upstream, UpstreamConfig, UpstreamHttpConfig,
@@ -95,13 +95,13 @@ pub struct Gateway {
     sessions: SessionRegistry,
     session_persistence: SessionPersistence,
     task_owners: Arc<dyn TaskOwners>,
-    sse_connections: SseClientConnections,
+    sse_connections: ClientSseConnections,
     session_pool: SessionPool,
     late_lists: LateListCache,
     warned_names: WarnedNames,
     suspended_calls: SuspendedCalls,
     metrics: Metrics,
-    telemetry: Telemetry,
+    telemetry: OtlpTraceExport,
     /// Threads that serve connections.
     workers: WorkerRoundRobin,
     upstream_client: UpstreamClient,
@@ -133,7 +133,7 @@ impl Gateway {
     ) -> Arc<Self> {
         let metrics = Metrics::new();
         let client = UpstreamClient::new(&settings, workers.count(), metrics.dropped_messages_counter());
-        let telemetry = Telemetry::new(settings.telemetry.as_ref(), metrics.lost_spans.clone());
+        let telemetry = OtlpTraceExport::new(settings.telemetry.as_ref(), metrics.lost_spans.clone());
         let forced_shutdown = CancellationToken::new();
         Arc::new_cyclic(|own| Self {
             weak_self: Weak::clone(own),
@@ -144,7 +144,7 @@ impl Gateway {
             task_owners: stores.task_owners,
             clock,
             sessions: SessionRegistry::new(settings.max_sessions, settings.session_idle_timeout),
-            sse_connections: SseClientConnections::default(),
+            sse_connections: ClientSseConnections::default(),
             session_pool: SessionPool::default(),
             late_lists: LateListCache::default(),
             warned_names: WarnedNames::default(),
@@ -204,11 +204,11 @@ impl Gateway {
         let listening = async {
             let admin = async {
                 match admin {
-                    Some(admin) => accept_connections(Arc::clone(self), admin, ListenerKind::Admin, stop.clone()).await,
+                    Some(admin) => accept_connections(Arc::clone(self), admin, ListenerRole::Admin, stop.clone()).await,
                     None => Ok(()),
                 }
             };
-            tokio::try_join!(accept_connections(Arc::clone(self), clients, ListenerKind::Mcp, stop.clone()), admin)
+            tokio::try_join!(accept_connections(Arc::clone(self), clients, ListenerRole::Mcp, stop.clone()), admin)
         };
         tokio::select! {
             ended = listening => ended?,
@@ -331,7 +331,7 @@ impl Gateway {
     /// Like [`Self::spawn`], on a given runtime.
     pub(crate) fn spawn_on(self: &Arc<Self>, on: &Handle, task: impl Future<Output = ()> + Send + 'static) {
         self.task_count.fetch_add(1, Ordering::AcqRel);
-        let counted = TaskCountGuard(Arc::clone(self));
+        let counted = BackgroundTaskGuard(Arc::clone(self));
         on.spawn(async move {
             task.await;
             drop(counted);
@@ -350,9 +350,9 @@ impl Gateway {
 }
 
 /// Decrements the task count on drop, and therefore also after a panic.
-struct TaskCountGuard(Arc<Gateway>);
+struct BackgroundTaskGuard(Arc<Gateway>);
 
-impl Drop for TaskCountGuard {
+impl Drop for BackgroundTaskGuard {
     fn drop(&mut self) {
         if self.0.task_count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.tasks_idle.notify_one();

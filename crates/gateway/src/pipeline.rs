@@ -11,9 +11,9 @@ mod refusal;
 mod request_subject;
 mod reserve;
 mod response_status;
-mod stream_resumption;
 mod suspended_calls;
 mod upstream_param_headers;
+mod upstream_stream_resumption;
 
 pub(crate) use call_recorder::CallRecorder;
 pub use duration_text::format_seconds;
@@ -29,8 +29,8 @@ pub(crate) use refusal::Refusal;
 pub(crate) use request_subject::{RequestSubject, parse_subject};
 pub(crate) use reserve::{CallReservation, reserve};
 pub(crate) use response_status::response_status;
-use stream_resumption::StreamResumption;
 pub(crate) use suspended_calls::{
-    CallBinding, ClientInputRequest, SuspendedCall, SuspendedCalls, TOO_MANY_SUSPENDED_CALLS_MESSAGE,
+    ClientInputRequest, SuspendedCall, SuspendedCallBinding, SuspendedCalls, TOO_MANY_SUSPENDED_CALLS_MESSAGE,
 };
 pub(crate) use upstream_param_headers::upstream_param_headers;
+use upstream_stream_resumption::UpstreamStreamResumption;

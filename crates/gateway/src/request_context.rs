@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::arguments_digest::StreamingDigest;
-use crate::config_snapshot::{ActiveGrant, ServerAccess};
+use crate::config_snapshot::{ActiveGrant, GrantServerAccess};
 use crate::methods::session_pool::ExclusiveSession;
 use crate::request_trace::{RequestTrace, UpstreamSpanContext};
 use crate::session::{ClientInfo, Session};
@@ -22,7 +22,7 @@ pub(crate) const STDIO_ADDRESS: &str = "stdio";
 #[derive(Debug, Clone)]
 pub(crate) struct RequestContext {
     pub grant: Arc<ActiveGrant>,
-    pub server_access: ServerAccess,
+    pub server_access: GrantServerAccess,
     pub upstream: Arc<Upstream>,
     /// Value of [`Upstream::pins_epoch`] when the request arrived.
     pub pins_epoch: u64,

@@ -5,7 +5,7 @@ use gatelodge_mcp::{ClientMessage, TraceContext, TraceParent};
 use gatelodge_mutants::mutant;
 use http::header::{HeaderMap, HeaderValue};
 
-use crate::telemetry::{SpanSender, Telemetry};
+use crate::telemetry::{OtlpTraceExport, SpanSender};
 
 /// Position of a request in a trace.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub(crate) struct UpstreamSpanContext {
 impl RequestTrace {
     /// Reads the client's span from the message or, if it has none, from the headers. Without a client span, a trace is
     /// started only if spans are exported. An invalid context in the message is not replaced by the one in the headers.
-    pub fn of(message: &ClientMessage<'_>, headers: Option<&HeaderMap>, telemetry: &Telemetry) -> Option<Self> {
+    pub fn of(message: &ClientMessage<'_>, headers: Option<&HeaderMap>, telemetry: &OtlpTraceExport) -> Option<Self> {
         let header_context = headers.and_then(TraceContext::from_headers);
         let (context, link) = match message {
             ClientMessage::Request(request)

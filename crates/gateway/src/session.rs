@@ -2,17 +2,17 @@
 //! another grant are not found.
 
 mod cancellable_requests;
+mod client_handshake_profile;
 mod client_info;
-mod handshake_profile;
 mod lazy_box;
 mod notification_hub;
 mod pending_server_requests;
 mod replay;
 mod resource_subscriptions;
 mod server_sessions;
+mod session_mcp_tasks;
 pub(crate) mod session_persistence;
 mod session_registry;
-mod session_tasks;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,30 +21,30 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_mcp::translate::{RetryInput, to_json_string};
+use gatelodge_mcp::translate::{ClientInputResponses, to_json_string};
 use gatelodge_mcp::{ClientCapabilities, RequestId, Revision};
 use gatelodge_mutants::mutant;
-use gatelodge_store::{GrantId, IdHash, ServerName, SessionRow};
+use gatelodge_store::{GrantId, IdDigest, ServerName, SessionRow};
 use http::HeaderValue;
 use jiff::Timestamp;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
-use self::handshake_profile::{HandshakeProfile, handshake_capabilities};
+use self::client_handshake_profile::{ClientHandshakeProfile, handshake_capabilities};
 use self::lazy_box::LazyBox;
 use self::notification_hub::NotificationHub;
 use self::pending_server_requests::PendingServerRequests;
 use self::resource_subscriptions::ResourceSubscriptions;
 use self::server_sessions::ServerSessions;
-use self::session_tasks::SessionTasks;
+use self::session_mcp_tasks::SessionMcpTasks;
 use crate::list_changed::ListChangedSet;
-use crate::upstream::{ServerProcess, UpstreamLink};
+use crate::upstream::{ServerProcess, UpstreamSessionLink};
 
 pub(crate) use self::cancellable_requests::{
     CancellableRequests, InFlightRequest, RequestRegistration, wait_for_cancel,
 };
 pub(crate) use self::client_info::ClientInfo;
-pub(crate) use self::notification_hub::UpstreamStreamState;
-pub(crate) use self::pending_server_requests::ServerRequestOrigin;
+pub(crate) use self::notification_hub::StandaloneStreamState;
+pub(crate) use self::pending_server_requests::ClientResponseDestination;
 pub(crate) use self::replay::{ReplayBuffers, STANDALONE_STREAM, SseEventId};
 pub(crate) use self::session_registry::SessionRegistry;
 
@@ -56,10 +56,10 @@ const SESSION_ID_BYTES: usize = 32;
 pub(crate) struct Session {
     id: Arc<str>,
     /// The key under which the session is stored.
-    id_hash: IdHash,
+    id_hash: IdDigest,
     /// The key under which limits count the session. For a server session that belongs to an aggregate session, it is
     /// derived from both, so that reopening the server session does not reset its limits.
-    limit_key: IdHash,
+    limit_key: IdDigest,
     /// The minimum log level requested from the upstream.
     upstream_log_level: Mutex<Option<Box<str>>>,
     /// Cloned by [`SessionUseGuard`]s, which keep a session without a client alive.
@@ -80,13 +80,13 @@ pub(crate) struct Session {
     list_changed: Mutex<Option<ListChangedSet>>,
     pub accepts_log_messages: bool,
     /// Client properties sent with each request to a stateless upstream.
-    handshake_profile: Option<Box<HandshakeProfile>>,
+    handshake_profile: Option<Box<ClientHandshakeProfile>>,
     /// The connection to the upstream. Set by the handshake and each time it is repeated.
-    upstream_link: Mutex<UpstreamLink>,
+    upstream_link: Mutex<UpstreamSessionLink>,
     handshake_attempts: AtomicU64,
     link_epoch: AtomicU64,
     /// Task state: whether the server supports tasks, and the tasks that the client runs for it.
-    pub tasks: SessionTasks,
+    pub tasks: SessionMcpTasks,
     /// The client's requests in flight, keyed by the client's ids. Each is notified when the client cancels it.
     cancellable_requests: Arc<CancellableRequests>,
     /// Requests from the upstream to the client.
@@ -121,7 +121,7 @@ pub(crate) struct SessionParams {
     pub client_info: ClientInfo,
     pub handshake: Bytes,
     pub server_info: Bytes,
-    pub upstream_link: UpstreamLink,
+    pub upstream_link: UpstreamSessionLink,
     pub session_permit: OwnedSemaphorePermit,
     /// Whether the upstream is stateless and therefore has no session.
     pub is_upstream_stateless: bool,
@@ -146,7 +146,11 @@ impl Session {
             client_info: ClientInfo::new(row.client_name, row.client_version),
             handshake: row.handshake.into(),
             server_info: Bytes::new(),
-            upstream_link: if row.is_upstream_stateless { UpstreamLink::NoSession } else { UpstreamLink::NotOpened },
+            upstream_link: if row.is_upstream_stateless {
+                UpstreamSessionLink::NoSession
+            } else {
+                UpstreamSessionLink::NotOpened
+            },
             session_permit,
             is_upstream_stateless: row.is_upstream_stateless,
             accepts_log_messages: true,
@@ -174,15 +178,15 @@ impl Session {
         } = params;
         Some(Self {
             id: id.into(),
-            id_hash: IdHash::of(&[id]),
-            limit_key: IdHash::of(&[id]),
+            id_hash: IdDigest::of(&[id]),
+            limit_key: IdDigest::of(&[id]),
             upstream_log_level: Mutex::default(),
             use_count: Arc::default(),
             grant,
             server,
             revision,
             client_info,
-            handshake_profile: is_upstream_stateless.then(|| Box::new(HandshakeProfile::of(&handshake))),
+            handshake_profile: is_upstream_stateless.then(|| Box::new(ClientHandshakeProfile::of(&handshake))),
             client_capabilities: handshake_capabilities(&handshake),
             handshake,
             list_changed: Mutex::new((!server_info.is_empty()).then(|| ListChangedSet::advertised(&server_info))),
@@ -191,12 +195,12 @@ impl Session {
             upstream_link: Mutex::new(upstream_link),
             handshake_attempts: AtomicU64::new(0),
             link_epoch: AtomicU64::new(0),
-            tasks: SessionTasks::default(),
+            tasks: SessionMcpTasks::default(),
             cancellable_requests: Arc::default(),
             server_requests: LazyBox::default(),
             stream_end_signal: Mutex::default(),
             notification_hub: Arc::default(),
-            subscriptions: ResourceSubscriptions::new(IdHash::of(&[id]), subscriptions),
+            subscriptions: ResourceSubscriptions::new(IdDigest::of(&[id]), subscriptions),
             replay_buffers: ReplayBuffers::new(replay::replay_budget(0))?,
             last_event_id: LazyBox::default(),
             stream_lock: LazyBox::default(),
@@ -231,18 +235,18 @@ impl Session {
     }
 
     /// Returns the key under which the session is stored and counted. The id itself is never written to disk.
-    pub fn id_hash(&self) -> IdHash {
+    pub fn id_hash(&self) -> IdDigest {
         self.id_hash
     }
 
-    pub fn limit_key(&self) -> IdHash {
+    pub fn limit_key(&self) -> IdDigest {
         self.limit_key
     }
 
     /// Turns this session into the server session of `whole`, a session on the aggregate endpoint.
     pub fn into_server_session_of(mut self, whole: &Self) -> Self {
         if let Some(server) = &self.server {
-            self.limit_key = IdHash::of(&[whole.id(), server.as_str()]);
+            self.limit_key = IdDigest::of(&[whole.id(), server.as_str()]);
             self.subscriptions = whole.subscriptions.for_server(server);
         }
         self
@@ -325,19 +329,19 @@ impl Session {
         }
     }
 
-    pub fn upstream_link(&self) -> UpstreamLink {
+    pub fn upstream_link(&self) -> UpstreamSessionLink {
         lock(&self.upstream_link).clone()
     }
 
     /// Returns the process dedicated to this session, if it has one.
     pub fn server_process(&self) -> Option<Arc<ServerProcess>> {
         match &*lock(&self.upstream_link) {
-            UpstreamLink::Process(process) => Some(Arc::clone(process)),
+            UpstreamSessionLink::Process(process) => Some(Arc::clone(process)),
             _ => None,
         }
     }
 
-    pub fn set_upstream_link(&self, link: UpstreamLink) {
+    pub fn set_upstream_link(&self, link: UpstreamSessionLink) {
         // Before the link: a reader of the new link sees the new epoch too.
         self.link_epoch.fetch_add(1, Ordering::AcqRel);
         *lock(&self.upstream_link) = link;
@@ -374,7 +378,7 @@ impl Session {
     /// Returns whether the server may support tasks. True until a restored session is reopened, because it is unknown
     /// until then.
     pub fn may_have_tasks(&self) -> bool {
-        self.tasks.server_has_tasks() || matches!(*lock(&self.upstream_link), UpstreamLink::NotOpened)
+        self.tasks.server_has_tasks() || matches!(*lock(&self.upstream_link), UpstreamSessionLink::NotOpened)
     }
 
     /// Returns the client's requests in flight.
@@ -398,7 +402,7 @@ impl Session {
     }
 
     /// Translates a client request to the stateless protocol.
-    pub fn to_stateless_request(&self, text: &str, retry: Option<&RetryInput<'_>>) -> Option<String> {
+    pub fn to_stateless_request(&self, text: &str, retry: Option<&ClientInputResponses<'_>>) -> Option<String> {
         self.handshake_profile.as_ref()?.to_stateless_request(text, retry)
     }
 
@@ -508,7 +512,7 @@ mod tests {
             client_info: ClientInfo::default(),
             handshake: Bytes::new(),
             server_info: Bytes::new(),
-            upstream_link: UpstreamLink::NoSession,
+            upstream_link: UpstreamSessionLink::NoSession,
             session_permit: permit,
             is_upstream_stateless: false,
             accepts_log_messages: false,

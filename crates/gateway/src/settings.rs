@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gatelodge_json::JsonLimits;
 
-use crate::telemetry::TelemetryConfig;
+use crate::telemetry::OtlpTraceConfig;
 
 /// Limits, timeouts and addresses.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub struct GatewaySettings {
     /// are appended. If empty, stdio servers are disabled.
     pub supervisor: Vec<OsString>,
     /// OTLP collector for telemetry, which is disabled by default.
-    pub telemetry: Option<TelemetryConfig>,
+    pub telemetry: Option<OtlpTraceConfig>,
 }
 
 impl Default for GatewaySettings {

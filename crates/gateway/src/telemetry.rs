@@ -17,7 +17,7 @@ use http::Uri;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use span::{CapturedReply, ClientSpan, ServerSpan};
+pub(crate) use span::{CapturedReply, ClientRequestSpan, UpstreamRequestSpan};
 
 use self::span::Span;
 use self::span_exporter::SpanExporter;
@@ -28,7 +28,7 @@ const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An OTLP collector that accepts protobuf over HTTP.
 #[derive(Debug, Clone)]
-pub struct TelemetryConfig {
+pub struct OtlpTraceConfig {
     /// The collector's URL for traces, including the path.
     pub url: Uri,
     /// Headers sent with each request.
@@ -45,7 +45,7 @@ pub struct TelemetryConfig {
     pub batch_size: usize,
 }
 
-impl TelemetryConfig {
+impl OtlpTraceConfig {
     /// Returns a configuration with OpenTelemetry's defaults for a URL.
     pub fn with_url(url: Uri) -> Self {
         Self {
@@ -68,7 +68,7 @@ enum ExportItem {
 }
 
 /// Exports spans to a collector; disabled unless configured.
-pub(crate) struct Telemetry {
+pub(crate) struct OtlpTraceExport {
     span_sender: Option<SpanSender>,
     /// The exporter, taken when the gateway starts.
     exporter: Mutex<Option<SpanExporter>>,
@@ -81,8 +81,8 @@ pub(crate) struct SpanSender {
     lost_spans: Counter,
 }
 
-impl Telemetry {
-    pub fn new(config: Option<&TelemetryConfig>, lost_spans: Counter) -> Self {
+impl OtlpTraceExport {
+    pub fn new(config: Option<&OtlpTraceConfig>, lost_spans: Counter) -> Self {
         let Some(config) = config else { return Self { span_sender: None, exporter: Mutex::default() } };
         let (queue, items) = mpsc::channel(config.queue_length.max(1));
         let exporter = SpanExporter::new(config.clone(), items, lost_spans.clone());
@@ -129,7 +129,7 @@ impl SpanSender {
     }
 }
 
-impl fmt::Debug for Telemetry {
+impl fmt::Debug for OtlpTraceExport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Telemetry").field("is_enabled", &self.is_enabled()).finish_non_exhaustive()
     }

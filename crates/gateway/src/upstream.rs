@@ -7,10 +7,10 @@ mod multiplexed_peer;
 mod restart_backoff;
 mod secret_redactor;
 mod server_process;
-mod sse_client;
 mod tool_registry;
 mod upstream_request;
 mod upstream_response;
+mod upstream_sse_client;
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -32,18 +32,19 @@ pub(crate) use http_client::{HttpConnectionPool, new_connection_pool, root_cause
 pub use secret_redactor::{MIN_SECRET_BYTES, SecretRedactor};
 pub use server_process::UpstreamProcessConfig;
 pub(crate) use server_process::{ServerProcess, to_line};
-pub(crate) use tool_registry::{CachedToolList, PreviousResponse, ToolListing, ToolRegistry, UpstreamTool};
+pub(crate) use tool_registry::{CachedToolList, ListResponseBaseline, ToolListing, ToolRegistry, UpstreamTool};
 pub(crate) use upstream_request::{
-    ResumeTarget, SendError, StatelessHeaders, UpstreamLink, UpstreamRequest, UpstreamRequestKind,
+    StatelessHeaders, UpstreamRequest, UpstreamRequestKind, UpstreamSendError, UpstreamSessionLink,
+    UpstreamStreamResumeTarget,
 };
 pub(crate) use upstream_response::UpstreamResponse;
 
 use self::http_client::UpstreamHttpClient;
-use self::message_demux::ConnectionScope;
+use self::message_demux::UpstreamConnectionSharing;
 use self::multiplexed_peer::MultiplexedPeer;
 use self::restart_backoff::RestartBackoff;
 use self::server_process::ProcessSpawner;
-use self::sse_client::UpstreamSseConnection;
+use self::upstream_sse_client::UpstreamSseConnection;
 use crate::GatewaySettings;
 use crate::in_flight_limit::InFlightLimit;
 use crate::pipeline::Permit;
@@ -259,12 +260,12 @@ impl Upstream {
         &self,
         config: &UpstreamProcessConfig,
         spawner: &ProcessSpawner,
-    ) -> Result<Arc<ServerProcess>, SendError> {
+    ) -> Result<Arc<ServerProcess>, UpstreamSendError> {
         let mut shared = self.shared_process.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(process) = shared.as_ref().filter(|process| !process.is_ended()) {
             return Ok(Arc::clone(process));
         }
-        let process = ServerProcess::start(self, config, spawner, ConnectionScope::Shared)?;
+        let process = ServerProcess::start(self, config, spawner, UpstreamConnectionSharing::Shared)?;
         *shared = Some(Arc::clone(&process));
         Ok(process)
     }
@@ -350,7 +351,7 @@ fn hash_of(value: &impl Hash) -> u64 {
 /// The future returned by a send, by transport.
 enum SendFuture<'a, P> {
     Http(P),
-    Boxed(Pin<Box<dyn Future<Output = Result<UpstreamResponse, SendError>> + Send + 'a>>),
+    Boxed(Pin<Box<dyn Future<Output = Result<UpstreamResponse, UpstreamSendError>> + Send + 'a>>),
     /// The upstream session was lost and must be reopened first.
     SessionLost,
 }
@@ -387,12 +388,13 @@ impl UpstreamClient {
         &'a self,
         upstream: &'a Upstream,
         permit: Permit,
-    ) -> impl Future<Output = Result<UpstreamResponse, SendError>> + use<'a> {
+    ) -> impl Future<Output = Result<UpstreamResponse, UpstreamSendError>> + use<'a> {
         let outgoing = permit.into_request();
         let sending = match &upstream.config.transport {
             _ if outgoing.session_link.needs_reopen(upstream) => SendFuture::SessionLost,
             UpstreamTransport::Http(config)
-                if matches!(outgoing.session_link, UpstreamLink::Http(_)) || outgoing.stateless_headers.is_some() =>
+                if matches!(outgoing.session_link, UpstreamSessionLink::Http(_))
+                    || outgoing.stateless_headers.is_some() =>
             {
                 SendFuture::Http(self.http.send(upstream, config, outgoing))
             }
@@ -408,7 +410,7 @@ impl UpstreamClient {
                 SendFuture::Http(sending) => sending.await,
                 SendFuture::Boxed(sending) => sending.await,
                 SendFuture::SessionLost => {
-                    Err(SendError::NotSent("the session could not be reopened at the server".to_owned()))
+                    Err(UpstreamSendError::NotSent("the session could not be reopened at the server".to_owned()))
                 }
             }
         }
@@ -419,12 +421,14 @@ impl UpstreamClient {
         upstream: &Upstream,
         config: &UpstreamProcessConfig,
         outgoing: UpstreamRequest,
-    ) -> Result<UpstreamResponse, SendError> {
+    ) -> Result<UpstreamResponse, UpstreamSendError> {
         let process = match (&outgoing.session_link, &outgoing.stateless_headers) {
-            (UpstreamLink::Process(process), _) => Arc::clone(process),
+            (UpstreamSessionLink::Process(process), _) => Arc::clone(process),
             (_, Some(_)) => upstream.get_or_start_shared_process(config, &self.process_spawner)?,
             // A handshake starts a session, and each session has its own process.
-            (_, None) => ServerProcess::start(upstream, config, &self.process_spawner, ConnectionScope::Session)?,
+            (_, None) => {
+                ServerProcess::start(upstream, config, &self.process_spawner, UpstreamConnectionSharing::Session)?
+            }
         };
         MultiplexedPeer::Process(process).send(outgoing).await
     }
@@ -435,8 +439,8 @@ impl UpstreamClient {
         upstream: &Upstream,
         config: &UpstreamHttpConfig,
         outgoing: UpstreamRequest,
-    ) -> Result<UpstreamResponse, SendError> {
-        if let UpstreamLink::Sse(connection) = &outgoing.session_link {
+    ) -> Result<UpstreamResponse, UpstreamSendError> {
+        if let UpstreamSessionLink::Sse(connection) = &outgoing.session_link {
             return MultiplexedPeer::Sse(Arc::clone(connection)).send(outgoing).await;
         }
         if upstream.uses_sse_transport.load(Ordering::Relaxed) && outgoing.is_handshake() {
@@ -449,7 +453,7 @@ impl UpstreamClient {
         let sent = self.http.send(upstream, config, outgoing.clone()).await;
         let status = match &sent {
             Ok(exchange) => exchange.status.as_u16(),
-            Err(SendError::Status(status)) => *status,
+            Err(UpstreamSendError::Status(status)) => *status,
             Err(_) => return sent,
         };
         // Replies of HTTP+SSE servers to a POST at this URL. Opening the stream shows whether it is one.
@@ -470,7 +474,7 @@ impl UpstreamClient {
         &self,
         upstream: &Upstream,
         config: &UpstreamHttpConfig,
-    ) -> Result<Option<Arc<UpstreamSseConnection>>, SendError> {
+    ) -> Result<Option<Arc<UpstreamSseConnection>>, UpstreamSendError> {
         UpstreamSseConnection::open(&self.http, upstream, config, &self.process_spawner.dropped_messages).await
     }
 }

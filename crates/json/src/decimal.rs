@@ -12,7 +12,7 @@ pub const MAX_NUMBER_DIGITS: usize = 1_000;
 const MAX_EXPONENT: i64 = 308;
 
 /// The length and shape of a written number.
-pub(crate) struct NumberParts {
+pub(crate) struct NumberToken {
     /// Number of bytes that belong to the number, even if it is malformed.
     pub length: usize,
     digit_count: usize,
@@ -22,7 +22,7 @@ pub(crate) struct NumberParts {
 
 /// Finds the end of the number at the start of `text` and checks it against the JSON grammar.
 #[inline]
-pub(crate) fn number_parts(text: &[u8]) -> NumberParts {
+pub(crate) fn number_parts(text: &[u8]) -> NumberToken {
     let count = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();
         rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
@@ -50,10 +50,10 @@ pub(crate) fn number_parts(text: &[u8]) -> NumberParts {
         well_formed = false;
         length += 1;
     }
-    NumberParts { length, digit_count: integer + fraction, has_exponent, is_well_formed: well_formed }
+    NumberToken { length, digit_count: integer + fraction, has_exponent, is_well_formed: well_formed }
 }
 
-impl NumberParts {
+impl NumberToken {
     /// Returns what is wrong with the number at the start of `text`, if anything.
     #[inline]
     pub fn error(&self, text: &[u8]) -> Option<JsonErrorKind> {

@@ -52,7 +52,7 @@ impl DocumentNode {
     }
 
     #[inline]
-    pub fn raw<'a>(&self, text: JsonText<'a>) -> &'a str {
+    pub fn raw<'a>(&self, text: JsonDocumentText<'a>) -> &'a str {
         // INVARIANT: the parser records offsets into this text, at character boundaries.
         text.get(self.start(), self.end()).unwrap_or_default()
     }
@@ -60,7 +60,7 @@ impl DocumentNode {
     /// Returns whether this is a string that equals `name` once unescaped. Comparing lengths first rules out most
     /// strings without escapes.
     #[inline]
-    fn is_str(&self, text: JsonText<'_>, name: &str) -> bool {
+    fn is_str(&self, text: JsonDocumentText<'_>, name: &str) -> bool {
         if self.has_escapes() {
             return unescape(self.inner(text)) == name;
         }
@@ -69,21 +69,21 @@ impl DocumentNode {
     }
 
     /// Returns the text between the quotes. Must be called only for strings.
-    pub fn inner<'a>(&self, text: JsonText<'a>) -> &'a str {
+    pub fn inner<'a>(&self, text: JsonDocumentText<'a>) -> &'a str {
         text.get(self.start() + 1, self.end() - 1).unwrap_or_default()
     }
 }
 
 /// The text of a document, which is either contiguous or has the middle of one string in chunks.
 #[derive(Debug, Clone, Copy)]
-pub enum JsonText<'a> {
+pub enum JsonDocumentText<'a> {
     /// Text in a single `str`.
     Contiguous(&'a str),
     /// Text with the middle of one string in chunks.
     Segmented(&'a SegmentedText),
 }
 
-impl<'a> JsonText<'a> {
+impl<'a> JsonDocumentText<'a> {
     /// Returns a part of the text. If the part overlaps the chunks, the whole text is joined first.
     #[inline]
     pub fn get(self, start: usize, end: usize) -> Option<&'a str> {
@@ -141,7 +141,7 @@ impl<'a> JsonText<'a> {
 /// ```
 #[derive(Debug, Clone)]
 pub struct JsonDocument<'a> {
-    text: JsonText<'a>,
+    text: JsonDocumentText<'a>,
     nodes: Vec<DocumentNode>,
     comments: Vec<(usize, usize)>,
 }
@@ -179,7 +179,7 @@ impl JsonKind {
 
 impl<'a> JsonDocument<'a> {
     pub(crate) fn new(text: &'a str, nodes: Vec<DocumentNode>, comments: Vec<(usize, usize)>) -> Self {
-        Self { text: JsonText::Contiguous(text), nodes, comments }
+        Self { text: JsonDocumentText::Contiguous(text), nodes, comments }
     }
 
     /// Converts the document parsed from [`SegmentedText::outer_text`] into a document of the full text. Returns `None`
@@ -200,7 +200,7 @@ impl<'a> JsonDocument<'a> {
         }
         let node = nodes.get_mut(around)?;
         *node = node.with_escapes(has_escapes);
-        Some(Self { text: JsonText::Segmented(segmented), nodes, comments: self.comments })
+        Some(Self { text: JsonDocumentText::Segmented(segmented), nodes, comments: self.comments })
     }
 
     /// Returns the text that was parsed, joined if necessary.
@@ -209,7 +209,7 @@ impl<'a> JsonDocument<'a> {
     }
 
     /// Returns the text that was parsed.
-    pub fn source(&self) -> JsonText<'a> {
+    pub fn source(&self) -> JsonDocumentText<'a> {
         self.text
     }
 
@@ -281,7 +281,7 @@ impl<'d> JsonValue<'d> {
     }
 
     /// Returns the text of the document that contains the value.
-    pub fn source(&self) -> JsonText<'d> {
+    pub fn source(&self) -> JsonDocumentText<'d> {
         self.document.text
     }
 
@@ -289,8 +289,8 @@ impl<'d> JsonValue<'d> {
     pub fn for_each_chunk(&self, mut take: impl FnMut(&[u8])) {
         let (start, end) = self.span();
         match self.document.text {
-            JsonText::Contiguous(_) => take(self.raw().as_bytes()),
-            JsonText::Segmented(segmented) => segmented.for_each_chunk(start, end, take),
+            JsonDocumentText::Contiguous(_) => take(self.raw().as_bytes()),
+            JsonDocumentText::Segmented(segmented) => segmented.for_each_chunk(start, end, take),
         }
     }
 

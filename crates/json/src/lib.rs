@@ -16,7 +16,7 @@ mod split_object;
 mod string_escape;
 
 pub use decimal::{Decimal, MAX_NUMBER_DIGITS};
-pub use document::{ArrayElements, JsonDocument, JsonKind, JsonText, JsonValue, NodeIndex, ObjectMembers};
+pub use document::{ArrayElements, JsonDocument, JsonDocumentText, JsonKind, JsonValue, NodeIndex, ObjectMembers};
 pub use error::{JsonError, JsonErrorKind, LineColumn};
 pub use invisible_chars::{escape_unprintable, is_invisible, is_unprintable, quote_for_display};
 pub use parser::{JsonLimits, read, read_with_comments};

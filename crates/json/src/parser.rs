@@ -1,6 +1,6 @@
 //! Parses bytes into a [`JsonDocument`] in one pass and without recursion.
 
-use crate::document::{DocumentNode, JsonDocument, JsonText};
+use crate::document::{DocumentNode, JsonDocument, JsonDocumentText};
 use crate::error::{JsonError, JsonErrorKind};
 use crate::scanner::{CommentMode, Scanner};
 use crate::string_escape::unescape;
@@ -343,7 +343,7 @@ impl<'a> DocumentParser<'a> {
         let mut at = open.node + 1;
         for _ in 0..open.member_count {
             let Some(node) = self.nodes.get(at) else { return };
-            keys.push((unescape(node.inner(JsonText::Contiguous(self.text))), node));
+            keys.push((unescape(node.inner(JsonDocumentText::Contiguous(self.text))), node));
             at = self.nodes.get(at + 1).map_or(at, DocumentNode::next);
         }
         keys.sort_by(|(a, first), (b, second)| a.cmp(b).then(first.start().cmp(&second.start())));

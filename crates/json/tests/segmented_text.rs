@@ -4,7 +4,8 @@
 
 use bytes::Bytes;
 use gatelodge_json::{
-    JsonDocument, JsonErrorKind, JsonLimits, JsonText, JsonValue, SegmentedText, StringSegments, read, read_segmented,
+    JsonDocument, JsonDocumentText, JsonErrorKind, JsonLimits, JsonValue, SegmentedText, StringSegments, read,
+    read_segmented,
 };
 use proptest::prelude::*;
 
@@ -45,7 +46,7 @@ fn check_split(text: &[u8], from: usize, to: usize, chunk_bytes: usize) -> bool 
     let shown = || format!("{:?} at {from}..{to}", String::from_utf8_lossy(text));
     match (read(text, &limits), read_segmented(&segmented, &limits)) {
         (Ok(whole), Ok(segmented)) => {
-            let is_segmented = matches!(segmented.source(), JsonText::Segmented(_));
+            let is_segmented = matches!(segmented.source(), JsonDocumentText::Segmented(_));
             assert_eq!(describe_all(&whole), describe_all(&segmented), "{}", shown());
             is_segmented
         }

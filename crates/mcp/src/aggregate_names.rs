@@ -4,14 +4,14 @@
 //! Server names consist of `a-z`, `0-9` and `-`, so the first separator always ends the server name.
 
 mod capability_union;
-mod client_to_server;
-mod server_to_client;
+mod client_message_rewrite;
+mod server_message_rewrite;
 
 use std::borrow::Cow;
 
 pub use capability_union::{merge_capabilities, with_meta_member};
-pub use client_to_server::UnknownTarget;
-pub use server_to_client::{prefix_message, prefix_response};
+pub use client_message_rewrite::UnknownSubscriptionTarget;
+pub use server_message_rewrite::{prefix_message, prefix_response};
 
 /// Separates the server name from the name of a tool, prompt or task.
 const NAME_SEPARATOR: &str = "__";

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use gatelodge_json::{
-    JsonDocument, JsonError, JsonKind, JsonLimits, JsonText, JsonValue, NodeIndex, SegmentedText, read, read_segmented,
-    split_object,
+    JsonDocument, JsonDocumentText, JsonError, JsonKind, JsonLimits, JsonValue, NodeIndex, SegmentedText, read,
+    read_segmented, split_object,
 };
 
 use crate::confusable_members::{ENVELOPE_MEMBERS, PARAMS_MEMBERS, REFERENCE_MEMBERS, is_confusable};
@@ -217,7 +217,7 @@ fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, kind: MethodKi
 }
 
 /// Refuses parameters with confusable members; returns their `_meta`.
-fn check_params<'d>(text: JsonText<'_>, params: JsonValue<'d>) -> Result<Option<JsonValue<'d>>, MessageError> {
+fn check_params<'d>(text: JsonDocumentText<'_>, params: JsonValue<'d>) -> Result<Option<JsonValue<'d>>, MessageError> {
     if params.kind() != JsonKind::Object {
         let what = format!("`params` must be an object, not {}", params.kind().with_article());
         return Err(MessageError::at_value(code::INVALID_PARAMS, text, params, &what));
@@ -235,7 +235,7 @@ fn check_params<'d>(text: JsonText<'_>, params: JsonValue<'d>) -> Result<Option<
 
 /// Refuses an object with a member that a lenient parser would mistake for a known one.
 pub(crate) fn reject_confusable_members(
-    text: JsonText<'_>,
+    text: JsonDocumentText<'_>,
     object: JsonValue<'_>,
     known: &[&str],
 ) -> Result<(), MessageError> {
@@ -276,7 +276,7 @@ impl<'a> ClientRequest<'a> {
     }
 
     /// The whole message as received.
-    pub fn source(&self) -> JsonText<'a> {
+    pub fn source(&self) -> JsonDocumentText<'a> {
         self.document.source()
     }
 
@@ -301,7 +301,7 @@ impl<'a> ClientNotification<'a> {
         self.document.text()
     }
 
-    pub(crate) fn source(&self) -> JsonText<'a> {
+    pub(crate) fn source(&self) -> JsonDocumentText<'a> {
         self.document.source()
     }
 }

@@ -11,7 +11,7 @@ use http::{HeaderName, StatusCode};
 
 pub use header_names::{LAST_EVENT_ID, MCP_METHOD, MCP_NAME, PROTOCOL_VERSION, SESSION_ID, decode_value, encode_value};
 pub use host_origin::{HostOriginError, HostOriginGuard};
-pub use param_headers::{ParamHeaderError, ParamHeaderMapping, param_headers};
+pub use param_headers::{HeaderAnnotationError, ParamHeaderMapping, param_headers};
 pub use sse_endpoint::resolve_endpoint;
 
 use crate::client_message::ClientRequest;

@@ -40,8 +40,8 @@ pub use request_id::RequestId;
 pub use request_meta::RequestMeta;
 pub use revision::{ParseRevisionError, ProtocolGeneration, Revision};
 pub use server_message::{
-    RpcErrorObject, ServerMessage, ServerNotification, ServerRequest, ServerResponse, ServerResponsePayload,
-    ServerResponseSpans, read_segmented_result, read_server_message,
+    RpcErrorObject, ServerMessage, ServerNotification, ServerRequest, ServerResponse, ServerResponseOffsets,
+    ServerResponsePayload, read_segmented_result, read_server_message,
 };
 pub use sse_codec::{
     SSE_KEEP_ALIVE, SseDecoder, SseEventKind, SseEventTooLargeError, sse_endpoint_event, sse_event, sse_event_with_id,

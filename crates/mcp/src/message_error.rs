@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use gatelodge_json::{JsonError, JsonErrorKind, JsonText, JsonValue, LineColumn};
+use gatelodge_json::{JsonDocumentText, JsonError, JsonErrorKind, JsonValue, LineColumn};
 
 use crate::confusable_members::is_blank_or_invisible;
 use crate::request_id::RequestId;
@@ -61,7 +61,7 @@ impl MessageError {
     }
 
     /// Makes an error about one value in the text.
-    pub(crate) fn at_value(code: i64, text: JsonText<'_>, value: JsonValue<'_>, what: &str) -> Self {
+    pub(crate) fn at_value(code: i64, text: JsonDocumentText<'_>, value: JsonValue<'_>, what: &str) -> Self {
         Self::new(code, text.as_str().as_bytes(), value.span(), what)
     }
 

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{JsonText, JsonValue, SegmentedText, quote_into};
+use gatelodge_json::{JsonDocumentText, JsonValue, SegmentedText, quote_into};
 
 use crate::client_message::{ClientNotification, ClientRequest, ClientResponse};
 use crate::request_id::RequestId;
@@ -73,8 +73,8 @@ impl ClientRequest<'_> {
         rewrite: &RequestRewrite<'_>,
     ) -> Result<Option<(String, String)>, RequestRewriteError> {
         match self.source() {
-            JsonText::Contiguous(_) => Ok(None),
-            JsonText::Segmented(segmented) => Ok(splice_segmented(segmented, self.edits(rewrite)?)),
+            JsonDocumentText::Contiguous(_) => Ok(None),
+            JsonDocumentText::Segmented(segmented) => Ok(splice_segmented(segmented, self.edits(rewrite)?)),
         }
     }
 
@@ -146,14 +146,14 @@ pub(crate) fn removal_edits(object: JsonValue<'_>, is_removed: impl Fn(&str) -> 
 pub(crate) fn splice(text: &str, edits: Vec<TextEdit<'_>>) -> String {
     let added: usize = edits.iter().map(|edit| edit.replacement.len()).sum();
     let mut out = String::with_capacity(text.len() + added);
-    let at = splice_into(&mut out, JsonText::Contiguous(text), edits);
+    let at = splice_into(&mut out, JsonDocumentText::Contiguous(text), edits);
     out.push_str(text.get(at..).unwrap_or_default());
     out
 }
 
 /// Like [`splice`], but stops after the last edit and returns the offset of the unchanged tail, which the caller need
 /// not copy. A tail shorter than [`MIN_SHARED_TAIL_BYTES`] is copied all the same.
-pub(crate) fn splice_prefix(text: JsonText<'_>, edits: Vec<TextEdit<'_>>) -> (String, usize) {
+pub(crate) fn splice_prefix(text: JsonDocumentText<'_>, edits: Vec<TextEdit<'_>>) -> (String, usize) {
     let end = edits.iter().map(|edit| edit.span.1).max().unwrap_or(0);
     if text.len().saturating_sub(end) < MIN_SHARED_TAIL_BYTES {
         return (splice(text.as_str(), edits), text.len());
@@ -175,7 +175,7 @@ pub(crate) fn splice_segmented(segmented: &SegmentedText, edits: Vec<TextEdit<'_
     Some((splice(prefix, first), splice(suffix, second)))
 }
 
-fn splice_into(out: &mut String, text: JsonText<'_>, mut edits: Vec<TextEdit<'_>>) -> usize {
+fn splice_into(out: &mut String, text: JsonDocumentText<'_>, mut edits: Vec<TextEdit<'_>>) -> usize {
     edits.sort_by_key(|edit| edit.span);
     let mut at = 0;
     for edit in &edits {

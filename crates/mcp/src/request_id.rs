@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use gatelodge_json::{JsonKind, JsonLimits, JsonText, JsonValue, quote_into, read};
+use gatelodge_json::{JsonDocumentText, JsonKind, JsonLimits, JsonValue, quote_into, read};
 
 /// Limits for values that must be strings or numbers; anything else need not be parsed.
 pub(crate) const SCALAR_LIMITS: JsonLimits = JsonLimits { max_bytes: 64 << 10, max_depth: 0, max_members: 0 };
@@ -38,7 +38,7 @@ impl<'a> RequestId<'a> {
     }
 
     /// Makes an id from `value`, borrowing from `text`.
-    pub(crate) fn of(value: JsonValue<'_>, text: JsonText<'a>) -> Option<Self> {
+    pub(crate) fn of(value: JsonValue<'_>, text: JsonDocumentText<'a>) -> Option<Self> {
         let (start, end) = value.span();
         let raw = Cow::Borrowed(text.get(start, end)?);
         match value.kind() {
@@ -98,7 +98,7 @@ pub(crate) fn plain_string(raw: &str) -> Option<&str> {
 }
 
 /// Returns the unescaped content of a string, borrowed from the text if it has no escapes.
-pub(crate) fn string_value<'a>(text: JsonText<'a>, value: JsonValue<'_>) -> Option<Cow<'a, str>> {
+pub(crate) fn string_value<'a>(text: JsonDocumentText<'a>, value: JsonValue<'_>) -> Option<Cow<'a, str>> {
     match value.as_str()? {
         Cow::Owned(unescaped) => Some(Cow::Owned(unescaped)),
         Cow::Borrowed(_) => {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gatelodge_json::{JsonKind, JsonText, JsonValue};
+use gatelodge_json::{JsonDocumentText, JsonKind, JsonValue};
 
 use crate::client_message::reject_confusable_members;
 use crate::confusable_members::META_MEMBERS;
@@ -21,11 +21,11 @@ const MAX_META_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone, Copy)]
 pub struct RequestMeta<'d> {
     value: Option<JsonValue<'d>>,
-    text: JsonText<'d>,
+    text: JsonDocumentText<'d>,
 }
 
 impl<'d> RequestMeta<'d> {
-    pub(crate) fn new(value: Option<JsonValue<'d>>, text: JsonText<'d>) -> Self {
+    pub(crate) fn new(value: Option<JsonValue<'d>>, text: JsonDocumentText<'d>) -> Self {
         Self { value, text }
     }
 
@@ -65,7 +65,7 @@ impl<'d> RequestMeta<'d> {
 }
 
 /// Refuses a `_meta` with confusable members or members of the wrong type.
-pub(crate) fn check_meta_members(text: JsonText<'_>, meta: JsonValue<'_>) -> Result<(), MessageError> {
+pub(crate) fn check_meta_members(text: JsonDocumentText<'_>, meta: JsonValue<'_>) -> Result<(), MessageError> {
     let invalid = |value, what: &str| Err(MessageError::at_value(code::INVALID_PARAMS, text, value, what));
     if meta.kind() != JsonKind::Object {
         return invalid(meta, "`params._meta` must be an object");

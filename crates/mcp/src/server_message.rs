@@ -36,7 +36,7 @@ pub struct ServerResponse<'a> {
 
 /// Byte ranges of the parts of a [`ServerResponse`], for code that keeps the text and needs the parts later.
 #[derive(Debug, Clone, Copy)]
-pub struct ServerResponseSpans {
+pub struct ServerResponseOffsets {
     id: Option<(usize, usize)>,
     payload: (usize, usize),
     /// The longest string in the payload.
@@ -44,7 +44,7 @@ pub struct ServerResponseSpans {
     is_error: bool,
 }
 
-impl ServerResponseSpans {
+impl ServerResponseOffsets {
     /// Byte range of the result; `None` for an error.
     pub fn result(&self) -> Option<std::ops::Range<usize>> {
         (!self.is_error).then_some(self.payload.0..self.payload.1)
@@ -212,14 +212,14 @@ pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<S
 pub fn read_segmented_result<'a>(
     segmented: &'a SegmentedText,
     limits: &JsonLimits,
-) -> Option<(RequestId<'a>, ServerResponseSpans)> {
+) -> Option<(RequestId<'a>, ServerResponseOffsets)> {
     let outer_text = Some(segmented.outer_text()).filter(|_| segmented.len() <= limits.max_bytes)?;
     let Ok(ServerMessage::Response(reply)) = read_server_message(outer_text.as_bytes(), limits) else { return None };
     let spans = reply.spans();
     if spans.is_error || !segmented.is_split_in_string_value(spans.longest_string) {
         return None;
     }
-    let spans = ServerResponseSpans {
+    let spans = ServerResponseOffsets {
         id: spans.id.map(|id| segmented.to_full_span(id)),
         payload: segmented.to_full_span(spans.payload),
         longest_string: segmented.to_full_span(spans.longest_string),
@@ -261,9 +261,9 @@ fn is_string(raw: &str, text: &str) -> bool {
 
 impl<'a> ServerResponse<'a> {
     /// Returns the byte ranges of the response's parts.
-    pub fn spans(&self) -> ServerResponseSpans {
+    pub fn spans(&self) -> ServerResponseOffsets {
         let is_error = matches!(self.payload, ServerResponsePayload::Error(_));
-        ServerResponseSpans {
+        ServerResponseOffsets {
             id: self.id_span,
             payload: self.payload_span,
             longest_string: self.longest_string,
@@ -272,7 +272,7 @@ impl<'a> ServerResponse<'a> {
     }
 
     /// Restores a response from its text and byte ranges; `None` if the ranges do not fit the text.
-    pub fn from_spans(text: &'a [u8], spans: &ServerResponseSpans) -> Option<Self> {
+    pub fn from_spans(text: &'a [u8], spans: &ServerResponseOffsets) -> Option<Self> {
         let text = str::from_utf8(text).ok()?;
         let payload = text.get(spans.payload.0..spans.payload.1)?;
         let id = match spans.id {

@@ -25,7 +25,7 @@ pub struct ClientMeta<'a> {
 
 /// Members that are added to a repeated request. All values are JSON.
 #[derive(Debug, Clone, Copy)]
-pub struct RetryInput<'a> {
+pub struct ClientInputResponses<'a> {
     /// Responses to the server's input requests.
     pub input_responses: &'a str,
     /// State that the server asked the client to send back.
@@ -59,7 +59,7 @@ pub fn to_stateful(text: &str) -> Option<String> {
 }
 
 /// Translates a request in a session into a stateless one. `None` if the text is not a request.
-pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&RetryInput<'_>>) -> Option<String> {
+pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&ClientInputResponses<'_>>) -> Option<String> {
     let document = read_request(text)?;
     let params = document.root().get("params");
     let meta = params.and_then(|params| params.get("_meta"));
@@ -197,7 +197,7 @@ mod tests {
             to_stateless(text, &CLIENT_META, None),
             Some(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"a":1.10,{want}}}}}"#))
         );
-        let retry = RetryInput { input_responses: r#"{"k":{}}"#, request_state: Some("\"s\"") };
+        let retry = ClientInputResponses { input_responses: r#"{"k":{}}"#, request_state: Some("\"s\"") };
         let bare =
             to_stateless(r#"{"jsonrpc":"2.0","id":1,"method":"x"}"#, &CLIENT_META, Some(&retry)).expect("a request");
         assert!(bare.starts_with(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"io."#), "{bare}");

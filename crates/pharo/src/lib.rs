@@ -5,10 +5,10 @@
 
 mod active_requests;
 mod arguments;
-mod compat;
 mod mcp_server;
 mod pharo_image;
 mod pharo_tools;
+mod python_server_compat;
 mod request_encoding;
 mod stdio_transport;
 mod streamable_http;

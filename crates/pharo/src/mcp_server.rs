@@ -19,7 +19,7 @@ use crate::arguments::{self, PharoArguments};
 use crate::pharo_image::{ImageRequest, ImageResponse, PharoImage, PharoImageError};
 use crate::pharo_tools::{HttpVerb, PharoTool, ToolEffect};
 use crate::tool_result::{self, ToolResult};
-use crate::{compat, request_encoding, tools_list};
+use crate::{python_server_compat, request_encoding, tools_list};
 
 /// The server's `Implementation` object.
 const SERVER_INFO: &str = concat!(
@@ -179,7 +179,10 @@ impl PharoServer {
         };
         let Some(tool) = PharoTool::find(&call.name) else {
             if self.settings.compat {
-                return result_response(request.id(), &compat::unknown_tool_result(&call.name).write(generation));
+                return result_response(
+                    request.id(),
+                    &python_server_compat::unknown_tool_result(&call.name).write(generation),
+                );
             }
             let what =
                 format!("there is no tool {}; `tools/list` names them", gatelodge_mcp::quote_excerpt(&call.name));
@@ -200,7 +203,8 @@ impl PharoServer {
         call: &ToolCall<'_>,
         notifications: &NotificationSender,
     ) -> ToolResult {
-        let arguments = if self.settings.compat { compat::rewrite_arguments(arguments) } else { arguments };
+        let arguments =
+            if self.settings.compat { python_server_compat::rewrite_arguments(arguments) } else { arguments };
         let image_request = match tool.verb {
             HttpVerb::Get => ImageRequest {
                 verb: HttpVerb::Get,
@@ -215,7 +219,7 @@ impl PharoServer {
         };
         let answer = self.ask_image(tool, image_request, call.meta.progress_token(), notifications).await;
         if self.settings.compat {
-            return compat::to_tool_result(tool, answer);
+            return python_server_compat::to_tool_result(tool, answer);
         }
         match tool_result::read(&self.image, &answer) {
             Err(why) => ToolResult::failed(&why),

@@ -43,7 +43,7 @@ pub(crate) enum PharoImageError {
     /// The connection was closed before the response was complete. If the headers had arrived, says how much of the
     /// body was received.
     #[error("the connection was closed before the response was complete")]
-    ConnectionDropped(Option<TruncatedBody>),
+    ConnectionDropped(Option<BodyTruncation>),
     /// The response is not HTTP.
     #[error("the response is not HTTP: {0}")]
     NotHttp(String),
@@ -60,7 +60,7 @@ pub(crate) enum PharoImageError {
 
 /// How much of a truncated body was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TruncatedBody {
+pub(crate) struct BodyTruncation {
     /// Number of bytes received.
     pub received: u64,
     /// Number of bytes announced, if the response had a length.
@@ -170,7 +170,7 @@ impl PharoImage {
                     return Err(PharoImageError::ResponseTooLarge(self.max_response_bytes));
                 }
                 Err(_) => {
-                    return Err(PharoImageError::ConnectionDropped(Some(TruncatedBody {
+                    return Err(PharoImageError::ConnectionDropped(Some(BodyTruncation {
                         received: read.len() as u64,
                         expected,
                     })));

@@ -2,7 +2,7 @@
 //!
 //! A session is only an id that relates cancellations to requests. It has no state that could be lost.
 
-mod reply_body;
+mod mcp_reply_body;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::active_requests::ActiveRequest;
 use crate::mcp_server::{
     McpOperation, PharoServer, is_unknown_notification, parse_error_reply, protocol_error_reply, read,
 };
-use reply_body::PharoReplyBody;
+use mcp_reply_body::McpReplyBody;
 
 /// Time limit for reading a request's headers, and for reading its body.
 const REQUEST_READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -83,7 +83,7 @@ async fn handle_request(
     pharo: Arc<PharoServer>,
     guard: &HostOriginGuard,
     request: Request<Incoming>,
-) -> Response<PharoReplyBody> {
+) -> Response<McpReplyBody> {
     if let Err(rejected) = guard.check(&request) {
         // The guard's own messages refer to the configuration of a gateway.
         let message = match rejected.status {
@@ -119,7 +119,7 @@ async fn handle_request(
     }
 }
 
-async fn handle_post(pharo: Arc<PharoServer>, headers: HeaderMap, incoming: Incoming) -> Response<PharoReplyBody> {
+async fn handle_post(pharo: Arc<PharoServer>, headers: HeaderMap, incoming: Incoming) -> Response<McpReplyBody> {
     if let Err((status, what)) = check_post(&headers) {
         return error_reply(status, what);
     }
@@ -162,7 +162,7 @@ async fn handle_post(pharo: Arc<PharoServer>, headers: HeaderMap, incoming: Inco
 }
 
 /// Accepts a message that has no reply. Runs `done` if the headers are valid.
-fn accept_one_way(headers: &HeaderMap, done: impl FnOnce()) -> Response<PharoReplyBody> {
+fn accept_one_way(headers: &HeaderMap, done: impl FnOnce()) -> Response<McpReplyBody> {
     match http_headers::revision(headers, || Revision::ALL.to_vec()) {
         Err(why) => json_reply(why.status, protocol_error_reply(None, &why)),
         Ok(_) => {
@@ -178,7 +178,7 @@ async fn start_request(
     generation: ProtocolGeneration,
     headers: &HeaderMap,
     body: &Bytes,
-) -> Response<PharoReplyBody> {
+) -> Response<McpReplyBody> {
     // A stateless request is cancelled by disconnecting, not by a message.
     let session = if generation == ProtocolGeneration::Stateless { None } else { session_id(headers) };
     let (operation, active_request) = match pharo.begin(request, generation, session) {
@@ -218,7 +218,7 @@ impl HttpRequestTask {
     }
 
     /// Replies with one JSON message. If the client disconnects, a stateless call ends, but a stateful call continues.
-    async fn json_response(self) -> Response<PharoReplyBody> {
+    async fn json_response(self) -> Response<McpReplyBody> {
         let slot = Arc::clone(&self.active_request.slot);
         let (events, _) = mpsc::channel(1);
         let answer = match self.generation {
@@ -234,7 +234,7 @@ impl HttpRequestTask {
     }
 
     /// Replies with a stream of events, the last of which is the response.
-    fn stream_response(self) -> Response<PharoReplyBody> {
+    fn stream_response(self) -> Response<McpReplyBody> {
         let (texts, mut queue) = mpsc::channel::<String>(MAX_QUEUED_EVENTS);
         let (events, body) = mpsc::channel::<Bytes>(MAX_QUEUED_EVENTS);
         let disconnected = events.clone();
@@ -265,7 +265,7 @@ impl HttpRequestTask {
                 }
             }
         });
-        let mut response = Response::new(PharoReplyBody::events(body).holding_slot(slot));
+        let mut response = Response::new(McpReplyBody::events(body).holding_slot(slot));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -280,7 +280,7 @@ fn session_id(headers: &HeaderMap) -> Option<&str> {
     (id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)
 }
 
-fn with_session_id(mut response: Response<PharoReplyBody>) -> Response<PharoReplyBody> {
+fn with_session_id(mut response: Response<McpReplyBody>) -> Response<McpReplyBody> {
     let mut id = [0; 16];
     if getrandom::fill(&mut id).is_ok()
         && let Ok(value) = HeaderValue::try_from(HEXLOWER.encode(&id))
@@ -290,19 +290,19 @@ fn with_session_id(mut response: Response<PharoReplyBody>) -> Response<PharoRepl
     response
 }
 
-fn json_reply(status: StatusCode, text: impl Into<Bytes>) -> Response<PharoReplyBody> {
-    let mut response = Response::new(PharoReplyBody::from_text(Some(text.into())));
+fn json_reply(status: StatusCode, text: impl Into<Bytes>) -> Response<McpReplyBody> {
+    let mut response = Response::new(McpReplyBody::from_text(Some(text.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-fn error_reply(status: StatusCode, message: &str) -> Response<PharoReplyBody> {
+fn error_reply(status: StatusCode, message: &str) -> Response<McpReplyBody> {
     json_reply(status, error_response(None, code::INVALID_REQUEST, message, None))
 }
 
-fn empty_reply(status: StatusCode) -> Response<PharoReplyBody> {
-    let mut response = Response::new(PharoReplyBody::from_text(None));
+fn empty_reply(status: StatusCode) -> Response<McpReplyBody> {
+    let mut response = Response::new(McpReplyBody::from_text(None));
     *response.status_mut() = status;
     response
 }

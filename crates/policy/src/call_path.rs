@@ -7,14 +7,14 @@ use gatelodge_json::{JsonLimits, read};
 /// Path to the value that a condition compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallPath {
-    pub root: PathRoot,
-    pub segments: Vec<PathSegment>,
+    pub root: CallPathRoot,
+    pub segments: Vec<CallPathSegment>,
     text: Box<str>,
 }
 
 /// Root of a path. Roots other than `args` have a fixed set of fields, which are resolved when the policy is parsed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum PathRoot {
+pub(crate) enum CallPathRoot {
     Args,
     ToolName,
     ToolCategory,
@@ -30,7 +30,7 @@ pub(crate) enum PathRoot {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum PathSegment {
+pub(crate) enum CallPathSegment {
     /// `.name` or `["any key"]`.
     Name(Box<str>),
     /// `[0]`.
@@ -41,7 +41,7 @@ pub(crate) enum PathSegment {
 
 /// Error returned when a string is not a valid path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PathError {
+pub(crate) struct CallPathError {
     pub message: String,
     pub help: &'static str,
 }
@@ -49,36 +49,39 @@ pub(crate) struct PathError {
 const PATH_ROOTS_HELP: &str = "paths begin with `args`, `tool`, `server`, `grant`, `client` or `time`";
 
 impl CallPath {
-    pub fn new(text: &str) -> Result<Self, PathError> {
+    pub fn new(text: &str) -> Result<Self, CallPathError> {
         let root_end = text.find(['.', '[']).unwrap_or(text.len());
         let (root, rest) = text.split_at(root_end);
         let mut segments = parse_segments(rest)?;
         let root = match root {
-            "args" => PathRoot::Args,
+            "args" => CallPathRoot::Args,
             "tool" | "server" | "grant" | "client" | "time" => {
                 let root = parse_fact_root(root, &segments)?;
                 segments.clear();
                 root
             }
             other => {
-                return Err(PathError { message: format!("`{other}` is not a root of a path"), help: PATH_ROOTS_HELP });
+                return Err(CallPathError {
+                    message: format!("`{other}` is not a root of a path"),
+                    help: PATH_ROOTS_HELP,
+                });
             }
         };
         Ok(Self { root, segments, text: text.into() })
     }
 
     pub fn has_wildcard(&self) -> bool {
-        self.segments.contains(&PathSegment::Wildcard)
+        self.segments.contains(&CallPathSegment::Wildcard)
     }
 
     /// Returns whether the path refers to a fact about a tool. Resources and prompts have none.
     pub fn is_tool_fact(&self) -> bool {
-        matches!(self.root, PathRoot::ToolName | PathRoot::ToolCategory | PathRoot::ToolLevel)
+        matches!(self.root, CallPathRoot::ToolName | CallPathRoot::ToolCategory | CallPathRoot::ToolLevel)
     }
 
     /// Returns whether the path refers to something that the client reports about itself.
     pub fn is_client_claim(&self) -> bool {
-        matches!(self.root, PathRoot::ClientName | PathRoot::ClientVersion)
+        matches!(self.root, CallPathRoot::ClientName | CallPathRoot::ClientVersion)
     }
 }
 
@@ -89,44 +92,44 @@ impl fmt::Display for CallPath {
 }
 
 /// Resolves a path whose root is not `args`.
-fn parse_fact_root(root: &str, segments: &[PathSegment]) -> Result<PathRoot, PathError> {
+fn parse_fact_root(root: &str, segments: &[CallPathSegment]) -> Result<CallPathRoot, CallPathError> {
     let names: Vec<&str> = segments
         .iter()
         .map(|segment| match segment {
-            PathSegment::Name(name) => &**name,
-            PathSegment::Index(_) | PathSegment::Wildcard => "[",
+            CallPathSegment::Name(name) => &**name,
+            CallPathSegment::Index(_) | CallPathSegment::Wildcard => "[",
         })
         .collect();
     let (known, help) = match (root, names.as_slice()) {
-        ("tool", ["name"]) => return Ok(PathRoot::ToolName),
-        ("tool", ["category"]) => return Ok(PathRoot::ToolCategory),
-        ("tool", ["level"]) => return Ok(PathRoot::ToolLevel),
-        ("server", ["name"]) => return Ok(PathRoot::ServerName),
-        ("grant", ["label"]) => return Ok(PathRoot::GrantLabel),
+        ("tool", ["name"]) => return Ok(CallPathRoot::ToolName),
+        ("tool", ["category"]) => return Ok(CallPathRoot::ToolCategory),
+        ("tool", ["level"]) => return Ok(CallPathRoot::ToolLevel),
+        ("server", ["name"]) => return Ok(CallPathRoot::ServerName),
+        ("grant", ["label"]) => return Ok(CallPathRoot::GrantLabel),
         ("grant", ["labels", key]) if *key != "[" || ends_in_name(segments) => {
-            return Ok(PathRoot::GrantLabels((*key).into()));
+            return Ok(CallPathRoot::GrantLabels((*key).into()));
         }
-        ("client", ["name"]) => return Ok(PathRoot::ClientName),
-        ("client", ["version"]) => return Ok(PathRoot::ClientVersion),
-        ("time", ["hour"]) => return Ok(PathRoot::TimeHour),
-        ("time", ["weekday"]) => return Ok(PathRoot::TimeWeekday),
-        ("time", ["date"]) => return Ok(PathRoot::TimeDate),
+        ("client", ["name"]) => return Ok(CallPathRoot::ClientName),
+        ("client", ["version"]) => return Ok(CallPathRoot::ClientVersion),
+        ("time", ["hour"]) => return Ok(CallPathRoot::TimeHour),
+        ("time", ["weekday"]) => return Ok(CallPathRoot::TimeWeekday),
+        ("time", ["date"]) => return Ok(CallPathRoot::TimeDate),
         ("tool", _) => ("tool", "`tool` has `name`, `category` and `level`"),
         ("server", _) => ("server", "`server` has `name`"),
         ("grant", _) => ("grant", "`grant` has `label` and `labels.<key>`"),
         ("client", _) => ("client", "`client` has `name` and `version`"),
         _ => ("time", "`time` has `hour`, `weekday` and `date`"),
     };
-    Err(PathError { message: format!("`{known}` has no such field"), help })
+    Err(CallPathError { message: format!("`{known}` has no such field"), help })
 }
 
 /// Returns whether the last segment is a name. This distinguishes a key that is literally `[` from an index or
 /// wildcard.
-fn ends_in_name(segments: &[PathSegment]) -> bool {
-    matches!(segments.last(), Some(PathSegment::Name(_)))
+fn ends_in_name(segments: &[CallPathSegment]) -> bool {
+    matches!(segments.last(), Some(CallPathSegment::Name(_)))
 }
 
-fn parse_segments(mut rest: &str) -> Result<Vec<PathSegment>, PathError> {
+fn parse_segments(mut rest: &str) -> Result<Vec<CallPathSegment>, CallPathError> {
     let mut segments = Vec::new();
     while !rest.is_empty() {
         let (segment, after) = if let Some(name) = rest.strip_prefix('.') {
@@ -142,26 +145,26 @@ fn parse_segments(mut rest: &str) -> Result<Vec<PathSegment>, PathError> {
     Ok(segments)
 }
 
-fn parse_name_segment(text: &str) -> Result<(PathSegment, &str), PathError> {
+fn parse_name_segment(text: &str) -> Result<(CallPathSegment, &str), CallPathError> {
     let end = text.find(['.', '[', ']', '"']).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     if name.is_empty() {
-        return Err(PathError {
+        return Err(CallPathError {
             message: "a name is missing after a dot".into(),
             help: r#"write an empty key as `[""]`"#,
         });
     }
-    Ok((PathSegment::Name(name.into()), rest))
+    Ok((CallPathSegment::Name(name.into()), rest))
 }
 
-fn parse_bracket_segment(text: &str) -> Result<(PathSegment, &str), PathError> {
-    let bad = |message: &str| PathError {
+fn parse_bracket_segment(text: &str) -> Result<(CallPathSegment, &str), CallPathError> {
+    let bad = |message: &str| CallPathError {
         message: message.into(),
         help: r#"segments are `.name`, `["any key"]`, `[0]` and `[*]`"#,
     };
     let inner = text.strip_prefix('[').ok_or_else(|| bad("a segment begins with a dot or a bracket"))?;
     if let Some(rest) = inner.strip_prefix("*]") {
-        return Ok((PathSegment::Wildcard, rest));
+        return Ok((CallPathSegment::Wildcard, rest));
     }
     if inner.starts_with('"') {
         let end = string_end(inner).ok_or_else(|| bad("a key in brackets is not closed"))?;
@@ -170,21 +173,21 @@ fn parse_bracket_segment(text: &str) -> Result<(PathSegment, &str), PathError> {
             read(key.as_bytes(), &JsonLimits::REQUEST).map_err(|_| bad("a key in brackets is not a JSON string"))?;
         let key = document.root().as_str().unwrap_or_default().into_owned();
         let rest = rest.strip_prefix(']').ok_or_else(|| bad("a bracket is not closed"))?;
-        return Ok((PathSegment::Name(key.into()), rest));
+        return Ok((CallPathSegment::Name(key.into()), rest));
     }
     let (index, rest) = inner.split_once(']').ok_or_else(|| bad("a bracket is not closed"))?;
     let is_number = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
     let is_plain = index == "0" || (!index.starts_with('0') && is_number);
     if is_plain && index.parse::<usize>().is_err() {
         let message = "the index is larger than any list".into();
-        return Err(PathError { message, help: "write a smaller one, or `[*]` for every element" });
+        return Err(CallPathError { message, help: "write a smaller one, or `[*]` for every element" });
     }
     let index = index
         .parse()
         .ok()
         .filter(|_| is_plain)
         .ok_or_else(|| bad("an index is a whole number without leading zeros"))?;
-    Ok((PathSegment::Index(index), rest))
+    Ok((CallPathSegment::Index(index), rest))
 }
 
 /// Returns the offset just after the closing quote of the string at the start of `text`.
@@ -207,12 +210,18 @@ mod tests {
     #[test]
     fn path_segments_are_parsed() {
         let path = CallPath::new(r#"args.to[0]["a.b"][*].0"#).expect("a path");
-        let name = |name: &str| PathSegment::Name(name.into());
-        assert_eq!(path.segments, [name("to"), PathSegment::Index(0), name("a.b"), PathSegment::Wildcard, name("0")]);
+        let name = |name: &str| CallPathSegment::Name(name.into());
+        assert_eq!(
+            path.segments,
+            [name("to"), CallPathSegment::Index(0), name("a.b"), CallPathSegment::Wildcard, name("0")]
+        );
         assert_eq!(CallPath::new(r#"args["x\"]\\y\u0041"]"#).expect("a path").segments, [name("x\"]\\yA")]);
         assert!(CallPath::new("args").expect("a path").segments.is_empty());
-        assert_eq!(CallPath::new(r#"grant.labels["a.b"]"#).expect("a path").root, PathRoot::GrantLabels("a.b".into()));
-        assert_eq!(CallPath::new(r#"grant.labels["["]"#).expect("a path").root, PathRoot::GrantLabels("[".into()));
+        assert_eq!(
+            CallPath::new(r#"grant.labels["a.b"]"#).expect("a path").root,
+            CallPathRoot::GrantLabels("a.b".into())
+        );
+        assert_eq!(CallPath::new(r#"grant.labels["["]"#).expect("a path").root, CallPathRoot::GrantLabels("[".into()));
     }
 
     #[test]

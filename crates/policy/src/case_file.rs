@@ -12,7 +12,7 @@ use crate::compiled_policy::Policy;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS, push_bounded, sorted_for_display};
 use crate::explain::{Explanation, explain};
 use crate::policy_parser::{compile, suggest_word};
-use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SpanMapping, SyntaxNode};
+use crate::syntax_tree::{self, DocumentFormat, SpanMapping, SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 use case_expectation::CaseExpectation;
 
 /// Time at which cases without `at` are evaluated. It is fixed, so that their results never change.
@@ -31,25 +31,25 @@ const EXPECT_HELP: &str =
 /// A parsed case file.
 #[derive(Debug)]
 pub struct CaseFile {
-    sources: Vec<PolicySource>,
-    cases: Vec<PolicyCase>,
+    sources: Vec<CasePolicySource>,
+    cases: Vec<PolicyTestCase>,
 }
 
 /// Where a case's policy comes from.
 #[derive(Debug)]
-pub enum PolicySource {
+pub enum CasePolicySource {
     /// A file path relative to the case file, and the span of its first mention.
     Path(String, Range<usize>),
     /// A policy written inside the case file.
-    Inline(InlinePolicy),
+    Inline(CaseInlinePolicy),
 }
 
 /// A policy written inside a case file.
 #[derive(Debug)]
-pub struct InlinePolicy(SyntaxNode);
+pub struct CaseInlinePolicy(SyntaxNode);
 
 #[derive(Debug)]
-struct PolicyCase {
+struct PolicyTestCase {
     name: String,
     span: Range<usize>,
     /// Index into [`CaseFile::sources`].
@@ -121,7 +121,7 @@ impl CaseFile {
     }
 
     /// The policies that the cases use. A file that several cases use is listed once.
-    pub fn sources(&self) -> &[PolicySource] {
+    pub fn sources(&self) -> &[CasePolicySource] {
         &self.sources
     }
 
@@ -132,7 +132,7 @@ impl CaseFile {
     }
 }
 
-impl InlinePolicy {
+impl CaseInlinePolicy {
     /// Compiles the policy.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl InlinePolicy {
     }
 }
 
-impl PolicyCase {
+impl PolicyTestCase {
     fn run(&self, policies: &[Option<Result<Policy, Vec<Diagnostic>>>]) -> CaseReport {
         let Self { name, span, policy_index: policy, .. } = self;
         let mut report = CaseReport {
@@ -197,26 +197,26 @@ fn explain_call(policy: &Policy, call: &SyntaxNode) -> Result<Explanation, Vec<D
 
 struct CaseFileReader {
     diagnostics: Vec<Diagnostic>,
-    sources: Vec<PolicySource>,
+    sources: Vec<CasePolicySource>,
 }
 
 impl CaseFileReader {
-    fn read_cases(&mut self, root: &SyntaxNode) -> Vec<PolicyCase> {
+    fn read_cases(&mut self, root: &SyntaxNode) -> Vec<PolicyTestCase> {
         self.check_field_names(root, &CASE_FILE_FIELDS, "a case file", CASE_FILE_HELP);
         let policy = root.get("policy").and_then(|node| self.read_source(node));
         let defaults = root.get("defaults");
-        if let Some(defaults) = defaults.filter(|node| !matches!(node.value, NodeValue::Map(_))) {
+        if let Some(defaults) = defaults.filter(|node| !matches!(node.value, SyntaxNodeValue::Map(_))) {
             let help = "write members for every call, such as `defaults: {grant: {label: ci}}`";
             self.report(DiagnosticCode::WrongType, first_char_span(defaults), "`defaults` must be an object", help);
         }
         let mut cases = Vec::new();
         match root.get("cases").map(|node| &node.value) {
-            Some(NodeValue::List(items)) if !items.is_empty() => {
+            Some(SyntaxNodeValue::List(items)) if !items.is_empty() => {
                 for (at, item) in items.iter().enumerate() {
                     cases.extend(self.read_case(item, at, defaults, policy));
                 }
             }
-            Some(NodeValue::List(_)) => {
+            Some(SyntaxNodeValue::List(_)) => {
                 let span = root.get("cases").unwrap_or(root).span.clone();
                 self.report(DiagnosticCode::EmptyList, span, "`cases` is empty, so nothing would be tested", CASE_HELP);
             }
@@ -224,7 +224,7 @@ impl CaseFileReader {
                 let span = root.get("cases").map_or_else(|| first_char_span(root), first_char_span);
                 self.report(DiagnosticCode::WrongType, span, "`cases` must be a list", CASE_HELP);
             }
-            None if matches!(root.value, NodeValue::Map(_)) => {
+            None if matches!(root.value, SyntaxNodeValue::Map(_)) => {
                 self.report(
                     DiagnosticCode::MissingField,
                     first_char_span(root),
@@ -244,14 +244,14 @@ impl CaseFileReader {
         at: usize,
         defaults: Option<&SyntaxNode>,
         shared: Option<usize>,
-    ) -> Option<PolicyCase> {
-        let NodeValue::Map(_) = node.value else {
+    ) -> Option<PolicyTestCase> {
+        let SyntaxNodeValue::Map(_) = node.value else {
             self.report(DiagnosticCode::WrongType, first_char_span(node), "a case must be an object", CASE_HELP);
             return None;
         };
         self.check_field_names(node, &CASE_FIELDS, "a case", CASE_HELP);
         let name = match node.get("name").map(|name| (&name.value, name)) {
-            Some((NodeValue::Text(name), _)) => name.clone(),
+            Some((SyntaxNodeValue::Text(name), _)) => name.clone(),
             Some((_, node)) => {
                 self.report(
                     DiagnosticCode::WrongType,
@@ -286,25 +286,26 @@ impl CaseFileReader {
                 "write `call: {tool: search}`",
             );
         }
-        Some(PolicyCase { name, span: first_char_span(node), policy_index: policy, call, expect })
+        Some(PolicyTestCase { name, span: first_char_span(node), policy_index: policy, call, expect })
     }
 
     /// Returns the index of the policy source, adding the source if it is new.
     fn read_source(&mut self, node: &SyntaxNode) -> Option<usize> {
         let help = "write a path relative to the case file, such as `policy: books.json`, or the policy itself";
         let source = match &node.value {
-            NodeValue::Text(path) if path == "-" || path.is_empty() => {
+            SyntaxNodeValue::Text(path) if path == "-" || path.is_empty() => {
                 self.report(DiagnosticCode::BadValue, node.span.clone(), &format!("`{path}` is not a file name"), help);
                 return None;
             }
-            NodeValue::Text(path) => {
-                let is_it = |source: &PolicySource| matches!(source, PolicySource::Path(known, _) if known == path);
+            SyntaxNodeValue::Text(path) => {
+                let is_it =
+                    |source: &CasePolicySource| matches!(source, CasePolicySource::Path(known, _) if known == path);
                 if let Some(at) = self.sources.iter().position(is_it) {
                     return Some(at);
                 }
-                PolicySource::Path(path.clone(), node.span.clone())
+                CasePolicySource::Path(path.clone(), node.span.clone())
             }
-            NodeValue::Map(_) => PolicySource::Inline(InlinePolicy(node.clone())),
+            SyntaxNodeValue::Map(_) => CasePolicySource::Inline(CaseInlinePolicy(node.clone())),
             _ => {
                 self.report(
                     DiagnosticCode::WrongType,
@@ -320,7 +321,7 @@ impl CaseFileReader {
     }
 
     fn check_field_names(&mut self, node: &SyntaxNode, known: &[&str], what: &str, help: &str) {
-        let NodeValue::Map(entries) = &node.value else {
+        let SyntaxNodeValue::Map(entries) = &node.value else {
             let message = format!("{what} must be an object, not {}", node.kind().with_article());
             return self.report(DiagnosticCode::WrongType, first_char_span(node), &message, help);
         };
@@ -349,8 +350,10 @@ fn first_char_span(node: &SyntaxNode) -> Range<usize> {
 /// Returns the call with the members of `defaults` that it does not set itself.
 fn with_defaults(call: &SyntaxNode, defaults: Option<&SyntaxNode>) -> SyntaxNode {
     let mut call = call.clone();
-    if let (NodeValue::Map(own), Some(NodeValue::Map(defaults))) = (&mut call.value, defaults.map(|node| &node.value)) {
-        let missing: Vec<MapEntry> =
+    if let (SyntaxNodeValue::Map(own), Some(SyntaxNodeValue::Map(defaults))) =
+        (&mut call.value, defaults.map(|node| &node.value))
+    {
+        let missing: Vec<SyntaxMapEntry> =
             defaults.iter().filter(|entry| own.iter().all(|own| own.key != entry.key)).cloned().collect();
         own.extend(missing);
     }

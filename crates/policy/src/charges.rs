@@ -6,14 +6,14 @@ use gatelodge_json::{JsonKind, JsonValue};
 use gatelodge_mutants::mutant;
 
 use crate::call::Call;
-use crate::call_path::{CallPath, PathSegment};
-use crate::decide::ApplicableBlocks;
+use crate::call_path::{CallPath, CallPathSegment};
+use crate::decide::ApplicableRuleBlocks;
 use crate::decision::{Reason, ReasonCode};
 use crate::limit::{Amount, Charge, Limit, LimitScope};
 
 /// Returns a call's charges. All amounts are checked before any limit.
 pub(crate) fn compute_charges(
-    blocks: ApplicableBlocks<'_>,
+    blocks: ApplicableRuleBlocks<'_>,
     call: &Call<'_>,
     name: &str,
 ) -> Result<Vec<Charge>, Reason> {
@@ -39,12 +39,12 @@ pub(crate) fn compute_charges(
     Ok(charges)
 }
 
-pub(crate) fn applicable_limits(blocks: ApplicableBlocks<'_>) -> impl Iterator<Item = &Arc<Limit>> {
+pub(crate) fn applicable_limits(blocks: ApplicableRuleBlocks<'_>) -> impl Iterator<Item = &Arc<Limit>> {
     blocks.iter().flat_map(|block| &block.limits)
 }
 
 /// Returns whether no other limit on the same counter is smaller, or equal and earlier in the policy.
-pub(crate) fn is_strictest_limit(limit: &Limit, at: usize, blocks: ApplicableBlocks<'_>, name: &str) -> bool {
+pub(crate) fn is_strictest_limit(limit: &Limit, at: usize, blocks: ApplicableRuleBlocks<'_>, name: &str) -> bool {
     applicable_limits(blocks).enumerate().all(|(other_at, other)| {
         let is_smaller = if mutant!("larger-limit-wins") { other.max > limit.max } else { other.max < limit.max };
         let is_stricter = is_smaller || (other.max == limit.max && other_at < at);
@@ -67,8 +67,8 @@ pub(crate) fn charged_amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
 
 fn find_argument<'a>(arguments: JsonValue<'a>, path: &CallPath) -> Option<JsonValue<'a>> {
     path.segments.iter().try_fold(arguments, |value, segment| match (segment, value.kind()) {
-        (PathSegment::Name(name), JsonKind::Object) => value.get(name),
-        (PathSegment::Index(index), JsonKind::Array) => value.elements().nth(*index),
+        (CallPathSegment::Name(name), JsonKind::Object) => value.get(name),
+        (CallPathSegment::Index(index), JsonKind::Array) => value.elements().nth(*index),
         _ => None,
     })
 }

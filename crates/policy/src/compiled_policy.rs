@@ -20,9 +20,9 @@ pub struct Policy {
     pub(crate) hide: HideList,
     pub(crate) all_tools: Option<RuleBlock>,
     pub(crate) categories: Vec<(Category, CategoryRule)>,
-    pub(crate) tools: BlockTable,
-    pub(crate) resources: BlockTable,
-    pub(crate) prompts: BlockTable,
+    pub(crate) tools: RuleBlockTable,
+    pub(crate) resources: RuleBlockTable,
+    pub(crate) prompts: RuleBlockTable,
     pub(crate) methods: Option<MethodTable>,
     pub(crate) client_requests: Option<Vec<(ClientRequestKind, MethodRule)>>,
     pub(crate) time_zone: TimeZone,
@@ -136,13 +136,13 @@ impl CategoryRule {
 
 /// Rule blocks, looked up by exact name or glob.
 #[derive(Debug, Default)]
-pub(crate) struct BlockTable {
+pub(crate) struct RuleBlockTable {
     pub exact: HashMap<Box<str>, RuleBlock>,
     /// Sorted from most to least specific.
     pub globs: Vec<(Glob, RuleBlock)>,
 }
 
-impl BlockTable {
+impl RuleBlockTable {
     pub fn find(&self, name: &str) -> Option<&RuleBlock> {
         self.exact.get(name).or_else(|| self.find_glob(name))
     }

@@ -11,11 +11,11 @@ use jiff::tz::TimeZone;
 use regex::Regex;
 
 use crate::call::{Call, CallTarget};
-use crate::call_path::{CallPath, PathRoot, PathSegment};
+use crate::call_path::{CallPath, CallPathRoot, CallPathSegment};
 use crate::host_in::{HostPattern, host_in};
 use crate::limit::string_enum;
 use crate::path_within::DirectoryPath;
-use crate::scalar::{DecimalText, Operand, ScalarSet};
+use crate::scalar::{CallValue, DecimalText, ScalarSet};
 
 /// One condition, written as `{"path": …, "op": …, "value": …}`.
 #[derive(Debug)]
@@ -159,7 +159,7 @@ const MAX_ELEMENTS: usize = 50_000;
 
 impl Condition {
     pub fn evaluate(&self, call: &Call<'_>, moment: EvaluationTime<'_>, quantifier: Quantifier) -> ConditionResult {
-        if self.path.root != PathRoot::Args {
+        if self.path.root != CallPathRoot::Args {
             let found = call_fact(&self.path.root, call, moment);
             return self.compiled.evaluate(found.as_ref());
         }
@@ -180,7 +180,7 @@ impl Condition {
     fn evaluate_at(
         &self,
         value: JsonValue<'_>,
-        segments: &[PathSegment],
+        segments: &[CallPathSegment],
         quantifier: Quantifier,
         looked_at: &mut usize,
     ) -> ConditionResult {
@@ -189,15 +189,15 @@ impl Condition {
             return self.compiled.evaluate(None);
         }
         let Some((segment, rest)) = segments.split_first() else {
-            return self.compiled.evaluate(Some(&Operand::of(value)));
+            return self.compiled.evaluate(Some(&CallValue::of(value)));
         };
         let next = match (segment, value.kind()) {
-            (PathSegment::Name(name), JsonKind::Object) if mutant!("dotted-key-read-as-path") => {
+            (CallPathSegment::Name(name), JsonKind::Object) if mutant!("dotted-key-read-as-path") => {
                 name.split('.').try_fold(value, |value, part| value.get(part))
             }
-            (PathSegment::Name(name), JsonKind::Object) => value.get(name),
-            (PathSegment::Index(index), JsonKind::Array) => value.elements().nth(*index),
-            (PathSegment::Wildcard, JsonKind::Array) => {
+            (CallPathSegment::Name(name), JsonKind::Object) => value.get(name),
+            (CallPathSegment::Index(index), JsonKind::Array) => value.elements().nth(*index),
+            (CallPathSegment::Wildcard, JsonKind::Array) => {
                 return self.evaluate_elements(value, rest, quantifier, looked_at);
             }
             _ => return ConditionResult::Mismatch,
@@ -213,7 +213,7 @@ impl Condition {
     fn evaluate_elements(
         &self,
         list: JsonValue<'_>,
-        rest: &[PathSegment],
+        rest: &[CallPathSegment],
         quantifier: Quantifier,
         looked_at: &mut usize,
     ) -> ConditionResult {
@@ -234,20 +234,22 @@ impl Condition {
     }
 
     /// Evaluates the condition for a resource, whose arguments are `{"uri": …}`.
-    fn evaluate_resource(&self, uri: &str, segments: &[PathSegment]) -> ConditionResult {
+    fn evaluate_resource(&self, uri: &str, segments: &[CallPathSegment]) -> ConditionResult {
         match segments {
-            [PathSegment::Name(name)] if **name == *"uri" => self.compiled.evaluate(Some(&Operand::Text(uri.into()))),
-            [PathSegment::Name(name), ..] if **name == *"uri" => ConditionResult::Mismatch,
+            [CallPathSegment::Name(name)] if **name == *"uri" => {
+                self.compiled.evaluate(Some(&CallValue::Text(uri.into())))
+            }
+            [CallPathSegment::Name(name), ..] if **name == *"uri" => ConditionResult::Mismatch,
             other => self.evaluate_missing(other),
         }
     }
 
     /// Evaluates the condition for a call without arguments, which count as an empty object.
-    fn evaluate_missing(&self, segments: &[PathSegment]) -> ConditionResult {
+    fn evaluate_missing(&self, segments: &[CallPathSegment]) -> ConditionResult {
         match segments.first() {
-            None => self.compiled.evaluate(Some(&Operand::Other)),
-            Some(PathSegment::Name(_)) => self.compiled.evaluate(None),
-            Some(PathSegment::Index(_) | PathSegment::Wildcard) => ConditionResult::Mismatch,
+            None => self.compiled.evaluate(Some(&CallValue::Other)),
+            Some(CallPathSegment::Name(_)) => self.compiled.evaluate(None),
+            Some(CallPathSegment::Index(_) | CallPathSegment::Wildcard) => ConditionResult::Mismatch,
         }
     }
 }
@@ -258,28 +260,28 @@ pub(crate) const HOUR_TEXTS: [&str; 24] = [
 ];
 
 /// Looks up a fact about the call other than an argument. `None` if the fact is unknown.
-pub(crate) fn call_fact<'a>(root: &PathRoot, call: &Call<'a>, moment: EvaluationTime<'_>) -> Option<Operand<'a>> {
-    let text = |text: &'a str| Operand::Text(Cow::Borrowed(text));
+pub(crate) fn call_fact<'a>(root: &CallPathRoot, call: &Call<'a>, moment: EvaluationTime<'_>) -> Option<CallValue<'a>> {
+    let text = |text: &'a str| CallValue::Text(Cow::Borrowed(text));
     let time = || moment.at.to_zoned(moment.time_zone.clone());
     match (root, call.target) {
-        (PathRoot::Args, _) => None,
-        (PathRoot::ToolName, CallTarget::Tool(tool)) => Some(text(tool.name)),
-        (PathRoot::ToolCategory, CallTarget::Tool(tool)) => Some(text(tool.effective_category().as_str())),
-        (PathRoot::ToolLevel, CallTarget::Tool(tool)) => Some(text(tool.effective_category().level())),
-        (PathRoot::ToolName | PathRoot::ToolCategory | PathRoot::ToolLevel, _) => None,
-        (PathRoot::ServerName, _) => call.server.map(text),
-        (PathRoot::GrantLabel, _) => call.client.grant_label.map(text),
-        (PathRoot::GrantLabels(key), _) => {
+        (CallPathRoot::Args, _) => None,
+        (CallPathRoot::ToolName, CallTarget::Tool(tool)) => Some(text(tool.name)),
+        (CallPathRoot::ToolCategory, CallTarget::Tool(tool)) => Some(text(tool.effective_category().as_str())),
+        (CallPathRoot::ToolLevel, CallTarget::Tool(tool)) => Some(text(tool.effective_category().level())),
+        (CallPathRoot::ToolName | CallPathRoot::ToolCategory | CallPathRoot::ToolLevel, _) => None,
+        (CallPathRoot::ServerName, _) => call.server.map(text),
+        (CallPathRoot::GrantLabel, _) => call.client.grant_label.map(text),
+        (CallPathRoot::GrantLabels(key), _) => {
             call.client.grant_labels.and_then(|labels| labels.get(&**key)).map(|label| text(label))
         }
-        (PathRoot::ClientName, _) => call.client.client_name.map(text),
-        (PathRoot::ClientVersion, _) => call.client.client_version.map(text),
-        (PathRoot::TimeHour, _) => {
+        (CallPathRoot::ClientName, _) => call.client.client_name.map(text),
+        (CallPathRoot::ClientVersion, _) => call.client.client_version.map(text),
+        (CallPathRoot::TimeHour, _) => {
             let hour = HOUR_TEXTS.get(usize::try_from(time().hour()).unwrap_or_default())?;
-            Decimal::new(hour).map(Operand::Number)
+            Decimal::new(hour).map(CallValue::Number)
         }
-        (PathRoot::TimeWeekday, _) => Some(text(weekday_name(time().weekday()))),
-        (PathRoot::TimeDate, _) => Some(Operand::Text(time().date().to_string().into())),
+        (CallPathRoot::TimeWeekday, _) => Some(text(weekday_name(time().weekday()))),
+        (CallPathRoot::TimeDate, _) => Some(CallValue::Text(time().date().to_string().into())),
     }
 }
 
@@ -298,7 +300,7 @@ pub(crate) fn weekday_name(day: jiff::civil::Weekday) -> &'static str {
 
 impl CompiledOperator {
     /// Applies the operator to the value at the path. `None` means that there is no value.
-    fn evaluate(&self, found: Option<&Operand<'_>>) -> ConditionResult {
+    fn evaluate(&self, found: Option<&CallValue<'_>>) -> ConditionResult {
         if let Self::Exists(expected) = self {
             return ConditionResult::of(found.is_some() == *expected);
         }
@@ -307,36 +309,36 @@ impl CompiledOperator {
     }
 
     /// Returns whether the operator holds, or `None` if it cannot compare this type of operand.
-    pub(crate) fn holds(&self, operand: &Operand<'_>) -> Option<bool> {
+    pub(crate) fn holds(&self, operand: &CallValue<'_>) -> Option<bool> {
         match (self, operand) {
             (Self::MemberOf { members, negated }, operand) => {
                 members.contains(operand).map(|is_member| is_member != *negated)
             }
-            (Self::Less(bound), Operand::Number(number)) => Some(*number < bound.value()),
-            (Self::LessOrEqual(bound), Operand::Number(number)) => Some(*number <= bound.value()),
-            (Self::Greater(bound), Operand::Number(number)) => Some(*number > bound.value()),
-            (Self::GreaterOrEqual(bound), Operand::Number(number)) => Some(*number >= bound.value()),
-            (Self::Contains(wanted), Operand::List(list)) => {
+            (Self::Less(bound), CallValue::Number(number)) => Some(*number < bound.value()),
+            (Self::LessOrEqual(bound), CallValue::Number(number)) => Some(*number <= bound.value()),
+            (Self::Greater(bound), CallValue::Number(number)) => Some(*number > bound.value()),
+            (Self::GreaterOrEqual(bound), CallValue::Number(number)) => Some(*number >= bound.value()),
+            (Self::Contains(wanted), CallValue::List(list)) => {
                 let found = list.elements().take(MAX_ELEMENTS).any(|element| wanted.contains_element(element));
                 // A match could follow after the elements that were examined.
                 (found || !exceeds_max_elements(list)).then_some(found)
             }
-            (Self::Contains(wanted), Operand::Text(text)) => wanted.first_text().map(|part| text.contains(part)),
-            (Self::StartsWith(start), Operand::Text(text)) => Some(text.starts_with(start)),
-            (Self::EndsWith(end), Operand::Text(text)) => Some(text.ends_with(end)),
-            (Self::Regex(regex), Operand::Text(text)) => Some(regex.is_match(text)),
-            (Self::LengthAtMost(max), Operand::Text(text)) => Some(text.chars().count() as u64 <= *max),
-            (Self::LengthAtMost(max), Operand::List(list)) => {
+            (Self::Contains(wanted), CallValue::Text(text)) => wanted.first_text().map(|part| text.contains(part)),
+            (Self::StartsWith(start), CallValue::Text(text)) => Some(text.starts_with(start)),
+            (Self::EndsWith(end), CallValue::Text(text)) => Some(text.ends_with(end)),
+            (Self::Regex(regex), CallValue::Text(text)) => Some(regex.is_match(text)),
+            (Self::LengthAtMost(max), CallValue::Text(text)) => Some(text.chars().count() as u64 <= *max),
+            (Self::LengthAtMost(max), CallValue::List(list)) => {
                 let max = usize::try_from(*max).unwrap_or(usize::MAX);
                 Some(list.elements().nth(max).is_none())
             }
-            (Self::SubsetOf(set), Operand::List(list)) => {
+            (Self::SubsetOf(set), CallValue::List(list)) => {
                 let is_empty = list.elements().next().is_none();
                 let is_subset = list.elements().take(MAX_ELEMENTS).all(|element| set.contains_element(element));
                 (!is_subset || !exceeds_max_elements(list)).then_some(!is_empty && is_subset)
             }
-            (Self::PathWithin(directory), Operand::Text(text)) => directory.contains(text),
-            (Self::HostIn(members), Operand::Text(text)) => host_in(text, members),
+            (Self::PathWithin(directory), CallValue::Text(text)) => directory.contains(text),
+            (Self::HostIn(members), CallValue::Text(text)) => host_in(text, members),
             (
                 Self::Less(_)
                 | Self::LessOrEqual(_)

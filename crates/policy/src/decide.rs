@@ -11,9 +11,11 @@ use jiff::Timestamp;
 use crate::ambiguous_uri;
 use crate::call::{Call, CallTarget, CalledTool, CompletionReference, DefinitionStatus};
 use crate::charges;
-use crate::compiled_policy::{BlockAction, BlockTable, DefaultAction, Policy, Predicate, RuleBlock, ToolVisibility};
+use crate::compiled_policy::{
+    BlockAction, DefaultAction, Policy, Predicate, RuleBlock, RuleBlockTable, ToolVisibility,
+};
 use crate::condition::{ConditionResult, EvaluationTime, Quantifier};
-use crate::decision::{ApprovalRequirement, Decision, Reason, ReasonCode, Terms};
+use crate::decision::{AllowTerms, ApprovalRequirement, Decision, Reason, ReasonCode};
 use crate::method_rules;
 
 /// Decides whether a call is allowed, and on what terms.
@@ -47,14 +49,14 @@ pub fn decide(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Decision {
     as_decision(result)
 }
 
-pub(crate) fn as_decision(result: Result<Terms, Reason>) -> Decision {
+pub(crate) fn as_decision(result: Result<AllowTerms, Reason>) -> Decision {
     match result {
         Ok(terms) => Decision::Allow(terms),
         Err(reason) => Decision::Deny(reason),
     }
 }
 
-fn decide_tool(policy: &Policy, call: &Call<'_>, tool: &CalledTool<'_>, at: Timestamp) -> Result<Terms, Reason> {
+fn decide_tool(policy: &Policy, call: &Call<'_>, tool: &CalledTool<'_>, at: Timestamp) -> Result<AllowTerms, Reason> {
     let blocks = admit_tool(policy, tool)?;
     let moment = EvaluationTime { at, time_zone: &policy.time_zone };
     for block in blocks.iter() {
@@ -66,14 +68,14 @@ fn decide_tool(policy: &Policy, call: &Call<'_>, tool: &CalledTool<'_>, at: Time
 
 /// Decides a task operation: allowed if the tool may be called at all. Arguments, times, limits and approval were
 /// checked when the call created the task.
-fn decide_task(policy: &Policy, tool: &CalledTool<'_>) -> Result<Terms, Reason> {
+fn decide_task(policy: &Policy, tool: &CalledTool<'_>) -> Result<AllowTerms, Reason> {
     let blocks = admit_tool(policy, tool)?;
     let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
-    Ok(Terms { rule: Some(Arc::clone(rule)), ..Terms::default() })
+    Ok(AllowTerms { rule: Some(Arc::clone(rule)), ..AllowTerms::default() })
 }
 
 /// Checks that the tool may be called at all, and returns the blocks that apply to it.
-fn admit_tool<'p>(policy: &'p Policy, tool: &CalledTool<'_>) -> Result<ApplicableBlocks<'p>, Reason> {
+fn admit_tool<'p>(policy: &'p Policy, tool: &CalledTool<'_>) -> Result<ApplicableRuleBlocks<'p>, Reason> {
     let own = match policy.tool_visibility(tool) {
         ToolVisibility::Hidden(pointer) => {
             return Err(Reason::new(ReasonCode::Hidden, Some(pointer), "the tool is hidden by the policy"));
@@ -84,13 +86,13 @@ fn admit_tool<'p>(policy: &'p Policy, tool: &CalledTool<'_>) -> Result<Applicabl
     if tool.definition == DefinitionStatus::NotOffered {
         return Err(Reason::new(ReasonCode::NotOffered, None, "the server does not offer this tool"));
     }
-    let blocks = ApplicableBlocks { own_block: own, all_tools_block: policy.all_tools.as_ref() };
+    let blocks = ApplicableRuleBlocks { own_block: own, all_tools_block: policy.all_tools.as_ref() };
     refuse_denied(blocks)?;
     refuse_unaccepted(tool)?;
     Ok(blocks)
 }
 
-fn decide_resource(policy: &Policy, call: &Call<'_>, uri: &str, at: Timestamp) -> Result<Terms, Reason> {
+fn decide_resource(policy: &Policy, call: &Call<'_>, uri: &str, at: Timestamp) -> Result<AllowTerms, Reason> {
     refuse_ambiguous_uri(policy, uri)?;
     decide_named(policy, call, &policy.resources, uri, at)
 }
@@ -99,15 +101,15 @@ fn decide_resource(policy: &Policy, call: &Call<'_>, uri: &str, at: Timestamp) -
 fn decide_named(
     policy: &Policy,
     call: &Call<'_>,
-    table: &BlockTable,
+    table: &RuleBlockTable,
     name: &str,
     at: Timestamp,
-) -> Result<Terms, Reason> {
+) -> Result<AllowTerms, Reason> {
     let own = match table.find(name) {
         Some(block) => Some(block),
         None => apply_default(policy)?,
     };
-    let blocks = ApplicableBlocks { own_block: own, all_tools_block: None };
+    let blocks = ApplicableRuleBlocks { own_block: own, all_tools_block: None };
     refuse_denied(blocks)?;
     let moment = EvaluationTime { at, time_zone: &policy.time_zone };
     for block in blocks.iter() {
@@ -117,7 +119,7 @@ fn decide_named(
 }
 
 /// Decides a completion: allowed if its prompt or resource is visible and not denied.
-fn decide_completion(policy: &Policy, reference: CompletionReference<'_>) -> Result<Terms, Reason> {
+fn decide_completion(policy: &Policy, reference: CompletionReference<'_>) -> Result<AllowTerms, Reason> {
     let found = match reference {
         CompletionReference::Prompt(name) => policy.prompts.find(name),
         CompletionReference::Resource(uri) => {
@@ -132,19 +134,19 @@ fn decide_completion(policy: &Policy, reference: CompletionReference<'_>) -> Res
         Some(block) => Some(block),
         None => apply_default(policy)?,
     };
-    refuse_denied(ApplicableBlocks { own_block: own, all_tools_block: None })?;
+    refuse_denied(ApplicableRuleBlocks { own_block: own, all_tools_block: None })?;
     let rule = own.map_or(&policy.default_pointer, |block| &block.pointer);
-    Ok(Terms { rule: Some(Arc::clone(rule)), ..Terms::default() })
+    Ok(AllowTerms { rule: Some(Arc::clone(rule)), ..AllowTerms::default() })
 }
 
 /// The blocks that apply to a call: the target's own block, then `all_tools`.
 #[derive(Clone, Copy)]
-pub(crate) struct ApplicableBlocks<'p> {
+pub(crate) struct ApplicableRuleBlocks<'p> {
     pub own_block: Option<&'p RuleBlock>,
     pub all_tools_block: Option<&'p RuleBlock>,
 }
 
-impl<'p> ApplicableBlocks<'p> {
+impl<'p> ApplicableRuleBlocks<'p> {
     pub fn iter(self) -> impl Iterator<Item = &'p RuleBlock> {
         self.own_block.into_iter().chain(self.all_tools_block)
     }
@@ -169,7 +171,7 @@ pub(crate) fn refuse_ambiguous_uri(policy: &Policy, uri: &str) -> Result<(), Rea
     Err(Reason::new(ReasonCode::Denied, None, message))
 }
 
-fn refuse_denied(blocks: ApplicableBlocks<'_>) -> Result<(), Reason> {
+fn refuse_denied(blocks: ApplicableRuleBlocks<'_>) -> Result<(), Reason> {
     match blocks.iter().find(|block| block.action == BlockAction::Deny) {
         None => Ok(()),
         Some(block) => {
@@ -255,15 +257,15 @@ fn predicate_reason(code: ReasonCode, predicate: &Predicate) -> Reason {
 
 fn build_terms(
     policy: &Policy,
-    blocks: ApplicableBlocks<'_>,
+    blocks: ApplicableRuleBlocks<'_>,
     call: &Call<'_>,
     name: &str,
     moment: EvaluationTime<'_>,
-) -> Result<Terms, Reason> {
+) -> Result<AllowTerms, Reason> {
     let charges = charges::compute_charges(blocks, call, name)?;
     let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
     let approval = blocks.iter().find_map(|block| find_approval_requirement(block, call, moment));
-    Ok(Terms { rule: Some(Arc::clone(rule)), charges, approval })
+    Ok(AllowTerms { rule: Some(Arc::clone(rule)), charges, approval })
 }
 
 /// Returns the first rule in a block that requires approval for the call.

@@ -8,14 +8,14 @@ use crate::limit::{Charge, string_enum};
 #[derive(Debug, Clone)]
 pub enum Decision {
     /// The call may proceed under these terms.
-    Allow(Terms),
+    Allow(AllowTerms),
     /// The call is refused.
     Deny(Reason),
 }
 
 /// What must happen before an allowed call is sent.
 #[derive(Debug, Clone, Default)]
-pub struct Terms {
+pub struct AllowTerms {
     /// JSON Pointer of the block that applies. `None` for methods that are always allowed.
     pub rule: Option<Arc<str>>,
     /// Charges to reserve, either all or none. If several counters are exhausted, the first in this order is reported.

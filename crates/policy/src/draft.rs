@@ -3,9 +3,9 @@
 //!
 //! The result does not depend on the order of the calls: the same calls give the same text, byte for byte.
 
-mod condition_suggestions;
+mod draft_conditions;
 mod draft_text;
-mod usage_tally;
+mod draft_usage_tally;
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::limit::string_enum;
 use crate::method_rules::{TASK_METHOD_PREFIX, is_always_allowed};
 use crate::policy_parser::parse;
 use crate::syntax_tree::DocumentFormat;
-use usage_tally::UsageTally;
+use draft_usage_tally::DraftUsageTally;
 
 /// One recorded call.
 #[derive(Debug, Clone, Copy)]
@@ -75,21 +75,21 @@ string_enum! {
 /// assert!(draft.policy.contains(r#""search": { "rate_limit": "10/hour" }"#));
 /// ```
 #[derive(Debug, Default)]
-pub struct DraftBuilder {
-    tallies: BTreeMap<(DraftSection, Box<str>), UsageTally>,
+pub struct CallLogDraftBuilder {
+    tallies: BTreeMap<(DraftSection, Box<str>), DraftUsageTally>,
     completions: BTreeMap<Box<str>, u64>,
     uncovered: BTreeMap<(Box<str>, &'static str), u64>,
 }
 
 /// A drafted policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DraftPolicy {
+pub struct CallLogDraft {
     /// The policy: JSON with comments, in canonical layout. It always loads.
     pub policy: String,
     /// The blocks, in the order in which the text contains them.
     pub blocks: Vec<DraftBlock>,
     /// Calls that the draft does not cover.
-    pub uncovered: Vec<UncoveredCall>,
+    pub uncovered: Vec<DraftCoverageGap>,
 }
 
 /// A block of the draft, with the usage that it is based on.
@@ -120,7 +120,7 @@ pub struct DraftBlock {
 
 /// Calls that the draft does not cover.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UncoveredCall {
+pub struct DraftCoverageGap {
     /// The method, and its target if it has one.
     pub description: String,
     /// Number of calls.
@@ -129,7 +129,7 @@ pub struct UncoveredCall {
     pub reason: &'static str,
 }
 
-impl DraftBuilder {
+impl CallLogDraftBuilder {
     /// Adds a call.
     pub fn add(&mut self, call: &ObservedCall<'_>) {
         if is_always_allowed(call.method) {
@@ -152,7 +152,9 @@ impl DraftBuilder {
         };
         match uncoverable_reason(section, name) {
             Some(why) => *self.uncovered.entry((describe_call(call.method, call.target).into(), why)).or_default() += 1,
-            None => self.tallies.entry((section, name.into())).or_insert_with(|| UsageTally::new(call.at)).add(call),
+            None => {
+                self.tallies.entry((section, name.into())).or_insert_with(|| DraftUsageTally::new(call.at)).add(call)
+            }
         }
     }
 
@@ -160,7 +162,7 @@ impl DraftBuilder {
     ///
     /// # Errors
     /// Returns diagnostics if the draft exceeds the maximum size of a policy.
-    pub fn write(&self, origin: &str) -> Result<DraftPolicy, Vec<Diagnostic>> {
+    pub fn write(&self, origin: &str) -> Result<CallLogDraft, Vec<Diagnostic>> {
         let blocks: Vec<DraftBlock> =
             self.tallies.iter().map(|((section, name), tally)| tally.summary(*section, name)).collect();
         let policy = draft_text::write_draft(origin, &blocks)?;
@@ -170,12 +172,12 @@ impl DraftBuilder {
             let why = "a completion is allowed if its prompt or resource is, and neither was used";
             left_out.insert((describe_call("completion/complete", Some(target)).into(), why), *calls);
         }
-        let left_out = left_out.into_iter().map(|((what, why), calls)| UncoveredCall {
+        let left_out = left_out.into_iter().map(|((what, why), calls)| DraftCoverageGap {
             description: what.into(),
             calls,
             reason: why,
         });
-        Ok(DraftPolicy { policy, blocks, uncovered: left_out.collect() })
+        Ok(CallLogDraft { policy, blocks, uncovered: left_out.collect() })
     }
 }
 

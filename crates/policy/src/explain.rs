@@ -31,7 +31,7 @@ pub struct Explanation {
     /// The call's charges.
     pub charges: Vec<ChargeExplanation>,
     /// Every step, in order of evaluation. The first one that refuses the call decides.
-    pub trace: Vec<TraceStep>,
+    pub trace: Vec<DecisionTraceStep>,
 }
 
 /// A charge in serialized form.
@@ -76,7 +76,7 @@ impl ChargeExplanation {
 
 /// One step of the evaluation.
 #[derive(Debug, Serialize)]
-pub struct TraceStep {
+pub struct DecisionTraceStep {
     /// Name of the step: `standing`, `offered`, `action`, `accepted`, `validate_arguments`, `require`, `deny_if`,
     /// `approve_if`, `limit`, `uri` or `method`.
     pub step: &'static str,

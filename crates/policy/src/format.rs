@@ -6,7 +6,7 @@
 
 mod comment_attachment;
 mod layout;
-mod yaml_comments;
+mod yaml_comment_count;
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use gatelodge_json::{JsonLimits, read_with_comments};
 
 use crate::diagnostic::{Diagnostic, DiagnosticCode, sorted_for_display};
 use crate::syntax_tree::{self, DocumentFormat};
-pub(crate) use yaml_comments::count_yaml_comments as comments_of_yaml;
+pub(crate) use yaml_comment_count::count_yaml_comments as comments_of_yaml;
 
 /// A document in canonical layout.
 #[derive(Debug, Clone, PartialEq, Eq)]

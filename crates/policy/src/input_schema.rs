@@ -2,8 +2,8 @@
 //!
 //! Schemas come from servers. A schema must not be able to fetch anything, run without bound or overflow the stack.
 
-mod float_approximation;
-mod validation_cost;
+mod schema_validation_cost;
+mod validator_float_conversion;
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use jsonschema::{Draft, PatternOptions, Validator};
@@ -27,7 +27,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 pub struct InputSchema {
     validator: Validator,
     /// The numbers in the schema.
-    numbers: float_approximation::SchemaNumbers,
+    numbers: validator_float_conversion::SchemaNumbers,
 }
 
 /// Error returned when a schema cannot be used.
@@ -72,11 +72,11 @@ impl InputSchema {
         if value.kind() != JsonKind::Object {
             return Err(InputSchemaError::NotObject);
         }
-        let bounds = float_approximation::SchemaNumbers::of(value);
-        let schema = to_json(value, &float_approximation::schema_number).map_err(|number| {
+        let bounds = validator_float_conversion::SchemaNumbers::of(value);
+        let schema = to_json(value, &validator_float_conversion::schema_number).map_err(|number| {
             InputSchemaError::NotSchema(format!("`{number}` has more digits than can be compared"))
         })?;
-        if !validation_cost::is_bounded(&schema) {
+        if !schema_validation_cost::is_bounded(&schema) {
             return Err(InputSchemaError::Unbounded);
         }
         let options = jsonschema::options()

@@ -4,12 +4,12 @@
 //! distinguish: it compares floats, while this crate compares exactly. A note marks where that can matter. A rule that
 //! cannot be expressed becomes a denial.
 
-mod block_builder;
 mod go_regex;
-mod intercept_condition;
-mod intercept_counter;
-mod intercept_field;
-mod intercept_rule;
+mod intercept_condition_import;
+mod intercept_counter_import;
+mod intercept_field_import;
+mod intercept_rule_import;
+mod rule_block_builder;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,8 +21,8 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode, push_bounded, sorted_for_dis
 use crate::format::{comments_of_yaml, format};
 use crate::limit::string_enum;
 use crate::policy_parser::parse;
-use crate::syntax_tree::{self, DocumentFormat, MapEntry, SyntaxNode};
-use block_builder::BlockBuilder;
+use crate::syntax_tree::{self, DocumentFormat, SyntaxMapEntry, SyntaxNode};
+use rule_block_builder::RuleBlockBuilder;
 
 /// An imported policy.
 #[derive(Debug, Clone)]
@@ -246,7 +246,7 @@ impl InterceptImporter {
 
     /// Drops a tool name that contains a star. Intercept matches it literally, so it matches no tool; as a glob under
     /// `default: deny`, it would allow tools.
-    fn drop_glob(&mut self, entry: &MapEntry) {
+    fn drop_glob(&mut self, entry: &SyntaxMapEntry) {
         let note_count = self.notes.len();
         self.convert_tool(entry, &entry.key);
         self.notes.truncate(note_count);
@@ -258,8 +258,8 @@ impl InterceptImporter {
         self.add_note(ImportNoteKind::Dropped, &entry.key_span, message);
     }
 
-    fn convert_tool(&mut self, entry: &MapEntry, scope: &str) -> BlockBuilder {
-        let mut block = BlockBuilder::default();
+    fn convert_tool(&mut self, entry: &SyntaxMapEntry, scope: &str) -> RuleBlockBuilder {
+        let mut block = RuleBlockBuilder::default();
         if self.is_null(&entry.value) {
             return block;
         }
@@ -267,7 +267,7 @@ impl InterceptImporter {
         self.check_field_names(fields, &["rules"], "a tool");
         if let Some(rules) = entry.value.get("rules") {
             for rule in self.read_list(rules, "rules") {
-                intercept_rule::convert_rule(self, rule, scope, &mut block);
+                intercept_rule_import::convert_rule(self, rule, scope, &mut block);
             }
         }
         block
@@ -298,7 +298,7 @@ impl InterceptImporter {
     }
 }
 
-fn key_span(fields: &[MapEntry], name: &str, value: &SyntaxNode) -> Range<usize> {
+fn key_span(fields: &[SyntaxMapEntry], name: &str, value: &SyntaxNode) -> Range<usize> {
     fields.iter().find(|field| field.key == name).map_or_else(|| value.span.clone(), |field| field.key_span.clone())
 }
 

@@ -35,14 +35,14 @@ mod visibility;
 
 pub use call::{Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, DefinitionStatus};
 pub use call_file::CallFile;
-pub use case_file::{CaseFile, CaseReport, InlinePolicy, PolicySource};
+pub use case_file::{CaseFile, CaseInlinePolicy, CasePolicySource, CaseReport};
 pub use compiled_policy::{ClientRequestKind, Policy};
 pub use condition::{ConditionResult, Operator};
 pub use counter_identity::CounterIdentity;
 pub use decide::decide;
-pub use decision::{ApprovalRequirement, Decision, Reason, ReasonCode, Terms};
+pub use decision::{AllowTerms, ApprovalRequirement, Decision, Reason, ReasonCode};
 pub use diagnostic::{Diagnostic, DiagnosticCode, Severity};
-pub use draft::{DraftBlock, DraftBuilder, DraftPolicy, DraftSection, ObservedCall, UncoveredCall};
+pub use draft::{CallLogDraft, CallLogDraftBuilder, DraftBlock, DraftCoverageGap, DraftSection, ObservedCall};
 pub use explain::{Explanation, explain};
 pub use format::{FormattedPolicy, format};
 pub use input_schema::{InputSchema, InputSchemaError};

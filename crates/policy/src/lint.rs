@@ -19,9 +19,9 @@ use crate::diagnostic::{Diagnostic, truncate_with_notice};
 use crate::policy_parser;
 use crate::syntax_tree::DocumentFormat;
 use did_you_mean::NameSuggester;
-use limit_lints::BlockLimits;
+use limit_lints::RuleBlockLimitSummary;
 use located_block::{PolicySection, located_blocks};
-use predicate_lints::RequiredPaths;
+use predicate_lints::RequiredCallPaths;
 pub use tool_list::ToolList;
 
 /// Maximum number of warnings reported.
@@ -49,8 +49,8 @@ pub fn lint(text: &[u8], format: DocumentFormat, tools: Option<&ToolList>) -> Ve
     };
     let sections = located_blocks(&policy, &root);
     let all_tools = sections.iter().find(|section| section.field == PolicySection::AllTools);
-    let guarded = all_tools.map(RequiredPaths::of);
-    let bounds = all_tools.map(BlockLimits::of);
+    let guarded = all_tools.map(RequiredCallPaths::of);
+    let bounds = all_tools.map(RuleBlockLimitSummary::of);
     let mut suggester = NameSuggester::default();
     let mut warnings = Vec::new();
     for section in &sections {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::compiled_policy::{ClientRequestKind, DefaultAction, MethodRule, Policy};
-use crate::decision::{Reason, ReasonCode, Terms};
+use crate::decision::{AllowTerms, Reason, ReasonCode};
 
 /// Methods that every policy allows. The results of lists and subscriptions are filtered.
 pub(crate) const ALWAYS_ALLOWED: [&str; 13] = [
@@ -40,9 +40,9 @@ pub(crate) const METHODS_DECIDED_BY_TARGET: [&str; 6] = [
 /// Prefix of task methods, which are decided by the rule for the call that created the task.
 pub(crate) const TASK_METHOD_PREFIX: &str = "tasks/";
 
-pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<Terms, Reason> {
+pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<AllowTerms, Reason> {
     if ALWAYS_ALLOWED.contains(&name) {
-        return Ok(Terms::default());
+        return Ok(AllowTerms::default());
     }
     if METHODS_DECIDED_BY_TARGET.contains(&name) || name.starts_with(TASK_METHOD_PREFIX) {
         return Err(Reason::new(ReasonCode::NotListed, None, "the method cannot be decided without its target"));
@@ -57,8 +57,8 @@ pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<Terms, Reason
 
 /// Applies a method rule. `found` is `None` if the policy does not have the field, and `Some(None)` if the field does
 /// not name the method.
-fn apply_method_rule(policy: &Policy, found: Option<Option<&MethodRule>>) -> Result<Terms, Reason> {
-    let allowed = |rule: &Arc<str>| Terms { rule: Some(Arc::clone(rule)), ..Terms::default() };
+fn apply_method_rule(policy: &Policy, found: Option<Option<&MethodRule>>) -> Result<AllowTerms, Reason> {
+    let allowed = |rule: &Arc<str>| AllowTerms { rule: Some(Arc::clone(rule)), ..AllowTerms::default() };
     match (found, policy.default) {
         (Some(Some(rule)), _) if rule.allows => Ok(allowed(&rule.pointer)),
         (Some(Some(rule)), _) => {

@@ -1,10 +1,10 @@
 //! Parses a document into a [`Policy`], reporting all errors at once.
 
-mod block_parser;
 mod counter_conflicts;
 mod field_parser;
 mod limit_parser;
 mod predicate_parser;
+mod rule_block_parser;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,18 +14,19 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use crate::call::Category;
 use crate::call_path::CallPath;
 use crate::compiled_policy::{
-    BlockAction, BlockTable, CategoryRule, ClientRequestKind, DefaultAction, HideList, MethodRule, MethodTable, Policy,
+    BlockAction, CategoryRule, ClientRequestKind, DefaultAction, HideList, MethodRule, MethodTable, Policy,
+    RuleBlockTable,
 };
 use crate::diagnostic::{Diagnostic, DiagnosticCode, Severity, push_bounded, sorted_for_display};
 use crate::glob::Glob;
 use crate::method_rules::{ALWAYS_ALLOWED, METHODS_DECIDED_BY_TARGET, TASK_METHOD_PREFIX};
-use crate::syntax_tree::{self, DocumentFormat, MapEntry, NodeValue, SyntaxNode};
-pub(crate) use block_parser::BLOCK_FIELDS;
-use block_parser::{BlockKind, read_block};
+use crate::syntax_tree::{self, DocumentFormat, SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 pub(crate) use field_parser::suggest_word;
 use field_parser::{check_field_names, json_pointer, read_entries, read_list, read_text, read_word};
 pub(crate) use limit_parser::{LIMIT_FIELDS, RATE_LIMIT_FIELDS};
 pub(crate) use predicate_parser::{CONDITION_FIELDS, PREDICATE_FIELDS};
+pub(crate) use rule_block_parser::BLOCK_FIELDS;
+use rule_block_parser::{RuleBlockKind, read_block};
 
 /// The top-level fields of a policy.
 pub(crate) const POLICY_FIELDS: [&str; 12] = [
@@ -113,9 +114,9 @@ impl PolicyParser {
             hide: HideList::default(),
             all_tools: None,
             categories: Vec::new(),
-            tools: BlockTable::default(),
-            resources: BlockTable::default(),
-            prompts: BlockTable::default(),
+            tools: RuleBlockTable::default(),
+            resources: RuleBlockTable::default(),
+            prompts: RuleBlockTable::default(),
             methods: None,
             client_requests: None,
             time_zone: TimeZone::UTC,
@@ -128,12 +129,12 @@ impl PolicyParser {
                 }
                 "hide" => policy.hide = self.read_hide(value),
                 "all_tools" => {
-                    policy.all_tools = Some(read_block(field, "/all_tools".into(), BlockKind::AllTools, self))
+                    policy.all_tools = Some(read_block(field, "/all_tools".into(), RuleBlockKind::AllTools, self))
                 }
                 "categories" => policy.categories = self.read_categories(value),
-                "tools" => policy.tools = self.read_table(field, BlockKind::Tool),
-                "resources" => policy.resources = self.read_table(field, BlockKind::Resource),
-                "prompts" => policy.prompts = self.read_table(field, BlockKind::Prompt),
+                "tools" => policy.tools = self.read_table(field, RuleBlockKind::Tool),
+                "resources" => policy.resources = self.read_table(field, RuleBlockKind::Resource),
+                "prompts" => policy.prompts = self.read_table(field, RuleBlockKind::Prompt),
                 "methods" => policy.methods = Some(self.read_methods(value)),
                 "client_requests" => policy.client_requests = Some(self.read_client_requests(value)),
                 TIME_ZONE_FIELD => policy.time_zone = self.read_time_zone(value),
@@ -148,8 +149,8 @@ impl PolicyParser {
         match root.get("version") {
             None => self.report_missing(root, "version", help),
             Some(node) => match &node.value {
-                NodeValue::Text(version) if version == "1" => {}
-                NodeValue::Text(version) => {
+                SyntaxNodeValue::Text(version) if version == "1" => {}
+                SyntaxNodeValue::Text(version) => {
                     let message = format!("unknown version `{version}`");
                     self.report(
                         Diagnostic::error(DiagnosticCode::UnknownWord, node.span.clone(), message).with_help(help),
@@ -179,7 +180,7 @@ impl PolicyParser {
 
     fn report_missing(&mut self, node: &SyntaxNode, name: &str, help: &str) {
         // A root that is not an object has already been reported.
-        let NodeValue::Map(_) = node.value else { return };
+        let SyntaxNodeValue::Map(_) = node.value else { return };
         // Only the opening bracket: underlining a whole block does not help the reader.
         let span = node.span.start..(node.span.start + 1).min(node.span.end);
         self.report(
@@ -215,10 +216,10 @@ impl PolicyParser {
         rules
     }
 
-    fn read_category_rule(&mut self, entry: &MapEntry, pointer: Arc<str>) -> CategoryRule {
+    fn read_category_rule(&mut self, entry: &SyntaxMapEntry, pointer: Arc<str>) -> CategoryRule {
         let node = &entry.value;
-        let NodeValue::Text(text) = &node.value else {
-            return CategoryRule::Block(read_block(entry, pointer, BlockKind::Category, self));
+        let SyntaxNodeValue::Text(text) = &node.value else {
+            return CategoryRule::Block(read_block(entry, pointer, RuleBlockKind::Category, self));
         };
         if text == "hide" {
             return CategoryRule::Hide(pointer);
@@ -226,11 +227,11 @@ impl PolicyParser {
         let words: Vec<&str> = BlockAction::WORDS.iter().copied().chain(["hide"]).collect();
         let action =
             read_word(node, "a category's rule", &words, BlockAction::from_word, self).unwrap_or(BlockAction::Deny);
-        CategoryRule::Block(block_parser::empty_block(pointer, entry.key_span.clone(), action))
+        CategoryRule::Block(rule_block_parser::empty_block(pointer, entry.key_span.clone(), action))
     }
 
-    fn read_table(&mut self, field: &MapEntry, place: BlockKind) -> BlockTable {
-        let mut table = BlockTable::default();
+    fn read_table(&mut self, field: &SyntaxMapEntry, place: RuleBlockKind) -> RuleBlockTable {
+        let mut table = RuleBlockTable::default();
         let mut written = Vec::new();
         for entry in read_entries(&field.value, &format!("`{}`", field.key), self) {
             let pointer = json_pointer(&format!("/{}", field.key), &entry.key);
@@ -259,11 +260,12 @@ impl PolicyParser {
         }
     }
 
-    fn refuse_tied_globs(&mut self, globs: &[(usize, Glob, &MapEntry)]) {
+    fn refuse_tied_globs(&mut self, globs: &[(usize, Glob, &SyntaxMapEntry)]) {
         let globs = globs.get(..MAX_GLOBS).unwrap_or(globs);
         for (at, (count, glob, entry)) in globs.iter().enumerate() {
-            let ties =
-                |(other_count, other, _): &&(usize, Glob, &MapEntry)| count == other_count && glob.can_overlap(other);
+            let ties = |(other_count, other, _): &&(usize, Glob, &SyntaxMapEntry)| {
+                count == other_count && glob.can_overlap(other)
+            };
             let Some((_, _, earlier)) = globs.iter().take(at).find(ties) else { continue };
             let message =
                 format!("`{}` and `{}` can match the same name, and neither is more specific", earlier.key, entry.key);

@@ -53,22 +53,22 @@ impl ScalarSet {
     }
 
     /// Returns whether the operand is a member. `None` if no member has the same kind as the operand.
-    pub fn contains(&self, operand: &Operand<'_>) -> Option<bool> {
+    pub fn contains(&self, operand: &CallValue<'_>) -> Option<bool> {
         match operand {
-            Operand::Text(text) if !self.texts.is_empty() => {
+            CallValue::Text(text) if !self.texts.is_empty() => {
                 Some(self.texts.binary_search_by(|own| (**own).cmp(text)).is_ok())
             }
-            Operand::Number(number) if !self.numbers.is_empty() => {
+            CallValue::Number(number) if !self.numbers.is_empty() => {
                 Some(self.numbers.binary_search_by(|own| own.value().cmp(number)).is_ok())
             }
-            Operand::Bool(true) if self.has_true || self.has_false => Some(self.has_true),
-            Operand::Bool(false) if self.has_true || self.has_false => Some(self.has_false),
+            CallValue::Bool(true) if self.has_true || self.has_false => Some(self.has_true),
+            CallValue::Bool(false) if self.has_true || self.has_false => Some(self.has_false),
             _ => None,
         }
     }
 
     pub fn contains_element(&self, element: JsonValue<'_>) -> bool {
-        self.contains(&Operand::of(element)) == Some(true)
+        self.contains(&CallValue::of(element)) == Some(true)
     }
 
     /// Returns the first string in the set, which is the value of a `contains` with a string.
@@ -77,11 +77,11 @@ impl ScalarSet {
     }
 
     /// Returns the members as operands.
-    pub fn operands(&self) -> impl Iterator<Item = Operand<'_>> {
-        let texts = self.texts.iter().map(|text| Operand::Text(Cow::Borrowed(text)));
-        let numbers = self.numbers.iter().map(|number| Operand::Number(number.value()));
+    pub fn operands(&self) -> impl Iterator<Item = CallValue<'_>> {
+        let texts = self.texts.iter().map(|text| CallValue::Text(Cow::Borrowed(text)));
+        let numbers = self.numbers.iter().map(|number| CallValue::Number(number.value()));
         let bools = [(true, self.has_true), (false, self.has_false)];
-        let bools = bools.into_iter().filter(|(_, has)| *has).map(|(value, _)| Operand::Bool(value));
+        let bools = bools.into_iter().filter(|(_, has)| *has).map(|(value, _)| CallValue::Bool(value));
         texts.chain(numbers).chain(bools)
     }
 
@@ -113,7 +113,7 @@ impl ScalarSet {
 
 /// A value found in a call.
 #[derive(Debug, Clone)]
-pub(crate) enum Operand<'a> {
+pub(crate) enum CallValue<'a> {
     Text(Cow<'a, str>),
     Number(Decimal<'a>),
     Bool(bool),
@@ -122,7 +122,7 @@ pub(crate) enum Operand<'a> {
     Other,
 }
 
-impl<'a> Operand<'a> {
+impl<'a> CallValue<'a> {
     pub fn of(value: JsonValue<'a>) -> Self {
         match value.kind() {
             JsonKind::String => Self::Text(value.as_str().unwrap_or_default()),

@@ -23,19 +23,19 @@ pub enum DocumentFormat {
 /// A value and its span.
 #[derive(Debug, Clone)]
 pub(crate) struct SyntaxNode {
-    pub value: NodeValue,
+    pub value: SyntaxNodeValue,
     pub span: Range<usize>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum NodeValue {
+pub(crate) enum SyntaxNodeValue {
     Null,
     Bool(bool),
     /// Text of a number in JSON notation, within the parser's limits.
     Number(String),
     Text(String),
     List(Vec<SyntaxNode>),
-    Map(Vec<MapEntry>),
+    Map(Vec<SyntaxMapEntry>),
 }
 
 /// A span in generated text, and the span in the document that it was generated from.
@@ -43,7 +43,7 @@ pub(crate) type SpanMapping = (Range<usize>, Range<usize>);
 
 /// A member of an object.
 #[derive(Debug, Clone)]
-pub(crate) struct MapEntry {
+pub(crate) struct SyntaxMapEntry {
     pub key: String,
     pub key_span: Range<usize>,
     pub value: SyntaxNode,
@@ -52,12 +52,12 @@ pub(crate) struct MapEntry {
 impl SyntaxNode {
     pub fn kind(&self) -> JsonKind {
         match self.value {
-            NodeValue::Null => JsonKind::Null,
-            NodeValue::Bool(_) => JsonKind::Bool,
-            NodeValue::Number(_) => JsonKind::Number,
-            NodeValue::Text(_) => JsonKind::String,
-            NodeValue::List(_) => JsonKind::Array,
-            NodeValue::Map(_) => JsonKind::Object,
+            SyntaxNodeValue::Null => JsonKind::Null,
+            SyntaxNodeValue::Bool(_) => JsonKind::Bool,
+            SyntaxNodeValue::Number(_) => JsonKind::Number,
+            SyntaxNodeValue::Text(_) => JsonKind::String,
+            SyntaxNodeValue::List(_) => JsonKind::Array,
+            SyntaxNodeValue::Map(_) => JsonKind::Object,
         }
     }
 
@@ -84,11 +84,11 @@ impl SyntaxNode {
 
     fn write_value(&self, out: &mut String, placed: &mut dyn FnMut(Range<usize>, &Range<usize>)) {
         match &self.value {
-            NodeValue::Null => out.push_str("null"),
-            NodeValue::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-            NodeValue::Number(text) => out.push_str(text),
-            NodeValue::Text(text) => quote_into(text, out),
-            NodeValue::List(items) => {
+            SyntaxNodeValue::Null => out.push_str("null"),
+            SyntaxNodeValue::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            SyntaxNodeValue::Number(text) => out.push_str(text),
+            SyntaxNodeValue::Text(text) => quote_into(text, out),
+            SyntaxNodeValue::List(items) => {
                 out.push('[');
                 for (at, item) in items.iter().enumerate() {
                     out.push_str(if at > 0 { "," } else { "" });
@@ -96,7 +96,7 @@ impl SyntaxNode {
                 }
                 out.push(']');
             }
-            NodeValue::Map(entries) => {
+            SyntaxNodeValue::Map(entries) => {
                 out.push('{');
                 for (at, entry) in entries.iter().enumerate() {
                     out.push_str(if at > 0 { "," } else { "" });
@@ -113,7 +113,7 @@ impl SyntaxNode {
 
     /// Returns the map member with this name, or the first of them if it is repeated.
     pub fn get(&self, name: &str) -> Option<&Self> {
-        let NodeValue::Map(entries) = &self.value else { return None };
+        let SyntaxNodeValue::Map(entries) = &self.value else { return None };
         entries.iter().find(|entry| entry.key == name).map(|entry| &entry.value)
     }
 }
@@ -141,17 +141,17 @@ pub(crate) fn from_json(value: JsonValue<'_>) -> SyntaxNode {
     let (start, end) = value.span();
     let text = |value: JsonValue<'_>| value.as_str().unwrap_or_default().into_owned();
     let written = match value.kind() {
-        JsonKind::Null => NodeValue::Null,
-        JsonKind::Bool => NodeValue::Bool(value.as_bool() == Some(true)),
-        JsonKind::Number => NodeValue::Number(value.raw().to_owned()),
-        JsonKind::String => NodeValue::Text(text(value)),
-        JsonKind::Array => NodeValue::List(value.elements().map(from_json).collect()),
+        JsonKind::Null => SyntaxNodeValue::Null,
+        JsonKind::Bool => SyntaxNodeValue::Bool(value.as_bool() == Some(true)),
+        JsonKind::Number => SyntaxNodeValue::Number(value.raw().to_owned()),
+        JsonKind::String => SyntaxNodeValue::Text(text(value)),
+        JsonKind::Array => SyntaxNodeValue::List(value.elements().map(from_json).collect()),
         JsonKind::Object => {
             let entry = |(key, value): (JsonValue<'_>, JsonValue<'_>)| {
                 let (start, end) = key.span();
-                MapEntry { key: text(key), key_span: start..end, value: from_json(value) }
+                SyntaxMapEntry { key: text(key), key_span: start..end, value: from_json(value) }
             };
-            NodeValue::Map(value.members().map(entry).collect())
+            SyntaxNodeValue::Map(value.members().map(entry).collect())
         }
     };
     SyntaxNode { value: written, span: start..end }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
-    Call, CallTarget, CalledTool, Category, ClientFacts, CompletionReference, Decision, DefinitionStatus,
-    DocumentFormat, DraftBuilder, DraftPolicy, ObservedCall, Policy, decide, format, parse,
+    Call, CallLogDraft, CallLogDraftBuilder, CallTarget, CalledTool, Category, ClientFacts, CompletionReference,
+    Decision, DefinitionStatus, DocumentFormat, ObservedCall, Policy, decide, format, parse,
 };
 use insta::assert_snapshot;
 use jiff::Timestamp;
@@ -32,8 +32,8 @@ fn recorded_call(method: &'static str, target: &str, at: i64, arguments: &str) -
     RecordedCall { method, target, at: NOON + at, arguments: arguments.to_owned(), is_logged: true, objection: None }
 }
 
-fn draft(all: &[RecordedCall]) -> DraftPolicy {
-    let mut draft = DraftBuilder::default();
+fn draft(all: &[RecordedCall]) -> CallLogDraft {
+    let mut draft = CallLogDraftBuilder::default();
     for recorded in all {
         let document = read(recorded.arguments.as_bytes(), &JsonLimits::REQUEST).expect("JSON");
         let names: Vec<String> =
@@ -85,7 +85,7 @@ fn allows(policy: &Policy, recorded: &RecordedCall) -> bool {
 }
 
 /// Returns whether the draft reports that it does not cover a call.
-fn is_left_out(drafted: &DraftPolicy, recorded: &RecordedCall) -> bool {
+fn is_left_out(drafted: &CallLogDraft, recorded: &RecordedCall) -> bool {
     let target = recorded.target.as_ref().map(|target| format!(" {target}")).unwrap_or_default();
     let what = format!("{}{target}", recorded.method);
     drafted.uncovered.iter().any(|left| left.description == what)
@@ -174,7 +174,7 @@ fn values_are_suggested_only_if_few_occur_and_none_is_a_secret() {
 
 #[test]
 fn a_draft_larger_than_a_policy_is_refused() {
-    let mut draft = DraftBuilder::default();
+    let mut draft = CallLogDraftBuilder::default();
     let at = Timestamp::from_second(NOON).expect("a time");
     for number in 0..100_001 {
         let uri = format!("n:{number}");

@@ -11,7 +11,7 @@ use crate::log_page::ChainedRow;
 
 /// One administrative change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AdminEntry {
+pub struct AdminLogEntry {
     /// Time of the change.
     pub at: Timestamp,
     /// The operating system user who made the change.
@@ -24,7 +24,7 @@ pub struct AdminEntry {
     pub detail: serde_json::Value,
 }
 
-impl AdminEntry {
+impl AdminLogEntry {
     /// Adds a detail that only the store knows, such as a newly assigned id.
     pub(crate) fn add_detail(&mut self, name: &str, value: impl Serialize) -> Result<(), StoreError> {
         let value = serde_json::to_value(value).map_err(|error| StoreError::Corrupt(error.to_string()))?;
@@ -44,9 +44,9 @@ impl AdminEntry {
 #[async_trait]
 pub trait AdminLog: Send + Sync {
     /// Durably adds an entry for an event that does not change the state. Changes write their own entries.
-    async fn append(&self, entry: AdminEntry) -> Result<(), StoreError>;
+    async fn append(&self, entry: AdminLogEntry) -> Result<(), StoreError>;
     /// Returns the newest entries, newest first.
-    async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError>;
+    async fn recent(&self, limit: usize) -> Result<Vec<AdminLogEntry>, StoreError>;
     /// Returns the next page of stored entries after a sequence number, oldest first; like
     /// [`Ledger::page_after`](crate::Ledger::page_after).
     async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError>;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::StoreError;
 use crate::grants::GrantId;
 use crate::hash_chain::ChainHead;
-use crate::policies::PolicyVersion;
+use crate::policies::PolicyVersionNumber;
 use crate::validated_name::{PolicyName, ServerName};
 
 /// Id that identifies a call in logs and that people can quote. Later calls have larger ids.
@@ -146,7 +146,7 @@ pub struct CallRecord {
     pub policy: Option<PolicyName>,
     /// The version of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy_version: Option<PolicyVersion>,
+    pub policy_version: Option<PolicyVersionNumber>,
     /// The code for why the call was refused, or would have been refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Arc<str>>,
@@ -339,7 +339,7 @@ mod tests {
             request: text("request"),
             trace: text("trace"),
             policy: Some("p_1".parse().expect("a name")),
-            policy_version: Some(PolicyVersion(7)),
+            policy_version: Some(PolicyVersionNumber(7)),
             code: text("code"),
             rule: text("rule"),
             counter: text("counter"),

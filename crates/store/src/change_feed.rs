@@ -6,13 +6,13 @@ use crate::StoreError;
 
 /// A number that changes whenever the state changes. Only equality is meaningful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StateVersion(pub u64);
+pub struct StateChangeNumber(pub u64);
 
 /// Reports changes to the state.
 #[async_trait]
 pub trait ChangeFeed: Send + Sync {
     /// Returns the current version of the state.
-    async fn version(&self) -> Result<StateVersion, StoreError>;
+    async fn version(&self) -> Result<StateChangeNumber, StoreError>;
     /// Waits until the version differs from `seen` and returns the new one. A change is reported within a second.
-    async fn wait_for_change(&self, seen: StateVersion) -> Result<StateVersion, StoreError>;
+    async fn wait_for_change(&self, seen: StateChangeNumber) -> Result<StateChangeNumber, StoreError>;
 }

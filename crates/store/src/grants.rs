@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::admin_log::AdminEntry;
-use crate::token::TokenHash;
+use crate::admin_log::AdminLogEntry;
+use crate::grant_token::TokenHash;
 use crate::validated_name::{PolicyName, ServerName};
 
 /// Id of a grant. It stays the same when the token is rotated, so the counters do too.
@@ -46,7 +46,7 @@ pub enum EnforcementMode {
 
 /// A server that a grant gives access to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GrantAttachment {
+pub struct GrantServerAttachment {
     /// The server.
     pub server: ServerName,
     /// The policy. Without one, every call is refused.
@@ -67,7 +67,7 @@ pub struct Grant {
     /// Hash of the token.
     pub token: TokenHash,
     /// The servers that it gives access to, ordered by name.
-    pub attachments: Vec<GrantAttachment>,
+    pub attachments: Vec<GrantServerAttachment>,
     /// Time of creation.
     pub created_at: Timestamp,
     /// Time at which the grant expires, if it does.
@@ -88,7 +88,7 @@ pub struct NewGrant {
     /// Hash of the token.
     pub token: TokenHash,
     /// The servers that it gives access to.
-    pub attachments: Vec<GrantAttachment>,
+    pub attachments: Vec<GrantServerAttachment>,
     /// Time of creation.
     pub created_at: Timestamp,
     /// Time at which the grant expires, if it does.
@@ -102,7 +102,7 @@ pub struct NewGrant {
 pub trait Grants: Send + Sync {
     /// Creates a grant with a new id. `Conflict` if a grant that is not revoked already has the label, or any grant has
     /// the token. The store adds the id to the entry's details as `id`.
-    async fn create(&self, grant: NewGrant, entry: AdminEntry) -> Result<GrantId, StoreError>;
+    async fn create(&self, grant: NewGrant, entry: AdminLogEntry) -> Result<GrantId, StoreError>;
     /// Returns all grants, including expired and revoked ones, ordered by label and then by age.
     async fn list(&self) -> Result<Vec<Grant>, StoreError>;
     /// Finds a grant by its id, or a grant that is not revoked by its label. `NotFound` if it does not exist.
@@ -114,12 +114,17 @@ pub trait Grants: Send + Sync {
         id: &GrantId,
         token: TokenHash,
         expires_at: Option<Timestamp>,
-        entry: AdminEntry,
+        entry: AdminLogEntry,
     ) -> Result<(), StoreError>;
     /// Revokes a grant. `Conflict` if it is already revoked, so that no entry is written when nothing changes.
-    async fn revoke(&self, id: &GrantId, at: Timestamp, entry: AdminEntry) -> Result<(), StoreError>;
+    async fn revoke(&self, id: &GrantId, at: Timestamp, entry: AdminLogEntry) -> Result<(), StoreError>;
     /// Adds an attachment to a grant, replacing any existing one for the same server.
-    async fn attach(&self, id: &GrantId, attachment: GrantAttachment, entry: AdminEntry) -> Result<(), StoreError>;
+    async fn attach(
+        &self,
+        id: &GrantId,
+        attachment: GrantServerAttachment,
+        entry: AdminLogEntry,
+    ) -> Result<(), StoreError>;
     /// Removes a server's attachment from a grant. `NotFound` if it does not exist.
-    async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminEntry) -> Result<(), StoreError>;
+    async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminLogEntry) -> Result<(), StoreError>;
 }

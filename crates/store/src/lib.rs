@@ -5,7 +5,7 @@
 
 mod admin_log;
 mod call_record;
-mod chain_inspection;
+mod chain_verification;
 mod change_feed;
 mod clock;
 #[cfg(feature = "conformance")]
@@ -13,9 +13,10 @@ pub mod conformance;
 mod counter;
 mod counter_map;
 mod counter_window;
+mod grant_token;
 mod grants;
 mod hash_chain;
-mod id_hash;
+mod id_digest;
 mod ledger;
 mod log_page;
 mod memory;
@@ -24,30 +25,29 @@ mod servers;
 mod sessions;
 mod sqlite;
 mod task_owners;
-mod token;
 mod tool_pins;
 mod validated_name;
 
-pub use admin_log::{AdminEntry, AdminLog};
+pub use admin_log::{AdminLog, AdminLogEntry};
 pub use call_record::{CallId, CallOutcome, CallRecord, CallTimings, RecordKind};
-pub use change_feed::{ChangeFeed, StateVersion};
+pub use change_feed::{ChangeFeed, StateChangeNumber};
 pub use clock::{Clock, ManualClock};
 pub use counter::{CounterCharge, CounterKey, CounterOwner};
-pub use grants::{EnforcementMode, Grant, GrantAttachment, GrantId, Grants, NewGrant};
+pub use grant_token::{GrantToken, GrantTokenError, TokenHash, TokenHashPair};
+pub use grants::{EnforcementMode, Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
 pub use hash_chain::{ChainBreak, ChainHead, ParseChainHeadError, RowHash};
-pub use id_hash::IdHash;
+pub use id_digest::IdDigest;
 pub use ledger::{
     CallLogFilter, CallLogRow, ChainReport, CounterUsage, ExhaustedCounter, Ledger, Reservation, ReserveOutcome,
     SharedLedger,
 };
 pub use log_page::ChainedRow;
 pub use memory::MemoryStore;
-pub use policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
+pub use policies::{Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
 pub use servers::{Servers, StoredServer};
 pub use sessions::{SessionRow, Sessions};
-pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteState};
+pub use sqlite::{Durability, OpenStoreError, SqliteLedger, SqliteStateStore};
 pub use task_owners::{MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners};
-pub use token::{GrantToken, HashedToken, TokenError, TokenHash};
 pub use tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
 pub use validated_name::{ParseNameError, PolicyName, ServerName};
 

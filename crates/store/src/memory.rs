@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::StoreError;
-use crate::admin_log::AdminEntry;
+use crate::admin_log::AdminLogEntry;
 use crate::clock::Clock;
 use crate::grants::Grant;
 use crate::hash_chain::{ChainHead, RowHash};
-use crate::id_hash::IdHash;
+use crate::id_digest::IdDigest;
 use crate::log_page::{ChainedRow, LogPage};
 use crate::policies::StoredPolicy;
 use crate::servers::StoredServer;
@@ -67,8 +67,8 @@ struct MemoryState {
     grants: Vec<Grant>,
     /// Each server's pinned and listed tools.
     tools: BTreeMap<ServerName, ServerTools>,
-    sessions: BTreeMap<IdHash, SessionRow>,
-    tasks: BTreeMap<IdHash, TaskOwner>,
+    sessions: BTreeMap<IdDigest, SessionRow>,
+    tasks: BTreeMap<IdDigest, TaskOwner>,
     admin_log: Vec<MemoryLogRow>,
 }
 
@@ -94,8 +94,8 @@ impl MemoryStore {
     /// Applies a change and writes its entry, or does neither. If `work` fails, it must not have changed anything.
     fn change<T>(
         &self,
-        mut entry: AdminEntry,
-        work: impl FnOnce(&mut MemoryState, &mut AdminEntry) -> Result<T, StoreError>,
+        mut entry: AdminLogEntry,
+        work: impl FnOnce(&mut MemoryState, &mut AdminLogEntry) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         // An entry that cannot be serialised is refused before anything changes.
         entry.to_body()?;

@@ -5,15 +5,15 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::admin_log::AdminEntry;
+use crate::admin_log::AdminLogEntry;
 use crate::validated_name::PolicyName;
 
 /// A version of a policy: 1, 2, 3, …
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct PolicyVersion(pub u32);
+pub struct PolicyVersionNumber(pub u32);
 
-impl std::fmt::Display for PolicyVersion {
+impl std::fmt::Display for PolicyVersionNumber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
@@ -25,13 +25,13 @@ pub struct StoredPolicy {
     /// The policy's name.
     pub name: PolicyName,
     /// The version number.
-    pub version: PolicyVersion,
+    pub version: PolicyVersionNumber,
     /// The policy document.
     pub text: String,
     /// Whether the document is YAML; otherwise it is JSON.
     pub is_yaml: bool,
     /// The version that this one restores, if any.
-    pub restores: Option<PolicyVersion>,
+    pub restores: Option<PolicyVersionNumber>,
     /// Time of creation.
     pub created_at: Timestamp,
     /// The operating system user who created it.
@@ -44,7 +44,7 @@ pub struct PolicySummary {
     /// The policy's name.
     pub name: PolicyName,
     /// The active version.
-    pub version: PolicyVersion,
+    pub version: PolicyVersionNumber,
     /// Time at which that version was created.
     pub created_at: Timestamp,
     /// The user who created that version.
@@ -58,11 +58,11 @@ pub struct PolicySummary {
 pub trait Policies: Send + Sync {
     /// Adds a version with the next number and returns that number; `policy.version` is ignored. The store adds the
     /// number to the entry's details as `version`.
-    async fn put(&self, policy: StoredPolicy, entry: AdminEntry) -> Result<PolicyVersion, StoreError>;
+    async fn put(&self, policy: StoredPolicy, entry: AdminLogEntry) -> Result<PolicyVersionNumber, StoreError>;
     /// Returns the active version of each policy, ordered by name.
     async fn list(&self) -> Result<Vec<PolicySummary>, StoreError>;
     /// Returns the given version, or the active one if `version` is `None`. `NotFound` if it does not exist.
-    async fn get(&self, name: &PolicyName, version: Option<PolicyVersion>) -> Result<StoredPolicy, StoreError>;
+    async fn get(&self, name: &PolicyName, version: Option<PolicyVersionNumber>) -> Result<StoredPolicy, StoreError>;
     /// Returns all versions of a policy, newest first. `NotFound` if there are none.
     async fn versions(&self, name: &PolicyName) -> Result<Vec<StoredPolicy>, StoreError>;
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::admin_log::AdminEntry;
+use crate::admin_log::AdminLogEntry;
 use crate::validated_name::ServerName;
 
 /// An upstream server.
@@ -34,9 +34,9 @@ pub struct StoredServer {
 #[async_trait]
 pub trait Servers: Send + Sync {
     /// Adds a server. `Conflict` if the name is taken.
-    async fn add(&self, server: StoredServer, entry: AdminEntry) -> Result<(), StoreError>;
+    async fn add(&self, server: StoredServer, entry: AdminLogEntry) -> Result<(), StoreError>;
     /// Removes a server and its attachments. `NotFound` if it does not exist.
-    async fn remove(&self, name: &ServerName, entry: AdminEntry) -> Result<(), StoreError>;
+    async fn remove(&self, name: &ServerName, entry: AdminLogEntry) -> Result<(), StoreError>;
     /// Returns all servers, ordered by name.
     async fn list(&self) -> Result<Vec<StoredServer>, StoreError>;
 }

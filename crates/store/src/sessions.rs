@@ -5,14 +5,14 @@ use jiff::Timestamp;
 
 use crate::StoreError;
 use crate::grants::GrantId;
-use crate::id_hash::IdHash;
+use crate::id_digest::IdDigest;
 use crate::validated_name::ServerName;
 
 /// The state needed to resume a session. The upstream session is not stored; it is opened again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
     /// Hash of the session id.
-    pub id: IdHash,
+    pub id: IdDigest,
     /// The grant that the session belongs to.
     pub grant: GrantId,
     /// The server; `None` for the aggregate endpoint.
@@ -41,15 +41,15 @@ pub trait Sessions: Send + Sync {
     /// Adds or replaces a session.
     async fn put(&self, session: SessionRow) -> Result<(), StoreError>;
     /// Finds a session, whichever grant it belongs to.
-    async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError>;
+    async fn find(&self, id: IdDigest) -> Result<Option<SessionRow>, StoreError>;
     /// Sets the resources that a session is subscribed to. Unknown ids are ignored.
-    async fn set_subscriptions(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError>;
+    async fn set_subscriptions(&self, id: IdDigest, uris: Vec<String>) -> Result<(), StoreError>;
     /// Sets the log level of a session. Unknown ids are ignored.
-    async fn set_log_level(&self, id: IdHash, level: String) -> Result<(), StoreError>;
+    async fn set_log_level(&self, id: IdDigest, level: String) -> Result<(), StoreError>;
     /// Sets the time of the last use. Earlier times and unknown ids are ignored.
-    async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError>;
+    async fn touch(&self, ids: Vec<IdDigest>, at: Timestamp) -> Result<(), StoreError>;
     /// Deletes sessions. Unknown ids are ignored.
-    async fn delete(&self, ids: Vec<IdHash>) -> Result<(), StoreError>;
+    async fn delete(&self, ids: Vec<IdDigest>) -> Result<(), StoreError>;
     /// Deletes sessions that were last used before the given time, and returns how many were deleted.
     async fn sweep(&self, before: Timestamp) -> Result<usize, StoreError>;
 }

@@ -8,7 +8,7 @@ mod db_file;
 mod ledger;
 mod log_table;
 mod migrate;
-mod state;
+mod state_db;
 
 use std::io;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use rusqlite::ErrorCode;
 
 pub use ledger::SqliteLedger;
-pub use state::SqliteState;
+pub use state_db::SqliteStateStore;
 
 use crate::StoreError;
 

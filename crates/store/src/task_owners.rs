@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use crate::StoreError;
 use crate::grants::GrantId;
-use crate::id_hash::IdHash;
+use crate::id_digest::IdDigest;
 use crate::validated_name::ServerName;
 
 /// Maximum number of tasks stored per grant. Beyond it, the tasks that expire first are removed.
@@ -15,7 +15,7 @@ pub const MAX_TASKS_PER_GRANT: usize = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskOwner {
     /// Hash of the task id and of the parts that make it unique.
-    pub id: IdHash,
+    pub id: IdDigest,
     /// The grant that owns the task.
     pub grant: GrantId,
     /// The server that runs the task.
@@ -32,7 +32,7 @@ pub trait TaskOwners: Send + Sync {
     /// Adds a task. `Conflict` if another grant owns a task with this id that has not expired by `now`.
     async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError>;
     /// Finds a task, whichever grant owns it, expired or not.
-    async fn find(&self, id: IdHash) -> Result<Option<TaskOwner>, StoreError>;
+    async fn find(&self, id: IdDigest) -> Result<Option<TaskOwner>, StoreError>;
     /// Returns all tasks that a grant has on a server, in no particular order.
     async fn list_for_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskOwner>, StoreError>;
     /// Deletes tasks that expired before the given time, and returns how many were deleted.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
-use crate::admin_log::AdminEntry;
+use crate::admin_log::AdminLogEntry;
 use crate::validated_name::ServerName;
 
 /// A tool definition from a server.
@@ -83,7 +83,7 @@ pub trait ToolPins: Send + Sync {
         server: &ServerName,
         offered: Vec<ToolDefinition>,
         first: Vec<String>,
-        entry: AdminEntry,
+        entry: AdminLogEntry,
     ) -> Result<(), StoreError>;
     /// Pins the listed definitions with these names and fingerprints, and writes the admin log entry in the same step.
     /// `Conflict` if one of them is not currently listed; then nothing is pinned.
@@ -91,15 +91,15 @@ pub trait ToolPins: Send + Sync {
         &self,
         server: &ServerName,
         tools: Vec<(String, String)>,
-        entry: AdminEntry,
+        entry: AdminLogEntry,
     ) -> Result<(), StoreError>;
     /// Sets a tool's category, replacing any earlier override. `NotFound` if the server's tools were never listed.
     async fn set_category(
         &self,
         server: &ServerName,
         category_override: CategoryOverride,
-        entry: AdminEntry,
+        entry: AdminLogEntry,
     ) -> Result<(), StoreError>;
     /// Removes a tool's category override. `NotFound` if it does not exist.
-    async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError>;
+    async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminLogEntry) -> Result<(), StoreError>;
 }

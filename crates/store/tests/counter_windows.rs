@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_policy::{LimitWindow, WindowAlignment};
-use gatelodge_store::conformance::support::{
+use gatelodge_store::conformance::conformance_support::{
     START_TIME, billionths, counter_charge, not_sent_record, record, timestamp,
 };
 use gatelodge_store::{

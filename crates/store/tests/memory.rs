@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use gatelodge_store::conformance::{ConformanceBackend, support};
+use gatelodge_store::conformance::{ConformanceBackend, conformance_support};
 use gatelodge_store::{ManualClock, MemoryStore};
 
 fn open() -> ConformanceBackend {
-    let clock = Arc::new(ManualClock::at(support::timestamp(support::START_TIME)));
+    let clock = Arc::new(ManualClock::at(conformance_support::timestamp(conformance_support::START_TIME)));
     let store = Arc::new(MemoryStore::new(clock.clone()));
     ConformanceBackend {
         servers: store.clone(),

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gatelodge_store::conformance::support::{START_TIME, record, timestamp};
+use gatelodge_store::conformance::conformance_support::{START_TIME, record, timestamp};
 use gatelodge_store::{Durability, Ledger, ManualClock, RecordKind, SqliteLedger};
 
 fn ledger_thread_count() -> usize {

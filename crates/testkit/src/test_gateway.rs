@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::{
-    ActivePolicy, Gateway, GatewaySettings, GatewayStores, GrantConfig, InjectedHeader, PinningSettings, ServerAccess,
-    UpstreamConfig, UpstreamHttpConfig, UpstreamProcessConfig, UpstreamTransport,
+    ActivePolicy, Gateway, GatewaySettings, GatewayStores, GrantConfig, GrantServerAccess, InjectedHeader,
+    PinningSettings, UpstreamConfig, UpstreamHttpConfig, UpstreamProcessConfig, UpstreamTransport,
 };
 use gatelodge_policy::{Category, DocumentFormat, parse};
 use gatelodge_store::{
-    AdminEntry, CallLogFilter, CallLogRow, CategoryOverride, Clock, EnforcementMode, GrantId, GrantToken, Ledger,
-    ManualClock, MemoryStore, PolicyVersion, Sessions, TaskOwners, TokenHash, ToolPins,
+    AdminLogEntry, CallLogFilter, CallLogRow, CategoryOverride, Clock, EnforcementMode, GrantId, GrantToken, Ledger,
+    ManualClock, MemoryStore, PolicyVersionNumber, Sessions, TaskOwners, TokenHash, ToolPins,
 };
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -199,7 +199,7 @@ impl TestGatewayBuilder {
         for (name, _, policy) in &more_servers {
             grant
                 .servers
-                .insert(name.parse().expect("a name"), ServerAccess { policy: Some(shared_policy(policy)), mode });
+                .insert(name.parse().expect("a name"), GrantServerAccess { policy: Some(shared_policy(policy)), mode });
         }
         let GatewayInstance { gateway, address, admin, run } =
             launch(&stores, &clock, &settings, &servers, std::slice::from_ref(&grant)).await;
@@ -259,7 +259,7 @@ async fn bind_listener() -> TcpListener {
 /// Returns a grant that can reach only the one server.
 fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: EnforcementMode) -> GrantConfig {
     let policy = policy.map(shared_policy);
-    let attachments = HashMap::from([(SERVER.parse().expect("a name"), ServerAccess { policy, mode })]);
+    let attachments = HashMap::from([(SERVER.parse().expect("a name"), GrantServerAccess { policy, mode })]);
     let (id, label) = (GrantId(label.into()), label.into());
     GrantConfig {
         id,
@@ -278,7 +278,7 @@ fn shared_policy(text: &str) -> Arc<ActivePolicy> {
 
 fn parse_policy(text: &str) -> ActivePolicy {
     let policy = parse(text.as_bytes(), DocumentFormat::Json).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
-    ActivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(1), policy }
+    ActivePolicy { name: "books".parse().expect("a name"), version: PolicyVersionNumber(1), policy }
 }
 
 impl TestGateway {
@@ -332,9 +332,9 @@ impl TestGateway {
         self.change_grants(|grants| {
             let attachments = &mut grants[0].servers;
             let before = attachments.get(&server).and_then(|attachment| attachment.policy.as_ref());
-            let version = PolicyVersion(before.map_or(1, |policy| policy.version.0 + 1));
+            let version = PolicyVersionNumber(before.map_or(1, |policy| policy.version.0 + 1));
             let policy = Arc::new(ActivePolicy { version, ..parse_policy(policy) });
-            attachments.insert(server, ServerAccess { policy: Some(policy), mode: EnforcementMode::Enforce });
+            attachments.insert(server, GrantServerAccess { policy: Some(policy), mode: EnforcementMode::Enforce });
         });
     }
 
@@ -480,8 +480,8 @@ impl TestGateway {
         self.change_grants(|_| ());
     }
 
-    fn admin_log_entry(&self, action: &str) -> AdminEntry {
-        AdminEntry {
+    fn admin_log_entry(&self, action: &str) -> AdminLogEntry {
+        AdminLogEntry {
             at: self.clock.now(),
             by: "tester".to_owned(),
             action: action.to_owned(),

@@ -1,6 +1,6 @@
 //! Category labels of tools. People assign them, and the classifier is trained and evaluated with them.
 
-use gatelodge_catalogue::{ReadToolError, ToolAnnotations, ToolEntry, category_name};
+use gatelodge_catalogue::{ReadToolError, ToolAnnotations, ToolListEntry, category_name};
 use gatelodge_policy::Category;
 
 /// The true category of a tool, as precisely as the label states it.
@@ -14,7 +14,7 @@ pub enum CategoryLabel {
 
 impl CategoryLabel {
     /// Returns the label that a line gives its tool, or `None` if the line has no `category`.
-    pub fn of(item: &ToolEntry<'_>) -> Result<Option<Self>, ReadToolError> {
+    pub fn of(item: &ToolListEntry<'_>) -> Result<Option<Self>, ReadToolError> {
         let Some(label) = item.entry.get("category") else { return Ok(None) };
         let word = label.as_str().unwrap_or_default();
         if word.is_empty() {
@@ -61,13 +61,13 @@ impl CategoryLabel {
 #[derive(Debug)]
 pub struct LabelledTool<'a> {
     /// The tool without its annotations, because some labels are derived from them.
-    pub item: ToolEntry<'a>,
+    pub item: ToolListEntry<'a>,
     /// The label, if the line has one.
     pub label: Option<CategoryLabel>,
 }
 
 /// Reads a tool's label and removes the tool's annotations.
-pub fn read_labelled_tool(item: ToolEntry<'_>) -> Result<LabelledTool<'_>, ReadToolError> {
+pub fn read_labelled_tool(item: ToolListEntry<'_>) -> Result<LabelledTool<'_>, ReadToolError> {
     let label = CategoryLabel::of(&item)?;
     let mut item = item;
     item.tool.annotations = ToolAnnotations::default();

@@ -28,11 +28,11 @@ pub struct IndexerCli {
 pub enum IndexerCommand {
     #[command(subcommand)]
     Crawl(CrawlCommand),
-    Read(ReadArgs),
-    Index(IndexArgs),
-    Export(ExportArgs),
+    Read(ReadPackageArgs),
+    Index(BuildIndexArgs),
+    Export(ExportSiteArgs),
     Train(TrainArgs),
-    Eval(EvalArgs),
+    Eval(EvaluateClassifierArgs),
 }
 
 /// Reads many published packages, without running them, into facts about their tools.
@@ -100,7 +100,7 @@ pub struct CrawlArgs {
   gatelodge-indexer read npm:@modelcontextprotocol/server-filesystem@2025.8.21
 
 Exit code: 0 the package has an outcome, 2 usage, 4 the package index does not answer.")]
-pub struct ReadArgs {
+pub struct ReadPackageArgs {
     /// The package: `pypi:name`, `pypi:name==1.0`, `npm:name` or `npm:name@1.0.0`.
     pub package: String,
     /// Address of the package index, in place of the one that `pip` or `npm` uses.
@@ -119,7 +119,7 @@ pub struct ReadArgs {
   gatelodge-indexer index --listed npm:@acme/files@1.2.0=tools.json --out own.glx
 
 Exit code: 0 written, 1 a line is not a fact, 2 usage, 5 the file cannot be written.")]
-pub struct IndexArgs {
+pub struct BuildIndexArgs {
     /// Files with one package per line.
     #[arg(required_unless_present = "listed")]
     pub facts: Vec<PathBuf>,
@@ -147,7 +147,7 @@ pub struct IndexArgs {
   gatelodge-indexer export --out site --server mcp-server-git --server npm:@acme/files
 
 Exit code: 0 written, 1 a server is not in the index, 2 usage, 5 the index cannot be used or the site cannot be written.")]
-pub struct ExportArgs {
+pub struct ExportSiteArgs {
     /// Folder to write. It is created if it does not exist, and must be empty if it does.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
@@ -155,12 +155,12 @@ pub struct ExportArgs {
     #[arg(long, value_name = "PACKAGE")]
     pub server: Vec<String>,
     #[command(flatten)]
-    pub source: IndexerSourceArgs,
+    pub source: InputIndexArgs,
 }
 
 /// The index to read: the named file, else the one in the data directory, else the one built into the program.
 #[derive(Debug, Args)]
-pub struct IndexerSourceArgs {
+pub struct InputIndexArgs {
     /// Index file to read, in place of the usual one.
     #[arg(long, value_name = "FILE")]
     pub index: Option<PathBuf>,
@@ -195,7 +195,7 @@ pub struct TrainArgs {
   gatelodge-indexer eval labels.jsonl --worst 20
 
 Exit code: 0 evaluated, 1 some lines are not tools or have an unknown label, 2 the file cannot be read.")]
-pub struct EvalArgs {
+pub struct EvaluateClassifierArgs {
     /// The labels; `-` is standard input.
     pub labels: PathBuf,
     /// List this many of the worst mistakes.

@@ -1,6 +1,6 @@
 //! Writes the index file from facts. The same facts give the same file, whatever their order.
 
-mod column;
+mod column_writer;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,7 +12,7 @@ use gatelodge_catalogue::{
     IndexMetadata, PackageFacts, PackageRegistry, RiskSignalKind, ToolFacts, escape_for_display, normalized_name,
 };
 
-use column::ColumnWriter;
+use column_writer::ColumnWriter;
 
 /// Compression level of the body. A high level pays off because the body is compressed once and read often.
 const COMPRESSION_LEVEL: u8 = 10;

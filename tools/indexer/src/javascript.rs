@@ -3,20 +3,20 @@
 //! `lower` turns files into a small syntax tree, `registration_forms` finds the known ways of defining a tool in it,
 //! and `evaluate` resolves names, descriptions and schemas that are defined elsewhere.
 
-mod bundle_manifest;
+mod ast_lowering;
 mod default_tools;
 mod entry_points;
-mod evaluate;
+mod expression_evaluation;
 mod file_selection;
 mod import_aliases;
-mod lower;
+mod mcp_bundle_manifest;
 mod registration_forms;
 mod schema;
 mod source_parser;
+mod static_value;
 mod syntax;
 mod tool_builder;
 mod unused_functions;
-mod value;
 mod zod_schema;
 
 use std::panic::resume_unwind;
@@ -55,7 +55,7 @@ fn read_package(files: &[SourceFile<'_>]) -> ToolExtraction {
     let named = entry_points::PackageJsonPaths::of(files);
     let chosen = file_selection::select_files(files, &named);
     if !file_selection::has_mcp_server(files, &chosen.files) {
-        return bundle_manifest::manifest_tools(files);
+        return mcp_bundle_manifest::manifest_tools(files);
     }
     let mut syntax = syntax::JsSyntax::default();
     let passed_over =
@@ -64,7 +64,7 @@ fn read_package(files: &[SourceFile<'_>]) -> ToolExtraction {
         return ToolExtraction::incomplete(passed_over);
     }
     let found = extract_defined_tools(&syntax, &chosen.files, &named);
-    if found.tools.is_empty() && found.unread_parts == 0 { bundle_manifest::manifest_tools(files) } else { found }
+    if found.tools.is_empty() && found.unread_parts == 0 { mcp_bundle_manifest::manifest_tools(files) } else { found }
 }
 
 /// Parses files until `MAX_NODES` is reached. Returns the number of files that were not read completely.
@@ -75,7 +75,7 @@ fn parse_files(syntax: &mut syntax::JsSyntax, files: &[SourceFile<'_>]) -> usize
             return files.len() - at;
         }
         let Some(tree) = source_parser::parse(file.path, file.text) else { return files.len() - at };
-        lower::lower_file(syntax, file.path, file.text, tree.root_node());
+        ast_lowering::lower_file(syntax, file.path, file.text, tree.root_node());
         if syntax.node_count() as usize >= MAX_NODES {
             return files.len() - at;
         }
@@ -88,7 +88,7 @@ fn extract_defined_tools(
     files: &[SourceFile<'_>],
     named: &entry_points::PackageJsonPaths,
 ) -> ToolExtraction {
-    let mut evaluator = evaluate::JsEvaluator::new(syntax, named);
+    let mut evaluator = expression_evaluation::JsEvaluator::new(syntax, named);
     let entries = named.resolve(&evaluator);
     // The program may call anything if one of its entry points cannot be read.
     if entries.has_all_programs {

@@ -5,11 +5,11 @@
 
 mod cli;
 mod commands;
-mod data_dir;
-mod environment;
+mod console_output;
 mod exit;
-mod file;
-mod output;
+mod file_io;
+mod installed_index;
+mod process_environment;
 
 use clap::Parser;
 
@@ -34,10 +34,10 @@ fn main() -> IndexerExitCode {
     };
     outcome.unwrap_or_else(|error| {
         let (exit, message) = (IndexerExitCode::of_error(&error), format!("{error:#}"));
-        output::say(&format!("error: {}", output::shown(&message)));
+        console_output::say(&format!("error: {}", console_output::shown(&message)));
         if is_json {
             // If this cannot be written either, the exit code still reports the error.
-            let _ = output::json(&serde_json::json!({"error": {"message": message, "exit_code": exit as u8}}));
+            let _ = console_output::json(&serde_json::json!({"error": {"message": message, "exit_code": exit as u8}}));
         }
         exit
     })

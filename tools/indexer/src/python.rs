@@ -3,37 +3,37 @@
 //! The sources are parsed, never run. Names are resolved through imports, loops over known lists, and functions that
 //! register tools on behalf of others. Values that cannot be determined are left out.
 
+mod ast_lowering;
 mod comment_runs;
 mod default_conditions;
 mod docstring;
 mod dynamic_import;
 mod entry_points;
-mod evaluate;
+mod expression_evaluation;
 mod file_selection;
-mod function_renames;
-mod loaded_files;
-mod lower;
+mod loaded_source_files;
 mod module_files;
-mod reachability;
-mod registration;
+mod registration_reachability;
+mod runtime_function_renames;
 mod schema;
 mod scope;
 mod statement_walk;
+mod static_value;
 mod syntax;
-mod value;
+mod tool_registration;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use evaluate::PyEvaluationState;
-use function_renames::FunctionRenames;
+use expression_evaluation::PyEvaluationState;
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 use module_files::PyModuleFiles;
-use reachability::Reachability;
-use registration::{ToolRegistration, ToolRegistrations};
+use registration_reachability::RegistrationReachability;
+use runtime_function_renames::RuntimeFunctionRenames;
 use scope::{PyBoundNames, PyScope, PyScopeId};
+use static_value::PyValue;
 use syntax::PyStmt;
-use value::PyValue;
+use tool_registration::{ToolRegistration, ToolRegistrations};
 
 /// Step limit per package. Counting steps rather than time finds the same tools on every machine.
 const MAX_STEPS: usize = 20_000_000;
@@ -116,9 +116,9 @@ struct PyAnalyzer<'f> {
     is_strict: bool,
     /// Number of enclosing conditions that are false by default.
     disabled_depth: usize,
-    reachability: Reachability,
+    reachability: RegistrationReachability,
     /// Functions that are renamed at run time, by file.
-    function_renames: HashMap<usize, FunctionRenames>,
+    function_renames: HashMap<usize, RuntimeFunctionRenames>,
     /// Functions that were walked with the arguments of calls, each with those calls.
     entered_calls: HashMap<usize, HashSet<usize>>,
     /// Default values of command-line flags, or `None` for a flag that is defined with different defaults.
@@ -154,7 +154,7 @@ impl<'f> PyAnalyzer<'f> {
             server_by_function: HashMap::new(),
             is_strict: false,
             disabled_depth: 0,
-            reachability: Reachability::default(),
+            reachability: RegistrationReachability::default(),
             function_renames: HashMap::new(),
             entered_calls: HashMap::new(),
             flag_defaults: HashMap::new(),
@@ -218,7 +218,7 @@ impl<'f> PyAnalyzer<'f> {
         let text = self.files.get(file).map_or("", |file| file.text);
         let fits = self.parsed_bytes + text.len() <= MAX_SOURCE_BYTES;
         self.parsed_bytes += if fits { text.len() } else { 0 };
-        let statements = if fits { lower::parse_statements(text) } else { None };
+        let statements = if fits { ast_lowering::parse_statements(text) } else { None };
         self.unparsed_files += usize::from(statements.is_none());
         let statements = statements.unwrap_or_default();
         let scope = PyScope::of_file(file).with_names(Rc::new(PyBoundNames::of(&statements)));

@@ -47,12 +47,12 @@ impl PypiFile {
 /// Returns the package names in a registry's list that `wanted` accepts.
 pub fn package_names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     #[derive(Deserialize)]
-    struct PypiProject {
+    struct PypiProjectListEntry {
         name: String,
     }
     #[derive(Deserialize)]
     struct PypiProjectList {
-        projects: Vec<PypiProject>,
+        projects: Vec<PypiProjectListEntry>,
     }
     let mut names: Vec<String> = match serde_json::from_str::<PypiProjectList>(page) {
         Ok(page) => page.projects.into_iter().map(|project| project.name).filter(|name| wanted(name)).collect(),

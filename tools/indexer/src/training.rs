@@ -10,10 +10,10 @@ mod training_vocabulary;
 
 use std::collections::BTreeMap;
 
-use gatelodge_catalogue::training::{
-    CategoryPrediction, ConfidenceCalibration, FeatureKey, MODEL_CATEGORIES, TrainingDataError, TrainingModel,
+use gatelodge_catalogue::training_interface::{
+    CategoryPrediction, ConfidenceCalibration, FeatureKey, MODEL_CATEGORIES, TrainingModel, TrainingModelError,
 };
-use gatelodge_catalogue::{ServerContext, ToolEntry, escape_for_display};
+use gatelodge_catalogue::{ServerContext, ToolListEntry, escape_for_display};
 use gatelodge_policy::Category;
 
 use crate::category_labels::{CategoryLabel, LabelledTool};
@@ -44,7 +44,7 @@ pub enum LabelSource {
 impl LabelSource {
     /// Returns where a line's label comes from. The member `read` says that a person labelled the tool by reading its
     /// definition.
-    fn of(item: &ToolEntry<'_>) -> Self {
+    fn of(item: &ToolListEntry<'_>) -> Self {
         match item.entry.get("read").and_then(|read| read.as_str()).as_deref() {
             None => Self::Author,
             Some("random") => Self::RandomSample,
@@ -101,12 +101,12 @@ pub struct HeldOutPrediction {
 ///
 /// # Errors
 /// Returns an error if a data file of this program is not valid, which a test rules out.
-pub fn train(tools: &[LabelledTool<'_>], origin: &str) -> Result<TrainingResult, TrainingDataError> {
+pub fn train(tools: &[LabelledTool<'_>], origin: &str) -> Result<TrainingResult, TrainingModelError> {
     let servers = group_by_server(tools);
     let begin = || {
         let mut model = TrainingModel::untrained()?;
         training_vocabulary::add_common_words(&mut model, tools, &servers);
-        Ok::<_, TrainingDataError>(model)
+        Ok::<_, TrainingModelError>(model)
     };
     let mut model = begin()?;
     let mut examples: Vec<TrainingExample> =

@@ -1,7 +1,7 @@
 //! Training: the same labels give the same weights, and labels by reading outweigh those of authors.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
-use gatelodge_catalogue::{ToolEntry, read_tools};
+use gatelodge_catalogue::{ToolListEntry, read_tools};
 use gatelodge_indexer::{ClassifierEvaluation, LabelSource, LabelledTool, TrainingResult, read_labelled_tool, train};
 use gatelodge_policy::Category;
 use serde_json::json;
@@ -28,8 +28,9 @@ fn lines(read_as: &str) -> String {
 
 fn train_on(text: &str) -> TrainingResult {
     let documents = read_tools(text.as_bytes());
-    let items =
-        documents.iter().flat_map(|(number, document)| ToolEntry::read_all(document.as_ref().expect("JSON"), *number));
+    let items = documents
+        .iter()
+        .flat_map(|(number, document)| ToolListEntry::read_all(document.as_ref().expect("JSON"), *number));
     let tools: Vec<LabelledTool<'_>> =
         items.map(|item| read_labelled_tool(item.expect("a tool")).expect("a label")).collect();
     train(&tools, "a test").expect("weights")

@@ -14,28 +14,28 @@ const MAX_UNPRODUCTIVE_BYTES: u64 = 1 << 20;
 pub struct DecompressionGuard(Rc<Cell<u64>>);
 
 /// Decompressor input. Bytes read from it increase the guard's count.
-pub struct GuardedInput<R> {
+pub struct DecompressorInput<R> {
     inner: R,
     guard: DecompressionGuard,
 }
 
 /// Decompressor output. Bytes that it produces reduce the guard's count.
-pub struct GuardedOutput<R> {
+pub struct DecompressorOutput<R> {
     inner: R,
     guard: DecompressionGuard,
 }
 
 impl DecompressionGuard {
-    pub fn guard_input<R>(&self, inner: R) -> GuardedInput<R> {
-        GuardedInput { inner, guard: self.clone() }
+    pub fn guard_input<R>(&self, inner: R) -> DecompressorInput<R> {
+        DecompressorInput { inner, guard: self.clone() }
     }
 
-    pub fn guard_output<R>(&self, inner: R) -> GuardedOutput<R> {
-        GuardedOutput { inner, guard: self.clone() }
+    pub fn guard_output<R>(&self, inner: R) -> DecompressorOutput<R> {
+        DecompressorOutput { inner, guard: self.clone() }
     }
 }
 
-impl<R: Read> Read for GuardedInput<R> {
+impl<R: Read> Read for DecompressorInput<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let DecompressionGuard(guard) = &self.guard;
         if guard.get() > MAX_UNPRODUCTIVE_BYTES {
@@ -47,7 +47,7 @@ impl<R: Read> Read for GuardedInput<R> {
     }
 }
 
-impl<R: Read> Read for GuardedOutput<R> {
+impl<R: Read> Read for DecompressorOutput<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         let DecompressionGuard(guard) = &self.guard;

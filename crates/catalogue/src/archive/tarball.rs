@@ -2,19 +2,22 @@
 
 use std::io::{self, Read};
 
-use super::{ArchiveExtractor, SkipReason};
+use super::{ArchiveExtractor, ArchiveSkipReason};
 
 const BLOCK_BYTES: usize = 512;
 /// Maximum size of an extended header.
 const MAX_EXTENDED_HEADER_BYTES: u64 = 64 << 10;
 
 /// Reads the entries of a tar archive until it ends or a limit is reached.
-pub fn extract_tar(stream: &mut io::Take<impl Read>, extractor: &mut ArchiveExtractor<'_>) -> Result<(), SkipReason> {
+pub fn extract_tar(
+    stream: &mut io::Take<impl Read>,
+    extractor: &mut ArchiveExtractor<'_>,
+) -> Result<(), ArchiveSkipReason> {
     let (mut count, mut long_path, mut pax_size, mut is_ending) = (0, None, None, false);
     loop {
         // Some writers omit the empty blocks at the end.
         let Some(head) = read_header(stream)? else {
-            return if count > 0 || is_ending { Ok(()) } else { Err(SkipReason::Broken) };
+            return if count > 0 || is_ending { Ok(()) } else { Err(ArchiveSkipReason::Broken) };
         };
         // Installers ignore a single empty block; two of them end the archive.
         let was_ending = is_ending;
@@ -27,13 +30,13 @@ pub fn extract_tar(stream: &mut io::Take<impl Read>, extractor: &mut ArchiveExtr
         }
         count += 1;
         if count > extractor.limits.max_entries {
-            return Err(SkipReason::ManyEntries);
+            return Err(ArchiveSkipReason::ManyEntries);
         }
-        let size = entry_size(&head).ok_or(SkipReason::Broken)?;
+        let size = entry_size(&head).ok_or(ArchiveSkipReason::Broken)?;
         let is_own = matches!(head.get(156), Some(b'L' | b'K' | b'x' | b'g'));
         // If two sizes disagree, other tools may use the other one.
         if !is_own && pax_size.take().is_some_and(|pax_size| pax_size != size) {
-            return Err(SkipReason::Broken);
+            return Err(ArchiveSkipReason::Broken);
         }
         let padding = (BLOCK_BYTES as u64 - size % BLOCK_BYTES as u64) % BLOCK_BYTES as u64;
         let before = stream.limit();
@@ -56,7 +59,7 @@ pub fn extract_tar(stream: &mut io::Take<impl Read>, extractor: &mut ArchiveExtr
             Some(b'K') => {}
             // Devices, folders and pipes.
             Some(b'3'..=b'6') => long_path = None,
-            _ => return Err(SkipReason::Broken),
+            _ => return Err(ArchiveSkipReason::Broken),
         }
         let read = before - stream.limit();
         skip_bytes(stream, (size - read.min(size)).saturating_add(padding))?;
@@ -64,39 +67,39 @@ pub fn extract_tar(stream: &mut io::Take<impl Read>, extractor: &mut ArchiveExtr
 }
 
 /// Reads the next header. Returns `None` at the end of the stream.
-fn read_header(stream: &mut io::Take<impl Read>) -> Result<Option<[u8; BLOCK_BYTES]>, SkipReason> {
+fn read_header(stream: &mut io::Take<impl Read>) -> Result<Option<[u8; BLOCK_BYTES]>, ArchiveSkipReason> {
     let mut head = [0; BLOCK_BYTES];
     let (first, rest) = head.split_at_mut(1);
     match stream.read(first) {
-        Ok(0) if stream.limit() == 0 => return Err(SkipReason::LargeStream),
+        Ok(0) if stream.limit() == 0 => return Err(ArchiveSkipReason::LargeStream),
         Ok(0) => return Ok(None),
         Ok(_) => {}
-        Err(_) => return Err(SkipReason::Broken),
+        Err(_) => return Err(ArchiveSkipReason::Broken),
     }
     stream
         .read_exact(rest)
-        .map_err(|_| if stream.limit() == 0 { SkipReason::LargeStream } else { SkipReason::Broken })?;
+        .map_err(|_| if stream.limit() == 0 { ArchiveSkipReason::LargeStream } else { ArchiveSkipReason::Broken })?;
     Ok(Some(head))
 }
 
 /// Skips `count` bytes.
-fn skip_bytes(stream: &mut io::Take<impl Read>, count: u64) -> Result<(), SkipReason> {
+fn skip_bytes(stream: &mut io::Take<impl Read>, count: u64) -> Result<(), ArchiveSkipReason> {
     if count > stream.limit() {
-        return Err(SkipReason::LargeStream);
+        return Err(ArchiveSkipReason::LargeStream);
     }
     match io::copy(&mut stream.by_ref().take(count), &mut io::sink()) {
         Ok(passed) if passed == count => Ok(()),
-        _ => Err(SkipReason::Broken),
+        _ => Err(ArchiveSkipReason::Broken),
     }
 }
 
 /// Reads the content of an extended header.
-fn read_header_content(stream: &mut io::Take<impl Read>, size: u64) -> Result<Vec<u8>, SkipReason> {
+fn read_header_content(stream: &mut io::Take<impl Read>, size: u64) -> Result<Vec<u8>, ArchiveSkipReason> {
     if size > MAX_EXTENDED_HEADER_BYTES {
-        return Err(SkipReason::BadPath);
+        return Err(ArchiveSkipReason::BadPath);
     }
     let mut bytes = Vec::new();
-    stream.by_ref().take(size).read_to_end(&mut bytes).map_err(|_| SkipReason::Broken)?;
+    stream.by_ref().take(size).read_to_end(&mut bytes).map_err(|_| ArchiveSkipReason::Broken)?;
     Ok(bytes)
 }
 
@@ -131,16 +134,16 @@ struct PaxAttributes {
 
 /// Parses an extended header (`27 path=books/shelf.py\n`). Sparse files are refused, because other tools would extract
 /// different content.
-fn parse_pax(mut records: &[u8]) -> Result<PaxAttributes, SkipReason> {
+fn parse_pax(mut records: &[u8]) -> Result<PaxAttributes, ArchiveSkipReason> {
     let mut attributes = PaxAttributes::default();
     while !records.is_empty() {
-        let (record, rest) = split_pax_record(records).ok_or(SkipReason::Broken)?;
+        let (record, rest) = split_pax_record(records).ok_or(ArchiveSkipReason::Broken)?;
         if record.starts_with(b"GNU.sparse.") {
-            return Err(SkipReason::Broken);
+            return Err(ArchiveSkipReason::Broken);
         }
         if let Some(size) = record.strip_prefix(b"size=") {
             let size = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok());
-            attributes.size = Some(size.ok_or(SkipReason::Broken)?);
+            attributes.size = Some(size.ok_or(ArchiveSkipReason::Broken)?);
         }
         attributes.path = record.strip_prefix(b"path=").map(<[u8]>::to_vec).or(attributes.path);
         records = rest;

@@ -4,7 +4,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use flate2::read::DeflateDecoder;
 
-use super::{ArchiveExtractor, ExtractDecision, SkipReason};
+use super::{ArchiveExtractor, ArchiveSkipReason, ExtractDecision};
 
 /// Size of the end-of-central-directory record without its comment.
 const END_RECORD_BYTES: usize = 22;
@@ -14,14 +14,17 @@ const MAX_COMMENT_BYTES: usize = 0xffff;
 const MAX_DIRECTORY_BYTES: u64 = 16 << 20;
 
 /// Reads the entries of a zip archive.
-pub fn extract_zip(mut archive: impl Read + Seek, extractor: &mut ArchiveExtractor<'_>) -> Result<(), SkipReason> {
+pub fn extract_zip(
+    mut archive: impl Read + Seek,
+    extractor: &mut ArchiveExtractor<'_>,
+) -> Result<(), ArchiveSkipReason> {
     let directory = read_directory(&mut archive)?;
     let (mut at, mut count) = (0, 0);
     while let Some(entry) = ZipEntry::read(&directory, at) {
         at = entry.next_offset;
         count += 1;
         if count > extractor.limits.max_entries {
-            return Err(SkipReason::ManyEntries);
+            return Err(ArchiveSkipReason::ManyEntries);
         }
         if entry.is_link() {
             extractor.record_link(entry.name);
@@ -29,11 +32,11 @@ pub fn extract_zip(mut archive: impl Read + Seek, extractor: &mut ArchiveExtract
         }
         let Some(wanted) = extractor.select_entry(entry.name) else { continue };
         if extract_entry(&mut archive, &entry, wanted, extractor)?.is_none() {
-            extractor.out.record_skip(SkipReason::Broken);
+            extractor.out.record_skip(ArchiveSkipReason::Broken);
         }
     }
     // Other tools may find further entries after one that cannot be parsed.
-    if at == directory.len() { Ok(()) } else { Err(SkipReason::Broken) }
+    if at == directory.len() { Ok(()) } else { Err(ArchiveSkipReason::Broken) }
 }
 
 fn extract_entry(
@@ -41,7 +44,7 @@ fn extract_entry(
     entry: &ZipEntry<'_>,
     wanted: (String, ExtractDecision),
     extractor: &mut ArchiveExtractor<'_>,
-) -> Result<Option<()>, SkipReason> {
+) -> Result<Option<()>, ArchiveSkipReason> {
     let mut head = [0; 30];
     if archive.seek(SeekFrom::Start(entry.header_offset)).is_err() || archive.read_exact(&mut head).is_err() {
         return Ok(None);
@@ -67,25 +70,25 @@ fn extract_entry(
 }
 
 /// Reads the central directory.
-fn read_directory(archive: &mut (impl Read + Seek)) -> Result<Vec<u8>, SkipReason> {
-    let broken = |_| SkipReason::Broken;
+fn read_directory(archive: &mut (impl Read + Seek)) -> Result<Vec<u8>, ArchiveSkipReason> {
+    let broken = |_| ArchiveSkipReason::Broken;
     let length = archive.seek(SeekFrom::End(0)).map_err(broken)?;
     let from = length.saturating_sub((END_RECORD_BYTES + MAX_COMMENT_BYTES) as u64);
     archive.seek(SeekFrom::Start(from)).map_err(broken)?;
     let mut tail = Vec::new();
     archive.take((END_RECORD_BYTES + MAX_COMMENT_BYTES) as u64).read_to_end(&mut tail).map_err(broken)?;
     let is_end = |window: &[u8]| window.starts_with(b"PK\x05\x06");
-    let end = tail.windows(END_RECORD_BYTES).rposition(is_end).ok_or(SkipReason::Broken)?;
+    let end = tail.windows(END_RECORD_BYTES).rposition(is_end).ok_or(ArchiveSkipReason::Broken)?;
     let place = from + end as u64;
     let end = tail.get(end..).unwrap_or_default();
-    let size = u32_at(end, 12).ok_or(SkipReason::Broken)?;
-    let start = u32_at(end, 16).ok_or(SkipReason::Broken)?;
+    let size = u32_at(end, 12).ok_or(ArchiveSkipReason::Broken)?;
+    let start = u32_at(end, 16).ok_or(ArchiveSkipReason::Broken)?;
     if u64::from(size) > MAX_DIRECTORY_BYTES {
-        return Err(SkipReason::ManyEntries);
+        return Err(ArchiveSkipReason::ManyEntries);
     }
     // Some tools expect the directory directly in front of its end record, whatever offset is given.
     if u64::from(start) + u64::from(size) != place {
-        return Err(SkipReason::Broken);
+        return Err(ArchiveSkipReason::Broken);
     }
     archive.seek(SeekFrom::Start(start.into())).map_err(broken)?;
     let mut bytes = Vec::new();

@@ -8,7 +8,7 @@ use crate::classifier_model::MODEL_CATEGORIES;
 use crate::classify::backtick_quoted;
 use crate::lexicon::LexiconWord;
 use crate::risk_signals::RiskSignalKind;
-use crate::tool_features::{Feature, FeatureFlag, FeatureId, ParsedTool, PhraseKind, WordPosition};
+use crate::tool_features::{ClassifierFeature, FeatureId, IndicatorFeature, ParsedTool, PhraseKind, WordPosition};
 
 /// Features with a lower weight are not mentioned.
 const MIN_EVIDENCE_WEIGHT: f64 = 0.15;
@@ -70,9 +70,9 @@ fn push_fact(fact: Option<String>, is_weak: bool, facts: &mut Vec<EvidenceFact>)
 }
 
 /// Returns the features that support the category, strongest first.
-fn deciding_features<'c>(case: &RationaleContext<'c, '_>) -> Vec<&'c Feature<'c>> {
-    let weight = |feature: &Feature<'_>| feature_weight(feature.key, case.decision.category, case.data);
-    let mut weighed: Vec<(f64, &Feature<'_>)> =
+fn deciding_features<'c>(case: &RationaleContext<'c, '_>) -> Vec<&'c ClassifierFeature<'c>> {
+    let weight = |feature: &ClassifierFeature<'_>| feature_weight(feature.key, case.decision.category, case.data);
+    let mut weighed: Vec<(f64, &ClassifierFeature<'_>)> =
         case.features.iter().map(|feature| (weight(feature), feature)).collect();
     weighed.retain(|(weight, _)| *weight > MIN_EVIDENCE_WEIGHT);
     weighed.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.key.cmp(&other.1.key)));
@@ -81,7 +81,7 @@ fn deciding_features<'c>(case: &RationaleContext<'c, '_>) -> Vec<&'c Feature<'c>
 
 /// Returns the fact about the verb, which is used if there is no better one.
 fn find_verb_fact(case: &RationaleContext<'_, '_>) -> Option<String> {
-    let is_verb = |feature: &&Feature<'_>| {
+    let is_verb = |feature: &&ClassifierFeature<'_>| {
         matches!(feature.key, FeatureId::Group(WordPosition::NameVerb | WordPosition::DescriptionVerb, _))
     };
     case.features.iter().find(is_verb).and_then(|feature| describe_feature(feature, case.parsed))
@@ -111,7 +111,7 @@ fn feature_weight(key: FeatureId, category: Category, data: &ClassifierData) -> 
 }
 
 /// Describes a feature in words. Returns `None` if another fact already covers it.
-pub(super) fn describe_feature(feature: &Feature<'_>, found: &ParsedTool<'_>) -> Option<String> {
+pub(super) fn describe_feature(feature: &ClassifierFeature<'_>, found: &ParsedTool<'_>) -> Option<String> {
     let source = backtick_quoted(feature.source_text);
     let fact = match feature.key {
         FeatureId::Group(slot, _) | FeatureId::Word(slot, _) => match slot {
@@ -133,24 +133,26 @@ pub(super) fn describe_feature(feature: &Feature<'_>, found: &ParsedTool<'_>) ->
         // Each of the two verbs has a fact of its own.
         FeatureId::GroupPair(..) | FeatureId::VerbPair(..) => return None,
         FeatureId::WordPair(..) => format!("its description says {source}"),
-        FeatureId::Flag(FeatureFlag::NoParameters) => "it takes no parameters".to_owned(),
-        FeatureId::Flag(FeatureFlag::NoVerb) => return None,
-        FeatureId::Flag(FeatureFlag::OnlyNumbers) => "it takes only numbers".to_owned(),
-        FeatureId::Flag(FeatureFlag::CommitsMoney) => "its name commits money".to_owned(),
-        FeatureId::Flag(FeatureFlag::Phrase(PhraseKind::DeniesChange)) => format!("its description denies {source}"),
-        FeatureId::Flag(FeatureFlag::Phrase(_)) => format!("its description says {source}"),
-        FeatureId::Flag(FeatureFlag::Signal(RiskSignalKind::NoDescription | RiskSignalKind::CrowdedServer)) => {
+        FeatureId::Flag(IndicatorFeature::NoParameters) => "it takes no parameters".to_owned(),
+        FeatureId::Flag(IndicatorFeature::NoVerb) => return None,
+        FeatureId::Flag(IndicatorFeature::OnlyNumbers) => "it takes only numbers".to_owned(),
+        FeatureId::Flag(IndicatorFeature::CommitsMoney) => "its name commits money".to_owned(),
+        FeatureId::Flag(IndicatorFeature::Phrase(PhraseKind::DeniesChange)) => {
+            format!("its description denies {source}")
+        }
+        FeatureId::Flag(IndicatorFeature::Phrase(_)) => format!("its description says {source}"),
+        FeatureId::Flag(IndicatorFeature::Signal(RiskSignalKind::NoDescription | RiskSignalKind::CrowdedServer)) => {
             return None;
         }
-        FeatureId::Flag(FeatureFlag::Signal(kind)) if feature.source_text.is_empty() => {
+        FeatureId::Flag(IndicatorFeature::Signal(kind)) if feature.source_text.is_empty() => {
             format!("it {}", kind.description())
         }
-        FeatureId::Flag(FeatureFlag::Signal(kind)) => format!("parameter {source} {}", kind.description()),
+        FeatureId::Flag(IndicatorFeature::Signal(kind)) => format!("parameter {source} {}", kind.description()),
     };
     Some(fact)
 }
 
-fn is_lead_verb(feature: &Feature<'_>, found: &ParsedTool<'_>) -> bool {
+fn is_lead_verb(feature: &ClassifierFeature<'_>, found: &ParsedTool<'_>) -> bool {
     let lead = found.text.lead_verb.and_then(|at| found.text.tokens.get(at));
     lead.is_some_and(|lead| lead.text == feature.source_text)
 }

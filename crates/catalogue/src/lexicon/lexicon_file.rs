@@ -15,18 +15,18 @@ pub type CategoryScores = [f64; 5];
 pub(crate) struct LexiconFile {
     pub groups: BTreeMap<String, VerbGroupEntry>,
     pub money: MoneyWords,
-    pub relations: RelationWords,
+    pub relations: RelationshipNouns,
     pub code: CodeWords,
     pub negation: NegationWords,
     pub phrases: BTreeMap<String, Vec<String>>,
     pub steering: SteeringPhrases,
     pub flags: BTreeMap<String, CategoryScores>,
-    pub choice: ChoicePriors,
-    pub parameters: ParameterPriors,
+    pub choice: ActionParameterPriors,
+    pub parameters: ParameterWordPriors,
     #[serde(rename = "borders")]
     pub thresholds: CategoryThresholds,
     #[serde(rename = "leans")]
-    pub biases: CategoryBiases,
+    pub biases: CategoryRiskMultipliers,
 }
 
 #[derive(Debug, Deserialize)]
@@ -73,7 +73,7 @@ pub(crate) struct MoneyWords {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RelationWords {
+pub(crate) struct RelationshipNouns {
     nouns: String,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct SteeringPhrases {
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct ChoicePriors {
+pub(crate) struct ActionParameterPriors {
     pub names: String,
     #[serde(flatten)]
     pub groups: BTreeMap<String, CategoryScores>,
@@ -106,7 +106,7 @@ pub(crate) struct ChoicePriors {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ParameterPriors {
+pub(crate) struct ParameterWordPriors {
     #[serde(rename = "reads")]
     pub read_words: String,
     pub reads_prior: CategoryScores,
@@ -150,7 +150,7 @@ pub(crate) struct CategoryThresholds {
 /// Factors by which riskier categories count more than Write, because the riskier interpretation is preferred.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CategoryBiases {
+pub(crate) struct CategoryRiskMultipliers {
     pub execute: f64,
     pub destroy: f64,
     pub money: f64,

@@ -2,7 +2,7 @@
 //! and memory use is bounded.
 
 use super::column_codec::ColumnReader;
-use super::format::{
+use super::index_file_format::{
     CATEGORIES_BY_NUMBER, FILE_MAGIC, FORMAT, HEADER_BYTES, IndexHeader, MAX_BODY_BYTES, PARAMETER_TYPES_BY_NUMBER,
     REQUIRED_BIT, is_date, is_name, is_version, signal_bits,
 };

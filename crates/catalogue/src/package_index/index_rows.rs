@@ -2,13 +2,13 @@
 
 use gatelodge_policy::Category;
 
-use super::format::{FLOWS_BY_BIT, OPTIONAL_BIT, PARAMETER_TYPES_BY_NUMBER, REQUIRED_BIT};
+use super::index_file_format::{FLOWS_BY_BIT, OPTIONAL_BIT, PARAMETER_TYPES_BY_NUMBER, REQUIRED_BIT};
 use super::index_metadata::IndexMetadata;
-use super::index_search::LowercaseTexts;
+use super::index_search::LowercaseSearchTexts;
 use super::package_facts::{PackageFacts, PackageRegistry, ParameterFacts, ToolFacts, ToolHints};
 use super::string_table::IndexStringTable;
 use crate::classify::RiskLevel;
-use crate::data_flow::DataFlow;
+use crate::data_flow_label::DataFlowLabel;
 use crate::risk_signals::RiskSignalKind;
 use crate::server_grade::grade_server;
 
@@ -25,8 +25,8 @@ pub struct PackageIndex {
     pub(super) tools: Vec<IndexToolRow>,
     pub(super) parameter_rows: Vec<IndexParameterRow>,
     /// Lower-case package names, for searching.
-    pub(super) lowercase_packages: LowercaseTexts,
-    pub(super) lowercase_tool_names: LowercaseTexts,
+    pub(super) lowercase_packages: LowercaseSearchTexts,
+    pub(super) lowercase_tool_names: LowercaseSearchTexts,
 }
 
 #[derive(Debug)]
@@ -118,8 +118,8 @@ impl PackageIndex {
     }
 
     pub(super) fn build_search_texts(&mut self) {
-        self.lowercase_packages = LowercaseTexts::of(&self.packages);
-        self.lowercase_tool_names = LowercaseTexts::of(&self.tool_names);
+        self.lowercase_packages = LowercaseSearchTexts::of(&self.packages);
+        self.lowercase_tool_names = LowercaseSearchTexts::of(&self.tool_names);
     }
 
     pub(super) fn tool_at(&self, at: u32) -> Option<IndexedTool<'_>> {
@@ -252,7 +252,7 @@ impl<'i> IndexedTool<'i> {
     }
 
     /// Returns the tool's data-flow labels.
-    pub fn flow(&self) -> impl Iterator<Item = DataFlow> + use<> {
+    pub fn flow(&self) -> impl Iterator<Item = DataFlowLabel> + use<> {
         let bits = self.row.flow;
         FLOWS_BY_BIT.into_iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, flow)| flow)
     }

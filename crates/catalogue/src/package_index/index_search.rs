@@ -3,7 +3,7 @@
 use gatelodge_policy::Category;
 use memchr::memmem;
 
-use super::format::signal_bits;
+use super::index_file_format::signal_bits;
 use super::index_rows::{IndexToolRow, IndexedServer, IndexedTool, PackageIndex};
 use super::string_table::IndexStringTable;
 use crate::classify::RiskLevel;
@@ -58,7 +58,7 @@ pub struct SearchResults<'i> {
 
 /// The texts of a table, in lower case and in one buffer.
 #[derive(Debug, Default)]
-pub(super) struct LowercaseTexts {
+pub(super) struct LowercaseSearchTexts {
     text: Vec<u8>,
     starts: Vec<u32>,
 }
@@ -70,7 +70,7 @@ const FIT_PREFIX: u8 = 1;
 const FIT_WORD: u8 = 2;
 const FIT_WITHIN: u8 = 3;
 
-impl LowercaseTexts {
+impl LowercaseSearchTexts {
     pub fn of(table: &IndexStringTable) -> Self {
         let mut lowercase = Self::default();
         for text in table.iter() {

@@ -4,7 +4,7 @@ use gatelodge_policy::Category;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::classify::category_name;
-use crate::data_flow::DataFlow;
+use crate::data_flow_label::DataFlowLabel;
 use crate::risk_signals::RiskSignalKind;
 
 /// A package registry.
@@ -62,7 +62,7 @@ pub struct ToolFacts {
     #[serde(serialize_with = "serialize_signals", deserialize_with = "deserialize_signals")]
     pub signals: Vec<RiskSignalKind>,
     /// Data-flow labels.
-    pub flow: Vec<DataFlow>,
+    pub flow: Vec<DataFlowLabel>,
     /// First 16 hexadecimal digits of the extracted definition's hash. It can also change when the extractor is
     /// improved.
     pub hash: String,

@@ -7,7 +7,7 @@ use gatelodge_json::{escape_unprintable, quote_for_display};
 use gatelodge_policy::{DocumentFormat, format, parse};
 
 use super::rule_suggestions::{RuleSuggestion, parameters_comment, suggest_rules};
-use super::{StarterPolicyError, Strictness};
+use super::{StarterPolicyError, StarterPolicyStrictness};
 use crate::classify::{Classification, RiskLevel, category_name};
 use crate::display_escape::escape_for_display;
 use crate::recommendation::{RecommendedAction, can_be_named};
@@ -15,7 +15,7 @@ use crate::tool_spec::ToolSpec;
 
 /// What the comments in a policy contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CommentDetail {
+pub(super) enum PolicyCommentDetail {
     /// Category and reasons.
     Reasons,
     /// Category, reasons and parameters.
@@ -33,8 +33,8 @@ type ClassifiedTool<'e> = (&'e ToolSpec<'e>, &'e Classification);
 pub(super) fn write_policy(
     server: &str,
     tools: &[ClassifiedTool<'_>],
-    strictness: Strictness,
-    detail: CommentDetail,
+    strictness: StarterPolicyStrictness,
+    detail: PolicyCommentDetail,
 ) -> Result<String, StarterPolicyError> {
     let mut by_name: BTreeMap<&str, ClassifiedTool<'_>> = BTreeMap::new();
     for (tool, known) in tools {
@@ -63,7 +63,7 @@ pub(super) fn write_policy(
 fn risk_rank<'e>(
     tool: &ToolSpec<'_>,
     known: &'e Classification,
-    strictness: Strictness,
+    strictness: StarterPolicyStrictness,
 ) -> (RiskLevel, u8, &'e [String], String) {
     (
         known.level,
@@ -73,7 +73,7 @@ fn risk_rank<'e>(
     )
 }
 
-fn heading_comment(server: &str, strictness: Strictness, odd: &[ClassifiedTool<'_>]) -> String {
+fn heading_comment(server: &str, strictness: StarterPolicyStrictness, odd: &[ClassifiedTool<'_>]) -> String {
     let mut out = format!(
         "// Policy `{}` for {}. {}\n",
         strictness.as_str(),
@@ -92,7 +92,7 @@ fn heading_comment(server: &str, strictness: Strictness, odd: &[ClassifiedTool<'
     out
 }
 
-fn write_hide(hidden: &[ClassifiedTool<'_>], detail: CommentDetail, out: &mut String) {
+fn write_hide(hidden: &[ClassifiedTool<'_>], detail: PolicyCommentDetail, out: &mut String) {
     if hidden.is_empty() {
         return;
     }
@@ -105,7 +105,12 @@ fn write_hide(hidden: &[ClassifiedTool<'_>], detail: CommentDetail, out: &mut St
     out.push_str("\n]");
 }
 
-fn write_blocks(mut listed: Vec<ClassifiedTool<'_>>, strictness: Strictness, detail: CommentDetail, out: &mut String) {
+fn write_blocks(
+    mut listed: Vec<ClassifiedTool<'_>>,
+    strictness: StarterPolicyStrictness,
+    detail: PolicyCommentDetail,
+    out: &mut String,
+) {
     if listed.is_empty() {
         return;
     }
@@ -121,7 +126,7 @@ fn write_blocks(mut listed: Vec<ClassifiedTool<'_>>, strictness: Strictness, det
 }
 
 /// Writes a rule block. Suggestions are written as comments that become valid rules when uncommented.
-fn write_block(tool: &ToolSpec<'_>, known: &Classification, strictness: Strictness, out: &mut String) {
+fn write_block(tool: &ToolSpec<'_>, known: &Classification, strictness: StarterPolicyStrictness, out: &mut String) {
     let Some(block) = strictness.recommended_action(known.category).rule_block(&tool.name, known.category) else {
         return;
     };
@@ -138,11 +143,11 @@ fn write_block(tool: &ToolSpec<'_>, known: &Classification, strictness: Strictne
     let _ = write!(out, "{}}}", escape_unprintable(inner));
 }
 
-fn write_comments(tool: &ToolSpec<'_>, known: &Classification, detail: CommentDetail, out: &mut String) {
+fn write_comments(tool: &ToolSpec<'_>, known: &Classification, detail: PolicyCommentDetail, out: &mut String) {
     let (category, level) = (category_name(known.category), RiskLevel::as_str(known.level));
     let why: Vec<String> = known.evidence.iter().take(2).map(|fact| escape_unprintable(fact)).collect();
     let _ = writeln!(out, "// {category}, {level}, {:.2}: {}.", known.confidence, why.join("; "));
-    if detail == CommentDetail::Parameters {
+    if detail == PolicyCommentDetail::Parameters {
         let _ = writeln!(out, "// {}", escape_unprintable(&parameters_comment(tool)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::page_document::{InlineRun, PageBlock, PageDocument, link_run, paragraph, text_run};
+use super::page_document::{InlineTextRun, PageBlock, PageDocument, link_run, paragraph, text_run};
 use super::{StaticSite, count_text, grouped_number, page_paths, server_page};
 use crate::attack_pattern::attack_patterns;
 use crate::classify::RiskLevel;
@@ -18,7 +18,7 @@ pub(super) fn home_page(site: &StaticSite<'_>) -> PageDocument {
     let levels = RiskLevel::ALL.into_iter().rev().map(|level| {
         let count = site.index.tools().filter(|tool| tool.level() == level).count();
         vec![
-            InlineRun::Badge(level),
+            InlineTextRun::Badge(level),
             text_run(" "),
             link_run(count_text(count, "tool"), format!("risk/{}", level.as_str().to_lowercase())),
         ]

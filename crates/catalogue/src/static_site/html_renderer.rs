@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::page_document::{InlineRun, InlineRuns, PageBlock, PageDocument};
+use super::page_document::{InlineTextRun, InlineTextRuns, PageBlock, PageDocument};
 use crate::classify::RiskLevel;
 
 /// The style sheet for all pages.
@@ -64,7 +64,7 @@ fn head(root: &str, doc: &PageDocument, out: &mut String) {
 }
 
 fn write_block(block: &PageBlock, root: &str, out: &mut String) {
-    let line = |line: &InlineRuns| inline_html(line, root);
+    let line = |line: &InlineTextRuns| inline_html(line, root);
     let _ = match block {
         PageBlock::Paragraph(own) => writeln!(out, "<p>{}</p>", line(own)),
         PageBlock::Heading("", own) => writeln!(out, "<h2>{}</h2>", line(own)),
@@ -131,7 +131,7 @@ fn emphasize_label(title: &str) -> String {
     }
 }
 
-fn write_list(tag: &str, items: &[InlineRuns], root: &str, out: &mut String) -> std::fmt::Result {
+fn write_list(tag: &str, items: &[InlineTextRuns], root: &str, out: &mut String) -> std::fmt::Result {
     let _ = write!(out, "<{tag}>");
     for item in items {
         let _ = write!(out, "<li>{}</li>", inline_html(item, root));
@@ -139,7 +139,7 @@ fn write_list(tag: &str, items: &[InlineRuns], root: &str, out: &mut String) -> 
     writeln!(out, "</{tag}>")
 }
 
-fn write_table(head: &[&str], rows: &[Vec<InlineRuns>], root: &str, out: &mut String) -> std::fmt::Result {
+fn write_table(head: &[&str], rows: &[Vec<InlineTextRuns>], root: &str, out: &mut String) -> std::fmt::Result {
     out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table\"><table><thead><tr>");
     for name in head {
         let _ = write!(out, "<th scope=\"col\">{name}</th>");
@@ -174,17 +174,17 @@ fn write_bar(counts: &[(&'static str, usize)], out: &mut String) -> std::fmt::Re
     writeln!(out, "</ul>")
 }
 
-fn inline_html(line: &InlineRuns, root: &str) -> String {
+fn inline_html(line: &InlineTextRuns, root: &str) -> String {
     let mut out = String::new();
     for run in line {
         let _ = match run {
-            InlineRun::Text(own) => write!(out, "{}", escape_html(own)),
-            InlineRun::Code(own) => write!(out, "<code>{}</code>", escape_html(own)),
-            InlineRun::Link(own, path) => write!(out, "<a href=\"{}\">{}</a>", href(root, path), escape_html(own)),
-            InlineRun::CodeLink(own, path) => {
+            InlineTextRun::Text(own) => write!(out, "{}", escape_html(own)),
+            InlineTextRun::Code(own) => write!(out, "<code>{}</code>", escape_html(own)),
+            InlineTextRun::Link(own, path) => write!(out, "<a href=\"{}\">{}</a>", href(root, path), escape_html(own)),
+            InlineTextRun::CodeLink(own, path) => {
                 write!(out, "<a href=\"{}\"><code>{}</code></a>", href(root, path), escape_html(own))
             }
-            InlineRun::Badge(level) => {
+            InlineTextRun::Badge(level) => {
                 let word = RiskLevel::as_str(*level);
                 write!(out, "<span class=\"badge {}\">{word}</span>", word.to_lowercase())
             }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::page_document::{InlineRun, InlineRuns, PageBlock, PageDocument};
+use super::page_document::{InlineTextRun, InlineTextRuns, PageBlock, PageDocument};
 use crate::classify::RiskLevel;
 
 /// Renders a page as Markdown.
@@ -17,7 +17,7 @@ pub(super) fn render_markdown(doc: &PageDocument, footer: &str) -> String {
 }
 
 fn write_block(block: &PageBlock, root: &str, out: &mut String) {
-    let line = |line: &InlineRuns| inline_markdown(line, root);
+    let line = |line: &InlineTextRuns| inline_markdown(line, root);
     let _ = match block {
         PageBlock::Paragraph(own) => write!(out, "{}\n\n", line(own)),
         PageBlock::Heading(_, own) => write!(out, "## {}\n\n", line(own)),
@@ -64,16 +64,16 @@ fn write_list(items: impl Iterator<Item = String>, out: &mut String) -> std::fmt
     writeln!(out)
 }
 
-fn inline_markdown(line: &InlineRuns, root: &str) -> String {
+fn inline_markdown(line: &InlineTextRuns, root: &str) -> String {
     let mut out = String::new();
     for run in line {
         let _ = match run {
-            InlineRun::Text(own) => write!(out, "{}", escape_markdown(own)),
-            InlineRun::Code(own) => write!(out, "{}", code_markdown(own)),
-            InlineRun::Link(own, path) if path.starts_with('#') => write!(out, "{}", escape_markdown(own)),
-            InlineRun::Link(own, path) => write!(out, "[{}]({root}{path}.md)", escape_markdown(own)),
-            InlineRun::CodeLink(own, path) => write!(out, "[{}]({root}{path}.md)", code_markdown(own)),
-            InlineRun::Badge(level) => write!(out, "**{}**", RiskLevel::as_str(*level)),
+            InlineTextRun::Text(own) => write!(out, "{}", escape_markdown(own)),
+            InlineTextRun::Code(own) => write!(out, "{}", code_markdown(own)),
+            InlineTextRun::Link(own, path) if path.starts_with('#') => write!(out, "{}", escape_markdown(own)),
+            InlineTextRun::Link(own, path) => write!(out, "[{}]({root}{path}.md)", escape_markdown(own)),
+            InlineTextRun::CodeLink(own, path) => write!(out, "[{}]({root}{path}.md)", code_markdown(own)),
+            InlineTextRun::Badge(level) => write!(out, "**{}**", RiskLevel::as_str(*level)),
         };
     }
     out

@@ -17,7 +17,7 @@ pub(super) struct PageDocument {
 
 /// A run of inline text.
 #[derive(Debug, Clone)]
-pub(super) enum InlineRun {
+pub(super) enum InlineTextRun {
     Text(String),
     /// A name or other untrusted text, shown as code.
     Code(String),
@@ -29,41 +29,41 @@ pub(super) enum InlineRun {
 }
 
 /// A sequence of runs.
-pub(super) type InlineRuns = Vec<InlineRun>;
+pub(super) type InlineTextRuns = Vec<InlineTextRun>;
 
 /// A block on a page.
 #[derive(Debug)]
 pub(super) enum PageBlock {
-    Paragraph(InlineRuns),
+    Paragraph(InlineTextRuns),
     /// A second-level heading with an anchor.
-    Heading(&'static str, InlineRuns),
+    Heading(&'static str, InlineTextRuns),
     /// A third-level heading.
-    Subheading(InlineRuns),
-    List(Vec<InlineRuns>),
-    NumberedList(Vec<InlineRuns>),
+    Subheading(InlineTextRuns),
+    List(Vec<InlineTextRuns>),
+    NumberedList(Vec<InlineTextRuns>),
     /// Text to copy, preceded by its title.
     Code(String, String),
     /// Like `Code`, but collapsed.
     CollapsedCode(String, String),
-    Table(Vec<&'static str>, Vec<Vec<InlineRuns>>),
+    Table(Vec<&'static str>, Vec<Vec<InlineTextRuns>>),
     /// A list of names and values.
-    Facts(Vec<(&'static str, InlineRuns)>),
+    Facts(Vec<(&'static str, InlineTextRuns)>),
     /// A bar that shows the number of tools in each category.
     CategoryBar(Vec<(&'static str, usize)>),
     Grade(char, Vec<String>),
-    Questions(Vec<(String, InlineRuns)>),
+    Questions(Vec<(String, InlineTextRuns)>),
 }
 
-pub(super) fn text_run(text: impl Into<String>) -> InlineRun {
-    InlineRun::Text(text.into())
+pub(super) fn text_run(text: impl Into<String>) -> InlineTextRun {
+    InlineTextRun::Text(text.into())
 }
 
-pub(super) fn code_run(text: &str) -> InlineRun {
-    InlineRun::Code(crate::escape_for_display(text))
+pub(super) fn code_run(text: &str) -> InlineTextRun {
+    InlineTextRun::Code(crate::escape_for_display(text))
 }
 
-pub(super) fn link_run(text: impl Into<String>, path: impl Into<String>) -> InlineRun {
-    InlineRun::Link(text.into(), path.into())
+pub(super) fn link_run(text: impl Into<String>, path: impl Into<String>) -> InlineTextRun {
+    InlineTextRun::Link(text.into(), path.into())
 }
 
 pub(super) fn paragraph(line: impl Into<String>) -> PageBlock {
@@ -71,7 +71,7 @@ pub(super) fn paragraph(line: impl Into<String>) -> PageBlock {
 }
 
 /// Splits a sentence into runs, in which names in backticks become code.
-pub(super) fn parse_backticks(sentence: &str) -> InlineRuns {
+pub(super) fn parse_backticks(sentence: &str) -> InlineTextRuns {
     let runs = sentence.split('`').enumerate().filter(|(_, run)| !run.is_empty());
-    runs.map(|(at, run)| if at % 2 == 1 { InlineRun::Code(run.to_owned()) } else { text_run(run) }).collect()
+    runs.map(|(at, run)| if at % 2 == 1 { InlineTextRun::Code(run.to_owned()) } else { text_run(run) }).collect()
 }

@@ -3,7 +3,7 @@
 use gatelodge_policy::Category;
 
 use super::page_document::{
-    InlineRun, PageBlock, PageDocument, code_run, link_run, paragraph, parse_backticks, text_run,
+    InlineTextRun, PageBlock, PageDocument, code_run, link_run, paragraph, parse_backticks, text_run,
 };
 use super::{StaticSite, count_text, grouped_number, page_paths, server_page, tool_page};
 use crate::attack_pattern::attack_patterns;
@@ -21,7 +21,7 @@ pub(super) fn risk_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
         .collect();
     let rows = counts.iter().map(|(level, count)| {
         vec![
-            vec![InlineRun::Badge(*level)],
+            vec![InlineTextRun::Badge(*level)],
             vec![link_run(format!("{} risk", level.as_str()), format!("risk/{}", level.as_str().to_lowercase()))],
             vec![text_run(grouped_number(*count))],
             parse_backticks(level_description(*level)),
@@ -63,7 +63,7 @@ fn level_page(site: &StaticSite<'_>, level: RiskLevel, count: usize) -> PageDocu
         RiskLevel::Critical => &[Category::Destructive, Category::Financial],
     };
     let mut blocks = vec![
-        PageBlock::Paragraph(vec![InlineRun::Badge(level), text_run(format!(" {}", level_description(level)))]),
+        PageBlock::Paragraph(vec![InlineTextRun::Badge(level), text_run(format!(" {}", level_description(level)))]),
         paragraph(format!(
             "{} of {} in the index.",
             grouped_number(count),
@@ -118,7 +118,7 @@ fn servers_with_most_tools(site: &StaticSite<'_>, level: RiskLevel) -> Vec<PageB
     let rows = servers.into_iter().take(MAX_LISTED_SERVERS).map(|(count, server)| {
         let first = server.tools().find(|tool| tool.level() == level);
         vec![
-            vec![InlineRun::CodeLink(
+            vec![InlineTextRun::CodeLink(
                 server_page::server_display_name(server),
                 format!("{}/index", page_paths::server_path(server)),
             )],

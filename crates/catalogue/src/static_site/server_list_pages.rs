@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::page_document::{InlineRun, InlineRuns, PageBlock, PageDocument, link_run, parse_backticks, text_run};
+use super::page_document::{
+    InlineTextRun, InlineTextRuns, PageBlock, PageDocument, link_run, parse_backticks, text_run,
+};
 use super::server_page::server_display_name;
 use super::{StaticSite, count_text, grouped_number, page_paths};
 use crate::classify::RiskLevel;
@@ -41,7 +43,7 @@ pub(super) fn server_list_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
             PageBlock::List(links.collect()),
             PageBlock::Paragraph(vec![
                 text_run("To look for parts of names: "),
-                InlineRun::Code("gatelodge catalogue search WORDS".to_owned()),
+                InlineTextRun::Code("gatelodge catalogue search WORDS".to_owned()),
             ]),
         ],
     }];
@@ -56,9 +58,9 @@ pub(super) fn server_list_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
 /// Key for names that do not start with a letter.
 const OTHER_LETTER: char = '#';
 
-type SortedServer<'s> = (String, &'s IndexedServer<'s>);
+type ServerSortEntry<'s> = (String, &'s IndexedServer<'s>);
 
-fn letter_page(letter: char, at: usize, parts: &[&[SortedServer<'_>]], own: &[SortedServer<'_>]) -> PageDocument {
+fn letter_page(letter: char, at: usize, parts: &[&[ServerSortEntry<'_>]], own: &[ServerSortEntry<'_>]) -> PageDocument {
     let title = match parts.len() {
         1 => format!("Servers: {}", letter_title(letter)),
         count => format!("Servers: {}, {} of {count}", letter_title(letter), at + 1),
@@ -100,13 +102,16 @@ fn letter_path(letter: char, at: usize) -> String {
 }
 
 /// Returns the table row for a server.
-pub(super) fn server_row(server: &IndexedServer<'_>) -> Vec<InlineRuns> {
+pub(super) fn server_row(server: &IndexedServer<'_>) -> Vec<InlineTextRuns> {
     let facts = server.facts();
     let level = server.tools().map(|tool| tool.level()).max().unwrap_or(RiskLevel::Low);
     vec![
-        vec![InlineRun::CodeLink(server_display_name(server), format!("{}/index", page_paths::server_path(server)))],
+        vec![InlineTextRun::CodeLink(
+            server_display_name(server),
+            format!("{}/index", page_paths::server_path(server)),
+        )],
         vec![text_run(grade_server(&facts.tools).letter)],
-        vec![InlineRun::Badge(level)],
+        vec![InlineTextRun::Badge(level)],
         vec![text_run(facts.tools.len().to_string())],
     ]
 }

@@ -2,15 +2,15 @@
 
 use gatelodge_policy::Category;
 
-use super::page_document::{InlineRun, InlineRuns, PageBlock, PageDocument, code_run, paragraph, text_run};
+use super::page_document::{InlineTextRun, InlineTextRuns, PageBlock, PageDocument, code_run, paragraph, text_run};
 use super::{StaticSite, count_text, grouped_number, page_paths};
 use crate::classification_rationale::is_about_name;
 use crate::classify::{Classification, RiskLevel, category_name};
-use crate::package_index::format::CATEGORIES_BY_NUMBER;
-use crate::package_index::{CataloguedServer, IndexedServer, ToolChange, ToolChangeKind};
+use crate::package_index::index_file_format::CATEGORIES_BY_NUMBER;
+use crate::package_index::{IndexedServer, ServerCatalogueEntry, ToolChange, ToolChangeKind};
 use crate::precheck::precheck_indexed;
 use crate::server_grade::grade_server;
-use crate::starter_policy::{Strictness, starter_policy};
+use crate::starter_policy::{StarterPolicyStrictness, starter_policy};
 use crate::tool_spec::ToolSpec;
 
 /// Maximum number of dangerous tools shown at the top.
@@ -34,7 +34,7 @@ pub(super) fn category_counts(categories: impl Iterator<Item = Category> + Clone
 pub(super) fn server_page(
     site: &StaticSite<'_>,
     server: &IndexedServer<'_>,
-    known: &CataloguedServer,
+    known: &ServerCatalogueEntry,
     tools: &[(ToolSpec<'_>, Classification)],
 ) -> PageDocument {
     let (own, folder) = (server_display_name(server), page_paths::server_path(server));
@@ -46,7 +46,7 @@ pub(super) fn server_page(
     let date = server.date().map_or_else(|| "not known".to_owned(), crate::escape_for_display);
     let mut blocks = vec![
         PageBlock::Paragraph(vec![
-            InlineRun::Badge(level),
+            InlineTextRun::Badge(level),
             text_run(format!(
                 " {}: {} can change, run, destroy or spend, {reads} only read.",
                 count_text(known.tools.len(), "tool"),
@@ -95,7 +95,7 @@ fn changes_section(site: &StaticSite<'_>, server: &IndexedServer<'_>) -> Vec<Pag
     let own = site.history.get(&(server.source(), server.package().to_owned()));
     let days = own.map(|own| own.chunk_by(|one, next| one.0 == next.0).rev());
     let latest = days.into_iter().flatten().flatten().take(MAX_LISTED_CHANGES);
-    let items: Vec<InlineRuns> = latest.map(|(date, change)| change_line(date, change)).collect();
+    let items: Vec<InlineTextRuns> = latest.map(|(date, change)| change_line(date, change)).collect();
     let none = "No changes are known. The index keeps a hash of each tool's definition, and lists differences in later versions here.";
     let list = if items.is_empty() { paragraph(none) } else { PageBlock::List(items) };
     vec![
@@ -106,7 +106,7 @@ fn changes_section(site: &StaticSite<'_>, server: &IndexedServer<'_>) -> Vec<Pag
 }
 
 /// Describes one change, or the number of further changes.
-fn change_line(date: &str, change: &ToolChange) -> InlineRuns {
+fn change_line(date: &str, change: &ToolChange) -> InlineTextRuns {
     let day = text_run(format!("{}: ", crate::escape_for_display(date)));
     if change.kind != ToolChangeKind::MoreChanges {
         return vec![day, code_run(&change.tool), text_run(format!(" {}", change.kind.description()))];
@@ -118,10 +118,10 @@ fn change_line(date: &str, change: &ToolChange) -> InlineRuns {
     vec![day, text_run(format!("and {}", each.collect::<Vec<_>>().join(", ")))]
 }
 
-fn tool_row(tool: &ToolSpec<'_>, own: &Classification, place: &str) -> Vec<InlineRuns> {
+fn tool_row(tool: &ToolSpec<'_>, own: &Classification, place: &str) -> Vec<InlineTextRuns> {
     vec![
-        vec![InlineRun::CodeLink(crate::escape_for_display(&tool.name), place.to_owned())],
-        vec![InlineRun::Badge(own.level)],
+        vec![InlineTextRun::CodeLink(crate::escape_for_display(&tool.name), place.to_owned())],
+        vec![InlineTextRun::Badge(own.level)],
         vec![text_run(own.qualified_category_name())],
         vec![text_run(format!("{:.2}", own.confidence))],
         vec![text_run(if own.optional { "only under a setting" } else { "by default" })],
@@ -138,9 +138,9 @@ fn dangerous_tools_section(tools: &[(ToolSpec<'_>, Classification)], places: &[S
         // Other facts have weight as well, but do not say what is dangerous.
         let why = own.evidence.iter().find(|fact| is_about_name(fact)).map(|fact| format!(": {fact}"));
         let mut line = vec![
-            InlineRun::CodeLink(crate::escape_for_display(&tool.name), place.clone()),
+            InlineTextRun::CodeLink(crate::escape_for_display(&tool.name), place.clone()),
             text_run(" "),
-            InlineRun::Badge(own.level),
+            InlineTextRun::Badge(own.level),
             text_run(format!(" {}", own.qualified_category_name())),
         ];
         line.extend(super::page_document::parse_backticks(&why.unwrap_or_default()));
@@ -157,7 +157,7 @@ fn policies_section(name: &str, tools: &[(ToolSpec<'_>, Classification)]) -> Vec
             "Each is a complete policy. It names every tool, allows harmless ones, and refuses tools that are added later.",
         ),
     ];
-    for strictness in Strictness::ALL {
+    for strictness in StarterPolicyStrictness::ALL {
         let title = format!("{}: {}", strictness.as_str(), strictness.description().trim_end_matches('.'));
         match starter_policy(name, &tools, strictness) {
             Ok(policy) => blocks.push(PageBlock::CollapsedCode(title, policy)),

@@ -3,12 +3,12 @@
 use gatelodge_policy::Category;
 
 use super::page_document::{
-    InlineRun, InlineRuns, PageBlock, PageDocument, code_run, link_run, paragraph, parse_backticks, text_run,
+    InlineTextRun, InlineTextRuns, PageBlock, PageDocument, code_run, link_run, paragraph, parse_backticks, text_run,
 };
 use super::{page_paths, server_page};
 use crate::attack_pattern::attack_patterns;
 use crate::classify::{Classification, RiskLevel};
-use crate::package_index::{CataloguedServer, IndexedServer, ToolFacts};
+use crate::package_index::{IndexedServer, ServerCatalogueEntry, ToolFacts};
 use crate::recommendation::{RecommendedAction, recommendation_effect};
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_spec::ToolSpec;
@@ -31,7 +31,7 @@ struct ToolPageContext<'p> {
 /// Builds the page about a tool.
 pub(super) fn tool_page(
     own: &IndexedServer<'_>,
-    known: &CataloguedServer,
+    known: &ServerCatalogueEntry,
     tools: &[(ToolSpec<'_>, Classification)],
     places: &[String],
     at: usize,
@@ -48,7 +48,7 @@ pub(super) fn tool_page(
     let level = RiskLevel::as_str(answer.level);
     let mut blocks = vec![
         PageBlock::Paragraph(vec![
-            InlineRun::Badge(answer.level),
+            InlineTextRun::Badge(answer.level),
             text_run(" "),
             link_run(format!("{level} risk"), format!("risk/{}", level.to_lowercase())),
             text_run(format!(" · {} tool of ", answer.qualified_category_name())),
@@ -148,7 +148,7 @@ fn purpose_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
 
 fn risk_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
     let known = about.classification;
-    let mut sentence = vec![InlineRun::Badge(known.level), text_run(" ")];
+    let mut sentence = vec![InlineTextRun::Badge(known.level), text_run(" ")];
     sentence.extend(
         known.uncertainty_note().map(|doubt| text_run(format!("{doubt} (confidence {:.2}). ", known.confidence))),
     );
@@ -168,7 +168,7 @@ fn risk_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
         blocks.push(PageBlock::Subheading(vec![text_run("Risk signals")]));
         let items = known.signals.iter().map(|signal| {
             let mut line = match &signal.parameter {
-                Some(parameter) => vec![InlineRun::Code(parameter.clone()), text_run(" ")],
+                Some(parameter) => vec![InlineTextRun::Code(parameter.clone()), text_run(" ")],
                 None => vec![text_run("It ")],
             };
             line.push(text_run(signal.kind.description()));
@@ -176,7 +176,7 @@ fn risk_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
         });
         blocks.push(PageBlock::List(items.collect()));
     }
-    let served: Vec<InlineRuns> = attack_patterns()
+    let served: Vec<InlineTextRuns> = attack_patterns()
         .iter()
         .filter(|pattern| known.attacks.contains(&pattern.slug.as_str()))
         .map(|own| {
@@ -211,19 +211,19 @@ fn control_section(about: &ToolPageContext<'_>, own: &IndexedServer<'_>) -> Vec<
     blocks.push(PageBlock::NumberedList(vec![
         vec![
             text_run("Register the server: "),
-            InlineRun::Code("gatelodge server add".to_owned()),
+            InlineTextRun::Code("gatelodge server add".to_owned()),
             text_run(", or "),
-            InlineRun::Code("gatelodge init".to_owned()),
+            InlineTextRun::Code("gatelodge init".to_owned()),
             text_run(" for servers that your clients already have."),
         ],
         vec![
             text_run(format!("Put {name} into its policy as above, or start with one for the whole server: ")),
-            InlineRun::Code(format!("gatelodge catalogue show {package} --policy recommended")),
+            InlineTextRun::Code(format!("gatelodge catalogue show {package} --policy recommended")),
             text_run("."),
         ],
         vec![
             text_run("Point your client at the gateway: "),
-            InlineRun::Code("gatelodge connect CLIENT".to_owned()),
+            InlineTextRun::Code("gatelodge connect CLIENT".to_owned()),
             text_run("."),
         ],
     ]));
@@ -249,7 +249,7 @@ fn parameters_section(about: &ToolPageContext<'_>) -> Vec<PageBlock> {
 
 /// Lists other tools on the same server: first those in the same category, then the riskiest.
 fn related_tools_section(
-    known: &CataloguedServer,
+    known: &ServerCatalogueEntry,
     tools: &[(ToolSpec<'_>, Classification)],
     places: &[String],
     at: usize,
@@ -266,9 +266,9 @@ fn related_tools_section(
     let items = others.into_iter().take(MAX_RELATED_LINKS).filter_map(|(at, facts)| {
         let path = places.get(at)?.clone();
         Some(vec![
-            InlineRun::CodeLink(crate::escape_for_display(&facts.name), path),
+            InlineTextRun::CodeLink(crate::escape_for_display(&facts.name), path),
             text_run(" "),
-            InlineRun::Badge(RiskLevel::of(facts.category)),
+            InlineTextRun::Badge(RiskLevel::of(facts.category)),
         ])
     });
     vec![PageBlock::Heading("", vec![text_run("Related tools")]), PageBlock::List(items.collect())]

@@ -1,7 +1,7 @@
 //! Extracts features. Each counts only once, so that long texts do not carry more weight.
 
 use super::feature_pairs;
-use super::{Feature, FeatureFlag, FeatureId, PhraseKind, WordPosition};
+use super::{ClassifierFeature, FeatureId, IndicatorFeature, PhraseKind, WordPosition};
 use crate::classifier_data::ClassifierData;
 use crate::description_text::DescriptionText;
 use crate::lexicon::{Lexicon, LexiconWord, VerbGroup, WordId};
@@ -20,7 +20,7 @@ pub(crate) struct ParsedTool<'t> {
 }
 
 /// Extracts all features, sorted by key.
-pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, data: &ClassifierData) -> Vec<Feature<'t>> {
+pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, data: &ClassifierData) -> Vec<ClassifierFeature<'t>> {
     let mut features = Vec::with_capacity(64);
     push_name_features(found, &data.lexicon, &mut features);
     push_text_features(found.text, data, &mut features);
@@ -30,21 +30,24 @@ pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, data: &ClassifierData
     // The number of other tools says nothing about what a tool does.
     for signal in found.signals.iter().filter(|signal| signal.kind != RiskSignalKind::CrowdedServer) {
         let source = signal.parameter.as_deref().unwrap_or_default();
-        features.push(Feature { key: FeatureId::Flag(FeatureFlag::Signal(signal.kind)), source_text: source });
+        features.push(ClassifierFeature {
+            key: FeatureId::Flag(IndicatorFeature::Signal(signal.kind)),
+            source_text: source,
+        });
     }
     let flags = [
-        (FeatureFlag::NoParameters, found.parameters.top_level_count == 0 && !found.parameters.is_invalid_schema),
+        (IndicatorFeature::NoParameters, found.parameters.top_level_count == 0 && !found.parameters.is_invalid_schema),
         (
-            FeatureFlag::NoVerb,
+            IndicatorFeature::NoVerb,
             found.name.lead_verb.is_none()
                 && found.text.lead_verb.is_none()
                 && found.text.is_mostly_known(&data.lexicon),
         ),
-        (FeatureFlag::OnlyNumbers, found.parameters.has_only_numbers()),
-        (FeatureFlag::CommitsMoney, commits_money(found.name, &data.lexicon)),
+        (IndicatorFeature::OnlyNumbers, found.parameters.has_only_numbers()),
+        (IndicatorFeature::CommitsMoney, commits_money(found.name, &data.lexicon)),
     ];
     let flags = flags.into_iter().filter(|(_, is_set)| *is_set);
-    features.extend(flags.map(|(flag, _)| Feature { key: FeatureId::Flag(flag), source_text: "" }));
+    features.extend(flags.map(|(flag, _)| ClassifierFeature { key: FeatureId::Flag(flag), source_text: "" }));
     // The sort is stable: of two sources of one key, the first is kept.
     features.sort_by_key(|feature| feature.key);
     features.dedup_by_key(|feature| feature.key);
@@ -69,16 +72,16 @@ fn push_word<'t>(
     id: Option<WordId>,
     source: &'t str,
     lexicon: &Lexicon,
-    features: &mut Vec<Feature<'t>>,
+    features: &mut Vec<ClassifierFeature<'t>>,
 ) {
     let Some(id) = id else { return };
-    features.push(Feature { key: FeatureId::Word(slot, id), source_text: source });
+    features.push(ClassifierFeature { key: FeatureId::Word(slot, id), source_text: source });
     if let Some(group) = lexicon.word(id).and_then(|word| word.group) {
-        features.push(Feature { key: FeatureId::Group(slot, group), source_text: source });
+        features.push(ClassifierFeature { key: FeatureId::Group(slot, group), source_text: source });
     }
 }
 
-fn push_name_features<'t>(found: &ParsedTool<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
+fn push_name_features<'t>(found: &ParsedTool<'t>, lexicon: &Lexicon, features: &mut Vec<ClassifierFeature<'t>>) {
     let name: &'t ToolNameWords = found.name;
     let looks = found.text.lead_verb.and_then(|at| lexicon.word(found.text.tokens.get(at)?.word_id?)?.group)
         == Some(VerbGroup::Read);
@@ -94,12 +97,16 @@ fn push_name_features<'t>(found: &ParsedTool<'t>, lexicon: &Lexicon, features: &
     }
 }
 
-fn push_text_features<'t>(text: &DescriptionText<'t>, data: &ClassifierData, features: &mut Vec<Feature<'t>>) {
+fn push_text_features<'t>(
+    text: &DescriptionText<'t>,
+    data: &ClassifierData,
+    features: &mut Vec<ClassifierFeature<'t>>,
+) {
     for (at, token) in text.tokens.iter().enumerate() {
         let Some(id) = token.word_id else { continue };
         if let Some((phrase, words)) = find_phrase_at(text, at, id, data) {
-            features.push(Feature {
-                key: FeatureId::Flag(FeatureFlag::Phrase(phrase)),
+            features.push(ClassifierFeature {
+                key: FeatureId::Flag(IndicatorFeature::Phrase(phrase)),
                 source_text: text.text_of_tokens(at, words),
             });
         }
@@ -116,12 +123,14 @@ fn push_text_features<'t>(text: &DescriptionText<'t>, data: &ClassifierData, fea
 }
 
 /// Adds a feature for a negated verb of change, such as `does not delete`. Other negated words are ignored.
-fn push_denied<'t>(id: WordId, source: &'t str, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
+fn push_denied<'t>(id: WordId, source: &'t str, lexicon: &Lexicon, features: &mut Vec<ClassifierFeature<'t>>) {
     let changes = |group| matches!(group, VerbGroup::Write | VerbGroup::Destroy);
     let word = lexicon.word(id).filter(|word| !word.is_often_noun);
     if word.and_then(|word| word.group).is_some_and(changes) {
-        features
-            .push(Feature { key: FeatureId::Flag(FeatureFlag::Phrase(PhraseKind::DeniesChange)), source_text: source });
+        features.push(ClassifierFeature {
+            key: FeatureId::Flag(IndicatorFeature::Phrase(PhraseKind::DeniesChange)),
+            source_text: source,
+        });
     }
 }
 
@@ -147,7 +156,7 @@ fn find_phrase_at(
 fn push_parameter_features<'t>(
     parameters: &'t ToolParameters<'t>,
     data: &ClassifierData,
-    features: &mut Vec<Feature<'t>>,
+    features: &mut Vec<ClassifierFeature<'t>>,
 ) {
     for parameter in &parameters.list {
         if parameter.is_top_level {
@@ -155,14 +164,17 @@ fn push_parameter_features<'t>(
             if let Some(id) =
                 Some(&parameter.name_words).filter(|own| own.contains('_')).and_then(|own| data.lexicon.find(own))
             {
-                features.push(Feature {
+                features.push(ClassifierFeature {
                     key: FeatureId::Word(WordPosition::ParameterName, id),
                     source_text: &parameter.name_words,
                 });
             }
             for part in parameter.name_words.split('_') {
                 if let Some(id) = data.lexicon.find(part) {
-                    features.push(Feature { key: FeatureId::Word(WordPosition::ParameterWord, id), source_text: part });
+                    features.push(ClassifierFeature {
+                        key: FeatureId::Word(WordPosition::ParameterWord, id),
+                        source_text: part,
+                    });
                 }
             }
         }

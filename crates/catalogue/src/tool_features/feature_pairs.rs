@@ -1,12 +1,12 @@
 //! Features for pairs of words. Removal verbs are left out of all pairs except pairs of verb groups, so adding such a
 //! verb to a definition breaks up no other pair, and no pair can outweigh it.
 
-use super::{Feature, FeatureId, WordPosition};
+use super::{ClassifierFeature, FeatureId, WordPosition};
 use crate::description_text::DescriptionText;
 use crate::lexicon::{Lexicon, VerbGroup, WordId};
 
 /// Adds the pair of the name's verb and the description's leading verb, and the pair of their groups.
-pub(super) fn push_verb_pairs(features: &mut Vec<Feature<'_>>, lexicon: &Lexicon) {
+pub(super) fn push_verb_pairs(features: &mut Vec<ClassifierFeature<'_>>, lexicon: &Lexicon) {
     let group = |slot: WordPosition| {
         features.iter().find_map(|feature| match feature.key {
             FeatureId::Group(own, group) if own == slot => Some(group),
@@ -24,18 +24,22 @@ pub(super) fn push_verb_pairs(features: &mut Vec<Feature<'_>>, lexicon: &Lexicon
         (word(WordPosition::NameVerb), word(WordPosition::DescriptionVerb)),
     );
     if kinds != (None, None) {
-        features.push(Feature { key: FeatureId::GroupPair(kinds.0, kinds.1), source_text: "" });
+        features.push(ClassifierFeature { key: FeatureId::GroupPair(kinds.0, kinds.1), source_text: "" });
     }
     if let (Some(lead), Some(says)) = words
         && !is_removal(lead, lexicon)
         && !is_removal(says, lexicon)
     {
-        features.push(Feature { key: FeatureId::VerbPair(lead, says), source_text: "" });
+        features.push(ClassifierFeature { key: FeatureId::VerbPair(lead, says), source_text: "" });
     }
 }
 
 /// Adds pairs of consecutive words in the first sentence.
-pub(super) fn push_word_pairs<'t>(text: &DescriptionText<'t>, lexicon: &Lexicon, features: &mut Vec<Feature<'t>>) {
+pub(super) fn push_word_pairs<'t>(
+    text: &DescriptionText<'t>,
+    lexicon: &Lexicon,
+    features: &mut Vec<ClassifierFeature<'t>>,
+) {
     let mut before: Option<(usize, WordId)> = None;
     for (at, token) in text.tokens.iter().enumerate().take_while(|(_, token)| token.is_in_first_sentence) {
         if token.word_id.is_some_and(|id| is_removal(id, lexicon)) {
@@ -43,7 +47,7 @@ pub(super) fn push_word_pairs<'t>(text: &DescriptionText<'t>, lexicon: &Lexicon,
         }
         let own = token.word_id.filter(|_| !token.is_negated);
         if let (Some((begin, first)), Some(second)) = (before, own) {
-            features.push(Feature {
+            features.push(ClassifierFeature {
                 key: FeatureId::WordPair(first, second),
                 source_text: text.text_of_tokens(begin, at + 1 - begin),
             });

@@ -3,14 +3,14 @@
 
 pub mod policy_outcome;
 
-use gatelodge_catalogue::{Classification, ServerContext, ToolEntry, ToolSpec, classify, read_tools};
+use gatelodge_catalogue::{Classification, ServerContext, ToolListEntry, ToolSpec, classify, read_tools};
 
 /// Classifies all tools of a list.
 pub fn classify_list(server: &str, list: &str) -> Vec<(String, Classification)> {
     let documents = read_tools(list.as_bytes());
     let (_, document) = documents.first().expect("a document");
-    let items = ToolEntry::read_all(document.as_ref().expect("JSON"), 1);
-    let items: Vec<ToolEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
+    let items = ToolListEntry::read_all(document.as_ref().expect("JSON"), 1);
+    let items: Vec<ToolListEntry<'_>> = items.into_iter().map(|item| item.expect("a tool")).collect();
     let around = ServerContext::new(server, None, items.iter().map(|item| &*item.tool.name));
     items.iter().map(|item| (item.tool.name.to_string(), classify(&item.tool, &around))).collect()
 }

@@ -1,6 +1,6 @@
 //! Outcome of a call under a recommended policy, actual and expected.
 
-use gatelodge_catalogue::Strictness;
+use gatelodge_catalogue::StarterPolicyStrictness;
 use gatelodge_json::{JsonLimits, read};
 use gatelodge_policy::{
     Call, CallTarget, CalledTool, Category, ClientFacts, Decision, DefinitionStatus, LimitScope, LimitWindow, Policy,
@@ -62,16 +62,20 @@ pub fn decide_target(policy: &Policy, subject: CallTarget<'_>) -> PolicyOutcome 
 }
 
 /// Returns the outcome that a posture prescribes for a category.
-pub fn expected_outcome(posture: Strictness, category: Category) -> PolicyOutcome {
+pub fn expected_outcome(posture: StarterPolicyStrictness, category: Category) -> PolicyOutcome {
     match (posture, category) {
         (_, Category::Read) => PolicyOutcome::Allowed,
-        (Strictness::Strict, Category::Destructive | Category::Financial)
-        | (Strictness::Recommended, Category::Destructive) => PolicyOutcome::Refused,
-        (Strictness::Strict, _) | (_, Category::Financial | Category::Destructive) => PolicyOutcome::NeedsApproval,
-        (Strictness::Recommended, Category::Unknown) => PolicyOutcome::NeedsApproval,
-        (Strictness::Recommended | Strictness::Permissive, Category::Write) => {
+        (StarterPolicyStrictness::Strict, Category::Destructive | Category::Financial)
+        | (StarterPolicyStrictness::Recommended, Category::Destructive) => PolicyOutcome::Refused,
+        (StarterPolicyStrictness::Strict, _) | (_, Category::Financial | Category::Destructive) => {
+            PolicyOutcome::NeedsApproval
+        }
+        (StarterPolicyStrictness::Recommended, Category::Unknown) => PolicyOutcome::NeedsApproval,
+        (StarterPolicyStrictness::Recommended | StarterPolicyStrictness::Permissive, Category::Write) => {
             PolicyOutcome::RateLimited("30".to_owned())
         }
-        (Strictness::Recommended | Strictness::Permissive, _) => PolicyOutcome::RateLimited("10".to_owned()),
+        (StarterPolicyStrictness::Recommended | StarterPolicyStrictness::Permissive, _) => {
+            PolicyOutcome::RateLimited("10".to_owned())
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gatelodge_gateway::Gateway;
-use gatelodge_store::{ChangeFeed, Clock, StateVersion, StoreError};
+use gatelodge_store::{ChangeFeed, Clock, StateChangeNumber, StoreError};
 use jiff::Timestamp;
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
@@ -17,10 +17,10 @@ use tracing::{error, info, warn};
 use super::effective_config::{load_stored_config, merge_config};
 use super::gateway_status_file::GatewayStatusFile;
 use super::{EffectiveConfig, StoreHandles};
-use crate::config::{self, ConfigEntries, GatewayConfig, GatewaySection, StoreSection};
+use crate::config::{self, ConfigFileEntries, GatewayConfig, GatewaySection, StoreSection};
 use crate::diagnostic_report::count_noun;
+use crate::input_file::FileStamp;
 use crate::process_environment;
-use crate::source_file::FileStamp;
 
 /// How often files are checked for changes.
 const FILE_POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -40,7 +40,7 @@ pub struct ConfigReloader {
     /// The configuration file, if there is one.
     pub file: Option<WatchedConfig>,
     /// Entries defined in the configuration file, or built-in ones.
-    pub entries: ConfigEntries,
+    pub entries: ConfigFileEntries,
     /// Data directory, which contains the status file.
     pub data: PathBuf,
     /// Content of the status file.
@@ -95,7 +95,7 @@ impl ConfigReloader {
     }
 
     /// Applies changes until the future is dropped. `seen` is the store version that is already active.
-    pub async fn run(mut self, mut hangup: Signal, seen: StateVersion) {
+    pub async fn run(mut self, mut hangup: Signal, seen: StateChangeNumber) {
         // One slot is enough: a pending notification also covers the changes that follow it.
         let (sender, mut changes) = mpsc::channel(1);
         let watching_store = forward_store_changes(Arc::clone(&self.stores.changes), seen, sender);
@@ -187,7 +187,7 @@ impl ConfigReloader {
 }
 
 /// Sends a message for each change in the store, until the receiver is dropped.
-async fn forward_store_changes(changes: Arc<dyn ChangeFeed>, mut seen: StateVersion, sender: mpsc::Sender<()>) {
+async fn forward_store_changes(changes: Arc<dyn ChangeFeed>, mut seen: StateChangeNumber, sender: mpsc::Sender<()>) {
     loop {
         match changes.wait_for_change(seen).await {
             Ok(version) => {

@@ -5,14 +5,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use gatelodge_gateway::{
-    ActivePolicy, GrantConfig, PinningSettings, ServerAccess, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
+    ActivePolicy, GrantConfig, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamHttpConfig,
+    UpstreamTransport,
 };
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_store::{EnforcementMode, Grant, GrantAttachment, StoreError, StoredPolicy, StoredServer};
+use gatelodge_store::{EnforcementMode, Grant, GrantServerAttachment, StoreError, StoredPolicy, StoredServer};
 use jiff::Timestamp;
 
 use super::StoreHandles;
-use crate::config::ConfigEntries;
+use crate::config::ConfigFileEntries;
 use crate::header_template::{self, EnvironmentLookup};
 use crate::server_url;
 
@@ -47,7 +48,7 @@ pub async fn load_stored_config(stores: &StoreHandles) -> Result<StoredConfig, S
 
 /// Merges the entries from the file with the stored ones.
 pub fn merge_config(
-    entries: &ConfigEntries,
+    entries: &ConfigFileEntries,
     stored: &StoredConfig,
     environment: EnvironmentLookup<'_>,
 ) -> EffectiveConfig {
@@ -118,7 +119,11 @@ impl EffectiveConfig {
         }
     }
 
-    fn merge_policies(&mut self, entries: &ConfigEntries, stored: &StoredConfig) -> HashMap<String, Arc<ActivePolicy>> {
+    fn merge_policies(
+        &mut self,
+        entries: &ConfigFileEntries,
+        stored: &StoredConfig,
+    ) -> HashMap<String, Arc<ActivePolicy>> {
         let from_file = entries.policies.iter().map(|policy| (policy.name.to_string(), Arc::clone(policy)));
         let mut policies: HashMap<_, _> = from_file.collect();
         for stored in &stored.policies {
@@ -148,7 +153,7 @@ impl EffectiveConfig {
             return;
         };
         let mut accesses = HashMap::new();
-        for GrantAttachment { server, policy, mode } in &grant.attachments {
+        for GrantServerAttachment { server, policy, mode } in &grant.attachments {
             if !servers.contains(server.as_str()) {
                 self.warnings.push(format!("grant `{label}`{}", missing_server_text(server.as_str())));
             }
@@ -158,7 +163,7 @@ impl EffectiveConfig {
                 let reason = policy.as_ref().map_or_else(|| "it has no policy".to_owned(), missing);
                 self.warnings.push(format!("every call of grant `{label}` to `{server}` is refused: {reason}"));
             }
-            accesses.insert(server.clone(), ServerAccess { policy: found, mode: *mode });
+            accesses.insert(server.clone(), GrantServerAccess { policy: found, mode: *mode });
         }
         self.grants.push(GrantConfig {
             id: grant.id.clone(),

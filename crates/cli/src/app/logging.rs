@@ -12,10 +12,10 @@ use crate::exit_code::UsageError;
 
 /// Logging options of a running gateway.
 #[derive(Debug, Clone, Args)]
-pub struct LogArgs {
+pub struct LoggingArgs {
     /// Format of the log on standard error.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    log: LogFormat,
+    log: LoggingFormat,
     /// Which messages to log: a level (error, warn, info, debug, trace), or levels per module, as in
     /// `info,gatelodge_gateway=debug`.
     #[arg(long, value_name = "FILTER", default_value = "info")]
@@ -23,7 +23,7 @@ pub struct LogArgs {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum LogFormat {
+enum LoggingFormat {
     /// Text for people
     Text,
     /// One JSON object per line
@@ -31,14 +31,14 @@ enum LogFormat {
 }
 
 /// Installs the log subscriber.
-pub fn start_logging(args: &LogArgs) -> Result<(), UsageError> {
+pub fn start_logging(args: &LoggingArgs) -> Result<(), UsageError> {
     let filter = parse_filter(&args.log_level).ok_or_else(|| {
         let help = "write `info`, or `info,gatelodge_gateway=debug`";
         UsageError(format!("`{}` is not a log level or a list of levels; {help}", args.log_level))
     })?;
     let layer = match args.log {
-        LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed(),
-        LogFormat::Text => {
+        LoggingFormat::Json => fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed(),
+        LoggingFormat::Text => {
             let is_terminal = std::io::stderr().is_terminal();
             fmt::layer().with_target(false).with_ansi(is_terminal).with_writer(std::io::stderr).boxed()
         }

@@ -16,8 +16,8 @@ use tracing::info;
 use super::config_reload::{ConfigReloader, WatchedConfig};
 use super::gateway_status_file::GatewayStatusFile;
 use super::{StoreHandles, housekeeping, open_file_limit};
-use crate::config::{ConfigEntries, GatewaySection, StoreSection};
-use crate::source_file::FileStamp;
+use crate::config::{ConfigFileEntries, GatewaySection, StoreSection};
+use crate::input_file::FileStamp;
 use crate::{otel_settings, process_environment};
 
 /// Parameters for starting a gateway.
@@ -27,7 +27,7 @@ pub struct GatewayStartup {
     /// Data directory, durability and retention.
     pub store: StoreSection,
     /// Configuration entries in addition to the stored ones.
-    pub entries: ConfigEntries,
+    pub entries: ConfigFileEntries,
     /// The configuration file that defines the entries, and all files it refers to.
     pub file: Option<(PathBuf, Vec<FileStamp>)>,
 }

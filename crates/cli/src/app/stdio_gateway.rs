@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use anyhow::Result;
-use gatelodge_gateway::{Gateway, GatewaySettings, GatewayStores, GrantConfig, ServerAccess, UpstreamConfig};
+use gatelodge_gateway::{Gateway, GatewaySettings, GatewayStores, GrantConfig, GrantServerAccess, UpstreamConfig};
 use gatelodge_store::{Clock, GrantId, GrantToken};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -13,7 +13,7 @@ pub struct StdioGateway {
     pub stores: GatewayStores,
     pub clock: Arc<dyn Clock>,
     pub server: UpstreamConfig,
-    pub server_access: ServerAccess,
+    pub server_access: GrantServerAccess,
     /// Label of the client's grant.
     pub client_label: String,
 }

@@ -53,13 +53,13 @@ pub struct CallsArgs {
 pub enum AuditCommand {
     Verify(VerifyLogArgs),
     Export(ExportLogArgs),
-    Head(LogHeadArgs),
+    Head(AuditChainHeadArgs),
     Prune(PruneLogArgs),
 }
 
 /// The two audit logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AuditLogArg {
+pub enum AuditLogChoice {
     /// Calls by clients
     Calls,
     /// Changes by operators
@@ -95,7 +95,7 @@ pub struct VerifyLogArgs {
 pub struct ExportLogArgs {
     /// Log to print.
     #[arg(long, value_name = "LOG", default_value = "calls")]
-    pub log: AuditLogArg,
+    pub log: AuditLogChoice,
     /// Only rows after this number.
     #[arg(long, value_name = "SEQ")]
     pub after: Option<u64>,
@@ -106,10 +106,10 @@ pub struct ExportLogArgs {
 /// Prints the chain head: number and hash of the newest row. With a copy stored elsewhere, `audit verify` detects later
 /// changes.
 #[derive(Debug, Args)]
-pub struct LogHeadArgs {
+pub struct AuditChainHeadArgs {
     /// Log to print.
     #[arg(long, value_name = "LOG", default_value = "calls")]
-    pub log: AuditLogArg,
+    pub log: AuditLogChoice,
     /// Print the chain heads of both logs as JSON.
     #[arg(long)]
     pub json: bool,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::mcp_client::ProtocolChoice;
+use crate::mcp_client::McpProtocolChoice;
 
 /// Calls a tool of an MCP server over HTTP, as an agent would, and prints the result.
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub struct CallArgs {
     pub token_env: String,
     /// Protocol generation to use.
     #[arg(long, value_name = "GENERATION", default_value = "auto")]
-    pub protocol: ProtocolChoice,
+    pub protocol: McpProtocolChoice,
     /// Former name of `--protocol`.
     #[arg(long = "era", hide = true, value_parser = refuse_former_name)]
     pub former_protocol: Option<String>,

@@ -19,10 +19,10 @@ pub enum CatalogueCommand {
     Update(UpdateIndexArgs),
     Changes(IndexChangesArgs),
     Mcp(CatalogueMcpArgs),
-    Crawl(MovedArgs),
-    Eval(MovedArgs),
-    Index(MovedArgs),
-    Export(MovedArgs),
+    Crawl(LegacyCommandArgs),
+    Eval(LegacyCommandArgs),
+    Index(LegacyCommandArgs),
+    Export(LegacyCommandArgs),
 }
 
 /// Classifies tools by their definitions. Prints one line per tool, in input order.
@@ -51,7 +51,7 @@ pub struct ClassifyToolsArgs {
 /// Commands that moved to the program `gatelodge-indexer`; prints the new command.
 #[derive(Debug, Args)]
 #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
-pub struct MovedArgs {
+pub struct LegacyCommandArgs {
     /// Arguments of the old command, for the message.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub rest: Vec<String>,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::app::LogArgs;
+use crate::app::LoggingArgs;
 
 /// Starts a demo: a gateway with a small MCP server, a policy and a grant.
 ///
@@ -28,7 +28,7 @@ pub struct UpArgs {
     #[arg(long, value_name = "ADDRESS", default_value_t = crate::config::DEFAULT_ADMIN_ADDRESS)]
     pub admin: SocketAddr,
     #[command(flatten)]
-    pub log: LogArgs,
+    pub log: LoggingArgs,
 }
 
 /// Runs a gateway with a configuration file, until SIGTERM or SIGINT.
@@ -56,5 +56,5 @@ pub struct ServeArgs {
     #[arg(long, requires = "check")]
     pub json: bool,
     #[command(flatten)]
-    pub log: LogArgs,
+    pub log: LoggingArgs,
 }

@@ -15,8 +15,8 @@ pub enum GrantCommand {
     Rotate(RotateGrantArgs),
     /// Revokes a grant immediately.
     Revoke(NamedItemArgs),
-    Attach(AttachServerArgs),
-    Detach(DetachServerArgs),
+    Attach(AttachGrantServerArgs),
+    Detach(DetachGrantServerArgs),
     Token(GenerateTokenArgs),
 }
 
@@ -84,7 +84,7 @@ pub struct RotateGrantArgs {
 #[command(after_help = "Examples:
   gatelodge grant attach ci --server books --policy books
   gatelodge grant attach ci --server books --policy stricter --observe    only record what would be refused")]
-pub struct AttachServerArgs {
+pub struct AttachGrantServerArgs {
     /// Label or id of the grant.
     pub name: String,
     /// Server that the grant can reach.
@@ -105,7 +105,7 @@ pub struct AttachServerArgs {
 
 /// Removes a server from a grant.
 #[derive(Debug, Args)]
-pub struct DetachServerArgs {
+pub struct DetachGrantServerArgs {
     /// Label or id of the grant.
     pub name: String,
     /// Server to remove.

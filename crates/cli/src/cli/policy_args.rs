@@ -12,7 +12,7 @@ pub enum PolicyCommand {
     Check(CheckPolicyArgs),
     Test(TestPolicyArgs),
     Explain(ExplainPolicyArgs),
-    Import(ImportPolicyArgs),
+    Import(ImportInterceptPolicyArgs),
     Draft(DraftPolicyArgs),
     /// Prints the JSON Schema for policies, for use in editors.
     Schema,
@@ -126,7 +126,7 @@ pub struct ExplainPolicyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   gatelodge policy import intercept.yaml > policy.json")]
-pub struct ImportPolicyArgs {
+pub struct ImportInterceptPolicyArgs {
     /// Intercept policy; `-` is standard input.
     pub file: PathBuf,
     /// Print the policy and the notes as one JSON object, or a list of findings like `check --json`.

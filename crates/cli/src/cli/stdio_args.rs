@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::StoreArgs;
-use crate::app::LogArgs;
+use crate::app::LoggingArgs;
 
 /// Runs a local stdio server behind a policy. Use it in a client's configuration instead of the server's own command.
 ///
@@ -37,7 +37,7 @@ pub struct WrapArgs {
     #[command(flatten)]
     pub store: StoreArgs,
     #[command(flatten)]
-    pub log: LogArgs,
+    pub log: LoggingArgs,
     /// Program that runs the server, and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
@@ -66,5 +66,5 @@ pub struct BridgeArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "token_env")]
     pub token_file: Option<PathBuf>,
     #[command(flatten)]
-    pub log: LogArgs,
+    pub log: LoggingArgs,
 }

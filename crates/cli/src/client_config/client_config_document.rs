@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::client_config_locations::CLAUDE_PROJECTS_KEY;
-use super::client_server_entry::NamedServerEntry;
-use super::client_table::{ClientConfigFormat, ClientProfile};
+use super::client_profiles::{ClientConfigFormat, ClientProfile};
+use super::client_server_entry::ClientConfigServer;
 use super::{client_jsonc_editor, client_toml_editor, client_yaml_reader};
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -23,7 +23,7 @@ pub struct ClientConfigDocument {
 
 /// A change to one entry.
 #[derive(Debug, Clone)]
-pub struct EntryChange {
+pub struct ClientConfigEntryChange {
     /// Keys that lead to the table of servers.
     pub servers_path: Vec<String>,
     /// Name of the entry.
@@ -34,7 +34,7 @@ pub struct EntryChange {
     pub vscode_input: Option<Value>,
 }
 
-impl EntryChange {
+impl ClientConfigEntryChange {
     /// Returns the path of the entry, ending with its own name.
     pub fn path(&self) -> Vec<String> {
         [self.servers_path.as_slice(), std::slice::from_ref(&self.name)].concat()
@@ -77,15 +77,15 @@ impl ClientConfigDocument {
     }
 
     /// Returns the servers below `root`.
-    pub fn servers(&self, client: &ClientProfile, root: &[String]) -> Vec<NamedServerEntry> {
+    pub fn servers(&self, client: &ClientProfile, root: &[String]) -> Vec<ClientConfigServer> {
         match self.find_value(root) {
             Some(Value::Object(entries)) => {
-                entries.iter().map(|(name, value)| NamedServerEntry::read(client, name, value)).collect()
+                entries.iter().map(|(name, value)| ClientConfigServer::read(client, name, value)).collect()
             }
             // Continue has a list whose items contain their names.
             Some(Value::Array(items)) => {
                 let name = |item: &Value| item.get("name").and_then(Value::as_str).unwrap_or("unnamed").to_owned();
-                items.iter().map(|item| NamedServerEntry::read(client, &name(item), item)).collect()
+                items.iter().map(|item| ClientConfigServer::read(client, &name(item), item)).collect()
             }
             _ => Vec::new(),
         }
@@ -135,7 +135,7 @@ impl ClientConfigDocument {
     ///
     /// # Errors
     /// The entries cannot be changed without changing something else.
-    pub fn apply_changes(&self, changes: &[EntryChange]) -> Result<Vec<u8>, String> {
+    pub fn apply_changes(&self, changes: &[ClientConfigEntryChange]) -> Result<Vec<u8>, String> {
         let text = match self.format {
             ClientConfigFormat::Json => client_jsonc_editor::apply_changes(&self.text, changes)?,
             ClientConfigFormat::Toml => client_toml_editor::apply_changes(&self.text, changes)?,
@@ -167,7 +167,7 @@ impl ClientConfigDocument {
 }
 
 /// Applies a change to the parsed value.
-fn apply_change(value: &mut Value, change: &EntryChange) {
+fn apply_change(value: &mut Value, change: &ClientConfigEntryChange) {
     let mut table = &mut *value;
     for name in &change.servers_path {
         let Value::Object(fields) = table else { return };
@@ -206,8 +206,8 @@ mod tests {
     use super::super::find_client;
     use super::*;
 
-    fn change(root: &str, name: &str, entry: Value) -> EntryChange {
-        EntryChange {
+    fn change(root: &str, name: &str, entry: Value) -> ClientConfigEntryChange {
+        ClientConfigEntryChange {
             servers_path: vec![root.to_owned()],
             name: name.to_owned(),
             entry: Some(entry),
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    fn edit(format: ClientConfigFormat, text: &str, change: EntryChange) -> String {
+    fn edit(format: ClientConfigFormat, text: &str, change: ClientConfigEntryChange) -> String {
         let document = ClientConfigDocument::read(format, text.as_bytes()).expect("a document");
         String::from_utf8(document.apply_changes(&[change]).expect("a change")).expect("UTF-8")
     }
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn an_entry_can_be_removed() {
-        let removal = |root: &str| EntryChange {
+        let removal = |root: &str| ClientConfigEntryChange {
             servers_path: vec![root.to_owned()],
             name: "a".to_owned(),
             entry: None,

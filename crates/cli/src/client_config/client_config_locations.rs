@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::client_table::ClientProfile;
+use super::client_profiles::ClientProfile;
 use crate::header_template::EnvironmentLookup;
 
 /// Key under which Claude Code stores the servers for each project directory.

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::client_config_document::{ClientConfigDocument, EntryChange};
-use super::client_table::{ClientConfigFormat, ClientProfile, EntryShape};
+use super::client_config_document::{ClientConfigDocument, ClientConfigEntryChange};
+use super::client_profiles::{ClientConfigEntryFormat, ClientConfigFormat, ClientProfile};
 use super::gateway_entry::GatewayEntry;
 
 /// Returns the part of a client's configuration that connects it to the gateway.
@@ -13,7 +13,7 @@ pub fn config_snippet(client: &ClientProfile, gateway_entry: &GatewayEntry) -> S
         ClientConfigFormat::Json => pretty_json(&wrap_in_servers_path(client, gateway_entry, entry)),
         ClientConfigFormat::Toml => {
             let root = client.servers_path.iter().map(|&name| name.to_owned()).collect();
-            let change = EntryChange {
+            let change = ClientConfigEntryChange {
                 servers_path: root,
                 name: gateway_entry.name.clone(),
                 entry: Some(entry),
@@ -33,7 +33,7 @@ pub fn config_snippet(client: &ClientProfile, gateway_entry: &GatewayEntry) -> S
 
 /// Wraps an entry in the keys that lead to it.
 fn wrap_in_servers_path(client: &ClientProfile, gateway_entry: &GatewayEntry, entry: Value) -> Value {
-    let servers = if client.entry_shape == EntryShape::Continue {
+    let servers = if client.entry_shape == ClientConfigEntryFormat::Continue {
         json!([entry])
     } else {
         json!({gateway_entry.name.clone(): entry})
@@ -114,11 +114,11 @@ mod tests {
             assert_eq!((found.len(), found[0].name.as_str()), (1, "books"), "{}", client.id);
             let entry = found[0].entry.clone().expect(client.id);
             match entry {
-                super::super::ServerEntry::Remote { url, headers, is_sse } => {
+                super::super::ClientServerEntry::Remote { url, headers, is_sse } => {
                     assert_eq!((url.as_str(), is_sse), (gateway_entry.url.as_str(), false), "{}", client.id);
                     assert_eq!(headers.len(), 1, "{}", client.id);
                 }
-                super::super::ServerEntry::Command { argv: words, .. } => {
+                super::super::ClientServerEntry::Command { argv: words, .. } => {
                     assert_eq!(
                         words,
                         ["gatelodge", "bridge", &gateway_entry.url, "--token-env", "KEY"],

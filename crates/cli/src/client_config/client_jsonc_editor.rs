@@ -8,7 +8,7 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::Value;
 
-use super::client_config_document::EntryChange;
+use super::client_config_document::ClientConfigEntryChange;
 
 /// JSON extensions that clients accept: comments and trailing commas.
 const JSONC_PARSE_OPTIONS: ParseOptions = ParseOptions {
@@ -31,7 +31,7 @@ pub fn read(text: &str) -> Result<Value, String> {
 
 /// Returns the byte offsets of the entries below each of `roots`.
 pub fn entry_offsets(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
-    let mut finder = EntryOffsetFinder {
+    let mut finder = JsoncEntryFinder {
         roots: roots.iter().enumerate().map(|(at, root)| (root.as_slice(), at)).collect(),
         max_depth: roots.iter().map(Vec::len).max().unwrap_or_default(),
         offsets: vec![HashMap::new(); roots.len()],
@@ -46,13 +46,13 @@ pub fn entry_offsets(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, u
 
 /// Finds the entries below all roots in one pass. A separate lookup for each entry would search a long table from its
 /// start each time.
-struct EntryOffsetFinder<'r> {
+struct JsoncEntryFinder<'r> {
     roots: HashMap<&'r [String], usize>,
     max_depth: usize,
     offsets: Vec<HashMap<String, usize>>,
 }
 
-impl EntryOffsetFinder<'_> {
+impl JsoncEntryFinder<'_> {
     fn visit(&mut self, node: &Node<'_>, path: &mut Vec<String>) {
         if let Some(own) = self.roots.get(path.as_slice()).and_then(|at| self.offsets.get_mut(*at)) {
             for (name, offset) in named_children(node) {
@@ -83,7 +83,7 @@ fn named_children(node: &Node<'_>) -> Vec<(String, usize)> {
     }
 }
 
-pub fn apply_changes(text: &str, changes: &[EntryChange]) -> Result<String, String> {
+pub fn apply_changes(text: &str, changes: &[ClientConfigEntryChange]) -> Result<String, String> {
     let root = parse(text)?;
     if root.to_string() != text {
         return Err("it cannot be parsed without loss".into());

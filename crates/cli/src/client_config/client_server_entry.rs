@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::client_table::{ClientProfile, DisableField};
+use super::client_profiles::{ClientProfile, DisableField};
 
 /// How a client connects to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ServerEntry {
+pub enum ClientServerEntry {
     /// The client starts a program.
     Command {
         /// The program and its arguments.
@@ -29,11 +29,11 @@ pub enum ServerEntry {
 
 /// An entry with its name.
 #[derive(Debug, Clone)]
-pub struct NamedServerEntry {
+pub struct ClientConfigServer {
     /// Name in the file.
     pub name: String,
     /// The entry, or `None` if it is not clearly a command or a URL.
-    pub entry: Option<ServerEntry>,
+    pub entry: Option<ClientServerEntry>,
     /// Whether the entry is disabled.
     pub is_disabled: bool,
     /// Whether the entry has a working directory or an environment file. Neither is inspected.
@@ -42,7 +42,7 @@ pub struct NamedServerEntry {
     pub forwarded_variables: Vec<String>,
 }
 
-impl NamedServerEntry {
+impl ClientConfigServer {
     /// Reads an entry from a client's configuration.
     pub fn read(client: &ClientProfile, name: &str, value: &Value) -> Self {
         let is_disabled = match client.disable_field {
@@ -63,7 +63,7 @@ impl NamedServerEntry {
     }
 }
 
-impl ServerEntry {
+impl ClientServerEntry {
     /// Returns the environment variables or headers, not yet expanded.
     pub fn variables_or_headers(&self) -> &[(String, String)] {
         match self {
@@ -109,7 +109,7 @@ fn is_ambiguous(fields: &Map<String, Value>) -> bool {
     is_inner_ambiguous || count(&COMMAND_KEYS) + count(&URL_KEYS) > 1 || count(&ENV_KEYS) > 1
 }
 
-fn read_command(fields: &Map<String, Value>) -> Option<ServerEntry> {
+fn read_command(fields: &Map<String, Value>) -> Option<ClientServerEntry> {
     let mut words = match find_first_key(fields, &COMMAND_KEYS)?.1 {
         Value::String(program) => vec![program.clone()],
         // OpenCode has program and arguments in one list.
@@ -122,10 +122,10 @@ fn read_command(fields: &Map<String, Value>) -> Option<ServerEntry> {
     let env = find_first_key(fields, &ENV_KEYS).map(|(_, env)| env);
     let cwd = fields.get("cwd").and_then(Value::as_str).map(str::to_owned);
     let is_command = words.first().is_some_and(|program| !program.is_empty());
-    is_command.then(|| ServerEntry::Command { argv: words, env: read_string_pairs(env), cwd })
+    is_command.then(|| ClientServerEntry::Command { argv: words, env: read_string_pairs(env), cwd })
 }
 
-fn read_nested_command(inner: &Map<String, Value>, outer: &Map<String, Value>) -> Option<ServerEntry> {
+fn read_nested_command(inner: &Map<String, Value>, outer: &Map<String, Value>) -> Option<ClientServerEntry> {
     let mut fields = inner.clone();
     fields.insert("command".to_owned(), Value::String(inner.get("path")?.as_str()?.to_owned()));
     if let Some(env) = outer.get("env") {
@@ -134,7 +134,7 @@ fn read_nested_command(inner: &Map<String, Value>, outer: &Map<String, Value>) -
     read_command(&fields)
 }
 
-fn read_remote(client: &ClientProfile, fields: &Map<String, Value>) -> Option<ServerEntry> {
+fn read_remote(client: &ClientProfile, fields: &Map<String, Value>) -> Option<ClientServerEntry> {
     let (key, url) = find_first_key(fields, &URL_KEYS)?;
     let url = url.as_str()?.to_owned();
     let kind = ["type", "transport"].iter().find_map(|name| fields.get(*name)?.as_str());
@@ -148,7 +148,7 @@ fn read_remote(client: &ClientProfile, fields: &Map<String, Value>) -> Option<Se
     if let Some(variable) = fields.get("bearer_token_env_var").and_then(Value::as_str) {
         headers.push(("Authorization".to_owned(), format!("Bearer ${{{variable}}}")));
     }
-    Some(ServerEntry::Remote { url, headers, is_sse })
+    Some(ClientServerEntry::Remote { url, headers, is_sse })
 }
 
 /// Finds the first of these fields that is set and not null.
@@ -177,14 +177,14 @@ mod tests {
     use super::super::find_client;
     use super::*;
 
-    fn read(client: &str, value: &Value) -> Option<ServerEntry> {
-        NamedServerEntry::read(find_client(client).expect("a client"), "x", value).entry
+    fn read(client: &str, value: &Value) -> Option<ClientServerEntry> {
+        ClientConfigServer::read(find_client(client).expect("a client"), "x", value).entry
     }
 
     #[test]
     fn commands_of_all_clients_are_read() {
-        let words = |entry: Option<ServerEntry>| match entry {
-            Some(ServerEntry::Command { argv: words, env, .. }) => (words.join(" "), env.len()),
+        let words = |entry: Option<ClientServerEntry>| match entry {
+            Some(ClientServerEntry::Command { argv: words, env, .. }) => (words.join(" "), env.len()),
             _ => panic!("a command"),
         };
         for (client, value) in [
@@ -224,7 +224,7 @@ mod tests {
             ("vscode", json!({"type": "sse", "url": "http://a/"}), true),
             ("goose", json!({"type": "streamable_http", "uri": "http://a/"}), false),
         ] {
-            let expected = ServerEntry::Remote { url: "http://a/".to_owned(), headers: Vec::new(), is_sse: sse };
+            let expected = ClientServerEntry::Remote { url: "http://a/".to_owned(), headers: Vec::new(), is_sse: sse };
             assert_eq!(read(client, &value), Some(expected), "{client} {value}");
         }
         let codex =

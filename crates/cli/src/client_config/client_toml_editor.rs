@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 use toml_edit::{Document as Parsed, DocumentMut, InlineTable, Item, Table, TableLike, Value as TomlValue};
 
-use super::client_config_document::EntryChange;
+use super::client_config_document::ClientConfigEntryChange;
 
 pub fn read(text: &str) -> Result<Value, String> {
     let table: toml::Table =
@@ -27,7 +27,7 @@ pub fn entry_offsets(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, u
     roots.iter().map(|root| offsets(root).unwrap_or_default()).collect()
 }
 
-pub fn apply_changes(text: &str, changes: &[EntryChange]) -> Result<String, String> {
+pub fn apply_changes(text: &str, changes: &[ClientConfigEntryChange]) -> Result<String, String> {
     // The editor writes `\n`; a text with `\r\n` throughout is converted back afterwards.
     let has_crlf = text.contains('\n') && text.matches('\n').count() == text.matches("\r\n").count();
     let plain = if has_crlf { text.replace("\r\n", "\n") } else { text.to_owned() };

@@ -23,7 +23,7 @@ pub enum EnvReferenceSyntax {
 
 /// What a value in a client's file means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EntryValue {
+pub enum ClientConfigEntryValue {
     /// A reference to an environment variable, in our syntax.
     EnvReference(String),
     /// A literal value, which is treated as a secret.
@@ -51,21 +51,21 @@ impl EnvReferenceSyntax {
     }
 
     /// Interprets a value in a client's file.
-    pub fn read(self, text: &str) -> EntryValue {
+    pub fn read(self, text: &str) -> ClientConfigEntryValue {
         let Some((before, inside, after)) = self.split_reference(text) else {
             let has_variable = text.contains("${") || (self == Self::Curly && text.contains("{env:"));
             return if has_variable && self != Self::Unsupported {
-                EntryValue::ClientOnly
+                ClientConfigEntryValue::ClientOnly
             } else {
-                EntryValue::Literal(text.to_owned())
+                ClientConfigEntryValue::Literal(text.to_owned())
             };
         };
         match parse_variable_name(inside) {
             Some(name) if AUTH_SCHEME_PREFIXES.contains(&before) && after.is_empty() => {
-                EntryValue::EnvReference(format!("{before}${{{name}}}"))
+                ClientConfigEntryValue::EnvReference(format!("{before}${{{name}}}"))
             }
             // The text around the reference may be a secret.
-            _ => EntryValue::ClientOnly,
+            _ => ClientConfigEntryValue::ClientOnly,
         }
     }
 
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn references_of_every_syntax_are_converted() {
-        let ours = |text: &str| EntryValue::EnvReference(text.to_owned());
+        let ours = |text: &str| ClientConfigEntryValue::EnvReference(text.to_owned());
         for (reference, text) in [
             (EnvReferenceSyntax::Braces, "Bearer ${KEY}"),
             (EnvReferenceSyntax::Braces, "Bearer ${KEY:-x}"),
@@ -140,11 +140,11 @@ mod tests {
 
     #[test]
     fn other_references_are_client_only_and_other_text_is_literal() {
-        assert_eq!(EnvReferenceSyntax::Input.read("Bearer ${input:key}"), EntryValue::ClientOnly);
-        assert_eq!(EnvReferenceSyntax::Env.read("${workspaceFolder}/x"), EntryValue::ClientOnly);
-        assert_eq!(EnvReferenceSyntax::Braces.read("hunter2${KEY}"), EntryValue::ClientOnly);
-        assert_eq!(EnvReferenceSyntax::Braces.read("hunter2"), EntryValue::Literal("hunter2".to_owned()));
-        assert_eq!(EnvReferenceSyntax::Unsupported.read("a${b}"), EntryValue::Literal("a${b}".to_owned()));
+        assert_eq!(EnvReferenceSyntax::Input.read("Bearer ${input:key}"), ClientConfigEntryValue::ClientOnly);
+        assert_eq!(EnvReferenceSyntax::Env.read("${workspaceFolder}/x"), ClientConfigEntryValue::ClientOnly);
+        assert_eq!(EnvReferenceSyntax::Braces.read("hunter2${KEY}"), ClientConfigEntryValue::ClientOnly);
+        assert_eq!(EnvReferenceSyntax::Braces.read("hunter2"), ClientConfigEntryValue::Literal("hunter2".to_owned()));
+        assert_eq!(EnvReferenceSyntax::Unsupported.read("a${b}"), ClientConfigEntryValue::Literal("a${b}".to_owned()));
         assert_eq!(EnvReferenceSyntax::Unsupported.bearer_header("KEY"), None);
     }
 }

@@ -3,7 +3,7 @@
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-use super::client_table::{ClientProfile, EntryShape};
+use super::client_profiles::{ClientConfigEntryFormat, ClientProfile};
 use super::env_reference::{EnvReferenceSyntax, vscode_input_id};
 use crate::process_environment::quote_for_shell;
 
@@ -62,34 +62,36 @@ impl GatewayEntry {
         let bearer = client.env_syntax.bearer_header(&self.token_env).unwrap_or_default();
         let (url, token) = (&self.url, &self.token_env);
         match client.entry_shape {
-            EntryShape::Http { kind: Some(kind), url: key } => {
+            ClientConfigEntryFormat::Http { kind: Some(kind), url: key } => {
                 json!({"type": kind, key: url, "headers": {"Authorization": bearer}})
             }
-            EntryShape::Http { kind: None, url: key } => json!({key: url, "headers": {"Authorization": bearer}}),
-            EntryShape::Codex => json!({"url": url, "bearer_token_env_var": token}),
-            EntryShape::OpenCode => {
+            ClientConfigEntryFormat::Http { kind: None, url: key } => {
+                json!({key: url, "headers": {"Authorization": bearer}})
+            }
+            ClientConfigEntryFormat::Codex => json!({"url": url, "bearer_token_env_var": token}),
+            ClientConfigEntryFormat::OpenCode => {
                 json!({"type": "remote", "url": url, "headers": {"Authorization": bearer}, "enabled": true})
             }
-            EntryShape::Goose => json!({
+            ClientConfigEntryFormat::Goose => json!({
                 "name": self.name, "type": "streamable_http", "enabled": true, "uri": url,
                 "env_keys": [token], "headers": {"Authorization": bearer}, "timeout": 300,
             }),
-            EntryShape::Continue => json!({
+            ClientConfigEntryFormat::Continue => json!({
                 "name": self.name, "type": "streamable-http", "url": url,
                 "requestOptions": {"headers": {"Authorization": bearer}},
             }),
-            EntryShape::Bridge => json!({"command": self.program, "args": self.bridge_arguments()}),
-            EntryShape::Anthropic => json!({
+            ClientConfigEntryFormat::Bridge => json!({"command": self.program, "args": self.bridge_arguments()}),
+            ClientConfigEntryFormat::Anthropic => json!({
                 "mcp_servers": [{"type": "url", "url": url, "name": self.name, "authorization_token": token_placeholder(token)}],
                 "tools": [{"type": "mcp_toolset", "mcp_server_name": self.name}],
             }),
-            EntryShape::OpenAi => json!({
+            ClientConfigEntryFormat::OpenAi => json!({
                 "tools": [{
                     "type": "mcp", "server_label": self.name, "server_url": url,
                     "authorization": token_placeholder(token), "require_approval": "never",
                 }],
             }),
-            EntryShape::WebForm => json!({
+            ClientConfigEntryFormat::WebForm => json!({
                 "Admin Settings > External Tools > +": {
                     "Type": "MCP (Streamable HTTP)", "URL": url, "Auth": "Bearer", "Token": token_placeholder(token),
                 },

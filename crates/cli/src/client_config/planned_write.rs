@@ -1,6 +1,6 @@
 //! A planned change to a file.
 
-use super::client_table::ClientProfile;
+use super::client_profiles::ClientProfile;
 use super::file_snapshot::{ClientFileError, FileSnapshot, content_hash};
 use super::undo_journal::UndoStep;
 

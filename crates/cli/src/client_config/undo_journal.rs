@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::client_config_document::{ClientConfigDocument, EntryChange};
-use super::client_table::find_client;
+use super::client_config_document::{ClientConfigDocument, ClientConfigEntryChange};
+use super::client_profiles::find_client;
 use super::file_snapshot::{ClientFileError, FileSnapshot, content_hash};
 
 /// Everything that one command wrote.
@@ -141,9 +141,9 @@ impl UndoStep {
         let restore = |path: &Vec<String>| {
             let (name, root) = path.split_last()?;
             let entry = before.find_entry(root, name).cloned();
-            Some(EntryChange { servers_path: root.to_vec(), name: name.clone(), entry, vscode_input: None })
+            Some(ClientConfigEntryChange { servers_path: root.to_vec(), name: name.clone(), entry, vscode_input: None })
         };
-        let changes: Vec<EntryChange> = self.entries.iter().filter_map(restore).collect();
+        let changes: Vec<ClientConfigEntryChange> = self.entries.iter().filter_map(restore).collect();
         snapshot.replace(&now.apply_changes(&changes).map_err(ClientFileError)?)
     }
 }

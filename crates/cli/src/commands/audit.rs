@@ -4,13 +4,13 @@ use anyhow::{Context, Result};
 use gatelodge_store::ChainReport;
 use serde_json::json;
 
-use crate::admin_context::{self, StoreMode};
-use crate::cli::{AuditCommand, AuditLogArg, ExportLogArgs, LogHeadArgs, PruneLogArgs, VerifyLogArgs};
+use crate::cli::{AuditChainHeadArgs, AuditCommand, AuditLogChoice, ExportLogArgs, PruneLogArgs, VerifyLogArgs};
 use crate::commands::time_text::local_time;
 use crate::config::{DURATION_SYNTAX, parse_duration};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
+use crate::store_command_context::{self, StoreCreationMode};
 
 /// Runs one `audit` subcommand.
 pub fn run(command: AuditCommand) -> Result<CommandExitCode> {
@@ -23,7 +23,7 @@ pub fn run(command: AuditCommand) -> Result<CommandExitCode> {
 }
 
 fn verify(args: VerifyLogArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let calls = ctx.stores.ledger.verify(args.heads.clone()).await?;
         let admin = ctx.stores.admin_log.verify(args.admin_head).await?;
         let holds = calls.chain_break.is_none() && admin.chain_break.is_none();
@@ -62,13 +62,13 @@ fn verification_text(verified: &ChainReport) -> String {
 }
 
 fn export(args: ExportLogArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let mut after = args.after.unwrap_or_default();
         // One page at a time: a log may be larger than memory.
         loop {
             let page = match args.log {
-                AuditLogArg::Calls => ctx.stores.ledger.page_after(after).await?,
-                AuditLogArg::Admin => ctx.stores.admin_log.page_after(after).await?,
+                AuditLogChoice::Calls => ctx.stores.ledger.page_after(after).await?,
+                AuditLogChoice::Admin => ctx.stores.admin_log.page_after(after).await?,
             };
             let Some(last) = page.last() else { return Ok(CommandExitCode::Success) };
             after = last.seq;
@@ -78,13 +78,13 @@ fn export(args: ExportLogArgs) -> Result<CommandExitCode> {
     })
 }
 
-fn head(args: LogHeadArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+fn head(args: AuditChainHeadArgs) -> Result<CommandExitCode> {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let (calls, admin) = (ctx.stores.ledger.head().await?, ctx.stores.admin_log.head().await?);
         match (args.json, args.log) {
             (true, _) => stdout_output::print_json(&json!({"calls": calls, "admin": admin}))?,
-            (false, AuditLogArg::Calls) => stdout_output::print(&format!("{calls}\n"))?,
-            (false, AuditLogArg::Admin) => stdout_output::print(&format!("{admin}\n"))?,
+            (false, AuditLogChoice::Calls) => stdout_output::print(&format!("{calls}\n"))?,
+            (false, AuditLogChoice::Admin) => stdout_output::print(&format!("{admin}\n"))?,
         }
         Ok(CommandExitCode::Success)
     })
@@ -94,7 +94,7 @@ fn prune(args: PruneLogArgs) -> Result<CommandExitCode> {
     let length = parse_duration(&args.older).ok_or_else(|| {
         UsageError(format!("`{}` is not a duration: write {DURATION_SYNTAX}", escape_for_terminal(&args.older)))
     })?;
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let before =
             ctx.clock.now().checked_sub(length).map_err(|_| UsageError("the date is out of range".to_owned()))?;
         let rows = ctx.stores.ledger.prune(before).await?;

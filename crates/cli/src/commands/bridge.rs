@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use gatelodge_gateway::{
-    ActivePolicy, GatewayStores, PinningSettings, ServerAccess, UpstreamConfig, UpstreamHttpConfig, UpstreamTransport,
+    ActivePolicy, GatewayStores, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamHttpConfig,
+    UpstreamTransport,
 };
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_store::{EnforcementMode, Ledger, MemoryStore, PolicyVersion};
+use gatelodge_store::{EnforcementMode, Ledger, MemoryStore, PolicyVersionNumber};
 
 use crate::app::{self, StdioGateway};
 use crate::cli::BridgeArgs;
@@ -41,8 +42,8 @@ pub fn run(args: BridgeArgs) -> Result<CommandExitCode> {
         .map_err(|_| UsageError("cannot send the token in a header: it must be one line of plain text".to_owned()))?;
     let policy = parse(ALLOW_ALL_POLICY.as_bytes(), DocumentFormat::Json)
         .map_err(|_| anyhow::anyhow!("cannot read the built-in policy"))?;
-    let policy = ActivePolicy { name: UPSTREAM_NAME.parse()?, version: PolicyVersion(0), policy };
-    let access = ServerAccess { policy: Some(Arc::new(policy)), mode: EnforcementMode::Observe };
+    let policy = ActivePolicy { name: UPSTREAM_NAME.parse()?, version: PolicyVersionNumber(0), policy };
+    let access = GrantServerAccess { policy: Some(Arc::new(policy)), mode: EnforcementMode::Observe };
     // The remote gateway checks pinned definitions; observe mode refuses nothing here.
     let pinning = PinningSettings::default();
     let transport = UpstreamTransport::Http(UpstreamHttpConfig { url, headers: vec![token] });

@@ -8,14 +8,14 @@ use anyhow::Result;
 use gatelodge_store::CallLogRow;
 
 use self::call_query::{CallQuery, LoggedCall};
-use crate::admin_context::{self, StoreMode};
 use crate::cli::CallsArgs;
 use crate::diagnostic_report::print_stderr;
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
+use crate::store_command_context::{self, StoreCreationMode};
 
 pub fn run(args: CallsArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let query = CallQuery::of(&args);
         let found = call_query::newest_calls(ctx.stores.ledger.as_ref(), &query).await?;
         if found.calls.is_empty() && !args.follow && !args.json {

@@ -7,13 +7,13 @@ pub mod index_access;
 mod index_change_feed;
 mod index_changes;
 mod search_index;
-mod show_attacks;
+mod show_attack_patterns;
 pub mod show_package;
 mod update_index;
 
 use anyhow::Result;
 
-use crate::cli::{CatalogueCommand, MovedArgs};
+use crate::cli::{CatalogueCommand, LegacyCommandArgs};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::process_environment;
 
@@ -25,7 +25,7 @@ pub fn run(command: CatalogueCommand) -> Result<CommandExitCode> {
     match command {
         CatalogueCommand::Search(args) => search_index::run(&args),
         CatalogueCommand::Show(args) => show_package::run(&args),
-        CatalogueCommand::Attacks(args) => show_attacks::run(&args),
+        CatalogueCommand::Attacks(args) => show_attack_patterns::run(&args),
         CatalogueCommand::Update(args) => update_index::run(&args),
         CatalogueCommand::Changes(args) => index_changes::run(&args),
         CatalogueCommand::Mcp(args) => catalogue_mcp::run(&args),
@@ -38,7 +38,7 @@ pub fn run(command: CatalogueCommand) -> Result<CommandExitCode> {
 }
 
 /// Returns the error for a subcommand that has moved to `gatelodge-indexer`.
-fn moved(verb: &str, args: &MovedArgs) -> anyhow::Error {
+fn moved(verb: &str, args: &LegacyCommandArgs) -> anyhow::Error {
     let words = args.rest.iter().map(|word| format!(" {}", process_environment::quote_for_shell(word)));
     let command = format!("{INDEXER} {verb}{}", words.collect::<String>());
     UsageError(format!("`catalogue {verb}` moved to a separate program: run `{command}` ({INSTALL_INDEXER})")).into()

@@ -3,7 +3,7 @@
 mod first_request;
 pub mod gateway_target;
 mod undo_connect;
-mod write_entry;
+mod write_client_config;
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,13 @@ pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
     // Starts before the file is written, so that no request is missed.
     let watch = if args.wait { Some(first_request::FirstRequestWatch::start(args, server, &gateway)?) } else { None };
     if args.write {
-        result.extend(write_entry::run(args, client, &entry, &choose_location(args, client, home)?, &gateway.data)?);
+        result.extend(write_client_config::run(
+            args,
+            client,
+            &entry,
+            &choose_location(args, client, home)?,
+            &gateway.data,
+        )?);
     } else if !args.json {
         print_snippet(client, &entry, args, &home)?;
     }

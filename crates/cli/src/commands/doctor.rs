@@ -10,14 +10,14 @@ use crate::cli::DoctorArgs;
 use crate::config::{self, DEFAULT_ADMIN_ADDRESS, DEFAULT_GATEWAY_ADDRESS, GatewayConfig};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
-use crate::{admin_context, app, process_environment, stdout_output};
+use crate::{app, process_environment, stdout_output, store_command_context};
 
 /// Result of one check.
 #[derive(Debug, Serialize)]
-pub struct CheckResult {
+pub struct DoctorCheckResult {
     name: &'static str,
     #[serde(rename = "verdict")]
-    status: CheckStatus,
+    status: DoctorCheckStatus,
     #[serde(rename = "says")]
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct CheckResult {
 /// Status of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum CheckStatus {
+pub enum DoctorCheckStatus {
     /// The check found no problem.
     Fine,
     /// The check found a possible problem.
@@ -36,38 +36,38 @@ pub enum CheckStatus {
     Wrong,
 }
 
-impl CheckResult {
+impl DoctorCheckResult {
     /// Creates the result of a check that found no problem.
     pub fn fine(name: &'static str, message: impl Into<String>) -> Self {
-        Self { name, status: CheckStatus::Fine, message: message.into(), fix: None }
+        Self { name, status: DoctorCheckStatus::Fine, message: message.into(), fix: None }
     }
 
     /// Creates the result of a check that found a possible problem.
     pub fn warning(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { name, status: CheckStatus::Warning, message: message.into(), fix: Some(fix.into()) }
+        Self { name, status: DoctorCheckStatus::Warning, message: message.into(), fix: Some(fix.into()) }
     }
 
     /// Creates the result of a check that found a problem.
     pub fn wrong(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { name, status: CheckStatus::Wrong, message: message.into(), fix: Some(fix.into()) }
+        Self { name, status: DoctorCheckStatus::Wrong, message: message.into(), fix: Some(fix.into()) }
     }
 }
 
 pub fn run(args: &DoctorArgs) -> Result<CommandExitCode> {
-    let checks = admin_context::block_on(run_checks(args))?;
+    let checks = store_command_context::block_on(run_checks(args))?;
     if args.json {
         stdout_output::print_json(&checks)?;
     } else {
         stdout_output::print(&checks.iter().map(check_text).collect::<String>())?;
     }
-    let is_wrong = checks.iter().any(|check| check.status == CheckStatus::Wrong);
+    let is_wrong = checks.iter().any(|check| check.status == DoctorCheckStatus::Wrong);
     Ok(if is_wrong { CommandExitCode::Findings } else { CommandExitCode::Success })
 }
 
-async fn run_checks(args: &DoctorArgs) -> Result<Vec<CheckResult>> {
+async fn run_checks(args: &DoctorArgs) -> Result<Vec<DoctorCheckResult>> {
     let mut checks = Vec::new();
     let config = check_config(args, &mut checks)?;
-    let store = admin_context::resolve_store_config(&args.store, config.as_ref())?;
+    let store = store_command_context::resolve_store_config(&args.store, config.as_ref())?;
     let clock = app::system_clock();
     let listen = config.as_ref().map(|config| config.gateway.clone());
     let status = app::find_running_gateway(&store.data);
@@ -98,31 +98,31 @@ async fn run_checks(args: &DoctorArgs) -> Result<Vec<CheckResult>> {
     Ok(checks)
 }
 
-fn check_config(args: &DoctorArgs, checks: &mut Vec<CheckResult>) -> Result<Option<GatewayConfig>> {
+fn check_config(args: &DoctorArgs, checks: &mut Vec<DoctorCheckResult>) -> Result<Option<GatewayConfig>> {
     let Some(path) = &args.store.config else { return Ok(None) };
     let loaded = config::load_config_file(path, &process_environment::find_variable)?;
     let name = "configuration";
     let lines = loaded.diagnostics.log_lines();
     if loaded.config.is_some() && lines.is_empty() {
-        checks.push(CheckResult::fine(name, "no errors"));
+        checks.push(DoctorCheckResult::fine(name, "no errors"));
     }
     let fix = "`gatelodge serve --check --config FILE` shows where";
     for line in lines {
         let is_warning = line.contains(": warning[");
         checks.push(if is_warning {
-            CheckResult::warning(name, line, fix)
+            DoctorCheckResult::warning(name, line, fix)
         } else {
-            CheckResult::wrong(name, line, fix)
+            DoctorCheckResult::wrong(name, line, fix)
         });
     }
     Ok(loaded.config)
 }
 
-fn check_text(check: &CheckResult) -> String {
+fn check_text(check: &DoctorCheckResult) -> String {
     let mark = match check.status {
-        CheckStatus::Fine => "ok     ",
-        CheckStatus::Warning => "warning",
-        CheckStatus::Wrong => "WRONG  ",
+        DoctorCheckStatus::Fine => "ok     ",
+        DoctorCheckStatus::Warning => "warning",
+        DoctorCheckStatus::Wrong => "WRONG  ",
     };
     let fix = check.fix.as_ref().map(|fix| format!("\n         fix: {}", escape_for_terminal(fix))).unwrap_or_default();
     format!("{mark}  {}: {}{fix}\n", check.name, escape_for_terminal(&check.message))

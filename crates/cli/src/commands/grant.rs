@@ -1,21 +1,21 @@
 //! `gatelodge grant …`: creates, lists, changes and revokes grants.
 
-mod attach_server;
+mod attach_grant_server;
 mod create_grant;
 pub mod list_grants;
 
 use anyhow::Result;
-use gatelodge_store::{EnforcementMode, Grant, GrantAttachment, GrantToken, StoreError};
+use gatelodge_store::{EnforcementMode, Grant, GrantServerAttachment, GrantToken, StoreError};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{GenerateTokenArgs, GrantCommand, NamedItemArgs, TokenLifetimeArgs};
 use crate::commands::time_text::local_time;
 use crate::config::{self, FILE_GRANT_ID_PREFIX};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
+use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
 /// Runs one `grant` subcommand.
 pub fn run(command: GrantCommand) -> Result<CommandExitCode> {
@@ -25,14 +25,14 @@ pub fn run(command: GrantCommand) -> Result<CommandExitCode> {
         GrantCommand::Show(args) => list_grants::show(args),
         GrantCommand::Rotate(args) => create_grant::rotate(args),
         GrantCommand::Revoke(args) => revoke(args),
-        GrantCommand::Attach(args) => attach_server::run(args),
-        GrantCommand::Detach(args) => attach_server::detach(args),
+        GrantCommand::Attach(args) => attach_grant_server::run(args),
+        GrantCommand::Detach(args) => attach_grant_server::detach(args),
         GrantCommand::Token(args) => generate_token(&args),
     }
 }
 
 fn revoke(args: NamedItemArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let grant = load_editable_grant(&ctx, &args.name).await?;
         let entry = ctx.admin_log_entry("grant.revoke", &grant.label, json!({"id": grant.id}));
         ctx.stores.grants.revoke(&grant.id, ctx.clock.now(), entry).await?;
@@ -59,11 +59,11 @@ fn generate_token(args: &GenerateTokenArgs) -> Result<CommandExitCode> {
 }
 
 /// Loads a grant from the store. Returns an error if it is defined in the configuration file or has been revoked.
-async fn load_editable_grant(ctx: &AdminContext, name: &str) -> Result<Grant> {
+async fn load_editable_grant(ctx: &StoreCommandContext, name: &str) -> Result<Grant> {
     let is_in_file =
         ctx.config_entries().grants.iter().any(|grant| grant.label.as_ref() == name || grant.id.0.as_ref() == name);
     if is_in_file || name.starts_with(FILE_GRANT_ID_PREFIX) {
-        return Err(admin_context::defined_in_file_error("grant", &escape_for_terminal(name)));
+        return Err(store_command_context::defined_in_file_error("grant", &escape_for_terminal(name)));
     }
     match ctx.stores.grants.get(name).await {
         Err(StoreError::NotFound(what)) => {
@@ -106,7 +106,7 @@ fn token_expiry(life: &TokenLifetimeArgs, now: Timestamp) -> Result<Option<Times
 }
 
 /// Describes an attachment in one line.
-fn attachment_text(attachment: &GrantAttachment) -> String {
+fn attachment_text(attachment: &GrantServerAttachment) -> String {
     let policy = match &attachment.policy {
         Some(policy) => format!("with policy `{policy}`"),
         None => "WITHOUT a policy: every call is refused".to_owned(),

@@ -3,13 +3,13 @@
 mod choose_servers;
 mod client_rewrite;
 pub mod client_scan;
+mod client_scan_report;
 mod import_servers;
 mod init_plan;
 mod render_config;
-mod scan_report;
-mod server_variables;
+mod server_env_variables;
 mod undo_init;
-mod write_files;
+mod write_init_files;
 
 use std::path::PathBuf;
 
@@ -21,12 +21,12 @@ use crate::commands::connect::{gateway_target::GatewayTarget, home_directory, ow
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::process_environment::quote_for_shell;
-use crate::{config, prompt, stdout_output};
-use client_rewrite::{ClientRewrite, GatewayAccess};
+use crate::{config, stdout_output, terminal_prompt};
+use client_rewrite::{ClientConnectionSettings, ClientRewrite};
 use client_scan::{ClientConfigProblem, ClientScan};
 use import_servers::{ImportOptions, ServerImport};
 use init_plan::{ExistingConfig, InitPlan};
-use write_files::{InitWriteOutcome, InitWriteSet};
+use write_init_files::{InitWriteOutcome, InitWriteSet};
 
 pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
     // Next to the configuration, and named after it.
@@ -53,7 +53,7 @@ pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
         let count = count_noun(found.len(), "server");
         print_stderr(&format!("{name} has {count} for `{folder}`; `--project {folder}` includes them"));
     }
-    let found = scan_report::scan_json(&scan, &gateway);
+    let found = client_scan_report::scan_json(&scan, &gateway);
     let chosen = choose_servers::choose_servers(args, &scan.servers, &gateway)?;
     let problems = std::mem::take(&mut scan.problems);
     let report = InitReport { found, problems, ..InitReport::default() };
@@ -94,14 +94,14 @@ fn apply_import(
     }
     print_plan(&plan, &import);
     let program = args.program.clone().unwrap_or_else(own_program_path);
-    let gateway = GatewayAccess {
+    let gateway = ClientConnectionSettings {
         url: &|server| target.server_url(server),
         program: &program,
         token_directory: &plan.token_directory,
     };
     let mut rewrite = client_rewrite::plan_rewrite(&mut scan, &import, &plan.grants, &gateway);
     report.is_rewritten = confirm_rewrite(args, &rewrite)?;
-    if !prompt::confirm(args.yes, "Write all this?")? {
+    if !terminal_prompt::confirm(args.yes, "Write all this?")? {
         return Err(UsageError("nothing was written".to_owned()).into());
     }
     let mut client_files = Vec::new();
@@ -110,7 +110,7 @@ fn apply_import(
         report.problems.append(&mut rewrite.problems);
     }
     let work = InitWriteSet { folders: plan.folders, own_files: plan.writes, client_files };
-    let InitWriteOutcome { written, problems } = write_files::write_files(work, &journal_file)?;
+    let InitWriteOutcome { written, problems } = write_init_files::write_files(work, &journal_file)?;
     report.problems.extend(problems);
     report.written = written;
     report.manual_changes = rewrite.manual_changes;
@@ -126,7 +126,7 @@ fn print_scan(scan: &ClientScan, home: &std::path::Path, gateway: &str) -> Resul
         print_stderr("no client has a server in its configuration");
         return Ok(());
     }
-    stdout_output::print(&scan_report::scan_table(scan, home, gateway))
+    stdout_output::print(&client_scan_report::scan_table(scan, home, gateway))
 }
 
 /// Prints which files would be written and which servers would be imported.
@@ -144,12 +144,12 @@ fn confirm_rewrite(args: &InitArgs, rewrite: &ClientRewrite) -> Result<bool> {
     if args.no_rewrite || rewrite.writes.is_empty() && rewrite.problems.is_empty() {
         return Ok(false);
     }
-    if !args.rewrite && !prompt::is_interactive() {
+    if !args.rewrite && !terminal_prompt::is_interactive() {
         print_stderr("the clients' files stay unchanged; `--rewrite` points the clients to the gateway");
         return Ok(false);
     }
     rewrite.diffs.iter().for_each(|change| print_stderr(change));
-    Ok(args.rewrite || prompt::confirm(false, "Point these entries to the gateway?")?)
+    Ok(args.rewrite || terminal_prompt::confirm(false, "Point these entries to the gateway?")?)
 }
 
 /// The result of `init`, for the summary and for `--json`.

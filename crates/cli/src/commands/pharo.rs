@@ -1,6 +1,6 @@
 //! `gatelodge pharo`: runs the MCP server for a Pharo image.
 
-mod screenshot;
+mod pharo_screenshot;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
         progress_interval: PROGRESS_INTERVAL,
         call_drain_timeout: DRAIN_TIMEOUT,
         output_drain_timeout: FLUSH_TIMEOUT,
-        read_screenshot: (!may_be_remote).then_some(screenshot::read_png),
+        read_screenshot: (!may_be_remote).then_some(pharo_screenshot::read_png),
         compat: args.compat,
     };
     let pharo = Arc::new(PharoServer::new(image, settings));

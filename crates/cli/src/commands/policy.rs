@@ -5,11 +5,11 @@ mod draft_policy;
 mod explain_policy;
 pub mod file_diagnostics;
 mod format_policy;
-mod import_policy;
+mod import_intercept_policy;
 mod list_policies;
 mod print_policy_schema;
 mod put_policy;
-mod test_policy;
+mod run_policy_cases;
 
 use anyhow::Result;
 use gatelodge_store::PolicyName;
@@ -23,9 +23,9 @@ use crate::stdout_output::{print, print_json};
 pub fn run(command: PolicyCommand) -> Result<CommandExitCode> {
     match command {
         PolicyCommand::Check(args) => check_policy::run(&args),
-        PolicyCommand::Test(args) => test_policy::run(&args),
+        PolicyCommand::Test(args) => run_policy_cases::run(&args),
         PolicyCommand::Explain(args) => explain_policy::run(&args),
-        PolicyCommand::Import(args) => import_policy::run(&args),
+        PolicyCommand::Import(args) => import_intercept_policy::run(&args),
         PolicyCommand::Draft(args) => draft_policy::run(args),
         PolicyCommand::Schema => print_policy_schema::run(),
         PolicyCommand::Fmt(args) => format_policy::run(&args),

@@ -1,26 +1,28 @@
 //! `gatelodge precheck`: rates a server before anything connects to it.
 
-mod claimed_tools;
 mod docker_catalogue;
-mod facts_source;
 mod indexer_read;
+mod manifest_tools;
 mod mcp_bundle;
+mod package_facts_source;
 mod registry_entry;
 mod server_json;
 
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{CataloguedServer, PackageName, PrecheckResult, PrecheckVerdict, Strictness, precheck};
+use gatelodge_catalogue::{
+    PackageReference, PrecheckResult, PrecheckVerdict, ServerCatalogueEntry, StarterPolicyStrictness, precheck,
+};
 use serde_json::{Value, json};
 
-use self::claimed_tools::ClaimedTools;
-use self::facts_source::FactsSource;
+use self::manifest_tools::ManifestTools;
+use self::package_facts_source::PackageFactsSource;
 use super::catalogue::{index_access, show_package};
 use crate::cli::PrecheckArgs;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{server_url, source_file, stdout_output};
+use crate::{input_file, server_url, stdout_output};
 
 /// Precheck result for one server.
 struct PrecheckedServer {
@@ -34,7 +36,7 @@ struct PrecheckedServer {
 
 pub fn run(args: &PrecheckArgs) -> Result<CommandExitCode> {
     let index = index_access::open_index(&args.index_source)?;
-    let facts_source = if args.read { FactsSource::Indexer(&index) } else { FactsSource::Index(&index) };
+    let facts_source = if args.read { PackageFactsSource::Indexer(&index) } else { PackageFactsSource::Index(&index) };
     let checked = check_target(facts_source, &args.target)?;
     let verdict = checked.iter().map(|server| server.advice.verdict).max().unwrap_or(PrecheckVerdict::AskFirst);
     match args.json {
@@ -47,7 +49,7 @@ pub fn run(args: &PrecheckArgs) -> Result<CommandExitCode> {
 }
 
 /// Checks a target, which is a URL, a file (recognized by its extension) or a package name.
-fn check_target(facts_source: FactsSource<'_>, what: &str) -> Result<Vec<PrecheckedServer>> {
+fn check_target(facts_source: PackageFactsSource<'_>, what: &str) -> Result<Vec<PrecheckedServer>> {
     if what.contains("://") {
         return match registry_entry::is_registry_url(what) {
             true => registry_entry::check_registry_entry(facts_source, what),
@@ -62,7 +64,7 @@ fn check_target(facts_source: FactsSource<'_>, what: &str) -> Result<Vec<Prechec
         "json" => check_server_json(facts_source, path),
         _ if path.is_file() => check_server_json(facts_source, path),
         _ => {
-            let named = PackageName::read(what).ok_or_else(|| {
+            let named = PackageReference::read(what).ok_or_else(|| {
                 UsageError(format!("`{}` is not a package, a URL or a file", server_url::redact_url(what)))
             })?;
             Ok(vec![facts_source.check_package(&named)?.server])
@@ -88,14 +90,16 @@ fn unknown_server(name: &str, why: &str) -> PrecheckedServer {
 impl PrecheckedServer {
     /// Rates a server by the tools that its author lists. Since the list is not verified, there is no grade, and the
     /// verdict is to ask first.
-    fn from_claims(name: &str, claims: ClaimedTools, why: &str) -> Self {
+    fn from_claims(name: &str, claims: ManifestTools, why: &str) -> Self {
         let mut server = unknown_server(&escape_for_terminal(name), why);
         server.advice.reasons.extend(claims.skipped_reason());
         if !claims.tools.is_empty() {
             server.advice.reasons.extend(precheck(&claims.tools).reasons);
-            server.rule =
-                show_package::server_policy(&CataloguedServer::from_facts(name, claims.tools), Strictness::Recommended)
-                    .ok();
+            server.rule = show_package::server_policy(
+                &ServerCatalogueEntry::from_facts(name, claims.tools),
+                StarterPolicyStrictness::Recommended,
+            )
+            .ok();
         }
         server
     }
@@ -107,8 +111,8 @@ impl PrecheckedServer {
     }
 }
 
-fn check_server_json(facts_source: FactsSource<'_>, path: &Path) -> Result<Vec<PrecheckedServer>> {
-    let source = source_file::read_source(path)?;
+fn check_server_json(facts_source: PackageFactsSource<'_>, path: &Path) -> Result<Vec<PrecheckedServer>> {
+    let source = input_file::read_source(path)?;
     let document = serde_json::from_slice(&source.text).map_err(|error| {
         UsageError(format!("`{}` is not a server.json: {error}", escape_for_terminal(&source.name)))
     })?;
@@ -116,7 +120,7 @@ fn check_server_json(facts_source: FactsSource<'_>, path: &Path) -> Result<Vec<P
 }
 
 /// Checks each package and URL in a `server.json`.
-fn check_document(facts_source: FactsSource<'_>, document: &Value, name: &str) -> Result<Vec<PrecheckedServer>> {
+fn check_document(facts_source: PackageFactsSource<'_>, document: &Value, name: &str) -> Result<Vec<PrecheckedServer>> {
     let document = server_json::parse_server_json(document);
     let mut checked = Vec::new();
     for package in document.packages {

@@ -4,39 +4,45 @@ use std::time::Duration;
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    Classification, ReadToolError, ServerContext, Strictness, ToolEntry, classify, policy_scaffold, read_tools,
+    Classification, ReadToolError, ServerContext, StarterPolicyStrictness, ToolListEntry, classify, policy_scaffold,
+    read_tools,
 };
 use gatelodge_gateway::UpstreamConfig;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::json;
 
 use super::catalogue::classification_io;
-use super::server::test_server;
+use super::server::test_server_connection;
 use super::wrap;
 use crate::cli::{PostureArg, ScanArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::mcp_client::{McpClient, McpClientError, ProtocolChoice, ServerProbe};
-use crate::{admin_context, process_environment, server_url, source_file, stdout_output};
+use crate::mcp_client::{McpClient, McpClientError, McpProtocolChoice, ServerProbe};
+use crate::{input_file, process_environment, server_url, stdout_output, store_command_context};
 
 /// Time limit for the server to respond.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn run(args: ScanArgs) -> Result<CommandExitCode> {
     if let Some(url) = &args.url {
-        return admin_context::block_on(async { print_scan(&probe_url(url, &args).await?, &args, str::to_owned) });
+        return store_command_context::block_on(async {
+            print_scan(&probe_url(url, &args).await?, &args, str::to_owned)
+        });
     }
     if let Some(name) = &args.name {
-        return test_server::with_server(&args.store, name, async |server| scan_server(&server, &args).await);
+        return test_server_connection::with_server(&args.store, name, async |server| {
+            scan_server(&server, &args).await
+        });
     }
     wrap::refuse_missing_program(&args.command)?;
     let server = wrap::server_from_command(&args.command, None)?;
-    admin_context::block_on(scan_server(&server, &args))
+    store_command_context::block_on(scan_server(&server, &args))
 }
 
 async fn scan_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<CommandExitCode> {
-    let mut probe =
-        test_server::probe_server(server).await.map_err(|error| test_server::probe_error(server, &error))?;
+    let mut probe = test_server_connection::probe_server(server)
+        .await
+        .map_err(|error| test_server_connection::probe_error(server, &error))?;
     probe.server = server.name.to_string();
     let secrets = server.secret_redactor();
     print_scan(&probe, args, |text| secrets.redact_text(text))
@@ -55,7 +61,7 @@ async fn probe_url(url: &str, args: &ScanArgs) -> Result<ServerProbe> {
         headers.insert(AUTHORIZATION, value);
     }
     let probing = async {
-        let mut client = McpClient::open(address, headers, ProtocolChoice::Auto, PROBE_TIMEOUT).await?;
+        let mut client = McpClient::open(address, headers, McpProtocolChoice::Auto, PROBE_TIMEOUT).await?;
         let tools = client.list_tools().await?;
         let probe = ServerProbe { server: client.server_label.clone(), revision: client.revision.clone(), tools };
         client.close().await;
@@ -79,10 +85,10 @@ fn print_scan(probe: &ServerProbe, args: &ScanArgs, redact: impl Fn(&str) -> Str
     // Redacted before anything is parsed, so that no later step can print a secret.
     let list = redact(&json!({"server": probe.server, "tools": probe.tools}).to_string());
     let documents = read_tools(list.as_bytes());
-    let (mut items, mut errors): (Vec<ToolEntry<'_>>, Vec<ReadToolError>) = (Vec::new(), Vec::new());
+    let (mut items, mut errors): (Vec<ToolListEntry<'_>>, Vec<ReadToolError>) = (Vec::new(), Vec::new());
     for (number, document) in &documents {
         match document {
-            Ok(document) => ToolEntry::read_all(document, *number).into_iter().for_each(|item| match item {
+            Ok(document) => ToolListEntry::read_all(document, *number).into_iter().for_each(|item| match item {
                 Ok(item) => items.push(item),
                 Err(error) => errors.push(error),
             }),
@@ -90,7 +96,7 @@ fn print_scan(probe: &ServerProbe, args: &ScanArgs, redact: impl Fn(&str) -> Str
         }
     }
     let server = ServerContext::new(&probe.server, None, items.iter().map(|item| &*item.tool.name));
-    let mut known: Vec<(&ToolEntry<'_>, Classification)> =
+    let mut known: Vec<(&ToolListEntry<'_>, Classification)> =
         items.iter().map(|item| (item, classify(&item.tool, &server))).collect();
     known.sort_by(|(one, first), (other, second)| {
         second.level.cmp(&first.level).then_with(|| one.tool.name.cmp(&other.tool.name))
@@ -104,7 +110,7 @@ fn print_scan(probe: &ServerProbe, args: &ScanArgs, redact: impl Fn(&str) -> Str
     Ok(exit)
 }
 
-fn print_tools(server: &str, known: &[(&ToolEntry<'_>, Classification)], json: bool) -> Result<()> {
+fn print_tools(server: &str, known: &[(&ToolListEntry<'_>, Classification)], json: bool) -> Result<()> {
     if json {
         let lines = known.iter().map(|(item, known)| {
             stdout_output::json_line(&classification_io::classification_json(server, &item.tool, known)?)
@@ -120,21 +126,21 @@ fn print_tools(server: &str, known: &[(&ToolEntry<'_>, Classification)], json: b
 
 fn write_policy(
     server: &str,
-    known: &[(&ToolEntry<'_>, Classification)],
+    known: &[(&ToolListEntry<'_>, Classification)],
     posture: PostureArg,
     args: &ScanArgs,
 ) -> Result<()> {
     let posture = match posture {
-        PostureArg::Recommended => Strictness::Recommended,
-        PostureArg::Strict => Strictness::Strict,
-        PostureArg::Permissive => Strictness::Permissive,
+        PostureArg::Recommended => StarterPolicyStrictness::Recommended,
+        PostureArg::Strict => StarterPolicyStrictness::Strict,
+        PostureArg::Permissive => StarterPolicyStrictness::Permissive,
     };
     let tools: Vec<_> = known.iter().map(|(item, known)| (&item.tool, known)).collect();
     let text = policy_scaffold(server, &tools, posture)
         .map_err(|error| ExitError(CommandExitCode::Findings, error.to_string()))?;
     match &args.out {
         Some(path) => {
-            source_file::write_new_file(path, &text)?;
+            input_file::write_new_file(path, &text)?;
             print_stderr(&format!("wrote `{}`; read it, then `gatelodge policy put NAME {0}`", path.display()));
             Ok(())
         }

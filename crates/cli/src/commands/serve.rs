@@ -5,9 +5,9 @@ use anyhow::Result;
 use crate::app::{self, GatewayStartup};
 use crate::cli::ServeArgs;
 use crate::commands::time_text::local_time;
-use crate::config::{self, ConfigEntries, LoadedConfig};
+use crate::config::{self, ConfigFileEntries, LoadedConfig};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{admin_context, diagnostic_report, process_environment, stdout_output};
+use crate::{diagnostic_report, process_environment, stdout_output, store_command_context};
 
 pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
     let path = args.config.ok_or_else(|| {
@@ -35,7 +35,7 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
                 local_time(end)
             ));
         }
-        let ConfigEntries { servers, policies, grants } = &config.entries;
+        let ConfigFileEntries { servers, policies, grants } = &config.entries;
         let counts = [(servers.len(), "server"), (policies.len(), "policy"), (grants.len(), "grant")];
         let counts = counts.map(|(count, noun)| diagnostic_report::count_noun(count, noun)).join(", ");
         diagnostic_report::print_stderr(&format!("{shown}: no errors; {counts}"));
@@ -43,7 +43,7 @@ pub fn run(args: ServeArgs) -> Result<CommandExitCode> {
     }
     app::start_logging(&args.log)?;
     let clock = app::system_clock();
-    let stores = app::open(&config.store, &clock).map_err(admin_context::open_store_error)?;
+    let stores = app::open(&config.store, &clock).map_err(store_command_context::open_store_error)?;
     let file = Some((path, config.files));
     let plan = GatewayStartup { gateway: config.gateway, store: config.store, entries: config.entries, file };
     // Connections are served by the workers' own threads; this runtime is for the rest.

@@ -4,7 +4,7 @@ mod accept_tools;
 mod add_server;
 mod list_servers;
 mod override_category;
-pub mod test_server;
+pub mod test_server_connection;
 mod tool_drift;
 mod tool_risks;
 
@@ -15,13 +15,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{self, StoredConfig, load_stored_config};
 use crate::cli::{NamedItemArgs, ServerCommand};
 use crate::diagnostic_report::print_stderr;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::server_url;
 use crate::stdout_output;
+use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
 /// Runs one `server` subcommand.
 pub fn run(command: ServerCommand) -> Result<CommandExitCode> {
@@ -30,7 +30,7 @@ pub fn run(command: ServerCommand) -> Result<CommandExitCode> {
         ServerCommand::List(args) => list_servers::run(args),
         ServerCommand::Show(args) => list_servers::show(args),
         ServerCommand::Remove(args) => remove(args),
-        ServerCommand::Test(args) => test_server::run(args),
+        ServerCommand::Test(args) => test_server_connection::run(args),
         ServerCommand::Diff(args) => accept_tools::diff_tools(args),
         ServerCommand::Accept(args) => accept_tools::accept_tools(args),
         ServerCommand::Classify(args) => override_category::run(args),
@@ -56,10 +56,10 @@ struct ServerView {
 }
 
 fn remove(args: NamedItemArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let name = parse_server_name(&args.name)?;
         if ctx.config_entries().servers.iter().any(|server| server.name == name) {
-            return Err(admin_context::defined_in_file_error("server", name.as_str()));
+            return Err(store_command_context::defined_in_file_error("server", name.as_str()));
         }
         let entry = ctx.admin_log_entry("server.remove", name.as_str(), json!({}));
         ctx.stores.servers.remove(&name, entry).await?;
@@ -79,7 +79,7 @@ pub fn parse_server_name(text: &str) -> Result<ServerName, UsageError> {
 }
 
 /// Returns all servers, starting with those defined in the configuration file.
-async fn all_servers(ctx: &AdminContext) -> Result<Vec<ServerView>> {
+async fn all_servers(ctx: &StoreCommandContext) -> Result<Vec<ServerView>> {
     let stored = load_stored_config(&ctx.stores).await?;
     let entries = ctx.config_entries();
     let configured = entries.servers.iter().map(|server| {

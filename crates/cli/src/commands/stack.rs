@@ -4,9 +4,9 @@
 //! file given on the command line cannot be read, the error shows its name as it was given.
 
 mod collect_servers;
-mod markdown_report;
-mod report_path;
-mod sarif_report;
+mod display_path;
+mod stack_markdown_report;
+mod stack_sarif_report;
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use gatelodge_catalogue::{
-    CataloguedServer, PrecheckResult, PrecheckVerdict, RiskLevel, StackMember, StackSummary, Strictness,
-    VersionComparison, leaking_combinations, precheck, summarize_stack,
+    PrecheckResult, PrecheckVerdict, RiskLevel, ServerCatalogueEntry, ServerStackMember, ServerStackSummary,
+    StarterPolicyStrictness, VersionComparison, leaking_combinations, precheck, summarize_stack,
 };
 use serde_json::{Value, json};
 
@@ -25,17 +25,17 @@ use crate::cli::{StackArgs, StackFormat};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
-use collect_servers::StackServer;
+use collect_servers::ServerInventoryEntry;
 
 /// Maximum number of combinations to list; the others are only counted.
 const MAX_LEAKS: usize = 20;
 
 /// The content of the report.
 struct StackReport {
-    servers: Vec<StackServer>,
-    members: Vec<StackMember>,
+    servers: Vec<ServerInventoryEntry>,
+    members: Vec<ServerStackMember>,
     /// Totals for the enabled servers.
-    totals: StackSummary,
+    totals: ServerStackSummary,
     /// The first combinations that can leak data; `leak_count` is the number of all of them.
     leaks: Vec<LeakCombination>,
     leak_count: usize,
@@ -53,18 +53,18 @@ struct LeakCombination {
 }
 
 impl StackReport {
-    fn new(servers: Vec<StackServer>, unread: Vec<String>, date: String) -> Self {
-        let member = |own: &StackServer| StackMember {
+    fn new(servers: Vec<ServerInventoryEntry>, unread: Vec<String>, date: String) -> Self {
+        let member = |own: &ServerInventoryEntry| ServerStackMember {
             name: own.name.clone(),
             tools: own.tools.clone(),
             is_package_guessed: own.is_guess,
         };
-        let members: Vec<StackMember> = servers.iter().map(member).collect();
-        let on: Vec<StackMember> = servers.iter().filter(|own| !own.is_disabled).map(member).collect();
+        let members: Vec<ServerStackMember> = servers.iter().map(member).collect();
+        let on: Vec<ServerStackMember> = servers.iter().filter(|own| !own.is_disabled).map(member).collect();
         let (mut leaks, mut leak_count, mut is_whole) = (Vec::new(), 0_usize, true);
         let mut seen = HashSet::new();
         for (client, own) in collect_servers::agent_servers(&servers) {
-            let together: Vec<&StackMember> = own.iter().filter_map(|at| members.get(*at)).collect();
+            let together: Vec<&ServerStackMember> = own.iter().filter_map(|at| members.get(*at)).collect();
             let (sets, count) = leaking_combinations(&together);
             is_whole &= sets.len() == count;
             leak_count = leak_count.saturating_add(count);
@@ -109,7 +109,7 @@ pub fn run(args: &StackArgs) -> Result<CommandExitCode> {
     let report = build_report(args);
     if let (StackFormat::Sarif, Err((why, _))) = (format, &report) {
         // An empty output is not valid SARIF, and the importing tool would fail with a misleading error.
-        stdout_output::print_json(&sarif_report::sarif_report(&StackReport::new(
+        stdout_output::print_json(&stack_sarif_report::sarif_report(&StackReport::new(
             Vec::new(),
             vec![why.clone()],
             String::new(),
@@ -118,8 +118,8 @@ pub fn run(args: &StackArgs) -> Result<CommandExitCode> {
     let report = report.map_err(|(_, error)| error)?;
     match format {
         StackFormat::Json => stdout_output::print_json(&report_json(&report))?,
-        StackFormat::Markdown => stdout_output::print(&markdown_report::markdown_report(&report))?,
-        StackFormat::Sarif => stdout_output::print_json(&sarif_report::sarif_report(&report))?,
+        StackFormat::Markdown => stdout_output::print(&stack_markdown_report::markdown_report(&report))?,
+        StackFormat::Sarif => stdout_output::print_json(&stack_sarif_report::sarif_report(&report))?,
         StackFormat::Text => stdout_output::print(&report_text(&report))?,
     }
     report.unread.iter().for_each(|unread| print_stderr(unread));
@@ -147,10 +147,10 @@ fn build_report(args: &StackArgs) -> Result<StackReport, (String, anyhow::Error)
 }
 
 /// Returns the recommended policy for a server that is in the index.
-fn server_policy(entry: &StackServer) -> Option<String> {
+fn server_policy(entry: &ServerInventoryEntry) -> Option<String> {
     let package = entry.package.as_ref()?;
-    let known = CataloguedServer::from_facts(package, entry.tools.clone()?);
-    show_package::server_policy(&known, Strictness::Recommended).ok()
+    let known = ServerCatalogueEntry::from_facts(package, entry.tools.clone()?);
+    show_package::server_policy(&known, StarterPolicyStrictness::Recommended).ok()
 }
 
 /// Writes the policies to new files and prints the file names.
@@ -259,7 +259,7 @@ fn report_text(report: &StackReport) -> String {
 
 /// Returns a note on the version if the server may start a version other than the indexed one. `format` escapes the
 /// version, which is untrusted text.
-fn version_note(entry: &StackServer, format: impl Fn(&str) -> String) -> String {
+fn version_note(entry: &ServerInventoryEntry, format: impl Fn(&str) -> String) -> String {
     let read = format(entry.version.as_deref().unwrap_or_default());
     match (entry.version_match, &entry.launched_version) {
         (VersionComparison::Same, _) => String::new(),
@@ -304,7 +304,7 @@ fn summary_text(report: &StackReport) -> String {
     format!("The stack is {}: {on}, {tools}.{unknown}{off}{leaks}", level.as_str())
 }
 
-impl StackServer {
+impl ServerInventoryEntry {
     /// Rates the server, with concerns about its command, version and incidents.
     fn advice(&self) -> PrecheckResult {
         let mut advice = match &self.tools {

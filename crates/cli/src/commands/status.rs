@@ -7,7 +7,6 @@ use gatelodge_store::ChainHead;
 use serde::Serialize;
 
 use super::grant::list_grants;
-use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::app::{self, GatewayStatusFile, load_stored_config, merge_config};
 use crate::cli::StatusArgs;
 use crate::commands::time_text::local_time;
@@ -17,6 +16,7 @@ use crate::exit_code::{CommandExitCode, ExitError};
 use crate::mcp_client;
 use crate::process_environment;
 use crate::stdout_output;
+use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
 /// Time limit for the readiness request.
 const READY_TIMEOUT: Duration = Duration::from_secs(3);
@@ -25,7 +25,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Debug, Serialize)]
 struct StatusReport {
     data: String,
-    gateway: GatewayState,
+    gateway: GatewayRunState,
     /// Servers in the active configuration, or in the one that would be active if a gateway were running.
     servers: Vec<String>,
     grants: GrantSummary,
@@ -42,7 +42,7 @@ struct StatusReport {
 }
 
 #[derive(Debug, Serialize)]
-struct GatewayState {
+struct GatewayRunState {
     state: &'static str,
     /// The gateway's status file, if the gateway responds.
     #[serde(flatten)]
@@ -88,7 +88,7 @@ pub fn run(args: StatusArgs) -> Result<CommandExitCode> {
             }
         }
     }
-    admin_context::with_store(&store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&store, StoreCreationMode::Existing, async |ctx| {
         let mut status = load_status(&ctx).await?;
         if !errors.is_empty() {
             status.config_errors.clone_from(&errors);
@@ -107,7 +107,7 @@ fn config_errors_text(errors: &[String]) -> String {
     format!("The configuration has errors; a running gateway keeps its previous configuration:\n{lines}")
 }
 
-async fn load_status(ctx: &AdminContext) -> Result<StatusReport> {
+async fn load_status(ctx: &StoreCommandContext) -> Result<StatusReport> {
     let gateway = gateway_state(ctx).await;
     // The running gateway's own list takes precedence: its environment, and perhaps its file, differ from ours.
     let (servers, warnings) = match &gateway.status_file {
@@ -154,11 +154,11 @@ fn observing_attachments(grants: &[list_grants::GrantView]) -> Vec<String> {
 }
 
 /// Asks the gateway at its admin address whether it is ready.
-async fn gateway_state(ctx: &AdminContext) -> GatewayState {
+async fn gateway_state(ctx: &StoreCommandContext) -> GatewayRunState {
     let file = app::find_status_file(&ctx.store_config.data);
     let configured = ctx.config.as_ref().map(|config| config.gateway.admin_listen);
     let Some(address) = file.as_ref().map(|file| file.admin).or(configured) else {
-        return GatewayState { state: "not running", status_file: None };
+        return GatewayRunState { state: "not running", status_file: None };
     };
     let url = format!("http://{address}/readyz").parse();
     let response = match url {
@@ -166,9 +166,9 @@ async fn gateway_state(ctx: &AdminContext) -> GatewayState {
         Err(_) => None,
     };
     match response {
-        Some(200) => GatewayState { state: "ready", status_file: file },
-        Some(_) => GatewayState { state: "not ready", status_file: file },
-        None => GatewayState { state: "not running", status_file: None },
+        Some(200) => GatewayRunState { state: "ready", status_file: file },
+        Some(_) => GatewayRunState { state: "not ready", status_file: file },
+        None => GatewayRunState { state: "not running", status_file: None },
     }
 }
 

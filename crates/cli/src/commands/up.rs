@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use gatelodge_store::{
-    EnforcementMode, GrantAttachment, GrantToken, NewGrant, PolicyVersion, StoreError, StoredPolicy,
+    EnforcementMode, GrantServerAttachment, GrantToken, NewGrant, PolicyVersionNumber, StoreError, StoredPolicy,
 };
 use serde_json::json;
 
-use crate::admin_context::{self, AdminContext};
 use crate::app::{self, GatewayStartup};
 use crate::cli::UpArgs;
-use crate::config::{self, ConfigEntries, GatewaySection, StoreSection};
+use crate::config::{self, ConfigFileEntries, GatewaySection, StoreSection};
 use crate::demo_server::{self, DemoServer};
 use crate::exit_code::{CommandExitCode, UsageError};
+use crate::store_command_context::{self, StoreCommandContext};
 use crate::{process_environment, stdout_output};
 
 pub fn run(args: UpArgs) -> Result<CommandExitCode> {
@@ -34,13 +34,13 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     let clock = app::system_clock();
     // Absolute, because the printed commands are pasted into other shells.
     let store = StoreSection::in_directory(std::path::absolute(data)?);
-    let stores = app::open(&store, &clock).map_err(admin_context::open_store_error)?;
-    let ctx = AdminContext { stores, clock, store_config: store, config: None };
+    let stores = app::open(&store, &clock).map_err(store_command_context::open_store_error)?;
+    let ctx = StoreCommandContext { stores, clock, store_config: store, config: None };
     let listen = GatewaySection { listen: args.listen, admin_listen: args.admin, ..GatewaySection::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let demo = DemoServer::bind().await?;
-        let entries = ConfigEntries { servers: vec![demo.upstream_config()?], ..ConfigEntries::default() };
+        let entries = ConfigFileEntries { servers: vec![demo.upstream_config()?], ..ConfigFileEntries::default() };
         ensure_policy(&ctx).await.context("cannot store the policy")?;
         let token = renew_grant(&ctx).await.context("cannot create the grant")?;
         let plan = GatewayStartup { gateway: listen, store: ctx.store_config.clone(), entries, file: None };
@@ -55,14 +55,14 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
 }
 
 /// Stores the demo policy if it does not exist yet. A policy that the user has changed is kept.
-async fn ensure_policy(ctx: &AdminContext) -> Result<()> {
+async fn ensure_policy(ctx: &StoreCommandContext) -> Result<()> {
     let name = demo_server::DEMO_NAME.parse()?;
     match ctx.stores.policies.get(&name, None).await {
         Ok(_) => Ok(()),
         Err(StoreError::NotFound(_)) => {
             let policy = StoredPolicy {
                 name,
-                version: PolicyVersion(0),
+                version: PolicyVersionNumber(0),
                 text: demo_server::DEMO_POLICY.to_owned(),
                 is_yaml: false,
                 restores: None,
@@ -80,7 +80,7 @@ async fn ensure_policy(ctx: &AdminContext) -> Result<()> {
 }
 
 /// Gives the demo grant a new token, or creates the grant. An existing grant keeps its counters.
-async fn renew_grant(ctx: &AdminContext) -> Result<GrantToken> {
+async fn renew_grant(ctx: &StoreCommandContext) -> Result<GrantToken> {
     let token = GrantToken::random()?;
     let (server, policy) = (demo_server::DEMO_NAME.parse()?, Some(demo_server::DEMO_NAME.parse()?));
     match ctx.stores.grants.get(demo_server::DEMO_NAME).await {
@@ -93,7 +93,7 @@ async fn renew_grant(ctx: &AdminContext) -> Result<GrantToken> {
                 label: demo_server::DEMO_NAME.to_owned(),
                 labels: Default::default(),
                 token: token.hash(),
-                attachments: vec![GrantAttachment { server, policy, mode: EnforcementMode::Enforce }],
+                attachments: vec![GrantServerAttachment { server, policy, mode: EnforcementMode::Enforce }],
                 created_at: ctx.clock.now(),
                 expires_at: None,
                 minimum_revision: None,

@@ -7,17 +7,17 @@ use std::time::Duration;
 use anyhow::Result;
 use data_encoding::HEXLOWER;
 use gatelodge_gateway::{
-    ActivePolicy, PinningSettings, ServerAccess, UpstreamConfig, UpstreamProcessConfig, UpstreamTransport,
+    ActivePolicy, GrantServerAccess, PinningSettings, UpstreamConfig, UpstreamProcessConfig, UpstreamTransport,
 };
 use gatelodge_policy::Policy;
-use gatelodge_store::{EnforcementMode, PolicyName, PolicyVersion, ServerName};
+use gatelodge_store::{EnforcementMode, PolicyName, PolicyVersionNumber, ServerName};
 use sha2::{Digest, Sha256};
 
 use super::policy::file_diagnostics::FileDiagnostics;
 use crate::app::{self, StdioGateway};
 use crate::cli::WrapArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{admin_context, header_template, process_environment};
+use crate::{header_template, process_environment, store_command_context};
 
 /// Prefix of the environment variables that are not passed on to the server.
 const OWN_VARIABLE_PREFIX: &str = "GATELODGE_";
@@ -39,14 +39,14 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     let server = server_from_command(&args.command, args.name.as_deref())?;
     refuse_missing_program(&args.command)?;
     app::start_logging(&args.log)?;
-    let Ok(config) = admin_context::load_config(&args.store)? else {
-        return Err(admin_context::invalid_config_error());
+    let Ok(config) = store_command_context::load_config(&args.store)? else {
+        return Err(store_command_context::invalid_config_error());
     };
-    let store = admin_context::resolve_store_config(&args.store, config.as_ref())?;
+    let store = store_command_context::resolve_store_config(&args.store, config.as_ref())?;
     let clock = app::system_clock();
-    let stores = app::open(&store, &clock).map_err(admin_context::open_store_error)?;
+    let stores = app::open(&store, &clock).map_err(store_command_context::open_store_error)?;
     let mode = if args.observe { EnforcementMode::Observe } else { EnforcementMode::Enforce };
-    let access = ServerAccess { policy: Some(Arc::new(active_policy(&args.policy, policy)?)), mode };
+    let access = GrantServerAccess { policy: Some(Arc::new(active_policy(&args.policy, policy)?)), mode };
     let local = StdioGateway {
         stores: stores.gateway_stores(),
         clock,
@@ -69,7 +69,7 @@ fn active_policy(path: &Path, policy: Policy) -> Result<ActivePolicy> {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let name: PolicyName =
         normalize_name(&stem).parse().map_err(|error| UsageError(format!("the file name of the policy: {error}")))?;
-    Ok(ActivePolicy { name, version: PolicyVersion(0), policy })
+    Ok(ActivePolicy { name, version: PolicyVersionNumber(0), policy })
 }
 
 /// Returns a server that runs the command, with the given name or one derived from the command.

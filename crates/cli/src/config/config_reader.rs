@@ -34,7 +34,7 @@ pub struct ConfigSecretTable(pub Vec<(SpannedValue<String>, SpannedValue<String>
 pub struct DateOrDateTime(pub String);
 
 /// A type that field values can have.
-pub trait ConfigValue: Sized {
+pub trait ConfigValueType: Sized {
     /// Name of the type in the documentation and in messages.
     const TYPE_NAME: &'static str;
     /// Whether values of this type must not be shown.
@@ -43,21 +43,21 @@ pub trait ConfigValue: Sized {
     fn of(value: &DeValue<'_>) -> Option<Self>;
 }
 
-impl ConfigValue for String {
+impl ConfigValueType for String {
     const TYPE_NAME: &'static str = "string";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         value.as_str().map(str::to_owned)
     }
 }
 
-impl ConfigValue for bool {
+impl ConfigValueType for bool {
     const TYPE_NAME: &'static str = "true or false";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         value.as_bool()
     }
 }
 
-impl ConfigValue for u64 {
+impl ConfigValueType for u64 {
     const TYPE_NAME: &'static str = "whole number";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         let number = value.as_integer()?;
@@ -65,7 +65,7 @@ impl ConfigValue for u64 {
     }
 }
 
-impl ConfigValue for Vec<SpannedValue<String>> {
+impl ConfigValueType for Vec<SpannedValue<String>> {
     const TYPE_NAME: &'static str = "list of strings";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         let text =
@@ -74,7 +74,7 @@ impl ConfigValue for Vec<SpannedValue<String>> {
     }
 }
 
-impl ConfigValue for DateOrDateTime {
+impl ConfigValueType for DateOrDateTime {
     const TYPE_NAME: &'static str = "date, or date and time";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         match value {
@@ -93,14 +93,14 @@ fn read_string_pairs(value: &DeValue<'_>) -> Option<Vec<(SpannedValue<String>, S
     value.as_table()?.iter().map(pair).collect()
 }
 
-impl ConfigValue for ConfigStringTable {
+impl ConfigValueType for ConfigStringTable {
     const TYPE_NAME: &'static str = "table of strings";
     fn of(value: &DeValue<'_>) -> Option<Self> {
         read_string_pairs(value).map(Self)
     }
 }
 
-impl ConfigValue for ConfigSecretTable {
+impl ConfigValueType for ConfigSecretTable {
     const TYPE_NAME: &'static str = "table of strings";
     const IS_SECRET: bool = true;
     fn of(value: &DeValue<'_>) -> Option<Self> {
@@ -115,7 +115,7 @@ fn mismatch_reason(value: &DeValue<'_>, required: &str) -> String {
         DeValue::Table(_) if required == ConfigStringTable::TYPE_NAME => {
             "but not all of its values are strings".to_owned()
         }
-        DeValue::Array(_) if required == <Vec<SpannedValue<String>> as ConfigValue>::TYPE_NAME => {
+        DeValue::Array(_) if required == <Vec<SpannedValue<String>> as ConfigValueType>::TYPE_NAME => {
             "but not all of its values are strings".to_owned()
         }
         other => format!("not a value of type {}", other.type_str()),
@@ -138,7 +138,7 @@ impl ConfigReader {
     }
 
     /// Reads a field, or reports that it has the wrong type.
-    pub fn read_field<T: ConfigValue>(&mut self, table: &DeTable<'_>, name: &str) -> Option<SpannedValue<T>> {
+    pub fn read_field<T: ConfigValueType>(&mut self, table: &DeTable<'_>, name: &str) -> Option<SpannedValue<T>> {
         let value = table.get(name).or_else(|| table.get(former_name(name)?))?;
         let converted = T::of(value.get_ref());
         // A token that is written with escapes is not recognizable in the file's text.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use super::config_reader::{
-    ConfigReader, ConfigSecretTable, ConfigStringTable, ConfigValue, DateOrDateTime, SpannedValue,
+    ConfigReader, ConfigSecretTable, ConfigStringTable, ConfigValueType, DateOrDateTime, SpannedValue,
 };
 
 /// Fields that had a different name in version 0.1, as (old, new) pairs. The old name still works, with a warning.
@@ -74,7 +74,7 @@ macro_rules! section {
                 description: concat!($($about, "\n"),+),
                 fields: &[$(ConfigField {
                     name: stringify!($field),
-                    type_name: <$kind as ConfigValue>::TYPE_NAME,
+                    type_name: <$kind as ConfigValueType>::TYPE_NAME,
                     default: $default,
                     description: concat!($($doc),+),
                 },)+],

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
 
-use gatelodge_gateway::{GrantConfig, ServerAccess};
+use gatelodge_gateway::{GrantConfig, GrantServerAccess};
 use gatelodge_mcp::Revision;
 use gatelodge_store::{EnforcementMode, GrantId, GrantToken, ServerName, TokenHash};
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use super::policies_section::PoliciesSection;
 use super::servers_section::ServersSection;
 use super::time_syntax::parse_timestamp;
 use crate::header_template::EnvironmentLookup;
-use crate::source_file::FileStamp;
+use crate::input_file::FileStamp;
 
 /// Prefix of the ids of grants defined in the file. The id contains the label, so a grant keeps its counters as long as
 /// its label stays the same.
@@ -27,7 +27,7 @@ const MAX_LABEL_CHARS: usize = 128;
 
 /// What grants refer to: servers, policies, files and environment variables.
 #[derive(Clone, Copy)]
-pub struct GrantContext<'a> {
+pub struct GrantsSectionContext<'a> {
     /// Servers defined in the configuration file.
     pub servers: &'a ServersSection,
     /// Policies defined in the configuration file.
@@ -41,7 +41,7 @@ pub struct GrantContext<'a> {
 /// Validates the `[[grants]]` sections. Also returns the token files that were read.
 pub fn read_grants(
     raw: Vec<RawGrant>,
-    context: GrantContext<'_>,
+    context: GrantsSectionContext<'_>,
     reader: &mut ConfigReader,
 ) -> (Vec<GrantConfig>, Vec<FileStamp>) {
     let (mut grants, mut files) = (Vec::new(), Vec::new());
@@ -116,7 +116,7 @@ pub fn is_valid_label(text: &str) -> bool {
 
 fn read_token(
     raw: &RawGrant,
-    context: GrantContext<'_>,
+    context: GrantsSectionContext<'_>,
     files: &mut Vec<FileStamp>,
     reader: &mut ConfigReader,
 ) -> Option<SpannedValue<TokenHash>> {
@@ -189,7 +189,7 @@ fn token_from_file(
 ) -> Result<TokenHash, ConfigDiagnostic> {
     let full = base_directory.join(&path.value);
     files.push(FileStamp::of(&full));
-    let source = crate::source_file::read_source(&full).map_err(|error| {
+    let source = crate::input_file::read_source(&full).map_err(|error| {
         let help = "relative paths start at the directory of the configuration file";
         ConfigDiagnostic::new(ConfigDiagnosticCode::UnreadableFile, &path.span, format!("{error}")).with_help(help)
     })?;
@@ -197,7 +197,7 @@ fn token_from_file(
     GrantToken::parse(text.trim()).map(|token| token.hash()).map_err(|error| token_diagnostic(&path.span, &error))
 }
 
-fn token_diagnostic(span: &Range<usize>, error: &gatelodge_store::TokenError) -> ConfigDiagnostic {
+fn token_diagnostic(span: &Range<usize>, error: &gatelodge_store::GrantTokenError) -> ConfigDiagnostic {
     let diagnostic =
         ConfigDiagnostic::new(ConfigDiagnosticCode::BadValue, span, "this is not a valid token or token hash");
     diagnostic.with_help(format!("{error}; `gatelodge grant token` generates a token and its hash"))
@@ -205,9 +205,9 @@ fn token_diagnostic(span: &Range<usize>, error: &gatelodge_store::TokenError) ->
 
 fn read_server_access(
     raw: &RawGrant,
-    context: GrantContext<'_>,
+    context: GrantsSectionContext<'_>,
     reader: &mut ConfigReader,
-) -> Option<HashMap<ServerName, ServerAccess>> {
+) -> Option<HashMap<ServerName, GrantServerAccess>> {
     let written: Vec<(&SpannedValue<String>, Option<&SpannedValue<String>>)> = match (&raw.server, &raw.servers) {
         (Some(server), None) => vec![(server, raw.policy.as_ref())],
         (None, Some(servers)) => servers.value.0.iter().map(|(server, policy)| (server, Some(policy))).collect(),
@@ -239,7 +239,7 @@ fn read_server_access(
         return None;
     }
     let mode = read_mode(raw, reader);
-    let accesses: Vec<Option<(ServerName, ServerAccess)>> = written
+    let accesses: Vec<Option<(ServerName, GrantServerAccess)>> = written
         .into_iter()
         .map(|(server, policy)| read_one_server_access(server, policy, mode, context, reader))
         .collect();
@@ -264,16 +264,16 @@ fn read_one_server_access(
     server: &SpannedValue<String>,
     policy: Option<&SpannedValue<String>>,
     mode: EnforcementMode,
-    context: GrantContext<'_>,
+    context: GrantsSectionContext<'_>,
     reader: &mut ConfigReader,
-) -> Option<(ServerName, ServerAccess)> {
+) -> Option<(ServerName, GrantServerAccess)> {
     let is_known = check_known_name(server, "server", "servers", context.servers.name_spans.keys(), reader);
     let policy = policy.and_then(|policy| {
         check_known_name(policy, "policy", "policies", context.policies.name_spans.keys(), reader);
         context.policies.valid.get(&policy.value).cloned()
     });
     let name = server.value.parse().ok().filter(|_| is_known)?;
-    Some((name, ServerAccess { policy, mode }))
+    Some((name, GrantServerAccess { policy, mode }))
 }
 
 /// Reports a name that is not defined. Returns whether the name is defined.

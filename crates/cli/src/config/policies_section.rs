@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use gatelodge_gateway::ActivePolicy;
 use gatelodge_policy::{Severity, lint, parse};
-use gatelodge_store::{PolicyName, PolicyVersion};
+use gatelodge_store::{PolicyName, PolicyVersionNumber};
 
 use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_reader::{ConfigReader, SpannedValue};
 use super::config_sections::RawPolicy;
 use crate::diagnostic_report::count_noun;
-use crate::source_file::{self, FileStamp, NamedSource};
+use crate::input_file::{self, FileStamp, InputFileText};
 
 /// Version that the log shows for policies from the configuration file, which have no versions.
-pub const FILE_POLICY_VERSION: PolicyVersion = PolicyVersion(0);
+pub const FILE_POLICY_VERSION: PolicyVersionNumber = PolicyVersionNumber(0);
 
 /// Words for messages about names: singular, plural, and what the name is for.
 const POLICY_NAME_MESSAGES: (&str, &str, &str) = ("policy", "policies", "grants refer to it");
@@ -29,7 +29,7 @@ pub struct PoliciesSection {
     /// All policy names with their locations, including the names of invalid policies.
     pub name_spans: HashMap<String, Range<usize>>,
     /// Policy documents that have diagnostics.
-    pub diagnostics: Vec<(NamedSource, Vec<gatelodge_policy::Diagnostic>)>,
+    pub diagnostics: Vec<(InputFileText, Vec<gatelodge_policy::Diagnostic>)>,
     /// Files that were read.
     pub files: Vec<FileStamp>,
 }
@@ -67,7 +67,7 @@ fn read_document(
     reader: &mut ConfigReader,
 ) -> Option<gatelodge_policy::Policy> {
     policies.files.push(FileStamp::of(path));
-    let source = match source_file::read_source(path) {
+    let source = match input_file::read_source(path) {
         Ok(source) => source,
         Err(error) => {
             let diagnostic = ConfigDiagnostic::new(ConfigDiagnosticCode::UnreadableFile, span, format!("{error}"));

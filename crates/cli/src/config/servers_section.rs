@@ -15,7 +15,7 @@ use super::config_diagnostic::{ConfigDiagnostic, ConfigDiagnosticCode};
 use super::config_reader::{ConfigReader, ConfigSecretTable, SpannedValue};
 use super::config_sections::RawServer;
 use super::gateway_section::set_duration;
-use super::server_command;
+use super::stdio_server_command;
 use crate::header_template::{self, EnvironmentLookup, HeaderError};
 use crate::server_url;
 
@@ -89,10 +89,12 @@ fn read_transport(
             reader.report(diagnostic.with_help(help));
             None
         }
-        (None, Some(command)) => server_command::read_child_config(raw, command, base_directory, environment, reader)
-            .map(UpstreamTransport::Process),
+        (None, Some(command)) => {
+            stdio_server_command::read_child_config(raw, command, base_directory, environment, reader)
+                .map(UpstreamTransport::Process)
+        }
         (Some(written), None) => {
-            server_command::refuse_command_fields(raw, reader);
+            stdio_server_command::refuse_command_fields(raw, reader);
             let headers = read_headers(raw.headers.as_ref(), environment, reader);
             let url = read_url(written, reader)?;
             warn_clear_text(&url, &written.span, &headers, reader);

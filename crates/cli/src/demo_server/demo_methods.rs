@@ -4,8 +4,8 @@ use gatelodge_json::quote_into;
 use gatelodge_mcp::{ClientRequest, Method, RequestId, Revision, code, error_response, result_response};
 use http::StatusCode;
 
+use super::demo_notes::DemoNotes;
 use super::demo_tools;
-use super::note_store::NoteStore;
 
 const SERVER_INFO: &str = concat!(r#"{"name":"gatelodge-demo","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 const CAPABILITIES: &str = r#"{"tools":{},"resources":{},"prompts":{}}"#;
@@ -13,7 +13,7 @@ const GUIDE: &str = "note://guide";
 const GUIDE_TEXT: &str = "Notes are plain text. Payments are pretended.";
 
 /// Handles one request.
-pub fn handle_request(notes: &NoteStore, request: &ClientRequest<'_>) -> (StatusCode, String) {
+pub fn handle_request(notes: &DemoNotes, request: &ClientRequest<'_>) -> (StatusCode, String) {
     let is_stateless = request.meta().protocol_version().is_some();
     let id = request.id();
     let outcome = match request.method() {
@@ -76,7 +76,7 @@ fn initialize_result(request: &ClientRequest<'_>) -> String {
     format!(r#"{{"protocolVersion":"{revision}","capabilities":{CAPABILITIES},"serverInfo":{SERVER_INFO}}}"#)
 }
 
-fn call_tool(notes: &NoteStore, request: &ClientRequest<'_>) -> Result<String, String> {
+fn call_tool(notes: &DemoNotes, request: &ClientRequest<'_>) -> Result<String, String> {
     let call = request.tool_call().map_err(|error| error.message)?;
     let done = demo_tools::run_tool(notes, &call.name, call.arguments)
         .ok_or_else(|| format!("unknown tool `{}`", call.name))?;

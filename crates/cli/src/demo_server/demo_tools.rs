@@ -2,7 +2,7 @@
 
 use gatelodge_json::JsonValue;
 
-use super::note_store::NoteStore;
+use super::demo_notes::DemoNotes;
 
 /// The tool definitions in the `tools/list` result.
 pub const TOOL_DEFINITIONS: &str = r#"[
@@ -16,7 +16,7 @@ pub const TOOL_DEFINITIONS: &str = r#"[
 ]"#;
 
 /// Runs a tool. Returns `None` if there is no such tool. The inner error is the tool's own error message.
-pub fn run_tool(notes: &NoteStore, name: &str, arguments: Option<JsonValue<'_>>) -> Option<Result<String, String>> {
+pub fn run_tool(notes: &DemoNotes, name: &str, arguments: Option<JsonValue<'_>>) -> Option<Result<String, String>> {
     let text = |key: &str| {
         let value = arguments.and_then(|arguments| arguments.get(key)).and_then(|value| value.as_str());
         value.map(|value| value.into_owned()).ok_or_else(|| format!("`{key}` is missing or not a string"))

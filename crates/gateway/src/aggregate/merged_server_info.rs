@@ -11,7 +11,7 @@ use gatelodge_mcp::{ClientMessage, ClientRequest, ProtocolGeneration, Revision, 
 
 use super::fan_out::fan_out;
 use super::router::reply_locally;
-use super::{AggregateRequest, per_server_session};
+use super::{AggregateRequest, aggregate_server_sessions};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
@@ -20,7 +20,7 @@ use crate::methods::protocol_probe::{DiscoverResult, request_discover};
 use crate::pipeline::{CallRecorder, Refusal};
 use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Session, SessionParams};
-use crate::upstream::UpstreamLink;
+use crate::upstream::UpstreamSessionLink;
 
 const GATEWAY_SERVER_INFO: &str = concat!(r#"{"name":"gatelodge","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 /// Capabilities that the gateway always has: it notifies clients when a policy or the set of servers changes.
@@ -51,7 +51,7 @@ pub(super) async fn handle_initialize(
     let responses = fan_out(gw, aggregate, |gw, ctx| {
         let session = Arc::clone(&session);
         async move {
-            per_server_session::ensure_open(&gw, &session, &ctx)
+            aggregate_server_sessions::ensure_open(&gw, &session, &ctx)
                 .await
                 .ok()
                 .map(|part| (part.server_info.clone(), part.is_upstream_stateless()))
@@ -96,7 +96,7 @@ async fn open_session(
         client_info: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
         handshake: handshake_with_revision(request, revision).into(),
         server_info: Bytes::new(),
-        upstream_link: UpstreamLink::NoSession,
+        upstream_link: UpstreamSessionLink::NoSession,
         session_permit,
         is_upstream_stateless: false,
         accepts_log_messages: true,

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::fan_out::fan_out;
-use super::{AggregateRequest, per_server_session};
+use super::{AggregateRequest, aggregate_server_sessions};
 use crate::Gateway;
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
@@ -23,8 +23,8 @@ use crate::methods::standalone_stream::{
 };
 use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
 use crate::request_context::RequestContext;
-use crate::revalidation::Revalidation;
 use crate::session::{STANDALONE_STREAM, Session, SseEventId};
+use crate::stream_revalidation::StreamRevalidation;
 
 /// A server session opened later than this belongs to a server that was down, so its lists may have changed.
 const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(2);
@@ -107,7 +107,7 @@ async fn serve_stream(
     let _ = events.send(Bytes::from_static(SSE_KEEP_ALIVE.as_bytes())).await;
     let _earlier_has_ended = tokio::time::timeout(STREAM_HANDOVER_TIMEOUT, session.stream_lock.lock()).await;
     let missed = last_event.and_then(|place| session.replay_buffers().find_missed_events(place));
-    let mut followers = UpstreamStreamTasks { resumes: missed.is_some(), ..UpstreamStreamTasks::default() };
+    let mut followers = StandaloneStreamRelays { resumes: missed.is_some(), ..StandaloneStreamRelays::default() };
     send_backlog(&session, missed, &events).await;
     let opened_at = Instant::now();
     let mut keep_alive = tokio::time::interval(gw.settings.keep_alive_interval);
@@ -122,9 +122,9 @@ async fn serve_stream(
             }
             _ = revalidation.tick() => {
                 let has_changed = match gw.revalidate_aggregate(&aggregate) {
-                    Revalidation::Unchanged => false,
-                    Revalidation::Revoked => break,
-                    Revalidation::Replaced(next) => {
+                    StreamRevalidation::Unchanged => false,
+                    StreamRevalidation::Revoked => break,
+                    StreamRevalidation::Replaced(next) => {
                         aggregate = *next;
                         open_server_sessions(&gw, &aggregate, &session);
                         true
@@ -158,7 +158,7 @@ fn open_server_sessions(gw: &Arc<Gateway>, aggregate: &AggregateRequest, session
                 // If the session is already being opened, waiting for the lock would only add waiters.
                 let is_free = session.server_sessions.open_lock(ctx.upstream.name()).try_lock().is_ok();
                 if is_free {
-                    drop(per_server_session::ensure_open(&gw, &session, &ctx).await);
+                    drop(aggregate_server_sessions::ensure_open(&gw, &session, &ctx).await);
                 }
             }
         });
@@ -185,19 +185,19 @@ async fn notify_list_changes(
 
 /// Tasks that relay the standalone streams of the servers, one per server session.
 #[derive(Default)]
-struct UpstreamStreamTasks {
-    tasks: HashMap<ServerName, UpstreamStreamTask>,
+struct StandaloneStreamRelays {
+    tasks: HashMap<ServerName, StandaloneStreamRelay>,
     /// Whether the client is resuming the stream and has all events up to that point.
     resumes: bool,
 }
 
 /// A task that follows one server session, with the context in which it was started.
-struct UpstreamStreamTask {
+struct StandaloneStreamRelay {
     ctx: RequestContext,
     task: Option<JoinHandle<()>>,
 }
 
-impl Drop for UpstreamStreamTask {
+impl Drop for StandaloneStreamRelay {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();
@@ -205,7 +205,7 @@ impl Drop for UpstreamStreamTask {
     }
 }
 
-impl UpstreamStreamTasks {
+impl StandaloneStreamRelays {
     /// Starts a task for each session that is new or whose server or policy has changed, and drops the tasks of ended
     /// sessions. Returns whether there are new sessions.
     fn update_tasks(
@@ -217,7 +217,7 @@ impl UpstreamStreamTasks {
     ) -> bool {
         let mut is_new = false;
         let mut before = std::mem::take(&mut self.tasks);
-        for (server, part) in per_server_session::open_sessions(gw, session) {
+        for (server, part) in aggregate_server_sessions::open_sessions(gw, session) {
             let Some(ctx) = aggregate.find_context(server.as_str()) else { continue };
             let earlier = match before.remove(&server).filter(|earlier| earlier.is_for_session(&part)) {
                 Some(earlier) if gw.is_context_current(&earlier.ctx) => {
@@ -228,9 +228,9 @@ impl UpstreamStreamTasks {
             };
             is_new |= earlier.is_none();
             // A replaced server does not know the events of the previous one.
-            let is_same = |earlier: &UpstreamStreamTask| Arc::ptr_eq(&earlier.ctx.upstream, &ctx.upstream);
+            let is_same = |earlier: &StandaloneStreamRelay| Arc::ptr_eq(&earlier.ctx.upstream, &ctx.upstream);
             let resumes = earlier.as_ref().map_or(self.resumes, is_same);
-            let ending = earlier.and_then(UpstreamStreamTask::abort);
+            let ending = earlier.and_then(StandaloneStreamRelay::abort);
             let ctx = ctx.with_session(Arc::clone(&part));
             let (own, session_ctx, session, events) =
                 (Arc::clone(gw), ctx.clone(), Arc::clone(session), events.clone());
@@ -242,13 +242,13 @@ impl UpstreamStreamTasks {
                 let last_event_id = part.last_event_id().filter(|_| resumes);
                 relay_events(own, session_ctx, last_event_id, session, events).await;
             });
-            self.tasks.insert(server, UpstreamStreamTask { ctx, task: Some(task) });
+            self.tasks.insert(server, StandaloneStreamRelay { ctx, task: Some(task) });
         }
         is_new
     }
 }
 
-impl UpstreamStreamTask {
+impl StandaloneStreamRelay {
     /// Aborts the task and returns its handle.
     fn abort(mut self) -> Option<JoinHandle<()>> {
         self.task.take().inspect(|task| task.abort())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::aggregate_names::{UnknownTarget, merge_capabilities, prefix_name};
+use gatelodge_mcp::aggregate_names::{UnknownSubscriptionTarget, merge_capabilities, prefix_name};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, Method, ServerMessage, code, read_client_message, read_server_message,
 };
@@ -19,7 +19,7 @@ use super::{AggregateRequest, FAN_OUT_TIMEOUT};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
-use crate::http_server::responder::{Responder, SessionSlot};
+use crate::http_server::responder::{Responder, SingleSessionCell};
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::methods::standalone_stream::REVALIDATION_INTERVAL;
 use crate::methods::subscriptions_listen::{
@@ -28,7 +28,7 @@ use crate::methods::subscriptions_listen::{
 use crate::methods::task_requests;
 use crate::pipeline::{CallRecorder, InFlightGuard, Refusal};
 use crate::request_context::RequestContext;
-use crate::revalidation::Revalidation;
+use crate::stream_revalidation::StreamRevalidation;
 
 /// How many messages are queued for a slow client before the servers have to wait.
 const MAX_QUEUED_MESSAGES: usize = 64;
@@ -71,7 +71,7 @@ pub(super) async fn handle_aggregate_listen(
     if let Some(task) = unknown
         .iter()
         .take(checked)
-        .find_map(|unknown| if let UnknownTarget::Task(task) = unknown { Some(task) } else { None })
+        .find_map(|unknown| if let UnknownSubscriptionTarget::Task(task) = unknown { Some(task) } else { None })
     {
         return reply_not_found(gw, recorder, task, responder, reply::unknown_task_reply(request.id(), task)).await;
     }
@@ -96,7 +96,7 @@ pub(super) async fn handle_aggregate_listen(
     }
     for unknown in &unknown {
         // It is left out of the acknowledgement, like a resource that the policy denies.
-        if let UnknownTarget::Resource(uri) = unknown {
+        if let UnknownSubscriptionTarget::Resource(uri) = unknown {
             record_unknown_resource(gw, aggregate, request, uri).await;
         }
     }
@@ -125,7 +125,7 @@ pub(super) async fn handle_aggregate_listen(
 }
 
 /// Returns the request's targets that belong to none of the grant's servers.
-fn unknown_targets(aggregate: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnknownTarget> {
+fn unknown_targets(aggregate: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnknownSubscriptionTarget> {
     request.unknown_targets(|server| aggregate.find_context(server).is_some())
 }
 
@@ -244,11 +244,11 @@ async fn run_stream(
             }
             _ = keep_alive.tick() => responder.keep_alive().await,
             _ = revalidation.tick() => match gw.revalidate_aggregate(&aggregate) {
-                Revalidation::Unchanged => {}
-                Revalidation::Revoked => break,
-                Revalidation::Replaced(next) => {
+                StreamRevalidation::Unchanged => {}
+                StreamRevalidation::Revoked => break,
+                StreamRevalidation::Replaced(next) => {
                     notify_list_changes(wanted, request, responder).await;
-                    let has_tasks = |aggregate: &AggregateRequest| !unknown_targets(aggregate, request).iter().any(|unknown| matches!(unknown, UnknownTarget::Task(_)));
+                    let has_tasks = |aggregate: &AggregateRequest| !unknown_targets(aggregate, request).iter().any(|unknown| matches!(unknown, UnknownSubscriptionTarget::Task(_)));
                     let subscriptions = server_subscriptions(gw, &next, request);
                     if subscribed_uris(&subscriptions) != named || !has_tasks(&next) {
                         break;
@@ -358,7 +358,7 @@ async fn listen_once(
     };
     let Ok(session_ctx) = session_ctx else { return ServerStreamEnd::Temporary };
     let (texts, queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
-    let mut responder = Responder::to_message_queue(texts, SessionSlot::default());
+    let mut responder = Responder::to_message_queue(texts, SingleSessionCell::default());
     responder.hold_in_flight_guard(InFlightGuard::unlimited());
     responder.prefix_names_of(server, request.method(), gw.settings.reply_limits);
     let relay_events = async {

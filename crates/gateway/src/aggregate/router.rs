@@ -6,17 +6,17 @@ use gatelodge_mcp::{ClientMessage, ClientRequest, MessageError, Method, Protocol
 use gatelodge_store::CallOutcome;
 use http::StatusCode;
 
-use super::per_server_session::{self, set_log_level};
+use super::aggregate_server_sessions::{self, set_log_level};
 use super::{AggregateRequest, fan_out, merged_list, merged_server_info, merged_subscription};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
-use crate::methods::{call_handler, removed_methods};
+use crate::methods::{call_handler, unknown_method_reply};
 use crate::pipeline::{CallRecorder, Refusal, RequestSubject, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext};
 use crate::session::wait_for_cancel;
-use crate::upstream::SendError;
+use crate::upstream::UpstreamSendError;
 
 /// Routes a request.
 pub(crate) async fn route_request(
@@ -28,7 +28,7 @@ pub(crate) async fn route_request(
     let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());
     recorder.set_request(request);
     if request.method().is_absent_in(aggregate.client_protocol.generation()) {
-        return removed_methods::reply_method_not_found(
+        return unknown_method_reply::reply_method_not_found(
             gw,
             aggregate.client_protocol.generation(),
             Some(request.id()),
@@ -56,7 +56,7 @@ pub(crate) async fn route_request(
         }
         _ => match parse_server_subject(request, aggregate.client_protocol.generation()) {
             Ok(RequestSubject::Method { .. }) => {
-                removed_methods::reply_method_not_found(
+                unknown_method_reply::reply_method_not_found(
                     gw,
                     aggregate.client_protocol.generation(),
                     Some(request.id()),
@@ -74,12 +74,12 @@ pub(crate) async fn route_request(
 
 /// Routes a notification or response.
 pub(crate) async fn route_one_way(gw: &Gateway, aggregate: &AggregateRequest, message: &ClientMessage<'_>) {
-    per_server_session::deliver_one_way(gw, aggregate, message).await;
+    aggregate_server_sessions::deliver_one_way(gw, aggregate, message).await;
 }
 
 /// Ends the client's sessions with all servers.
 pub(crate) async fn end_session(gw: &Gateway, aggregate: &AggregateRequest) {
-    per_server_session::end_session(gw, aggregate).await;
+    aggregate_server_sessions::end_session(gw, aggregate).await;
 }
 
 /// Reads the subject of a request, which may be a task.
@@ -127,7 +127,7 @@ async fn route_to_server(
     let cancel_signal = responder.cancel_signal();
     let session_ctx = tokio::select! {
         biased;
-        () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
+        () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(UpstreamSendError::ClientGone)),
         session_ctx = aggregate.with_upstream_session(gw, server_ctx, &own) => session_ctx,
     };
     match session_ctx {

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 
 use super::http_bodies::{self, ReplyBody};
 use super::mcp_endpoint::{
-    DUPLICATE_LAST_EVENT_ID, GET_MUST_ACCEPT_EVENTS, InboundMessage, RequestTarget, SessionScope,
+    DUPLICATE_LAST_EVENT_ID, GET_MUST_ACCEPT_EVENTS, InboundClientMessage, RequestEndpoint, SessionLookupScope,
     detect_client_protocol, require_session,
 };
 use super::reply;
@@ -21,7 +21,7 @@ use super::request_task::run_request;
 use super::responder::Responder;
 use crate::Gateway;
 use crate::aggregate::{AggregateRequest, merged_stream, router};
-use crate::methods::removed_methods;
+use crate::methods::unknown_method_reply;
 use crate::pipeline::CallRecorder;
 use crate::request_context::ClientProtocol;
 use crate::request_trace::RequestTrace;
@@ -59,7 +59,8 @@ async fn post(
             Ok(body) => body,
             Err((status, what)) => return reject_request(status, what).await,
         };
-    run_request(gw, InboundMessage { target: RequestTarget::Aggregate(Box::new(aggregate)), headers, body }).await
+    run_request(gw, InboundClientMessage { target: RequestEndpoint::Aggregate(Box::new(aggregate)), headers, body })
+        .await
 }
 
 pub(super) async fn handle_message(
@@ -82,7 +83,7 @@ pub(super) async fn handle_message(
         }
     };
     aggregate.trace = RequestTrace::of(&message, Some(&headers), &gw.telemetry).map(Box::new);
-    let scope = SessionScope { grant: &aggregate.grant, server: None };
+    let scope = SessionLookupScope { grant: &aggregate.grant, server: None };
     match detect_client_protocol(gw, scope, &headers, &message, |_| aggregate.grant.allowed_revisions(&Revision::ALL))
         .await
     {
@@ -111,7 +112,7 @@ pub(super) async fn handle_message(
             if notification.method().is_absent_in(aggregate.client_protocol.generation()) =>
         {
             let recorder = CallRecorder::for_aggregate(&aggregate, gw.new_call_id(), gw.clock.now());
-            removed_methods::reply_method_not_found(
+            unknown_method_reply::reply_method_not_found(
                 gw,
                 aggregate.client_protocol.generation(),
                 None,
@@ -141,7 +142,7 @@ async fn get(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &Heade
         let what = "the HTTP+SSE transport of 2024-11-05 is available at /mcp/<server> only; here, start with a POST of `initialize`";
         return reply::method_not_allowed_response("POST, GET, DELETE", what);
     }
-    let scope = SessionScope { grant: &aggregate.grant, server: None };
+    let scope = SessionLookupScope { grant: &aggregate.grant, server: None };
     let supported = || aggregate.grant.allowed_revisions(&Revision::ALL);
     let found = require_session(gw, scope, headers, supported).await;
     let session = match found
@@ -165,7 +166,7 @@ async fn delete(gw: &Arc<Gateway>, mut aggregate: AggregateRequest, headers: &He
     if has_stateless_header(headers) {
         return reply::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
     }
-    let scope = SessionScope { grant: &aggregate.grant, server: None };
+    let scope = SessionLookupScope { grant: &aggregate.grant, server: None };
     let session = match require_session(gw, scope, headers, || aggregate.grant.allowed_revisions(&Revision::ALL)).await
     {
         Err(protocol_error) => {

@@ -3,21 +3,21 @@
 use std::sync::{Mutex, PoisonError};
 
 use gatelodge_mcp::http_headers::HeaderRejection;
-use gatelodge_store::{HashedToken, TokenError, TokenHash};
+use gatelodge_store::{GrantTokenError, TokenHash, TokenHashPair};
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{StatusCode, Uri};
 
 /// The last token seen on a connection, with its hash: nearly all requests on a connection use the same token. It is
 /// kept in memory only, and its grant is looked up for each request.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionTokenCache(Mutex<Option<HashedToken>>);
+pub(crate) struct ConnectionTokenCache(Mutex<Option<TokenHashPair>>);
 
 impl ConnectionTokenCache {
-    fn token_hash(&self, token: &str) -> Result<TokenHash, TokenError> {
+    fn token_hash(&self, token: &str) -> Result<TokenHash, GrantTokenError> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some(known) if known.matches(token) => Ok(known.hash()),
-            _ => Ok(last.insert(HashedToken::parse(token)?).hash()),
+            _ => Ok(last.insert(TokenHashPair::parse(token)?).hash()),
         }
     }
 }

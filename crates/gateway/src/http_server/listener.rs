@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 
 use super::bearer_token::ConnectionTokenCache;
 use super::http_bodies::ReplyBody;
-use super::smuggling_guard::InspectedStream;
+use super::smuggling_guard::SmugglingGuardStream;
 use super::{cors, health_endpoints, mcp_endpoint, reply};
 use crate::Gateway;
 use crate::deadline_timer::SharedHyperTimer;
@@ -32,7 +32,7 @@ pub(crate) const MAX_READ_BYTES: usize = 256 << 10;
 
 /// Which requests a listener serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListenerKind {
+pub(crate) enum ListenerRole {
     /// Requests from MCP clients.
     Mcp,
     /// Requests from operators and their monitoring.
@@ -49,7 +49,7 @@ pub(super) struct ClientConnection {
 pub(crate) async fn accept_connections(
     gw: Arc<Gateway>,
     listener: TcpListener,
-    kind: ListenerKind,
+    kind: ListenerRole,
     mut stop: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
@@ -98,14 +98,14 @@ async fn serve_connection(
     gw: Arc<Gateway>,
     stream: TcpStream,
     peer: SocketAddr,
-    kind: ListenerKind,
+    kind: ListenerRole,
     guard: Arc<HostOriginGuard>,
     mut stop: watch::Receiver<bool>,
 ) {
     // Replies are small and complete; Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
     let header_timeout = gw.settings.header_timeout;
-    let (stream, head_bytes) = InspectedStream::new(stream, gw.settings.body_timeout);
+    let (stream, head_bytes) = SmugglingGuardStream::new(stream, gw.settings.body_timeout);
     let shared =
         ClientConnection { client_address: canonical_ip(peer.ip()), token_cache: ConnectionTokenCache::default() };
     let (gw, guard, shared, head_bytes) = (&gw, &*guard, &shared, &head_bytes);
@@ -150,7 +150,7 @@ async fn serve_connection(
 
 async fn handle_request(
     gw: &Arc<Gateway>,
-    kind: ListenerKind,
+    kind: ListenerRole,
     guard: &HostOriginGuard,
     request: Request<Incoming>,
     connection: &ClientConnection,
@@ -161,9 +161,9 @@ async fn handle_request(
     }
     let page = cors::request_origin(&request);
     let response = match (kind, &page) {
-        (ListenerKind::Admin, _) => return health_endpoints::serve_health_endpoints(gw, &request).await,
-        (ListenerKind::Mcp, Some(_)) if let Some(answer) = cors::preflight_response(&request) => answer,
-        (ListenerKind::Mcp, _) => mcp_endpoint::serve(gw, connection, request).await,
+        (ListenerRole::Admin, _) => return health_endpoints::serve_health_endpoints(gw, &request).await,
+        (ListenerRole::Mcp, Some(_)) if let Some(answer) = cors::preflight_response(&request) => answer,
+        (ListenerRole::Mcp, _) => mcp_endpoint::serve(gw, connection, request).await,
     };
     match page {
         Some(page) => cors::allow_origin(response, page),

@@ -29,14 +29,14 @@ use crate::aggregate::AggregateRequest;
 use crate::body_buffer::ReceivedBody;
 use crate::config_snapshot::ActiveGrant;
 use crate::methods::{
-    call_handler, initialize, list_requests, passthrough, removed_methods, session_pool, standalone_stream,
-    subscriptions_listen, task_requests, translation_gaps,
+    call_handler, initialize, list_requests, missing_upstream_methods, policy_exempt_messages, session_pool,
+    standalone_stream, subscriptions_listen, task_requests, unknown_method_reply,
 };
 use crate::pipeline::{CallRecorder, Refusal, parse_subject};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::request_trace::RequestTrace;
 use crate::session::{ClientInfo, Session, wait_for_cancel};
-use crate::upstream::SendError;
+use crate::upstream::UpstreamSendError;
 
 pub(super) const GET_MUST_ACCEPT_EVENTS: &str = "a GET must accept `text/event-stream`";
 pub(super) const DUPLICATE_LAST_EVENT_ID: &str = "the request has more than one `Last-Event-ID` header";
@@ -49,8 +49,8 @@ pub(super) async fn serve(
 ) -> Response<ReplyBody> {
     let (head, incoming) = request.into_parts();
     let ctx = match authenticate(gw, connection, &head) {
-        Ok(RequestTarget::Server(ctx)) => ctx,
-        Ok(RequestTarget::Aggregate(all)) => {
+        Ok(RequestEndpoint::Server(ctx)) => ctx,
+        Ok(RequestEndpoint::Aggregate(all)) => {
             return Box::pin(aggregate_endpoint::serve(gw, *all, head, incoming)).await;
         }
         Err((status, what)) => return unauthorized(status, what),
@@ -67,13 +67,13 @@ pub(super) async fn serve(
 }
 
 /// The endpoint of a request: one server or the aggregate endpoint.
-pub(super) enum RequestTarget {
+pub(super) enum RequestEndpoint {
     Server(RequestContext),
     Aggregate(Box<AggregateRequest>),
 }
 
 /// Finds the grant by the token and the server by the path.
-fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Result<RequestTarget, HeaderRejection> {
+fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Result<RequestEndpoint, HeaderRejection> {
     let not_found = |what| Err((StatusCode::NOT_FOUND, what));
     let path = head.uri.path();
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -91,14 +91,14 @@ fn authenticate(gw: &Gateway, connection: &ClientConnection, head: &Parts) -> Re
         return Err((StatusCode::UNAUTHORIZED, "the token is unknown, expired or revoked"));
     };
     let Some(name) = name.strip_prefix('/') else {
-        return Ok(RequestTarget::Aggregate(Box::new(AggregateRequest::new(&snapshot, grant, &address))));
+        return Ok(RequestEndpoint::Aggregate(Box::new(AggregateRequest::new(&snapshot, grant, &address))));
     };
     let found = grant.config.servers.get(name).cloned().zip(snapshot.find_server(name).cloned());
     // A server of another grant looks the same as one that does not exist.
     let Some((server_access, upstream)) = found else { return not_found("this grant has no server with that name") };
     let (grant, client_protocol, pins_epoch) =
         (Arc::clone(grant), ClientProtocol::Stateful(None), upstream.pins_epoch());
-    Ok(RequestTarget::Server(RequestContext {
+    Ok(RequestEndpoint::Server(RequestContext {
         grant,
         server_access,
         upstream,
@@ -131,12 +131,12 @@ async fn post(gw: &Arc<Gateway>, ctx: RequestContext, headers: HeaderMap, incomi
             Ok(body) => body,
             Err((status, what)) => return reject_request(status, what).await,
         };
-    run_request(gw, InboundMessage { target: RequestTarget::Server(ctx), headers, body }).await
+    run_request(gw, InboundClientMessage { target: RequestEndpoint::Server(ctx), headers, body }).await
 }
 
 /// A message that was received completely, and its endpoint.
-pub(crate) struct InboundMessage {
-    pub(super) target: RequestTarget,
+pub(crate) struct InboundClientMessage {
+    pub(super) target: RequestEndpoint,
     pub(super) headers: HeaderMap,
     pub(super) body: ReceivedBody,
 }
@@ -144,12 +144,12 @@ pub(crate) struct InboundMessage {
 /// Handles a message.
 pub(super) async fn run_message(
     gw: Arc<Gateway>,
-    InboundMessage { target: to, headers, body }: InboundMessage,
+    InboundClientMessage { target: to, headers, body }: InboundClientMessage,
     responder: Responder,
 ) {
     match to {
-        RequestTarget::Server(ctx) => handle_message(&gw, ctx, headers, body, responder).await,
-        RequestTarget::Aggregate(all) => {
+        RequestEndpoint::Server(ctx) => handle_message(&gw, ctx, headers, body, responder).await,
+        RequestEndpoint::Aggregate(all) => {
             Box::pin(aggregate_endpoint::handle_message(&gw, *all, headers, body.into_bytes(), responder)).await
         }
     }
@@ -179,7 +179,7 @@ async fn handle_message(
         ReceivedBody::Whole(body) => ctx.request_body = body.clone(),
         ReceivedBody::Segmented(_, digest) => ctx.streaming_digest = digest.clone(),
     }
-    match detect_client_protocol(gw, SessionScope::of(&ctx), &headers, &message, |generation| {
+    match detect_client_protocol(gw, SessionLookupScope::of(&ctx), &headers, &message, |generation| {
         ctx.supported_revisions(generation)
     })
     .await
@@ -203,7 +203,7 @@ async fn handle_message(
         ClientMessage::Request(request) => handle_request(gw, ctx, request, responder).await,
         ClientMessage::Notification(notification) if notification.method().is_absent_in(ctx.generation()) => {
             let recorder = CallRecorder::for_request(&ctx, gw.new_call_id(), gw.clock.now());
-            removed_methods::reply_method_not_found(
+            unknown_method_reply::reply_method_not_found(
                 gw,
                 ctx.generation(),
                 None,
@@ -215,7 +215,7 @@ async fn handle_message(
         }
         ClientMessage::Notification(_) | ClientMessage::Response(_) => {
             // Forwarded before the response, so that the client's next message cannot overtake it.
-            Box::pin(passthrough::forward_one_way(gw, &ctx, &message)).await;
+            Box::pin(policy_exempt_messages::forward_one_way(gw, &ctx, &message)).await;
             responder.accept();
         }
     }
@@ -234,7 +234,7 @@ pub(crate) async fn handle_request(
         let opening = Box::pin(session_pool::with_pooled_session(gw, &ctx, request, client.clone()));
         let opened = tokio::select! {
             biased;
-            () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(SendError::ClientGone)),
+            () = wait_for_cancel(cancel_signal.as_deref()) => Err(Refusal::Upstream(UpstreamSendError::ClientGone)),
             opened = opening => opened,
         };
         match opened {
@@ -269,7 +269,7 @@ async fn reply_handshake_failed(
         return call_handler::handle_unreachable(gw, ctx, request, &subject, refusal, responder).await;
     }
     let mut recorder = CallRecorder::start(ctx, request, gw.new_call_id(), gw.clock.now());
-    if matches!(refusal, Refusal::Upstream(SendError::ClientGone)) {
+    if matches!(refusal, Refusal::Upstream(UpstreamSendError::ClientGone)) {
         responder.hang_up();
         return gw.write_row(recorder.cancelled_row()).await;
     }
@@ -298,7 +298,7 @@ pub(crate) async fn dispatch(
         responder.register_cancellable(session.cancellable_requests(), request.id(), call);
     }
     if request.method().is_absent_in(ctx.generation()) {
-        return Box::pin(removed_methods::reply_method_not_found(
+        return Box::pin(unknown_method_reply::reply_method_not_found(
             gw,
             ctx.generation(),
             Some(request.id()),
@@ -325,7 +325,7 @@ pub(crate) async fn dispatch(
         return gw.record_refusal(&mut recorder, &refusal).await;
     }
     let Some((recorder, responder)) =
-        Box::pin(translation_gaps::reply_if_untranslatable(gw, ctx, request, recorder, responder)).await
+        Box::pin(missing_upstream_methods::reply_if_untranslatable(gw, ctx, request, recorder, responder)).await
     else {
         return;
     };
@@ -336,7 +336,7 @@ pub(crate) async fn dispatch(
             Box::pin(list_requests::handle_list(gw, ctx, request, recorder, responder)).await
         }
         Method::Listen => Box::pin(subscriptions_listen::handle_listen(gw, ctx, request, recorder, responder)).await,
-        _ => Box::pin(passthrough::forward_request(gw, ctx, request, recorder, responder)).await,
+        _ => Box::pin(policy_exempt_messages::forward_request(gw, ctx, request, recorder, responder)).await,
     }
 }
 
@@ -357,12 +357,12 @@ fn is_task_method(method: &Method<'_>) -> bool {
 
 /// Scope in which a session is looked up: a grant, and either one server or all servers.
 #[derive(Clone, Copy)]
-pub(super) struct SessionScope<'a> {
+pub(super) struct SessionLookupScope<'a> {
     pub grant: &'a ActiveGrant,
     pub server: Option<&'a ServerName>,
 }
 
-impl<'a> SessionScope<'a> {
+impl<'a> SessionLookupScope<'a> {
     fn of(ctx: &'a RequestContext) -> Self {
         Self { grant: &ctx.grant, server: Some(ctx.upstream.name()) }
     }
@@ -371,7 +371,7 @@ impl<'a> SessionScope<'a> {
 /// Determines the client's protocol from this request alone.
 pub(super) async fn detect_client_protocol(
     gw: &Gateway,
-    scope: SessionScope<'_>,
+    scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
     supported: impl Fn(ProtocolGeneration) -> Vec<Revision>,
@@ -391,7 +391,7 @@ pub(super) async fn detect_client_protocol(
 
 async fn detect_stateful_client(
     gw: &Gateway,
-    scope: SessionScope<'_>,
+    scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
     message: &ClientMessage<'_>,
     supported: impl Fn() -> Vec<Revision>,
@@ -411,7 +411,7 @@ async fn detect_stateful_client(
 /// Returns the session that the headers name, for any HTTP method, if its revision matches.
 pub(super) async fn require_session(
     gw: &Gateway,
-    scope: SessionScope<'_>,
+    scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
     supported: impl FnOnce() -> Vec<Revision>,
 ) -> Result<Arc<Session>, ProtocolError> {
@@ -427,7 +427,7 @@ pub(super) async fn require_session(
 
 async fn session_from_headers(
     gw: &Gateway,
-    scope: SessionScope<'_>,
+    scope: SessionLookupScope<'_>,
     headers: &HeaderMap,
 ) -> Result<Arc<Session>, ProtocolError> {
     let mut values = headers.get_all(http_headers::SESSION_ID).iter();
@@ -500,7 +500,7 @@ async fn get(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap) ->
         return sse_server::open_connection(gw, ctx).await;
     }
     let supported = || ctx.supported_revisions(ProtocolGeneration::Stateful);
-    let found = require_session(gw, SessionScope::of(&ctx), headers, supported).await;
+    let found = require_session(gw, SessionLookupScope::of(&ctx), headers, supported).await;
     match found.and_then(|session| ctx.grant.check_session_revision(&session, supported).map(|()| session)) {
         Err(protocol_error) => gw.reject_http(recorder, protocol_error.status, protocol_error.message).await,
         Ok(session) => {
@@ -523,8 +523,10 @@ async fn delete(gw: &Arc<Gateway>, mut ctx: RequestContext, headers: &HeaderMap)
     if has_stateless_header(headers) {
         return reply::method_not_allowed_response("POST", "the stateless protocol has no DELETE");
     }
-    match require_session(gw, SessionScope::of(&ctx), headers, || ctx.supported_revisions(ProtocolGeneration::Stateful))
-        .await
+    match require_session(gw, SessionLookupScope::of(&ctx), headers, || {
+        ctx.supported_revisions(ProtocolGeneration::Stateful)
+    })
+    .await
     {
         Err(protocol_error) => {
             gw.reject_http(gw.recorder_for_http_method(&ctx, "DELETE"), protocol_error.status, protocol_error.message)

@@ -18,7 +18,7 @@ use crate::config_snapshot::ActivePolicy;
 use crate::message_body::MessageBody;
 use crate::pipeline::{Refusal, RequestSubject};
 use crate::request_context::RequestContext;
-use crate::upstream::SendError;
+use crate::upstream::UpstreamSendError;
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const X_CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
@@ -102,7 +102,7 @@ pub(crate) fn refusal_reply(
         );
     }
     if let (
-        Refusal::Upstream(SendError::MissingCapability { required_capability: required, .. }),
+        Refusal::Upstream(UpstreamSendError::MissingCapability { required_capability: required, .. }),
         ProtocolGeneration::Stateless,
     ) = (refusal, generation)
     {

@@ -7,13 +7,13 @@ use http::{Response, StatusCode};
 use tokio::sync::oneshot;
 
 use super::http_bodies::ReplyBody;
-use super::mcp_endpoint::{InboundMessage, run_message};
+use super::mcp_endpoint::{InboundClientMessage, run_message};
 use super::reply;
 use super::responder::Responder;
 use crate::Gateway;
 
 /// Spawns the work for one message and waits for its response. Work that remains after the response goes on.
-pub(super) async fn run_request(gw: &Arc<Gateway>, message: InboundMessage) -> Response<ReplyBody> {
+pub(super) async fn run_request(gw: &Arc<Gateway>, message: InboundClientMessage) -> Response<ReplyBody> {
     let (responder, response) = Responder::new();
     gw.spawn(run_message(Arc::clone(gw), message, responder));
     response_or_error(response).await

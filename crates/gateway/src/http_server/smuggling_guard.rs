@@ -28,7 +28,7 @@ const TYPICAL_HEAD_BYTES: usize = 1 << 10;
 
 /// A connection that records the bytes received since the last write.
 #[derive(Debug)]
-pub(crate) struct InspectedStream {
+pub(crate) struct SmugglingGuardStream {
     stream: CoalescingStream,
     head_bytes: RequestHeadBytes,
     /// Time limit for a write, and the deadline of the pending write. A client that does not read its response keeps it
@@ -41,7 +41,7 @@ pub(crate) struct InspectedStream {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestHeadBytes(Arc<Mutex<Vec<u8>>>);
 
-impl InspectedStream {
+impl SmugglingGuardStream {
     pub fn new(stream: TcpStream, timeout: Duration) -> (Self, RequestHeadBytes) {
         let head_bytes = RequestHeadBytes::default();
         (
@@ -112,7 +112,7 @@ fn up_to_head_end<'c>(head_bytes: &[u8], received: &'c [u8]) -> &'c [u8] {
     received.get(..end).unwrap_or(received)
 }
 
-impl AsyncRead for InspectedStream {
+impl AsyncRead for SmugglingGuardStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let own = self.get_mut();
         let before = buffer.filled().len();
@@ -125,7 +125,7 @@ impl AsyncRead for InspectedStream {
     }
 }
 
-impl AsyncWrite for InspectedStream {
+impl AsyncWrite for SmugglingGuardStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let own = self.get_mut();
         own.head_bytes.clear();

@@ -18,12 +18,12 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::http_bodies::{self, ReplyBody};
 use super::reply;
-use super::responder::SessionSlot;
+use super::responder::SingleSessionCell;
 use crate::Gateway;
 use crate::methods::standalone_stream;
 use crate::request_context::RequestContext;
-use crate::revalidation::Revalidation;
-use crate::single_session::{SingleSessionClient, end_session, stop_event_forwarder};
+use crate::single_session_client::{SingleSessionClient, end_session, stop_event_forwarder};
+use crate::stream_revalidation::StreamRevalidation;
 
 /// Query parameter that the SDKs use for the connection id.
 const SESSION_ID_PARAM: &str = "sessionId";
@@ -36,11 +36,11 @@ const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// All open connections, by id.
 #[derive(Debug, Default)]
-pub(crate) struct SseClientConnections(Mutex<HashMap<Box<str>, Arc<SseClientConnection>>>);
+pub(crate) struct ClientSseConnections(Mutex<HashMap<Box<str>, Arc<ClientSseConnection>>>);
 
 /// A connection with its grant, its server and the session of its client.
 #[derive(Debug)]
-struct SseClientConnection {
+struct ClientSseConnection {
     grant: GrantId,
     server: ServerName,
     client: SingleSessionClient,
@@ -49,9 +49,9 @@ struct SseClientConnection {
     post_slots: Arc<Semaphore>,
 }
 
-impl SseClientConnections {
+impl ClientSseConnections {
     /// Adds a connection and returns its id; `None` if no random bytes are available.
-    fn insert(&self, connection: SseClientConnection) -> Option<Box<str>> {
+    fn insert(&self, connection: ClientSseConnection) -> Option<Box<str>> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).ok()?;
         let id: Box<str> = HEXLOWER.encode(&random).into();
@@ -60,7 +60,7 @@ impl SseClientConnections {
     }
 
     /// Finds a connection by id, only within the same grant and server.
-    fn find(&self, id: &str, ctx: &RequestContext) -> Option<Arc<SseClientConnection>> {
+    fn find(&self, id: &str, ctx: &RequestContext) -> Option<Arc<ClientSseConnection>> {
         let found = self.lock().get(id).cloned()?;
         let is_of_grant = found.grant == ctx.grant.config.id || mutant!("sse-connection-open-to-any-grant");
         let is_own = is_of_grant && found.server == *ctx.upstream.name();
@@ -71,7 +71,7 @@ impl SseClientConnections {
         self.lock().remove(id);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Box<str>, Arc<SseClientConnection>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Box<str>, Arc<ClientSseConnection>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -90,8 +90,8 @@ pub(crate) async fn open_connection(gw: &Arc<Gateway>, ctx: RequestContext) -> R
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (texts, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
-    let slot = SessionSlot::default();
-    let connection = SseClientConnection {
+    let slot = SingleSessionCell::default();
+    let connection = ClientSseConnection {
         grant: ctx.grant.config.id.clone(),
         server: ctx.upstream.name().clone(),
         // The stateless protocol has no such streams, so only the stateful one is accepted.
@@ -118,7 +118,7 @@ async fn serve_connection(
     gw: &Gateway,
     ctx: &RequestContext,
     id: &str,
-    slot: &SessionSlot,
+    slot: &SingleSessionCell,
     events: mpsc::Sender<Bytes>,
     mut queue: mpsc::Receiver<Bytes>,
 ) {
@@ -143,7 +143,7 @@ async fn serve_connection(
 async fn relay_messages(
     gw: &Gateway,
     ctx: &RequestContext,
-    slot: &SessionSlot,
+    slot: &SingleSessionCell,
     events: &mpsc::Sender<Bytes>,
     queue: &mut mpsc::Receiver<Bytes>,
 ) {
@@ -159,8 +159,8 @@ async fn relay_messages(
                 let session = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let session_ctx = session.map_or_else(|| ctx.clone(), |session| ctx.with_session(session));
                 match gw.revalidate(&session_ctx) {
-                    Revalidation::Revoked => return,
-                    Revalidation::Unchanged | Revalidation::Replaced(_) => continue,
+                    StreamRevalidation::Revoked => return,
+                    StreamRevalidation::Unchanged | StreamRevalidation::Replaced(_) => continue,
                 }
             }
             () = events.closed() => return,
@@ -237,7 +237,7 @@ pub(crate) async fn handle_post(
 fn check_header_revision(
     gw: &Gateway,
     ctx: &RequestContext,
-    connection: &SseClientConnection,
+    connection: &ClientSseConnection,
     headers: &HeaderMap,
 ) -> Result<(), String> {
     let named = revision(headers, || ctx.supported_revisions(ProtocolGeneration::Stateful))

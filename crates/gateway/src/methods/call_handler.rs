@@ -9,23 +9,23 @@ use std::sync::Arc;
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mcp::{ClientRequest, code};
 use gatelodge_mutants::mutant;
-use gatelodge_policy::Terms;
+use gatelodge_policy::AllowTerms;
 use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::StatusCode;
 
 use self::authorize::{as_unsent_refusal, authorize, early_denial, hidden_reason, load_tool_listing};
 use self::call_rounds::CallRounds;
-use super::{initialize, resources_subscribe, session_pool, task_requests, translation_gaps};
+use super::{initialize, missing_upstream_methods, resources_subscribe, session_pool, task_requests};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::pipeline::{
-    CallBinding, CallRecorder, CallReservation, ForwardContext, ProgressRelay, Refusal, RequestSubject, SuspendedCall,
-    abandoned_outcome, reserve, upstream_param_headers, wait_or_cancel,
+    CallRecorder, CallReservation, ForwardContext, ProgressRelay, Refusal, RequestSubject, SuspendedCall,
+    SuspendedCallBinding, abandoned_outcome, reserve, upstream_param_headers, wait_or_cancel,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::upstream::{SendError, UpstreamResponse};
+use crate::upstream::{UpstreamResponse, UpstreamSendError};
 
 /// Result of a call that was not refused.
 enum CallResult {
@@ -87,7 +87,7 @@ async fn finish_aborted(
     responder: Responder,
     abort: CallAbort,
 ) {
-    if matches!(abort.refusal, Refusal::Upstream(SendError::ClientGone)) {
+    if matches!(abort.refusal, Refusal::Upstream(UpstreamSendError::ClientGone)) {
         responder.hang_up();
         return gw.write_row(recorder.cancelled_row()).await;
     }
@@ -96,9 +96,9 @@ async fn finish_aborted(
         reply::refusal_reply(ctx, subject, &responder, (request.id(), recorder.call_id()), &abort.refusal);
     responder.finish_with_status(status, text.into()).await;
     match abort.unwritten {
-        UnwrittenRow::Refusal => gw.write_row(recorder.refusal_row(&abort.refusal)).await,
-        UnwrittenRow::Outcome(outcome) => gw.write_row(recorder.failure_row(&abort.refusal, outcome)).await,
-        UnwrittenRow::Nothing => {}
+        AbortRowKind::Refusal => gw.write_row(recorder.refusal_row(&abort.refusal)).await,
+        AbortRowKind::Outcome(outcome) => gw.write_row(recorder.failure_row(&abort.refusal, outcome)).await,
+        AbortRowKind::Nothing => {}
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) async fn handle_unreachable(
         resources_subscribe::remove_subscription(gw, ctx, request, subject).await;
     }
     let refusal = match refusal {
-        Refusal::Upstream(SendError::ClientGone) => refusal,
+        Refusal::Upstream(UpstreamSendError::ClientGone) => refusal,
         _ => hidden_reason(ctx, subject, &recorder).map_or_else(|| as_unsent_refusal(refusal), Refusal::Denied),
     };
     finish_aborted(gw, ctx, request, subject, recorder, responder, refusal.into()).await;
@@ -126,11 +126,11 @@ pub(crate) async fn handle_unreachable(
 /// Why the pipeline ended early.
 struct CallAbort {
     refusal: Refusal,
-    unwritten: UnwrittenRow,
+    unwritten: AbortRowKind,
 }
 
 /// The row that still has to be written for a call without a response.
-enum UnwrittenRow {
+enum AbortRowKind {
     /// The refusal row.
     Refusal,
     /// The outcome row; the intent row has already been written.
@@ -141,7 +141,7 @@ enum UnwrittenRow {
 
 impl From<Refusal> for CallAbort {
     fn from(refusal: Refusal) -> Self {
-        Self { refusal, unwritten: UnwrittenRow::Refusal }
+        Self { refusal, unwritten: AbortRowKind::Refusal }
     }
 }
 
@@ -155,7 +155,7 @@ async fn run_pipeline(
 ) -> Result<CallResult, CallAbort> {
     let suspended_ctx = find_suspended_context(gw, ctx, request, subject, responder);
     responder.acquire_in_flight(ctx, request.method())?;
-    translation_gaps::check_translatable(ctx, request)?;
+    missing_upstream_methods::check_translatable(ctx, request)?;
     let exclusive_ctx = match suspended_ctx {
         None if request_state(ctx, request).is_none() && session_pool::needs_exclusive_session(ctx, request) => {
             // Denied calls must not evict a session or start a process. The policy is evaluated again below, with the
@@ -208,8 +208,8 @@ async fn run_pipeline(
             record_side_effects(gw, ctx, request, &rounds, recorder, &result).await;
             Ok(result)
         }
-        Err(SendError::NotSent(why)) => {
-            let refusal = Refusal::Upstream(SendError::NotSent(why));
+        Err(UpstreamSendError::NotSent(why)) => {
+            let refusal = Refusal::Upstream(UpstreamSendError::NotSent(why));
             let mut record = recorder.failure_row(&refusal, CallOutcome::NotSent);
             record.at = gw.clock.now();
             // No byte was sent, so the charges are released; the same step writes the outcome row.
@@ -217,9 +217,9 @@ async fn run_pipeline(
             Err(CallAbort {
                 refusal,
                 unwritten: if released.is_ok() {
-                    UnwrittenRow::Nothing
+                    AbortRowKind::Nothing
                 } else {
-                    UnwrittenRow::Outcome(CallOutcome::NotSent)
+                    AbortRowKind::Outcome(CallOutcome::NotSent)
                 },
             })
         }
@@ -231,7 +231,7 @@ async fn run_pipeline(
                     .release(reserved.reservation, &recorder.outcome_row(CallOutcome::ConnectionLost, None))
                     .await;
             }
-            Err(CallAbort { refusal: error.into(), unwritten: UnwrittenRow::Outcome(outcome) })
+            Err(CallAbort { refusal: error.into(), unwritten: AbortRowKind::Outcome(outcome) })
         }
     }
 }
@@ -245,7 +245,7 @@ async fn send_refused(
     recorder: &mut CallRecorder,
     responder: &mut Responder,
 ) {
-    let Ok(reserved) = reserve(gw, ctx, &Terms::default(), recorder).await else { return };
+    let Ok(reserved) = reserve(gw, ctx, &AllowTerms::default(), recorder).await else { return };
     let (progress, params, alarm) = (None, None, responder.deadline_timer());
     let rounds = CallRounds {
         gw,
@@ -269,8 +269,9 @@ fn find_suspended_context(
     subject: &RequestSubject<'_>,
     responder: &mut Responder,
 ) -> Option<RequestContext> {
-    let resumed =
-        gw.suspended_calls.resume_context(&request_state(ctx, request)?, &CallBinding::of(ctx, request, subject))?;
+    let resumed = gw
+        .suspended_calls
+        .resume_context(&request_state(ctx, request)?, &SuspendedCallBinding::of(ctx, request, subject))?;
     if let Some(in_flight) = resumed.in_flight {
         responder.hold_in_flight_guard(in_flight);
     }
@@ -307,7 +308,9 @@ async fn with_exclusive_session(
     .await
     {
         Some(exclusive_ctx) => exclusive_ctx,
-        None if abandoned_outcome(gw).is_err() => Err(SendError::NotSent("the gateway was stopped".to_owned()).into()),
+        None if abandoned_outcome(gw).is_err() => {
+            Err(UpstreamSendError::NotSent("the gateway was stopped".to_owned()).into())
+        }
         None => Err(Refusal::CapacityReached(CLIENT_LEFT_MESSAGE)),
     }
 }
@@ -326,15 +329,15 @@ fn request_state(ctx: &RequestContext, request: &ClientRequest<'_>) -> Option<St
 async fn reserve_charges(
     gw: &Gateway,
     ctx: &RequestContext,
-    terms: Terms,
+    terms: AllowTerms,
     is_resumed: bool,
     recorder: &mut CallRecorder,
 ) -> Result<CallReservation, Refusal> {
-    let terms = if is_resumed { Terms::default() } else { terms };
+    let terms = if is_resumed { AllowTerms::default() } else { terms };
     match reserve(gw, ctx, &terms, recorder).await {
         Err(refusal) if ctx.server_access.mode == EnforcementMode::Observe && !matches!(refusal, Refusal::Store(_)) => {
             recorder.record_observed_denial(&refusal);
-            reserve(gw, ctx, &Terms::default(), recorder).await
+            reserve(gw, ctx, &AllowTerms::default(), recorder).await
         }
         outcome => outcome,
     }
@@ -368,7 +371,7 @@ fn take_suspended(
     subject: &RequestSubject<'_>,
 ) -> Result<Option<Box<SuspendedCall>>, Refusal> {
     let Some(state) = request_state(ctx, request) else { return Ok(None) };
-    let suspended = gw.suspended_calls.take(&state, &CallBinding::of(ctx, request, subject));
+    let suspended = gw.suspended_calls.take(&state, &SuspendedCallBinding::of(ctx, request, subject));
     suspended.map(|suspended| Some(Box::new(suspended))).ok_or_else(|| {
         let what = "the request state belongs to another request, was already used, has expired, or its call was evicted; \
             send the request without it";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 use gatelodge_mcp::http_headers::ProtocolError;
-use gatelodge_mcp::translate::{RetryInput, to_json_string, with_members, without_members};
+use gatelodge_mcp::translate::{ClientInputResponses, to_json_string, with_members, without_members};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, ClientResponsePayload, Method, ProtocolGeneration, RequestId, ServerMessage, code,
     error_response, read_client_message, read_server_message, result_response,
@@ -16,20 +16,20 @@ use gatelodge_store::CallId;
 use http::StatusCode;
 use tokio::sync::oneshot;
 
-use super::capability_check::{
+use super::client_capability_check::{
     INPUT_FINDER, MISSING_CAPABILITY_ACTION, missing_capability, missing_capability_refusal,
 };
-use super::unsolicited_messages::{check_response_allowed, is_server_request_allowed, send_one_way};
+use super::server_message_filter::{check_response_allowed, is_server_request_allowed, send_one_way};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::http_server::responder::Responder;
 use crate::pipeline::{
-    CallBinding, CallRecorder, ClientInputRequest, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Permit, Refusal,
-    SuspendedCall, result_text, rewrite_for_upstream, wait_or_cancel,
+    CallRecorder, ClientInputRequest, ForwardContext, MAX_SERVER_REQUESTS_PER_ROUND, Permit, Refusal, SuspendedCall,
+    SuspendedCallBinding, result_text, rewrite_for_upstream, wait_or_cancel,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::session::{ServerRequestOrigin, Session};
-use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, UpstreamResponse};
+use crate::session::{ClientResponseDestination, Session};
+use crate::upstream::{Upstream, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 
 /// Builds the suspended call for an upstream that asks for client input.
 pub(crate) fn build_suspended_call(
@@ -37,7 +37,7 @@ pub(crate) fn build_suspended_call(
     link_epoch: u64,
     requests: &[Bytes],
     exchange: UpstreamResponse,
-    (binding, recorder): (CallBinding, CallRecorder),
+    (binding, recorder): (SuspendedCallBinding, CallRecorder),
 ) -> Option<SuspendedCall> {
     let ForwardContext { gw, ctx, call, .. } = forward_ctx;
     let mut input_requests = Vec::new();
@@ -66,15 +66,15 @@ pub(crate) fn build_suspended_call(
 ///
 /// # Errors
 /// The call cannot be stored. It is cancelled.
-pub(crate) fn suspend(gw: &Gateway, suspended: SuspendedCall) -> Result<String, SendError> {
+pub(crate) fn suspend(gw: &Gateway, suspended: SuspendedCall) -> Result<String, UpstreamSendError> {
     gw.suspended_calls.suspend(suspended, gw.settings.client_input_timeout).map_err(|suspended| {
         gw.cancel_suspended_call(*suspended);
-        SendError::InvalidResponse("the client cannot be asked for input".to_owned())
+        UpstreamSendError::InvalidResponse("the client cannot be asked for input".to_owned())
     })
 }
 
 /// Declines server requests that were not passed on because their call has ended.
-pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamLink, requests: &[Bytes]) {
+pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamSessionLink, requests: &[Bytes]) {
     let ForwardContext { gw, ctx, .. } = forward_ctx;
     let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
     let id = |message: &Bytes| match read_server_message(message, &gw.settings.reply_limits) {
@@ -199,12 +199,12 @@ pub(crate) async fn deliver_responses(
     request: &ClientRequest<'_>,
     mut suspended: SuspendedCall,
     responder: &mut Responder,
-) -> Result<Result<UpstreamResponse, String>, SendError> {
+) -> Result<Result<UpstreamResponse, String>, UpstreamSendError> {
     let link = suspended.session.upstream_link();
     // After a reconnect the server has forgotten the requests, or uses their ids for others.
     if suspended.session.link_epoch() != suspended.link_epoch {
         gw.cancel_suspended_call(suspended);
-        return Err(SendError::SessionExpired);
+        return Err(UpstreamSendError::SessionExpired);
     }
     let mut open = Vec::new();
     let mut input_requests = std::mem::take(&mut suspended.input_requests).into_iter();
@@ -241,7 +241,7 @@ pub(crate) fn required_input(
     ctx: &RequestContext,
     message: &ReceivedBody,
     limits: &JsonLimits,
-) -> Result<Option<String>, SendError> {
+) -> Result<Option<String>, UpstreamSendError> {
     if ctx.translation() != ProtocolTranslation::ToStateless {
         return Ok(None);
     }
@@ -255,7 +255,7 @@ pub(crate) fn required_input(
     let has_state = root.get("requestState").is_some_and(|state| state.kind() == JsonKind::String);
     if !asks && !has_state {
         let what = "the server asks for client input and does not say which";
-        return Err(SendError::InvalidResponse(what.to_owned()));
+        return Err(UpstreamSendError::InvalidResponse(what.to_owned()));
     }
     Ok(Some(ctx.upstream.secret_redactor().redact_json(document.text().to_owned())))
 }
@@ -269,7 +269,7 @@ pub(crate) async fn url_elicitation_result(
     gw: &Gateway,
     ctx: &RequestContext,
     message: &ReceivedBody,
-) -> Result<Option<String>, SendError> {
+) -> Result<Option<String>, UpstreamSendError> {
     if ctx.translation() != ProtocolTranslation::ToStateful {
         return Ok(None);
     }
@@ -278,7 +278,10 @@ pub(crate) async fn url_elicitation_result(
         .ok()
         .and_then(|result| missing_capability(ctx, result.root()));
     if let Some(required) = lacks {
-        return Err(SendError::MissingCapability { action: MISSING_CAPABILITY_ACTION, required_capability: required });
+        return Err(UpstreamSendError::MissingCapability {
+            action: MISSING_CAPABILITY_ACTION,
+            required_capability: required,
+        });
     }
     let may_ask = is_server_request_allowed(gw, ctx, Method::Elicit.name()).await;
     Ok(may_ask.then(|| ctx.upstream.secret_redactor().redact_json(result)))
@@ -317,8 +320,8 @@ pub(crate) async fn ask_client(
     ctx: &RequestContext,
     result: &str,
     responder: &mut Responder,
-) -> Result<Option<InputResponses>, SendError> {
-    let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
+) -> Result<Option<InputResponses>, UpstreamSendError> {
+    let unusable = |what: &str| UpstreamSendError::InvalidResponse(what.to_owned());
     let document =
         read(result.as_bytes(), &gw.settings.reply_limits).map_err(|_| unusable("the response cannot be read"))?;
     let state = document.root().get("requestState").map(|state| state.raw().to_owned());
@@ -354,13 +357,13 @@ async fn send_server_request(
     method: &str,
     params: Option<JsonValue<'_>>,
     responder: &mut Responder,
-) -> Result<Option<String>, SendError> {
-    let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
+) -> Result<Option<String>, UpstreamSendError> {
+    let unusable = |what: &str| UpstreamSendError::InvalidResponse(what.to_owned());
     let session = forward_ctx.ctx.session().ok_or_else(|| unusable("the client has no session"))?;
     let (waiting, answer) = oneshot::channel();
     let id = session
         .server_requests
-        .register(ServerRequestOrigin::Call(waiting))
+        .register(ClientResponseDestination::Call(waiting))
         .ok_or_else(|| unusable("the client cannot be asked for input"))?;
     let params = params.map(|params| format!(r#","params":{}"#, to_stateful_params(params, &id))).unwrap_or_default();
     responder.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}"{params}}}"#)).await;
@@ -398,7 +401,8 @@ pub(crate) fn rebuild_with_responses(
     about: Option<&str>,
     answers: &InputResponses,
 ) -> Option<UpstreamRequest> {
-    let retry = RetryInput { input_responses: &answers.responses, request_state: answers.request_state.as_deref() };
+    let retry =
+        ClientInputResponses { input_responses: &answers.responses, request_state: answers.request_state.as_deref() };
     let mut outgoing = rewrite_for_upstream(ctx, request, call, about);
     let text = std::mem::take(&mut outgoing.body).into_bytes();
     let text = ctx.session()?.to_stateless_request(str::from_utf8(&text).ok()?, Some(&retry))?;
@@ -461,10 +465,10 @@ impl Gateway {
         &self,
         upstream: &Upstream,
         session: &Session,
-        link: &UpstreamLink,
+        link: &UpstreamSessionLink,
         ids: Vec<RequestId<'static>>,
     ) {
-        if !matches!(link, UpstreamLink::Process(_) | UpstreamLink::Sse(_)) {
+        if !matches!(link, UpstreamSessionLink::Process(_) | UpstreamSessionLink::Sse(_)) {
             return;
         }
         for id in ids {
@@ -482,7 +486,7 @@ impl Gateway {
     pub(crate) async fn notify_cancelled(&self, upstream: &Upstream, session: &Session, call: CallId) {
         // On other transports, dropping the exchange sends the notification. Over HTTP, dropping it is only a lost
         // connection.
-        if !matches!(session.upstream_link(), UpstreamLink::Http(_) | UpstreamLink::NoSession) {
+        if !matches!(session.upstream_link(), UpstreamSessionLink::Http(_) | UpstreamSessionLink::NoSession) {
             return;
         }
         let mut outgoing = UpstreamRequest::notification(cancelled_notification(call.as_str()));

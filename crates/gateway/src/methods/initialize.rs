@@ -14,10 +14,10 @@ use gatelodge_mutants::mutant;
 use gatelodge_store::CallOutcome;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::passthrough::{exchange_with_upstream, reply_refusal};
+use super::policy_exempt_messages::{exchange_with_upstream, reply_refusal};
 use super::protocol_probe::fetch_server_info;
 use super::resources_subscribe;
-use super::unsolicited_messages::send_one_way;
+use super::server_message_filter::send_one_way;
 use crate::Gateway;
 use crate::config_snapshot::ActiveGrant;
 use crate::http_server::reply;
@@ -25,7 +25,7 @@ use crate::http_server::responder::Responder;
 use crate::pipeline::{CallRecorder, Permit, Refusal, await_own_response, response_for_client, result_text};
 use crate::request_context::RequestContext;
 use crate::session::{ClientInfo, Session, SessionParams, protocol_version_header};
-use crate::upstream::{SendError, Upstream, UpstreamLink, UpstreamRequest, UpstreamResponse};
+use crate::upstream::{Upstream, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 
 /// Maximum size of a handshake; real ones have a few hundred bytes.
 pub(crate) const MAX_HANDSHAKE_BYTES: usize = 64 << 10;
@@ -47,7 +47,7 @@ pub(crate) async fn handle_initialize(
         open_session(gw, ctx, request, &recorder, session_permit, &mut responder).await
     };
     let opened = tokio::time::timeout(timeout, opening).await;
-    match opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(timeout)))) {
+    match opened.unwrap_or(Err(Refusal::Upstream(UpstreamSendError::HandshakeTimeout(timeout)))) {
         Ok((text, outcome)) => {
             responder.finish(text).await;
             gw.write_row(recorder.outcome_row(outcome, None)).await;
@@ -86,7 +86,7 @@ async fn open_session(
     responder: &mut Responder,
 ) -> Result<(Bytes, CallOutcome), Refusal> {
     let exchanged = exchange_with_upstream(gw, ctx, request, recorder, responder).await.map_err(|error| match error {
-        SendError::Timeout => SendError::HandshakeTimeout(gw.settings.call_timeout),
+        UpstreamSendError::Timeout => UpstreamSendError::HandshakeTimeout(gw.settings.call_timeout),
         other => other,
     });
     let is_refused = is_handshake_rejected(&exchanged, gw);
@@ -99,7 +99,7 @@ async fn open_session(
         return open_local_session(gw, ctx, request, server_info, session_permit, responder).await;
     }
     let (message, exchange) = exchanged?;
-    let gone = |what: &str| SendError::InvalidResponse(what.to_owned());
+    let gone = |what: &str| UpstreamSendError::InvalidResponse(what.to_owned());
     let (text, outcome) = response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits)
         .ok_or_else(|| gone("the response cannot be read"))?;
     let Some(result) = result_text(&message, &gw.settings.reply_limits)? else { return Ok((text, outcome)) };
@@ -138,9 +138,9 @@ async fn open_session(
 }
 
 /// Whether the upstream rejected the handshake, which suggests that it does not support it.
-fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), SendError>, gw: &Gateway) -> bool {
+fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), UpstreamSendError>, gw: &Gateway) -> bool {
     match exchanged {
-        Err(SendError::Status(400 | 404 | 405)) => true,
+        Err(UpstreamSendError::Status(400 | 404 | 405)) => true,
         Ok((message, _)) => matches!(result_text(message, &gw.settings.reply_limits), Ok(None)),
         Err(_) => false,
     }
@@ -169,13 +169,13 @@ async fn open_local_session(
         client_info: ClientInfo::of(params.and_then(|params| params.get("clientInfo"))),
         handshake: Bytes::copy_from_slice(request.text().as_bytes()),
         server_info,
-        upstream_link: UpstreamLink::NoSession,
+        upstream_link: UpstreamSessionLink::NoSession,
         session_permit,
         is_upstream_stateless: true,
         accepts_log_messages: true,
     };
     let session = Session::new(opening).and_then(|session| gw.sessions.insert(session));
-    let session = session.ok_or_else(|| SendError::NotSent("there are too many sessions".to_owned()))?;
+    let session = session.ok_or_else(|| UpstreamSendError::NotSent("there are too many sessions".to_owned()))?;
     if responder.set_session(&session) {
         gw.persist_session(&session).await;
     }
@@ -294,7 +294,7 @@ async fn evict_process_if_full(gw: &Gateway, ctx: &RequestContext) {
 
 /// Result of a handshake.
 pub(crate) struct HandshakeResult {
-    pub link: UpstreamLink,
+    pub link: UpstreamSessionLink,
     pub revision: Revision,
     /// The result of `initialize`, with the server's capabilities and information.
     pub server_info: Bytes,
@@ -348,8 +348,8 @@ pub(crate) async fn handshake_upstream(
     gw: &Gateway,
     ctx: &RequestContext,
     handshake: &Bytes,
-) -> Result<HandshakeResult, SendError> {
-    let unusable = |what: &str| SendError::InvalidResponse(what.to_owned());
+) -> Result<HandshakeResult, UpstreamSendError> {
+    let unusable = |what: &str| UpstreamSendError::InvalidResponse(what.to_owned());
     let Ok(ClientMessage::Request(request)) = read_client_message(handshake, &gw.settings.request_limits) else {
         return Err(unusable("the handshake cannot be read"));
     };
@@ -380,8 +380,8 @@ pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext) {
 }
 
 /// Ends an upstream session. Failures are ignored, because upstreams expire sessions themselves.
-async fn end_upstream_session(gw: &Gateway, upstream: &Upstream, link: UpstreamLink) {
-    if matches!(link, UpstreamLink::NoSession | UpstreamLink::NotOpened) || link.has_no_session_id() {
+async fn end_upstream_session(gw: &Gateway, upstream: &Upstream, link: UpstreamSessionLink) {
+    if matches!(link, UpstreamSessionLink::NoSession | UpstreamSessionLink::NotOpened) || link.has_no_session_id() {
         return;
     }
     let _ = tokio::time::timeout(

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gatelodge_json::{JsonValue, read};
 use gatelodge_mcp::translate::with_members;
 use gatelodge_mcp::{
-    ClientRequest, ListCaching, Method, ProtocolGeneration, RequestId, ServerResponse, ServerResponseSpans,
+    ClientRequest, ListCaching, Method, ProtocolGeneration, RequestId, ServerResponse, ServerResponseOffsets,
     TraceParent, code, error_response, replace_list_items,
 };
 use gatelodge_mutants::mutant;
@@ -16,7 +16,7 @@ use gatelodge_policy::{CalledTool, Category, DefinitionStatus};
 use gatelodge_store::{CallOutcome, EnforcementMode};
 use http::StatusCode;
 
-use super::passthrough::reply_failure;
+use super::policy_exempt_messages::reply_failure;
 use super::tool_listing_refresh::apply_listing;
 use crate::Gateway;
 use crate::http_server::reply;
@@ -28,7 +28,9 @@ use crate::pipeline::{
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::tool_categories::ServerToolCategories;
-use crate::upstream::{CachedToolList, PreviousResponse, SendError, ToolListing, UpstreamRequest, UpstreamResponse};
+use crate::upstream::{
+    CachedToolList, ListResponseBaseline, ToolListing, UpstreamRequest, UpstreamResponse, UpstreamSendError,
+};
 
 /// Maximum number of pages. Real servers have a few; a list with more pages than this is assumed to be endless.
 const MAX_PAGES: usize = 200;
@@ -37,9 +39,9 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Result of fetching a list.
 #[derive(Debug)]
-pub(crate) enum ListPages {
+pub(crate) enum ListFetchResult {
     /// The results of all pages, and the first response, which has one of our ids.
-    Whole(Vec<Bytes>, PreviousResponse),
+    Whole(Vec<Bytes>, ListResponseBaseline),
     /// The upstream's error under our id, and the status for the client.
     Error(Bytes, StatusCode),
 }
@@ -136,12 +138,12 @@ async fn build_response(
     gw: &Gateway,
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
-    pages: &ListPages,
+    pages: &ListFetchResult,
     changes: u64,
 ) -> Result<(StatusCode, MessageBody, CallOutcome), Refusal> {
-    let unreadable = || Refusal::Upstream(SendError::InvalidResponse("the list cannot be read".to_owned()));
+    let unreadable = || Refusal::Upstream(UpstreamSendError::InvalidResponse("the list cannot be read".to_owned()));
     match pages {
-        ListPages::Whole(pages, first) => {
+        ListFetchResult::Whole(pages, first) => {
             let listing = match request.method() {
                 Method::ToolsList => Some(apply_listing(gw, ctx, pages, Some(first), changes).await?),
                 _ => None,
@@ -165,7 +167,7 @@ async fn build_response(
             };
             Ok((StatusCode::OK, listed.ok_or_else(unreadable)?.with_id(request.id(), secrets), CallOutcome::Ok))
         }
-        ListPages::Error(message, status) => {
+        ListFetchResult::Error(message, status) => {
             let (text, outcome) =
                 response_for_client(ctx, message, request.id(), &gw.settings.reply_limits).ok_or_else(unreadable)?;
             Ok((*status, text.into(), outcome))
@@ -195,7 +197,7 @@ pub(crate) async fn fetch_list(
     wanted: &ListRequest<'_>,
     responder: &mut Responder,
     build_page_request: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
-) -> Result<ListPages, SendError> {
+) -> Result<ListFetchResult, UpstreamSendError> {
     fetch_list_within(LIST_TIMEOUT.min(gw.settings.call_timeout), gw, ctx, wanted, responder, build_page_request).await
 }
 
@@ -208,16 +210,18 @@ pub(crate) async fn fetch_list_within(
     wanted: &ListRequest<'_>,
     responder: &mut Responder,
     build_page_request: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
-) -> Result<ListPages, SendError> {
+) -> Result<ListFetchResult, UpstreamSendError> {
     let fetching = async {
         match fetch_pages(gw, ctx, wanted, responder, &build_page_request).await {
-            Err(SendError::SessionExpired) if !mutant!("list-not-retried-after-lost-session") => {
-                fetch_pages(gw, ctx, wanted, responder, &build_page_request).await.map_err(SendError::after_call_sent)
+            Err(UpstreamSendError::SessionExpired) if !mutant!("list-not-retried-after-lost-session") => {
+                fetch_pages(gw, ctx, wanted, responder, &build_page_request)
+                    .await
+                    .map_err(UpstreamSendError::after_call_sent)
             }
             fetched => fetched,
         }
     };
-    tokio::time::timeout(time, fetching).await.unwrap_or(Err(SendError::Timeout))
+    tokio::time::timeout(time, fetching).await.unwrap_or(Err(UpstreamSendError::Timeout))
 }
 
 /// Detects servers whose pages repeat, which would otherwise be followed forever.
@@ -233,7 +237,7 @@ impl PageLoopDetector {
     ///
     /// # Errors
     /// The cursor is new, but the page contains nothing new.
-    fn next_cursor(&mut self, page: JsonValue<'_>, method: &Method<'_>) -> Result<Option<String>, SendError> {
+    fn next_cursor(&mut self, page: JsonValue<'_>, method: &Method<'_>) -> Result<Option<String>, UpstreamSendError> {
         let (member, key) = list_member_names(method);
         let names = page.get(member).into_iter().flat_map(|list| list.elements());
         let names: Vec<String> = names.filter_map(|entry| Some(entry.get(key)?.as_str()?.into_owned())).collect();
@@ -248,7 +252,7 @@ impl PageLoopDetector {
         if has_new || is_empty {
             return Ok(Some(next.raw().to_owned()));
         }
-        Err(SendError::InvalidResponse("the list does not end: a page contains nothing new".to_owned()))
+        Err(UpstreamSendError::InvalidResponse("the list does not end: a page contains nothing new".to_owned()))
     }
 }
 
@@ -258,7 +262,7 @@ async fn fetch_pages(
     wanted: &ListRequest<'_>,
     responder: &mut Responder,
     build_page_request: impl Fn(&RequestId<'_>, Option<&str>, Option<&TraceParent>) -> String,
-) -> Result<ListPages, SendError> {
+) -> Result<ListFetchResult, UpstreamSendError> {
     let member = wanted.member;
     let mut pages = Vec::new();
     let mut first = None;
@@ -278,7 +282,7 @@ async fn fetch_pages(
         );
         let outgoing = ctx.request_for_upstream(UpstreamRequest::request(text, call), method, None).with_span(span);
         let permit = Permit::for_list(wanted.method, outgoing)
-            .ok_or_else(|| SendError::NotSent("the method is subject to the policy".to_owned()))?;
+            .ok_or_else(|| UpstreamSendError::NotSent("the method is subject to the policy".to_owned()))?;
         let forward_ctx = ForwardContext {
             gw,
             ctx,
@@ -296,12 +300,12 @@ async fn fetch_pages(
         };
         let sent = forward(&forward_ctx, permit, responder).await;
         // After the first page, an error must not claim that nothing was sent.
-        let sent = if pages.is_empty() { sent } else { sent.map_err(SendError::after_call_sent) };
+        let sent = if pages.is_empty() { sent } else { sent.map_err(UpstreamSendError::after_call_sent) };
         let (ForwardOutcome::Response(message, spans), exchange) = sent? else {
             if let Some(session) = ctx.upstream_session() {
                 gw.notify_cancelled(&ctx.upstream, session, call).await;
             }
-            return Err(SendError::ClientGone);
+            return Err(UpstreamSendError::ClientGone);
         };
         let message = message.into_bytes();
         let upstream_status = exchange.as_ref().map_or(StatusCode::OK, |exchange| exchange.status);
@@ -309,7 +313,7 @@ async fn fetch_pages(
         if pages.is_empty()
             && let Some(page) = known.as_ref().and_then(|listing| unchanged_page(listing, &message, &spans))
         {
-            return Ok(ListPages::Whole(vec![page], PreviousResponse { text: message, spans }));
+            return Ok(ListFetchResult::Whole(vec![page], ListResponseBaseline { text: message, spans }));
         }
         let page = match result_text(&message, &gw.settings.reply_limits) {
             Err(_) if mutant!("unreadable-list-forwarded") => None,
@@ -323,27 +327,27 @@ async fn fetch_pages(
                 upstream_status,
                 &gw.settings.reply_limits,
             );
-            return Ok(ListPages::Error(message, status));
+            return Ok(ListFetchResult::Error(message, status));
         };
         total += page.len();
         let document = read(&page, &gw.settings.reply_limits)
-            .map_err(|_| SendError::InvalidResponse("a page cannot be read".to_owned()))?;
+            .map_err(|_| UpstreamSendError::InvalidResponse("a page cannot be read".to_owned()))?;
         if document.root().get(member).is_none() {
-            return Err(SendError::InvalidResponse(format!("a page has no `{member}`")));
+            return Err(UpstreamSendError::InvalidResponse(format!("a page has no `{member}`")));
         }
         pages.push(page.clone());
-        let first = first.get_or_insert(PreviousResponse { text: message, spans });
+        let first = first.get_or_insert(ListResponseBaseline { text: message, spans });
         cursor = seen.next_cursor(document.root(), wanted.method)?;
         if cursor.is_none() {
-            return Ok(ListPages::Whole(pages, first.clone()));
+            return Ok(ListFetchResult::Whole(pages, first.clone()));
         }
     }
-    Err(SendError::InvalidResponse(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
+    Err(UpstreamSendError::InvalidResponse(format!("the list has more than {MAX_PAGES} pages or {max_bytes} bytes")))
 }
 
 /// Returns the only page of a tool list if it is byte for byte the page that the current listing was parsed from, so
 /// that it need not be parsed again.
-fn unchanged_page(listing: &ToolListing, message: &Bytes, spans: &ServerResponseSpans) -> Option<Bytes> {
+fn unchanged_page(listing: &ToolListing, message: &Bytes, spans: &ServerResponseOffsets) -> Option<Bytes> {
     let page = message.slice(spans.result()?);
     listing.is_from_pages(std::slice::from_ref(&page)).then_some(page)
 }

@@ -9,7 +9,7 @@ use gatelodge_mcp::{
 use crate::Gateway;
 use crate::pipeline::{Permit, await_own_response, result_text};
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::upstream::{SendError, StatelessHeaders, UpstreamRequest};
+use crate::upstream::{StatelessHeaders, UpstreamRequest, UpstreamSendError};
 
 /// Metadata of the gateway's own requests.
 pub(crate) const GATEWAY_META: &str = concat!(
@@ -29,7 +29,7 @@ pub(crate) const GATEWAY_META_WITH_TASKS: &str = concat!(
 );
 
 /// Whether the upstream supports the stateless protocol.
-pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Result<bool, SendError> {
+pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Result<bool, UpstreamSendError> {
     if let Some(known) = ctx.upstream.supports_stateless() {
         return Ok(known);
     }
@@ -42,7 +42,7 @@ pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Re
 
 /// Returns the upstream's information if it supports the stateless protocol. If that is not known yet, the same request
 /// serves as the probe.
-pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, SendError> {
+pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, UpstreamSendError> {
     let known = |result: DiscoverResult| match result {
         DiscoverResult::ServerInfo(server_info) => Some(server_info),
         DiscoverResult::Rejected | DiscoverResult::NotStateless => None,
@@ -60,15 +60,17 @@ pub(crate) async fn fetch_server_info(gw: &Gateway, ctx: &RequestContext) -> Res
 }
 
 /// Probes the upstream and stores the result.
-async fn probe(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
+async fn probe(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, UpstreamSendError> {
     let result = match request_discover(gw, ctx).await {
         // Typical responses of servers without the stateless protocol.
-        Err(SendError::Status(400 | 404 | 405)) => DiscoverResult::NotStateless,
+        Err(UpstreamSendError::Status(400 | 404 | 405)) => DiscoverResult::NotStateless,
         // A temporary failure is not stored; the next client probes again.
-        Err(SendError::Status(_) | SendError::ConnectionLost(_)) => return Ok(DiscoverResult::NotStateless),
+        Err(UpstreamSendError::Status(_) | UpstreamSendError::ConnectionLost(_)) => {
+            return Ok(DiscoverResult::NotStateless);
+        }
         // The server ignores unknown requests or is slow to start. This is stored, because probing again would delay
         // every client; it is reset if the server does not open a session either.
-        Err(SendError::HandshakeTimeout(_)) => DiscoverResult::NotStateless,
+        Err(UpstreamSendError::HandshakeTimeout(_)) => DiscoverResult::NotStateless,
         Err(error) => return Err(error),
         Ok(result) => result,
     };
@@ -113,13 +115,13 @@ pub(crate) enum DiscoverResult {
 }
 
 /// Sends `server/discover`. If the server reports an unsupported revision but lists ours, the request is repeated once.
-pub(crate) async fn request_discover(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
+pub(crate) async fn request_discover(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, UpstreamSendError> {
     let timeout = gw.settings.connect_timeout * 2;
     let asking = tokio::time::timeout(timeout, request_discover_untimed(gw, ctx));
-    asking.await.unwrap_or(Err(SendError::HandshakeTimeout(timeout)))
+    asking.await.unwrap_or(Err(UpstreamSendError::HandshakeTimeout(timeout)))
 }
 
-async fn request_discover_untimed(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, SendError> {
+async fn request_discover_untimed(gw: &Gateway, ctx: &RequestContext) -> Result<DiscoverResult, UpstreamSendError> {
     let message = send_discover(gw, ctx).await?;
     match message.as_ref().and_then(|message| stateless_rejection(message, &gw.settings.reply_limits)) {
         Some(Some(supported)) if !supported.contains(&Revision::R2026_07_28) => {
@@ -132,7 +134,7 @@ async fn request_discover_untimed(gw: &Gateway, ctx: &RequestContext) -> Result<
     }
 }
 
-async fn send_discover(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, SendError> {
+async fn send_discover(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Bytes>, UpstreamSendError> {
     let call = gw.new_call_id();
     let id = RequestId::string(call.as_str());
     let method = Method::Discover.name();
@@ -141,10 +143,10 @@ async fn send_discover(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Byte
     outgoing.revision = Some(Revision::R2026_07_28);
     outgoing.stateless_headers = Some(StatelessHeaders { method: method.to_owned(), name: None });
     let permit = Permit::for_always_allowed(method, outgoing)
-        .ok_or_else(|| SendError::NotSent("the method is subject to the policy".to_owned()))?;
+        .ok_or_else(|| UpstreamSendError::NotSent("the method is subject to the policy".to_owned()))?;
     let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await?;
     if exchange.status.is_server_error() {
-        return Err(SendError::Status(exchange.status.as_u16()));
+        return Err(UpstreamSendError::Status(exchange.status.as_u16()));
     }
     await_own_response(gw, &mut exchange, call).await
 }

@@ -9,7 +9,7 @@ use gatelodge_mcp::{ClientRequest, Method, code};
 use gatelodge_mutants::mutant;
 use http::StatusCode;
 
-use super::unsolicited_messages::{AllowedResource, authorize_resource};
+use super::server_message_filter::{AllowedResource, authorize_resource};
 use crate::Gateway;
 use crate::pipeline::{CallRecorder, Permit, Refusal, RequestSubject, await_own_response, result_text};
 use crate::request_context::RequestContext;

@@ -2,7 +2,7 @@
 //! client capabilities, so that a server asks no client for more than it declared. Additional exclusive sessions are
 //! opened where a server request could not otherwise be attributed to a call.
 
-mod session_group;
+mod session_pool_group;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,16 @@ use gatelodge_mcp::{ClientCapabilities, ClientRequest, Revision};
 use gatelodge_store::{GrantId, ServerName};
 use sha2::{Digest, Sha256};
 
-use self::session_group::{NO_EXCLUSIVE_SESSION_MESSAGE, PooledSessionSlot, SessionGroup};
+use self::session_pool_group::{NO_EXCLUSIVE_SESSION_MESSAGE, PooledSessionSlot, SessionPoolGroup};
 use super::initialize::{HandshakeResult, handshake_timeout, handshake_upstream, reserve_session_slot, start_timeout};
 use super::protocol_probe::probe_is_stateless;
 use crate::Gateway;
 use crate::pipeline::{Refusal, can_request_input};
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
 use crate::session::{ClientInfo, Session, SessionParams, has_logging_capability};
-use crate::upstream::{SendError, UpstreamLink};
+use crate::upstream::{UpstreamSendError, UpstreamSessionLink};
 
-pub(crate) use self::session_group::ExclusiveSession;
+pub(crate) use self::session_pool_group::ExclusiveSession;
 
 /// Exclusive sessions that have been idle for this long are ended; the shared session is kept.
 const SPARE_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,14 +39,14 @@ struct SessionPoolKey {
 }
 
 /// What a client declares in a request, which determines the session that it shares.
-struct PooledClientProfile<'r> {
+struct SessionPoolProfile<'r> {
     key: SessionPoolKey,
     capabilities: String,
     client_info: Option<JsonValue<'r>>,
     log_level: Option<String>,
 }
 
-impl<'r> PooledClientProfile<'r> {
+impl<'r> SessionPoolProfile<'r> {
     fn of(ctx: &RequestContext, request: &'r ClientRequest<'_>) -> Self {
         let meta = request.meta();
         let capabilities = meta.client_capabilities().map_or_else(|| "{}".to_owned(), shared_capabilities);
@@ -64,11 +64,11 @@ impl<'r> PooledClientProfile<'r> {
 /// The session groups, by key.
 #[derive(Debug, Default)]
 pub(crate) struct SessionPool {
-    groups: Mutex<HashMap<SessionPoolKey, Arc<SessionGroup>>>,
+    groups: Mutex<HashMap<SessionPoolKey, Arc<SessionPoolGroup>>>,
 }
 
 impl SessionPool {
-    fn group(&self, key: &SessionPoolKey) -> Arc<SessionGroup> {
+    fn group(&self, key: &SessionPoolKey) -> Arc<SessionPoolGroup> {
         Arc::clone(self.lock().entry(key.clone()).or_default())
     }
 
@@ -88,7 +88,7 @@ impl SessionPool {
         self.lock().values().flat_map(|group| group.take_unused(&is_unused)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionPoolKey, Arc<SessionGroup>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionPoolKey, Arc<SessionPoolGroup>>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -116,7 +116,7 @@ pub(crate) async fn with_pooled_session(
         if probe_is_stateless(gw, ctx).await? {
             return Ok(client);
         }
-        let profile = PooledClientProfile::of(ctx, request);
+        let profile = SessionPoolProfile::of(ctx, request);
         let group = gw.session_pool.group(&profile.key);
         let upstream_session = ensure_session(gw, ctx, group.shared_slot(), &profile, None).await?;
         Ok(Box::new(StatelessClient { upstream_session: Some(upstream_session), ..*client }))
@@ -124,7 +124,7 @@ pub(crate) async fn with_pooled_session(
     // The time limit covers waiting for the lock, so waiters do not add up their timeouts.
     let timeout = handshake_timeout(gw, ctx);
     let opened = tokio::time::timeout(timeout, opening).await;
-    opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(timeout))))
+    opened.unwrap_or(Err(Refusal::Upstream(UpstreamSendError::HandshakeTimeout(timeout))))
 }
 
 /// Whether a call needs an exclusive session: the upstream may ask for input, and on a shared connection the request
@@ -132,7 +132,7 @@ pub(crate) async fn with_pooled_session(
 pub(crate) fn needs_exclusive_session(ctx: &RequestContext, request: &ClientRequest<'_>) -> bool {
     let ClientProtocol::Stateless(client) = &ctx.client_protocol else { return false };
     let is_one_stream = |upstream_session: &Arc<Session>| {
-        matches!(upstream_session.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_))
+        matches!(upstream_session.upstream_link(), UpstreamSessionLink::Process(_) | UpstreamSessionLink::Sse(_))
     };
     can_request_input(request.method())
         && client.client_capabilities.can_answer_server_requests()
@@ -148,7 +148,7 @@ pub(crate) async fn acquire_exclusive_session(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
 ) -> Result<RequestContext, Refusal> {
-    let profile = PooledClientProfile::of(ctx, request);
+    let profile = SessionPoolProfile::of(ctx, request);
     let group = gw.session_pool.group(&profile.key);
     let evict = || {
         gw.evict_suspended_call(|suspended| {
@@ -173,7 +173,7 @@ async fn ensure_session(
     gw: &Gateway,
     ctx: &RequestContext,
     slot: &PooledSessionSlot,
-    profile: &PooledClientProfile<'_>,
+    profile: &SessionPoolProfile<'_>,
     shared: Option<&Session>,
 ) -> Result<Arc<Session>, Refusal> {
     let (grant, server) = (&ctx.grant.config.id, ctx.upstream.name());
@@ -191,7 +191,7 @@ async fn ensure_session(
 async fn open_session(
     gw: &Gateway,
     ctx: &RequestContext,
-    profile: &PooledClientProfile<'_>,
+    profile: &SessionPoolProfile<'_>,
     shared: Option<&Session>,
 ) -> Result<Arc<Session>, Refusal> {
     let handshake = initialize_request(&profile.capabilities, profile.client_info);
@@ -202,7 +202,7 @@ async fn open_session(
     let timeout = start_timeout(gw, ctx);
     let opened = tokio::time::timeout(timeout, opening).await;
     let (session_permit, handshake_result) =
-        opened.unwrap_or(Err(Refusal::Upstream(SendError::HandshakeTimeout(timeout))))?;
+        opened.unwrap_or(Err(Refusal::Upstream(UpstreamSendError::HandshakeTimeout(timeout))))?;
     let level = profile.log_level.as_deref().filter(|_| has_logging_capability(&handshake_result.server_info));
     handshake_result.send_initialized(gw, ctx, level).await;
     let HandshakeResult { link, revision, server_info } = handshake_result;

@@ -10,11 +10,12 @@ use super::initialize::reopen_session;
 use crate::Gateway;
 use crate::pipeline::{Permit, await_own_response};
 use crate::request_context::RequestContext;
-use crate::upstream::{SendError, UpstreamLink, UpstreamRequest};
+use crate::upstream::{UpstreamRequest, UpstreamSendError, UpstreamSessionLink};
 
 /// Whether a response with this status may mean that the session has expired.
 pub(crate) fn can_mean_lost_session(ctx: &RequestContext, status: StatusCode) -> bool {
-    let is_named = |link: UpstreamLink| matches!(link, UpstreamLink::Http(_)) && !link.has_no_session_id();
+    let is_named =
+        |link: UpstreamSessionLink| matches!(link, UpstreamSessionLink::Http(_)) && !link.has_no_session_id();
     is_ambiguous_status(status) && ctx.upstream_session().is_some_and(|session| is_named(session.upstream_link()))
 }
 
@@ -74,7 +75,7 @@ async fn probe_session(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
                 reply.error().is_some_and(|error| error.code == code::METHOD_NOT_FOUND.to_string())
             }))
         }
-        Err(SendError::Status(status)) => Some(StatusCode::from_u16(status).is_ok_and(is_failure)),
+        Err(UpstreamSendError::Status(status)) => Some(StatusCode::from_u16(status).is_ok_and(is_failure)),
         Ok(_) => Some(false),
         Err(_) => None,
     }

@@ -13,18 +13,18 @@ use tokio::sync::{Notify, mpsc};
 
 use super::initialize::{reopen_if_stale, reopen_session};
 use super::resources_subscribe;
+use super::server_message_filter::{filter_standalone_notification, relay_server_request};
 use super::session_recovery::{can_mean_lost_session, is_session_lost};
 use super::subscriptions_listen::notification_filter::NotificationFilter;
-use super::unsolicited_messages::{filter_standalone_notification, relay_server_request};
 use crate::Gateway;
 use crate::http_server::http_bodies::ReplyBody;
 use crate::http_server::reply;
 use crate::list_changed::{ListChangedSet, list_changed_notification as changed_list};
 use crate::pipeline::{CallRecorder, InFlightGuard, Permit, Refusal};
 use crate::request_context::RequestContext;
-use crate::revalidation::Revalidation;
-use crate::session::{STANDALONE_STREAM, Session, SseEventId, UpstreamStreamState};
-use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
+use crate::session::{STANDALONE_STREAM, Session, SseEventId, StandaloneStreamState};
+use crate::stream_revalidation::StreamRevalidation;
+use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 pub(crate) const MAX_QUEUED_EVENTS: usize = 64;
 /// Delay before the upstream's stream is reopened after it has ended.
@@ -153,9 +153,9 @@ async fn serve_until_change(
                 }
             }
             _ = revalidation.tick() => match gw.revalidate(ctx) {
-                Revalidation::Unchanged => {}
-                Revalidation::Replaced(next) => return Some(*next),
-                Revalidation::Revoked => return None,
+                StreamRevalidation::Unchanged => {}
+                StreamRevalidation::Replaced(next) => return Some(*next),
+                StreamRevalidation::Revoked => return None,
             },
             () = handle.notified() => return None,
             () = events.closed() => return None,
@@ -224,7 +224,7 @@ pub(crate) async fn follow_upstream_stream(
         match gw.upstream_client.send(&ctx.upstream, permit).await {
             Ok(mut exchange) if exchange.is_stream() => {
                 reopened = None;
-                let _open = StreamStateGuard::open(ctx);
+                let _open = StandaloneStreamGuard::open(ctx);
                 tokio::select! {
                     () = relay_events(gw, ctx, &mut exchange, attempt, events, encode) => {}
                     // The subscriptions changed, so the stream is opened again immediately.
@@ -243,7 +243,7 @@ pub(crate) async fn follow_upstream_stream(
                 set_last_event_id(ctx, id, attempt);
             }
             Ok(exchange) if exchange.status == StatusCode::METHOD_NOT_ALLOWED => return wait_without_stream(ctx).await,
-            Err(SendError::Status(405)) => return wait_without_stream(ctx).await,
+            Err(UpstreamSendError::Status(405)) => return wait_without_stream(ctx).await,
             // The server is down, has lost the session or the event, or has no stream and says so with 404.
             answer => {
                 delay = (delay * 2).min(MAX_RECONNECT_DELAY);
@@ -254,11 +254,11 @@ pub(crate) async fn follow_upstream_stream(
                         delay = MIN_RECONNECT_DELAY;
                     }
                     Some(false) if status == StatusCode::NOT_FOUND && !is_resumed => {
-                        set_stream_state(ctx, UpstreamStreamState::Unsupported)
+                        set_stream_state(ctx, StandaloneStreamState::Unsupported)
                     }
                     Some(_) | None => {}
                 }
-                if !matches!(answer, Err(SendError::NotSent(_) | SendError::ConnectionLost(_))) {
+                if !matches!(answer, Err(UpstreamSendError::NotSent(_) | UpstreamSendError::ConnectionLost(_))) {
                     set_last_event_id(ctx, None, attempt);
                 }
             }
@@ -271,22 +271,22 @@ pub(crate) async fn follow_upstream_stream(
 }
 
 /// Marks the upstream's stream as open until dropped.
-struct StreamStateGuard<'v>(&'v RequestContext);
+struct StandaloneStreamGuard<'v>(&'v RequestContext);
 
-impl<'v> StreamStateGuard<'v> {
+impl<'v> StandaloneStreamGuard<'v> {
     fn open(ctx: &'v RequestContext) -> Self {
-        set_stream_state(ctx, UpstreamStreamState::Open);
+        set_stream_state(ctx, StandaloneStreamState::Open);
         Self(ctx)
     }
 }
 
-impl Drop for StreamStateGuard<'_> {
+impl Drop for StandaloneStreamGuard<'_> {
     fn drop(&mut self) {
-        set_stream_state(self.0, UpstreamStreamState::Closed);
+        set_stream_state(self.0, StandaloneStreamState::Closed);
     }
 }
 
-fn set_stream_state(ctx: &RequestContext, state: UpstreamStreamState) {
+fn set_stream_state(ctx: &RequestContext, state: StandaloneStreamState) {
     if let Some(session) = ctx.upstream_session() {
         session.notification_hub.set_stream_state(state);
     }
@@ -294,7 +294,7 @@ fn set_stream_state(ctx: &RequestContext, state: UpstreamStreamState) {
 
 /// Waits forever, because the upstream has no stream.
 async fn wait_without_stream(ctx: &RequestContext) {
-    set_stream_state(ctx, UpstreamStreamState::Unsupported);
+    set_stream_state(ctx, StandaloneStreamState::Unsupported);
     std::future::pending().await
 }
 
@@ -306,10 +306,10 @@ async fn wait_for_listener(ctx: &RequestContext) {
     }
 }
 
-fn refusal_status(answer: &Result<UpstreamResponse, SendError>) -> StatusCode {
+fn refusal_status(answer: &Result<UpstreamResponse, UpstreamSendError>) -> StatusCode {
     match answer {
         Ok(exchange) => exchange.status,
-        Err(SendError::Status(status)) => StatusCode::from_u16(*status).unwrap_or_default(),
+        Err(UpstreamSendError::Status(status)) => StatusCode::from_u16(*status).unwrap_or_default(),
         Err(_) => StatusCode::default(),
     }
 }

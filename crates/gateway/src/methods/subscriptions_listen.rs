@@ -18,27 +18,27 @@ use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
 
 use self::notification_filter::NotificationFilter;
-use super::passthrough::reply_failure;
+use super::policy_exempt_messages::reply_failure;
+use super::server_message_filter::{AllowedResource, authorize_resource};
 use super::standalone_stream::REVALIDATION_INTERVAL;
 use super::task_requests::{self, find_hidden_task};
-use super::unsolicited_messages::{AllowedResource, authorize_resource};
 use crate::Gateway;
 use crate::http_server::reply;
 use crate::http_server::responder::Responder;
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::pipeline::{CallRecorder, Permit, Refusal, RequestSubject, response_for_client, response_status};
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::revalidation::Revalidation;
 use crate::session::wait_for_cancel;
-use crate::telemetry::ClientSpan;
-use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
+use crate::stream_revalidation::StreamRevalidation;
+use crate::telemetry::UpstreamRequestSpan;
+use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// Maximum number of resources in a request, the same as for a session. Each denied resource is recorded in a row of
 /// its own.
 const MAX_NAMED_RESOURCES: usize = 256;
 
 /// How a stream ends.
-enum ListenEnd {
+enum SubscriptionStreamEnd {
     /// With the server's response, in the form that the client expects.
     Response(StatusCode, Bytes, CallOutcome),
     /// The client disconnected or cancelled.
@@ -68,7 +68,7 @@ pub(crate) async fn handle_listen(
             gw,
             request.id(),
             &mut recorder,
-            SendError::NotSent("the rewritten request cannot be read".to_owned()),
+            UpstreamSendError::NotSent("the rewritten request cannot be read".to_owned()),
             responder,
         )
         .await;
@@ -102,14 +102,14 @@ pub(crate) async fn handle_listen(
         ctx.request_for_upstream(UpstreamRequest::request(text, recorder.call_id()), method, None).with_span(span);
     let end = match Permit::for_always_allowed(method, outgoing) {
         Some(permit) => {
-            let span = ClientSpan::begin(ctx, permit.span_context(), recorder.call_id(), &*gw.clock);
+            let span = UpstreamRequestSpan::begin(ctx, permit.span_context(), recorder.call_id(), &*gw.clock);
             let end = open_and_relay(gw, ctx, request, (recorder.call_id(), permit), &allowed, &mut responder).await;
             if let Some(span) = span {
                 span.end_stream(end.as_ref().err());
             }
             end
         }
-        None => Err(SendError::NotSent("the method is subject to the policy".to_owned())),
+        None => Err(UpstreamSendError::NotSent("the method is subject to the policy".to_owned())),
     };
     match end {
         Ok(end) => finish_stream(gw, ctx, request, recorder, responder, end).await,
@@ -123,18 +123,18 @@ async fn finish_stream(
     request: &ClientRequest<'_>,
     mut recorder: CallRecorder,
     responder: Responder,
-    end: ListenEnd,
+    end: SubscriptionStreamEnd,
 ) {
     let outcome = match end {
-        ListenEnd::Response(status, text, outcome) => {
+        SubscriptionStreamEnd::Response(status, text, outcome) => {
             responder.finish_with_status(status, text).await;
             outcome
         }
-        ListenEnd::ClientLeft => {
+        SubscriptionStreamEnd::ClientLeft => {
             responder.hang_up();
             CallOutcome::Ok
         }
-        ListenEnd::Closed => {
+        SubscriptionStreamEnd::Closed => {
             responder.close_stream(closing_message(gw, ctx, request.id())).await;
             CallOutcome::Ok
         }
@@ -145,11 +145,11 @@ async fn finish_stream(
 /// Returns the final message for a client that has to subscribe again or has lost access.
 fn closing_message(gw: &Gateway, ctx: &RequestContext, id: &RequestId<'_>) -> String {
     match gw.revalidate(ctx) {
-        Revalidation::Revoked => {
+        StreamRevalidation::Revoked => {
             let what = "the grant has expired or no longer includes this server";
             error_response(Some(id), code::INVALID_REQUEST, what, None)
         }
-        Revalidation::Unchanged | Revalidation::Replaced(_) => {
+        StreamRevalidation::Unchanged | StreamRevalidation::Replaced(_) => {
             result_response(id, &format!(r#"{{"resultType":"complete","_meta":{{"{SUBSCRIPTION_ID_KEY}":{id}}}}}"#))
         }
     }
@@ -235,9 +235,9 @@ async fn open_and_relay(
     (call, permit): (CallId, Permit),
     allowed: &[AllowedResource],
     responder: &mut Responder,
-) -> Result<ListenEnd, SendError> {
+) -> Result<SubscriptionStreamEnd, UpstreamSendError> {
     let opening = tokio::time::timeout(gw.settings.call_timeout, gw.upstream_client.send(&ctx.upstream, permit));
-    let mut exchange = opening.await.unwrap_or(Err(SendError::Timeout))?;
+    let mut exchange = opening.await.unwrap_or(Err(UpstreamSendError::Timeout))?;
     relay_notifications(gw, ctx, request, (call, allowed), &mut exchange, responder).await
 }
 
@@ -248,7 +248,7 @@ async fn relay_notifications(
     (call, allowed): (CallId, &[AllowedResource]),
     exchange: &mut UpstreamResponse,
     responder: &mut Responder,
-) -> Result<ListenEnd, SendError> {
+) -> Result<SubscriptionStreamEnd, UpstreamSendError> {
     let period = gw.settings.keep_alive_interval;
     let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     let mut revalidation = tokio::time::interval(REVALIDATION_INTERVAL);
@@ -264,20 +264,20 @@ async fn relay_notifications(
                     _ = keep_alive.tick() => responder.keep_alive().await,
                     _ = revalidation.tick() => {
                         if !listener.revalidate(gw, request, responder).await {
-                            return Ok(ListenEnd::Closed);
+                            return Ok(SubscriptionStreamEnd::Closed);
                         }
                     }
-                    () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
-                    () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
+                    () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
+                    () = gw.wait_for_shutdown() => return Ok(SubscriptionStreamEnd::Closed),
                 }
             }
         };
-        let Some(message) = message else { return Ok(ListenEnd::Closed) };
+        let Some(message) = message else { return Ok(SubscriptionStreamEnd::Closed) };
         let ctx = &listener.ctx;
         match read_server_message(&message, &gw.settings.reply_limits) {
             Ok(ServerMessage::Response(_)) => {
                 let (text, outcome) = response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits)
-                    .ok_or_else(|| SendError::InvalidResponse("the response cannot be read".to_owned()))?;
+                    .ok_or_else(|| UpstreamSendError::InvalidResponse("the response cannot be read".to_owned()))?;
                 let status = response_status(
                     ctx.generation(),
                     &message.clone().into(),
@@ -288,7 +288,7 @@ async fn relay_notifications(
                 let tagged = str::from_utf8(&text)
                     .ok()
                     .and_then(|text| with_subscription_id(text, request.id(), &gw.settings.reply_limits));
-                return Ok(ListenEnd::Response(status, tagged.map_or(text, Bytes::from), outcome));
+                return Ok(SubscriptionStreamEnd::Response(status, tagged.map_or(text, Bytes::from), outcome));
             }
             Ok(ServerMessage::Notification(notification))
                 if *notification.method() == Method::SubscriptionsAcknowledged =>
@@ -347,11 +347,11 @@ impl SubscriptionListener {
     /// again to get a new acknowledgement.
     async fn revalidate(&mut self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
         let next = match gw.revalidate(&self.ctx) {
-            Revalidation::Unchanged => return true,
-            Revalidation::Revoked => return false,
+            StreamRevalidation::Unchanged => return true,
+            StreamRevalidation::Revoked => return false,
             // The aggregate stream notifies once for all servers.
-            Revalidation::Replaced(_) if responder.is_aggregate() => return false,
-            Revalidation::Replaced(next) => *next,
+            StreamRevalidation::Replaced(_) if responder.is_aggregate() => return false,
+            StreamRevalidation::Replaced(next) => *next,
         };
         self.has_pending_list_change = true;
         self.notify_list_changes(request, responder).await;

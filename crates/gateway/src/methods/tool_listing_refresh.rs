@@ -8,17 +8,17 @@ use bytes::Bytes;
 use gatelodge_json::JsonLimits;
 use gatelodge_mcp::{Method, ProtocolGeneration, RequestId, ServerMessage, code, read_server_message};
 use gatelodge_mutants::mutant;
-use gatelodge_store::{AdminEntry, ServerName, ServerTools, StoreError, ToolDefinition};
+use gatelodge_store::{AdminLogEntry, ServerName, ServerTools, StoreError, ToolDefinition};
 use tracing::warn;
 
-use super::list_requests::{ListPages, ListRequest, fetch_list_within};
+use super::list_requests::{ListFetchResult, ListRequest, fetch_list_within};
 use crate::Gateway;
 use crate::confusables::confusable_names;
 use crate::http_server::responder::Responder;
 use crate::pipeline::{ForwardContext, Refusal, wait_or_cancel};
 use crate::request_context::RequestContext;
 use crate::tool_categories::ServerToolCategories;
-use crate::upstream::{PreviousResponse, SendError, ToolListing, Upstream};
+use crate::upstream::{ListResponseBaseline, ToolListing, Upstream, UpstreamSendError};
 
 /// Minimum age of a listing before it is fetched again for an unknown tool name.
 const UNKNOWN_TOOL_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,13 +53,15 @@ pub(crate) async fn listing_for_tool(
             deadline_timer: None,
         };
         let waiting = wait_or_cancel(&forward_ctx, responder, std::pin::pin!(registry.refresh_lock.lock())).await;
-        let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(SendError::ClientGone)) };
+        let Some(_one_at_a_time) = waiting else { return Err(Refusal::Upstream(UpstreamSendError::ClientGone)) };
         match find_usable_listing(ctx, name) {
             Some(listing) => Ok(listing),
             None => refresh_listing(gw, ctx, timeout, responder).await,
         }
     };
-    tokio::time::timeout(timeout, Box::pin(fetching)).await.unwrap_or(Err(Refusal::Upstream(SendError::Timeout)))
+    tokio::time::timeout(timeout, Box::pin(fetching))
+        .await
+        .unwrap_or(Err(Refusal::Upstream(UpstreamSendError::Timeout)))
 }
 
 /// Returns the current listing if it is fresh and contains the tool.
@@ -90,14 +92,16 @@ async fn refresh_listing(
     let fetching =
         fetch_list_within(timeout, gw, ctx, &wanted, responder, |id, cursor, _| tools_list_request(ctx, id, cursor));
     let (pages, first) = match fetching.await? {
-        ListPages::Whole(pages, first) => (pages, Some(first)),
+        ListFetchResult::Whole(pages, first) => (pages, Some(first)),
         // A server without tools does not know the method. Any other error says nothing about its tools, and the
         // listing is shared by all grants.
-        ListPages::Error(message, _) if is_method_not_found(&message) || mutant!("tool-list-error-read-as-empty") => {
+        ListFetchResult::Error(message, _)
+            if is_method_not_found(&message) || mutant!("tool-list-error-read-as-empty") =>
+        {
             (Vec::new(), None)
         }
-        ListPages::Error(..) => {
-            return Err(SendError::InvalidResponse("the server does not list its tools".to_owned()).into());
+        ListFetchResult::Error(..) => {
+            return Err(UpstreamSendError::InvalidResponse("the server does not list its tools".to_owned()).into());
         }
     };
     apply_listing(gw, ctx, &pages, first.as_ref(), changes).await
@@ -109,7 +113,7 @@ pub(crate) async fn apply_listing(
     gw: &Gateway,
     ctx: &RequestContext,
     pages: &[Bytes],
-    first: Option<&PreviousResponse>,
+    first: Option<&ListResponseBaseline>,
     changes: u64,
 ) -> Result<Arc<ToolListing>, Refusal> {
     let (upstream, registry) = (&ctx.upstream, ctx.tool_registry());
@@ -235,8 +239,8 @@ fn without_confusables<'o>(upstream: &Upstream, offered: &'o [ToolDefinition]) -
     offered.iter().filter(is_plain).collect()
 }
 
-fn admin_log_entry(gw: &Gateway, server: &ServerName, tools: usize) -> AdminEntry {
-    AdminEntry {
+fn admin_log_entry(gw: &Gateway, server: &ServerName, tools: usize) -> AdminLogEntry {
+    AdminLogEntry {
         at: gw.clock.now(),
         by: GATEWAY_ACTOR.to_owned(),
         action: "server.accept".to_owned(),

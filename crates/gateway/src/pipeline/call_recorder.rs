@@ -17,8 +17,8 @@ use crate::aggregate::AggregateRequest;
 use crate::arguments_digest::arguments_digest;
 use crate::config_snapshot::ActiveGrant;
 use crate::request_context::{ClientProtocol, RequestContext};
-use crate::telemetry::{CapturedReply, ServerSpan};
-use crate::upstream::SendError;
+use crate::telemetry::{CapturedReply, ClientRequestSpan};
+use crate::upstream::UpstreamSendError;
 
 /// Limits on what a row stores: the characters of a name, URI or id, and the number of argument names.
 const MAX_TEXT_CHARS: usize = 512;
@@ -33,7 +33,7 @@ pub(crate) struct CallRecorder {
     timings: CallTimings,
     has_intent: bool,
     /// Span of the client's request, if tracing is enabled. It ends when the recorder is dropped.
-    span: Option<Box<ServerSpan>>,
+    span: Option<Box<ClientRequestSpan>>,
 }
 
 impl CallRecorder {
@@ -41,7 +41,7 @@ impl CallRecorder {
     pub fn start(ctx: &RequestContext, request: &ClientRequest<'_>, call: CallId, at: Timestamp) -> Self {
         let mut recorder = Self::for_request(ctx, call, at);
         recorder.set_request(request);
-        recorder.span = ServerSpan::begin(ctx).map(Box::new);
+        recorder.span = ClientRequestSpan::begin(ctx).map(Box::new);
         recorder
     }
 
@@ -213,7 +213,7 @@ impl CallRecorder {
     /// Returns the row of a call that the client cancelled before it was sent.
     pub fn cancelled_row(&mut self) -> CallRecord {
         self.record.outcome = Some(CallOutcome::Cancelled);
-        self.refusal_row(&Refusal::Upstream(SendError::ClientGone))
+        self.refusal_row(&Refusal::Upstream(UpstreamSendError::ClientGone))
     }
 
     /// Returns the row of a message that is not a valid request.

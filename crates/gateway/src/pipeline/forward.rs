@@ -5,18 +5,18 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gatelodge_json::{JsonLimits, JsonText, read, split_object_str};
+use gatelodge_json::{JsonDocumentText, JsonLimits, read, split_object_str};
 use gatelodge_mcp::translate::with_members;
 use gatelodge_mcp::{
-    ClientRequest, Method, RequestId, RequestRewrite, ServerMessage, ServerResponse, ServerResponsePayload,
-    ServerResponseSpans, code, read_segmented_result, read_server_message,
+    ClientRequest, Method, RequestId, RequestRewrite, ServerMessage, ServerResponse, ServerResponseOffsets,
+    ServerResponsePayload, code, read_segmented_result, read_server_message,
 };
 use gatelodge_mutants::mutant;
 use gatelodge_store::{CallId, CallOutcome};
 use http::StatusCode;
 use memchr::memmem::{self, Finder};
 
-use super::{Permit, ProgressRelay, StreamResumption};
+use super::{Permit, ProgressRelay, UpstreamStreamResumption};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 use crate::deadline_timer::{DeadlineTimer, sleep};
@@ -24,11 +24,13 @@ use crate::http_server::responder::Responder;
 use crate::message_body::MessageBody;
 use crate::methods::protocol_probe::{reprobe, reprobe_if_stateless};
 use crate::methods::session_recovery::{SessionEpoch, can_mean_lost_session, has_expirable_session, recover_session};
-use crate::methods::{client_input, initialize, unsolicited_messages};
+use crate::methods::{client_input, initialize, server_message_filter};
 use crate::request_context::{ClientProtocol, ProtocolTranslation, RequestContext};
 use crate::session::wait_for_cancel;
-use crate::telemetry::ClientSpan;
-use crate::upstream::{PreviousResponse, SendError, UpstreamLink, UpstreamRequest, UpstreamResponse};
+use crate::telemetry::UpstreamRequestSpan;
+use crate::upstream::{
+    ListResponseBaseline, UpstreamRequest, UpstreamResponse, UpstreamSendError, UpstreamSessionLink,
+};
 
 /// How long to wait for further server requests after the first: servers that need several inputs at once send their
 /// requests in quick succession.
@@ -55,7 +57,9 @@ pub(crate) fn rewrite_for_upstream(
     };
     // INVARIANT: a progress token is replaced only if there is one, so the rewrite cannot fail.
     let text = match request.source() {
-        JsonText::Segmented(segmented) if let Ok(Some((before, after))) = request.rewrite_segmented(&rewrite) => {
+        JsonDocumentText::Segmented(segmented)
+            if let Ok(Some((before, after))) = request.rewrite_segmented(&rewrite) =>
+        {
             MessageBody::from_segments(before, segmented.parts().1, after)
         }
         source => {
@@ -82,7 +86,7 @@ fn is_id_of_call(id: &RequestId<'_>, call: CallId) -> bool {
 #[derive(Debug)]
 pub(crate) enum ForwardOutcome {
     /// A response and the positions of its parts. If it equals the previous response, it still has that response's id.
-    Response(ReceivedBody, ServerResponseSpans),
+    Response(ReceivedBody, ServerResponseOffsets),
     /// The upstream asks for client input, and the client protocol carries such requests in the response.
     ServerRequests(Vec<Bytes>),
     /// The client no longer wants a response.
@@ -105,7 +109,7 @@ pub(crate) struct ForwardContext<'a> {
     /// Whether the call can be suspended until the client provides input.
     pub can_suspend: bool,
     /// The upstream's last response to the same request.
-    pub previous_response: Option<&'a PreviousResponse>,
+    pub previous_response: Option<&'a ListResponseBaseline>,
     /// Timer of the client's connection, used for long waits; if `None`, separate timers are created.
     pub deadline_timer: Option<&'a DeadlineTimer>,
 }
@@ -115,9 +119,10 @@ pub(crate) async fn forward(
     forward_ctx: &ForwardContext<'_>,
     permit: Permit,
     responder: &mut Responder,
-) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
-    let span = ClientSpan::begin(forward_ctx.ctx, permit.span_context(), forward_ctx.call, &*forward_ctx.gw.clock)
-        .map(Box::new);
+) -> Result<(ForwardOutcome, Option<UpstreamResponse>), UpstreamSendError> {
+    let span =
+        UpstreamRequestSpan::begin(forward_ctx.ctx, permit.span_context(), forward_ctx.call, &*forward_ctx.gw.clock)
+            .map(Box::new);
     let ended = send_and_relay(forward_ctx, permit, responder).await;
     if let Some(span) = span {
         span.end(ended.as_ref().map(|(ended, _)| ended));
@@ -129,7 +134,7 @@ async fn send_and_relay(
     forward_ctx: &ForwardContext<'_>,
     permit: Permit,
     responder: &mut Responder,
-) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
+) -> Result<(ForwardOutcome, Option<UpstreamResponse>), UpstreamSendError> {
     let ForwardContext { gw, ctx, .. } = forward_ctx;
     let at = SessionEpoch::current(ctx);
     let back = permit.resume_target();
@@ -140,17 +145,17 @@ async fn send_and_relay(
     // The body of an HTTP error is not read, but its status is used below.
     let status = match &sent {
         Ok(exchange) => exchange.status,
-        Err(SendError::Status(status)) => StatusCode::from_u16(*status).unwrap_or_default(),
+        Err(UpstreamSendError::Status(status)) => StatusCode::from_u16(*status).unwrap_or_default(),
         Err(_) => StatusCode::default(),
     };
     match status {
         StatusCode::NOT_FOUND if at.is_some() && has_expirable_session(ctx) => {
             Box::pin(initialize::reopen_session(gw, ctx, at.map(|at| at.handshake_attempts))).await;
             Box::pin(reprobe_if_stateless(gw, ctx)).await;
-            return Err(SendError::SessionExpired);
+            return Err(UpstreamSendError::SessionExpired);
         }
         // The credential is the gateway's, not the client's, so the client gets no 401 or 403.
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(SendError::Status(status.as_u16())),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(UpstreamSendError::Status(status.as_u16())),
         _ => {}
     }
     let ended = match sent {
@@ -165,7 +170,9 @@ async fn send_and_relay(
     };
     // An error status whose body is not a JSON-RPC response is reported by its status.
     let ended = match ended {
-        Err(SendError::InvalidResponse(_)) if !status.is_success() => Err(SendError::Status(status.as_u16())),
+        Err(UpstreamSendError::InvalidResponse(_)) if !status.is_success() => {
+            Err(UpstreamSendError::Status(status.as_u16()))
+        }
         ended => ended,
     };
     // The call may have run, so it is not sent again.
@@ -173,7 +180,7 @@ async fn send_and_relay(
         && let Some(at) = at
         && Box::pin(recover_session(gw, ctx, at)).await
     {
-        return Err(SendError::SessionExpired);
+        return Err(UpstreamSendError::SessionExpired);
     }
     let may_be_other_protocol =
         matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
@@ -198,7 +205,7 @@ enum ProtocolEvidence {
 
 fn protocol_evidence(
     forward_ctx: &ForwardContext<'_>,
-    ended: &Result<(ForwardOutcome, Option<UpstreamResponse>), SendError>,
+    ended: &Result<(ForwardOutcome, Option<UpstreamResponse>), UpstreamSendError>,
 ) -> ProtocolEvidence {
     let Ok((ForwardOutcome::Response(message, _), _)) = ended else { return ProtocolEvidence::Inconclusive };
     let Ok(ServerMessage::Response(reply)) =
@@ -218,7 +225,7 @@ pub(crate) async fn relay_until_response(
     forward_ctx: &ForwardContext<'_>,
     mut exchange: UpstreamResponse,
     responder: &mut Responder,
-) -> Result<(ForwardOutcome, Option<UpstreamResponse>), SendError> {
+) -> Result<(ForwardOutcome, Option<UpstreamResponse>), UpstreamSendError> {
     let secrets = forward_ctx.ctx.upstream.secret_redactor();
     let ended = relay(forward_ctx, &mut exchange, responder).await.map_err(|error| error.redact(secrets))?;
     Ok((ended, Some(exchange)))
@@ -252,9 +259,9 @@ pub(crate) async fn wait_or_cancel<T>(
 }
 
 /// Returns the outcome of a request whose response is no longer awaited.
-pub(crate) fn abandoned_outcome(gw: &Gateway) -> Result<ForwardOutcome, SendError> {
+pub(crate) fn abandoned_outcome(gw: &Gateway) -> Result<ForwardOutcome, UpstreamSendError> {
     if gw.is_forced_shutdown() {
-        Err(SendError::InvalidResponse("the gateway was stopped".to_owned()))
+        Err(UpstreamSendError::InvalidResponse("the gateway was stopped".to_owned()))
     } else {
         Ok(ForwardOutcome::Cancelled)
     }
@@ -265,10 +272,10 @@ async fn relay(
     forward_ctx: &ForwardContext<'_>,
     exchange: &mut UpstreamResponse,
     responder: &mut Responder,
-) -> Result<ForwardOutcome, SendError> {
+) -> Result<ForwardOutcome, UpstreamSendError> {
     let ForwardContext { gw, ctx, .. } = forward_ctx;
-    let mut resumption = StreamResumption::default();
-    let mut unsent = UnsentServerRequests { forward_ctx, link: UpstreamLink::NoSession, requests: Vec::new() };
+    let mut resumption = UpstreamStreamResumption::default();
+    let mut unsent = UnsentServerRequests { forward_ctx, link: UpstreamSessionLink::NoSession, requests: Vec::new() };
     let own_id = || RequestId::string(forward_ctx.call.as_str());
     if let Some(before) = forward_ctx.previous_response {
         let again = wait_or_cancel(forward_ctx, responder, pin!(exchange.matches_previous(before, &own_id()))).await;
@@ -289,8 +296,8 @@ async fn relay(
         };
         let ended = match message {
             Ok(Some(message)) => Ok(message),
-            Ok(None) => Err(SendError::InvalidResponse("the stream ended without a response".to_owned())),
-            Err(error @ SendError::ConnectionLost(_)) => Err(error),
+            Ok(None) => Err(UpstreamSendError::InvalidResponse("the stream ended without a response".to_owned())),
+            Err(error @ UpstreamSendError::ConnectionLost(_)) => Err(error),
             Err(error) => return Err(error),
         };
         let message = match ended {
@@ -316,7 +323,9 @@ async fn relay(
         }
         match read_server_message(&message, &gw.settings.reply_limits) {
             Err(_) if is_stream => gw.metrics.count_dropped_message(),
-            Err(error) => return Err(SendError::InvalidResponse(format!("the response cannot be read: {error}"))),
+            Err(error) => {
+                return Err(UpstreamSendError::InvalidResponse(format!("the response cannot be read: {error}")));
+            }
             Ok(ServerMessage::Response(reply)) => {
                 // A response without an id is an error. No other request can wait for it here: see `MessageDemux`.
                 if reply.id().is_none_or(|id| is_id_of_call(id, forward_ctx.call)) {
@@ -324,28 +333,29 @@ async fn relay(
                 }
                 gw.metrics.count_dropped_message();
                 if !is_stream {
-                    return Err(SendError::InvalidResponse("the response is for another request".to_owned()));
+                    return Err(UpstreamSendError::InvalidResponse("the response is for another request".to_owned()));
                 }
             }
             Ok(ServerMessage::Notification(notification)) => {
                 if let Some(text) =
-                    Box::pin(unsolicited_messages::filter_call_notification(forward_ctx, &notification)).await
+                    Box::pin(server_message_filter::filter_call_notification(forward_ctx, &notification)).await
                 {
                     responder.send(&redact_secrets(ctx, text)).await;
                 }
             }
             Ok(ServerMessage::Request(server_request)) if ctx.translation() == ProtocolTranslation::ToStateful => {
                 let why_not = match forward_ctx.can_suspend && !exchange.is_before_call() {
-                    true => (!exchange.is_only_call()).then_some(unsolicited_messages::AMBIGUOUS_CALL_MESSAGE),
-                    false => Some(unsolicited_messages::CLIENT_NOT_WAITING_MESSAGE),
+                    true => (!exchange.is_only_call()).then_some(server_message_filter::AMBIGUOUS_CALL_MESSAGE),
+                    false => Some(server_message_filter::CLIENT_NOT_WAITING_MESSAGE),
                 };
-                if Box::pin(unsolicited_messages::accept_as_client_input(gw, ctx, &server_request, why_not)).await {
+                if Box::pin(server_message_filter::accept_as_client_input(gw, ctx, &server_request, why_not)).await {
                     unsent.link = exchange.session_link.clone();
                     unsent.requests.push(message.clone());
                 }
             }
             Ok(ServerMessage::Request(server_request)) => {
-                if let Some(text) = Box::pin(unsolicited_messages::relay_server_request(gw, ctx, &server_request)).await
+                if let Some(text) =
+                    Box::pin(server_message_filter::relay_server_request(gw, ctx, &server_request)).await
                 {
                     responder.send(&redact_secrets(ctx, text)).await;
                 }
@@ -359,7 +369,7 @@ async fn relay(
 struct UnsentServerRequests<'a> {
     forward_ctx: &'a ForwardContext<'a>,
     /// Connection on which the requests arrived.
-    link: UpstreamLink,
+    link: UpstreamSessionLink,
     requests: Vec<Bytes>,
 }
 
@@ -375,7 +385,7 @@ impl Drop for UnsentServerRequests<'_> {
 async fn next_message_in_batch(
     requests: &[Bytes],
     exchange: &mut UpstreamResponse,
-) -> Option<Result<Option<ReceivedBody>, SendError>> {
+) -> Option<Result<Option<ReceivedBody>, UpstreamSendError>> {
     match requests.len() {
         0 => Some(exchange.next_body().await),
         MAX_SERVER_REQUESTS_PER_ROUND.. => None,
@@ -403,7 +413,7 @@ pub(crate) fn response_for_client(
 pub(crate) fn parsed_response_for_client(
     ctx: &RequestContext,
     message: &ReceivedBody,
-    spans: &ServerResponseSpans,
+    spans: &ServerResponseOffsets,
     id: &RequestId<'_>,
 ) -> Option<(MessageBody, CallOutcome)> {
     let segmented = match message {
@@ -420,7 +430,7 @@ pub(crate) fn parsed_response_for_client(
 }
 
 /// Returns the positions of the parts of a segmented response if it can be passed on unchanged; `None` otherwise.
-fn segmented_reply_spans(forward_ctx: &ForwardContext<'_>, message: &ReceivedBody) -> Option<ServerResponseSpans> {
+fn segmented_reply_spans(forward_ctx: &ForwardContext<'_>, message: &ReceivedBody) -> Option<ServerResponseOffsets> {
     let ReceivedBody::Segmented(segmented, _) = message else { return None };
     let ctx = forward_ctx.ctx;
     // A secret may span two segments, and a translated response is rewritten as a whole.
@@ -432,7 +442,7 @@ fn segmented_reply_spans(forward_ctx: &ForwardContext<'_>, message: &ReceivedBod
 fn contiguous_response_for_client(
     ctx: &RequestContext,
     message: &Bytes,
-    spans: &ServerResponseSpans,
+    spans: &ServerResponseOffsets,
     id: &RequestId<'_>,
 ) -> Option<(MessageBody, CallOutcome)> {
     let may_be_error = spans.without_longest_string(message).iter().any(|part| IS_ERROR_FINDER.find(part).is_some());
@@ -532,7 +542,7 @@ pub(crate) async fn await_own_response(
     gw: &Gateway,
     exchange: &mut UpstreamResponse,
     call: CallId,
-) -> Result<Option<Bytes>, SendError> {
+) -> Result<Option<Bytes>, UpstreamSendError> {
     while let Some(message) = exchange.next_message().await? {
         let is_stream = exchange.is_stream();
         match read_server_message(&message, &gw.settings.reply_limits) {
@@ -550,8 +560,8 @@ pub(crate) async fn await_own_response(
 ///
 /// # Errors
 /// The response cannot be read. It is not passed on, because its content could not be checked.
-pub(crate) fn result_text(message: &Bytes, limits: &JsonLimits) -> Result<Option<Bytes>, SendError> {
-    let unreadable = || SendError::InvalidResponse("the server's response cannot be read".to_owned());
+pub(crate) fn result_text(message: &Bytes, limits: &JsonLimits) -> Result<Option<Bytes>, UpstreamSendError> {
+    let unreadable = || UpstreamSendError::InvalidResponse("the server's response cannot be read".to_owned());
     let Ok(ServerMessage::Response(reply)) = read_server_message(message, limits) else { return Err(unreadable()) };
     let ServerResponsePayload::Result(result) = reply.payload() else { return Ok(None) };
     read(result.as_bytes(), limits).map_err(|_| unreadable())?;

@@ -7,10 +7,10 @@ use http::HeaderValue;
 
 use super::Refusal;
 use super::reserve::CallReservation;
-use crate::methods::unsolicited_messages::AllowedResource;
+use crate::methods::server_message_filter::AllowedResource;
 use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;
-use crate::upstream::{ResumeTarget, UpstreamLink, UpstreamRequest, UpstreamRequestKind};
+use crate::upstream::{UpstreamRequest, UpstreamRequestKind, UpstreamSessionLink, UpstreamStreamResumeTarget};
 
 /// Permission to send one message. Nothing can be sent upstream without it.
 #[derive(Debug)]
@@ -72,15 +72,15 @@ impl Permit {
     }
 
     /// Returns the target for resuming the response stream of this request; `None` for stateless requests.
-    pub fn resume_target(&self) -> Option<ResumeTarget> {
+    pub fn resume_target(&self) -> Option<UpstreamStreamResumeTarget> {
         let UpstreamRequest { session_link: link, revision, stateless_headers: stateless, .. } = &*self.outgoing;
-        stateless.is_none().then(|| ResumeTarget { session_link: link.clone(), revision: *revision })
+        stateless.is_none().then(|| UpstreamStreamResumeTarget { session_link: link.clone(), revision: *revision })
     }
 
     /// Creates a permit for resuming a response stream after `last_event`. The request itself has already been
     /// permitted.
-    pub fn for_stream_resumption(target: &ResumeTarget, last_event: HeaderValue) -> Self {
-        let ResumeTarget { session_link: link, revision } = target;
+    pub fn for_stream_resumption(target: &UpstreamStreamResumeTarget, last_event: HeaderValue) -> Self {
+        let UpstreamStreamResumeTarget { session_link: link, revision } = target;
         let (link, last_event) = (link.clone(), Some(last_event));
         Self::new(UpstreamRequest {
             session_link: link,
@@ -91,7 +91,7 @@ impl Permit {
     }
 
     /// Creates a permit for ending an upstream session.
-    pub fn for_session_end(link: UpstreamLink) -> Self {
+    pub fn for_session_end(link: UpstreamSessionLink) -> Self {
         Self::new(UpstreamRequest { session_link: link, ..UpstreamRequest::empty(UpstreamRequestKind::EndSession) })
     }
 

@@ -7,7 +7,7 @@ use gatelodge_policy::{ApprovalRequirement, Charge, Reason, ReasonCode};
 use gatelodge_store::StoreError;
 
 use super::format_seconds;
-use crate::upstream::SendError;
+use crate::upstream::UpstreamSendError;
 
 /// Why a call did not go through.
 #[derive(Debug)]
@@ -31,13 +31,13 @@ pub(crate) enum Refusal {
     /// The store failed. Nothing is sent without a record.
     Store(StoreError),
     /// The server's tool list could not be read.
-    ToolListUnavailable(SendError),
+    ToolListUnavailable(UpstreamSendError),
     /// The handshake with the server failed, so the client's request was not sent.
-    Handshake(SendError),
+    Handshake(UpstreamSendError),
     /// A request without side effects got no usable response.
-    NoResponse(SendError),
+    NoResponse(UpstreamSendError),
     /// A call got no usable response. If it was sent, it may have run. A call whose client disconnected was not sent.
-    Upstream(SendError),
+    Upstream(UpstreamSendError),
 }
 
 impl Refusal {
@@ -52,14 +52,14 @@ impl Refusal {
             Self::Store(_) => "store_unavailable",
             Self::ToolListUnavailable(_) => "upstream_unreachable",
             Self::Handshake(error) | Self::NoResponse(error) | Self::Upstream(error) => match error {
-                SendError::NotSent(_) => "upstream_unreachable",
-                SendError::Timeout | SendError::HandshakeTimeout(_) => "upstream_timeout",
-                SendError::ClientGone => "cancelled",
-                SendError::ConnectionLost(_)
-                | SendError::InvalidResponse(_)
-                | SendError::Status(_)
-                | SendError::SessionExpired
-                | SendError::MissingCapability { .. } => "upstream_gone",
+                UpstreamSendError::NotSent(_) => "upstream_unreachable",
+                UpstreamSendError::Timeout | UpstreamSendError::HandshakeTimeout(_) => "upstream_timeout",
+                UpstreamSendError::ClientGone => "cancelled",
+                UpstreamSendError::ConnectionLost(_)
+                | UpstreamSendError::InvalidResponse(_)
+                | UpstreamSendError::Status(_)
+                | UpstreamSendError::SessionExpired
+                | UpstreamSendError::MissingCapability { .. } => "upstream_gone",
             },
         }
     }
@@ -148,16 +148,21 @@ impl Refusal {
             Self::ToolListUnavailable(_) => {
                 "the tool list of the server is not available; the call was not sent".to_owned()
             }
-            Self::Handshake(error @ SendError::NotSent(_)) | Self::NoResponse(error @ SendError::NotSent(_)) => {
+            Self::Handshake(error @ UpstreamSendError::NotSent(_))
+            | Self::NoResponse(error @ UpstreamSendError::NotSent(_)) => {
                 format!("{}; nothing was sent", describe_send_error(error))
             }
-            Self::Handshake(error @ SendError::HandshakeTimeout(_)) => format!("{error}; nothing else was sent"),
+            Self::Handshake(error @ UpstreamSendError::HandshakeTimeout(_)) => {
+                format!("{error}; nothing else was sent")
+            }
             Self::Handshake(error) => {
                 format!("the handshake with the server failed: {}; nothing else was sent", describe_send_error(error))
             }
             Self::NoResponse(error) => describe_send_error(error),
             Self::Upstream(
-                error @ (SendError::NotSent(_) | SendError::HandshakeTimeout(_) | SendError::ClientGone),
+                error @ (UpstreamSendError::NotSent(_)
+                | UpstreamSendError::HandshakeTimeout(_)
+                | UpstreamSendError::ClientGone),
             ) => {
                 format!("{}; the call was not sent", describe_send_error(error))
             }
@@ -168,7 +173,7 @@ impl Refusal {
     /// Turns an upstream error into a handshake error, for requests that were not sent because the handshake failed.
     pub fn into_handshake_failure(self) -> Self {
         match self {
-            Self::Upstream(error) if error != SendError::ClientGone => Self::Handshake(error),
+            Self::Upstream(error) if error != UpstreamSendError::ClientGone => Self::Handshake(error),
             other => other,
         }
     }
@@ -195,25 +200,25 @@ impl Refusal {
 }
 
 /// Describes an upstream error, but not its consequence for the call.
-fn describe_send_error(error: &SendError) -> String {
+fn describe_send_error(error: &UpstreamSendError) -> String {
     match error {
-        SendError::NotSent(_) => "the server cannot be reached".to_owned(),
-        SendError::Timeout => "the server did not answer in time".to_owned(),
-        SendError::ConnectionLost(_) => "the server's response is incomplete".to_owned(),
-        SendError::InvalidResponse(why) => why.clone(),
-        SendError::HandshakeTimeout(_)
-        | SendError::SessionExpired
-        | SendError::ClientGone
-        | SendError::MissingCapability { .. } => error.to_string(),
-        SendError::Status(status @ (401 | 403)) => {
+        UpstreamSendError::NotSent(_) => "the server cannot be reached".to_owned(),
+        UpstreamSendError::Timeout => "the server did not answer in time".to_owned(),
+        UpstreamSendError::ConnectionLost(_) => "the server's response is incomplete".to_owned(),
+        UpstreamSendError::InvalidResponse(why) => why.clone(),
+        UpstreamSendError::HandshakeTimeout(_)
+        | UpstreamSendError::SessionExpired
+        | UpstreamSendError::ClientGone
+        | UpstreamSendError::MissingCapability { .. } => error.to_string(),
+        UpstreamSendError::Status(status @ (401 | 403)) => {
             format!("the server rejected the gateway's credential (HTTP status {status})")
         }
-        SendError::Status(status) => format!("the server answered with HTTP status {status}"),
+        UpstreamSendError::Status(status) => format!("the server answered with HTTP status {status}"),
     }
 }
 
-impl From<SendError> for Refusal {
-    fn from(error: SendError) -> Self {
+impl From<UpstreamSendError> for Refusal {
+    fn from(error: UpstreamSendError) -> Self {
         Self::Upstream(error)
     }
 }

@@ -1,7 +1,7 @@
 //! Takes the charges for a call and writes its intent row, in a single ledger operation.
 
 use gatelodge_mutants::mutant;
-use gatelodge_policy::{LimitScope, Terms};
+use gatelodge_policy::{AllowTerms, LimitScope};
 use gatelodge_store::{CounterCharge, CounterOwner, Reservation, ReserveOutcome, StoreError};
 
 use super::{CallRecorder, Refusal};
@@ -19,7 +19,7 @@ pub(crate) struct CallReservation {
 pub(crate) async fn reserve(
     gw: &Gateway,
     ctx: &RequestContext,
-    terms: &Terms,
+    terms: &AllowTerms,
     recorder: &mut CallRecorder,
 ) -> Result<CallReservation, Refusal> {
     if let Some(approval) = &terms.approval {

@@ -56,7 +56,7 @@ pub(crate) struct SuspendedCall {
     pub exclusive_session: Option<Arc<ExclusiveSession>>,
     /// The call's in-flight guard, held until its client comes back.
     pub in_flight: Option<InFlightGuard>,
-    pub binding: CallBinding,
+    pub binding: SuspendedCallBinding,
     /// Used to write the outcome row if the call is never resumed.
     pub recorder: CallRecorder,
 }
@@ -99,13 +99,13 @@ impl ClientInputRequest {
 
 /// Identifies the request that may resume a suspended call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CallBinding {
+pub(crate) struct SuspendedCallBinding {
     grant: GrantId,
     server: ServerName,
     request: [u8; 32],
 }
 
-impl CallBinding {
+impl SuspendedCallBinding {
     /// Computes the binding without the id and the input responses, so that a repeated request has the same binding.
     pub fn of(ctx: &RequestContext, request: &ClientRequest<'_>, subject: &RequestSubject<'_>) -> Self {
         let mut hash = Sha256::new();
@@ -133,7 +133,7 @@ impl SuspendedCall {
 
 /// Resources of a suspended call that the resuming request takes over.
 #[derive(Debug)]
-pub(crate) struct ResumeContext {
+pub(crate) struct SuspendedCallContext {
     pub session: Arc<Session>,
     pub exclusive_session: Option<Arc<ExclusiveSession>>,
     pub in_flight: Option<InFlightGuard>,
@@ -142,11 +142,11 @@ pub(crate) struct ResumeContext {
 impl SuspendedCalls {
     /// Returns the resources of the call with this request state, including its in-flight guard, which moves to the
     /// caller.
-    pub fn resume_context(&self, state: &str, binding: &CallBinding) -> Option<ResumeContext> {
+    pub fn resume_context(&self, state: &str, binding: &SuspendedCallBinding) -> Option<SuspendedCallContext> {
         let mut calls = self.lock();
         let (suspended, _) = calls.get_mut(state).filter(|(suspended, _)| suspended.binding == *binding)?;
         let (session, exclusive_session) = (Arc::clone(&suspended.session), suspended.exclusive_session.clone());
-        Some(ResumeContext { session, exclusive_session, in_flight: suspended.in_flight.take() })
+        Some(SuspendedCallContext { session, exclusive_session, in_flight: suspended.in_flight.take() })
     }
 
     /// Removes the oldest call that matches `is_one`, if its protected time has passed. `time` is the lifetime of
@@ -193,7 +193,7 @@ impl SuspendedCalls {
 
     /// Removes and returns the call with this request state; `None` if there is no such call, it has expired, or the
     /// binding differs.
-    pub fn take(&self, state: &str, binding: &CallBinding) -> Option<SuspendedCall> {
+    pub fn take(&self, state: &str, binding: &SuspendedCallBinding) -> Option<SuspendedCall> {
         let mut calls = self.lock();
         let (suspended, until) = calls.get(state)?;
         if suspended.binding != *binding || *until < Instant::now() {

@@ -17,7 +17,7 @@ pub(crate) struct NotificationHub {
     messages: OnceLock<broadcast::Sender<Bytes>>,
     state: Mutex<NotificationHubState>,
     /// Set by the task that follows the upstream's stream; new listeners wait for it.
-    stream_state: watch::Sender<UpstreamStreamState>,
+    stream_state: watch::Sender<StandaloneStreamState>,
     /// Notified when a listener waits for the stream; a follower that pauses between attempts then opens it.
     wanted: Notify,
     upstream_subscriptions: Mutex<HashMap<String, Arc<tokio::sync::Mutex<UpstreamSubscription>>>>,
@@ -25,7 +25,7 @@ pub(crate) struct NotificationHub {
 
 /// State of the upstream's standalone stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum UpstreamStreamState {
+pub(crate) enum StandaloneStreamState {
     /// Not open.
     Closed,
     /// Open: notifications arrive.
@@ -77,7 +77,7 @@ impl Default for NotificationHub {
         Self {
             messages: OnceLock::new(),
             state: Mutex::default(),
-            stream_state: watch::Sender::new(UpstreamStreamState::Closed),
+            stream_state: watch::Sender::new(StandaloneStreamState::Closed),
             wanted: Notify::new(),
             upstream_subscriptions: Mutex::default(),
         }
@@ -101,7 +101,7 @@ impl NotificationHub {
     }
 
     /// Sets the state of the upstream's stream.
-    pub fn set_stream_state(&self, state: UpstreamStreamState) {
+    pub fn set_stream_state(&self, state: StandaloneStreamState) {
         self.stream_state.send_replace(state);
     }
 
@@ -109,12 +109,12 @@ impl NotificationHub {
     /// attempts.
     pub async fn wait_for_stream(&self) {
         let mut state = self.stream_state.subscribe();
-        if *state.borrow_and_update() == UpstreamStreamState::Closed {
+        if *state.borrow_and_update() == StandaloneStreamState::Closed {
             // Only a pausing follower is woken: one that fails to open the stream now still pauses afterwards.
             self.wanted.notify_waiters();
         }
         // INVARIANT: `self` owns the sender, so the channel is open.
-        let _ = state.wait_for(|state| *state != UpstreamStreamState::Closed).await;
+        let _ = state.wait_for(|state| *state != StandaloneStreamState::Closed).await;
     }
 
     /// Waits until a listener needs the stream.
@@ -130,7 +130,7 @@ impl NotificationHub {
             return None;
         }
         // A server that did not support a stream may support one now.
-        self.set_stream_state(UpstreamStreamState::Closed);
+        self.set_stream_state(StandaloneStreamState::Closed);
         Some(std::mem::take(&mut state.is_abandoned))
     }
 

@@ -22,13 +22,13 @@ pub(crate) struct PendingServerRequests(Mutex<HashMap<String, PendingServerReque
 /// One pending request.
 #[derive(Debug)]
 struct PendingServerRequest {
-    origin: ServerRequestOrigin,
+    origin: ClientResponseDestination,
     asked_at: Instant,
 }
 
 /// Receiver of the client's answer.
 #[derive(Debug)]
-pub(crate) enum ServerRequestOrigin {
+pub(crate) enum ClientResponseDestination {
     /// The upstream, with the id that it gave the request and the request's method.
     Upstream(RequestId<'static>, String),
     /// A call in the gateway, which sends the answer with its next request.
@@ -37,7 +37,7 @@ pub(crate) enum ServerRequestOrigin {
 
 impl PendingServerRequests {
     /// Registers a request and returns the id under which the client is asked.
-    pub fn register(&self, origin: ServerRequestOrigin) -> Option<String> {
+    pub fn register(&self, origin: ClientResponseDestination) -> Option<String> {
         let mut random = [0; 12];
         getrandom::fill(&mut random).ok()?;
         let own = format!("gl-{}", HEXLOWER.encode(&random));
@@ -51,7 +51,7 @@ impl PendingServerRequests {
     }
 
     /// Removes the request that the client has answered, and returns the receiver of the answer.
-    pub fn take(&self, id: &RequestId<'_>) -> Option<ServerRequestOrigin> {
+    pub fn take(&self, id: &RequestId<'_>) -> Option<ClientResponseDestination> {
         lock(&self.0).remove(id.as_str()?).map(|request| request.origin)
     }
 
@@ -70,7 +70,7 @@ impl PendingServerRequests {
     /// Removes the request with the upstream's `id` and returns the id under which the client was asked.
     pub fn withdraw(&self, id: &RequestId<'_>) -> Option<String> {
         let mut pending = lock(&self.0);
-        let is_match = |request: &PendingServerRequest| matches!(&request.origin, ServerRequestOrigin::Upstream(own, _) if own == id);
+        let is_match = |request: &PendingServerRequest| matches!(&request.origin, ClientResponseDestination::Upstream(own, _) if own == id);
         let own = pending.iter().find(|(_, request)| is_match(request)).map(|(own, _)| own.clone())?;
         pending.remove(&own);
         Some(own)

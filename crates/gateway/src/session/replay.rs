@@ -57,12 +57,12 @@ struct ReplayStream {
     /// Number of the newest event that is no longer buffered.
     last_evicted: u64,
     /// The current connection; `None` while the client is disconnected.
-    connection: Option<ReplayConnection>,
+    connection: Option<ReplayStreamConnection>,
     ended_at: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct ReplayConnection {
+struct ReplayStreamConnection {
     events: mpsc::Sender<Bytes>,
     /// In-flight guard of a connection that was opened to resume the stream.
     _in_flight_guard: Option<InFlightGuard>,
@@ -108,7 +108,7 @@ impl ReplayBuffers {
         let mut state = self.lock();
         state.last_stream += 1;
         let number = state.last_stream;
-        let to = Some(ReplayConnection { events, _in_flight_guard: None });
+        let to = Some(ReplayStreamConnection { events, _in_flight_guard: None });
         state.streams.insert(number, ReplayStream { connection: to, ..ReplayStream::default() });
         number
     }
@@ -201,7 +201,7 @@ impl ReplayBuffers {
         // INVARIANT: the channel has capacity for all of them, so `try_send` succeeds.
         missed.into_iter().for_each(|event| drop(events.try_send(event)));
         if stream.ended_at.is_none() {
-            stream.connection = Some(ReplayConnection { events, _in_flight_guard: Some(guard) });
+            stream.connection = Some(ReplayStreamConnection { events, _in_flight_guard: Some(guard) });
         }
         Some(receiver)
     }

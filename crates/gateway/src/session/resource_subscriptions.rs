@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use gatelodge_mcp::aggregate_names::{prefix_uri, split_prefixed_uri};
-use gatelodge_store::{IdHash, ServerName};
+use gatelodge_store::{IdDigest, ServerName};
 use tokio::sync::Notify;
 
 use super::lazy_box::LazyBox;
@@ -36,7 +36,7 @@ const NEVER_SUBSCRIBED: u64 = u64::MAX;
 #[derive(Debug)]
 struct StoredSubscriptions {
     /// The session with which the set is stored.
-    id: IdHash,
+    id: IdDigest,
     uris: Mutex<BTreeSet<String>>,
     /// URIs whose denial by the current policy has been recorded in the call log.
     denied_uris: LazyBox<Mutex<BTreeSet<String>>>,
@@ -47,7 +47,7 @@ struct StoredSubscriptions {
 impl ResourceSubscriptions {
     /// Creates the set of a new or restored session. URIs that were stored under larger limits and exceed the current
     /// ones are dropped.
-    pub fn new(id: IdHash, uris: Vec<String>) -> Self {
+    pub fn new(id: IdDigest, uris: Vec<String>) -> Self {
         let mut own = BTreeSet::new();
         for uri in uris {
             if has_room(&own, &uri) {
@@ -85,7 +85,7 @@ impl ResourceSubscriptions {
     }
 
     /// Returns the session's key and the URIs as the client named them.
-    pub fn to_row(&self) -> (IdHash, Vec<String>) {
+    pub fn to_row(&self) -> (IdDigest, Vec<String>) {
         (self.stored.id, lock(&self.stored.uris).iter().cloned().collect())
     }
 
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     fn subscriptions() -> ResourceSubscriptions {
-        ResourceSubscriptions::new(IdHash::of(&["s"]), Vec::new())
+        ResourceSubscriptions::new(IdDigest::of(&["s"]), Vec::new())
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use gatelodge_mcp::code;
 use gatelodge_mcp::http_headers::ProtocolError;
 use gatelodge_mutants::mutant;
-use gatelodge_store::{IdHash, ServerName, SessionRow, Sessions, StoreError};
+use gatelodge_store::{IdDigest, ServerName, SessionRow, Sessions, StoreError};
 use http::StatusCode;
 use tokio::sync::Semaphore;
 use tracing::warn;
@@ -39,18 +39,18 @@ pub(crate) struct SessionPersistence {
     lookup_slots: Semaphore,
     missing: Mutex<MissingSessionCache>,
     /// Ended sessions that could not be deleted from the store yet.
-    pending_deletes: Mutex<Vec<IdHash>>,
+    pending_deletes: Mutex<Vec<IdDigest>>,
 }
 
 /// Ids of sessions that have ended or were not found. Ids are random, so a missing id never becomes valid later.
 #[derive(Default)]
 struct MissingSessionCache {
-    ids: HashSet<IdHash>,
-    order: VecDeque<IdHash>,
+    ids: HashSet<IdDigest>,
+    order: VecDeque<IdDigest>,
 }
 
 impl MissingSessionCache {
-    fn insert(&mut self, id: IdHash) {
+    fn insert(&mut self, id: IdDigest) {
         if !self.ids.insert(id) {
             return;
         }
@@ -73,11 +73,11 @@ impl SessionPersistence {
         }
     }
 
-    fn is_missing(&self, id: &IdHash) -> bool {
+    fn is_missing(&self, id: &IdDigest) -> bool {
         lock(&self.missing).ids.contains(id)
     }
 
-    async fn look_up(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
+    async fn look_up(&self, id: IdDigest) -> Result<Option<SessionRow>, StoreError> {
         let lookup = async {
             // INVARIANT: the semaphore is never closed.
             let _slot = self.lookup_slots.acquire().await;
@@ -146,7 +146,7 @@ impl Gateway {
         if let Some(session) = self.sessions.find(id, &grant.config.id, server) {
             return Ok(Some(session));
         }
-        let hash = IdHash::of(&[id]);
+        let hash = IdDigest::of(&[id]);
         if !is_session_id(id) || self.sessions.contains(id) || self.session_persistence.is_missing(&hash) {
             return Ok(None);
         }
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn missing_session_cache_is_limited() {
         let mut missing = MissingSessionCache::default();
-        let id = |number: usize| IdHash::of(&[&number.to_string()]);
+        let id = |number: usize| IdDigest::of(&[&number.to_string()]);
         (0..=MAX_MISSING_SESSIONS).for_each(|number| missing.insert(id(number)));
         missing.insert(id(MAX_MISSING_SESSIONS));
         assert_eq!((missing.ids.len(), missing.order.len()), (MAX_MISSING_SESSIONS, MAX_MISSING_SESSIONS));

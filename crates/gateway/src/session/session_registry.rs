@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use gatelodge_mutants::mutant;
-use gatelodge_store::{GrantId, IdHash, ServerName};
+use gatelodge_store::{GrantId, IdDigest, ServerName};
 use tokio::sync::Semaphore;
 
 use super::{Session, lock, replay};
-use crate::upstream::UpstreamLink;
+use crate::upstream::UpstreamSessionLink;
 
 /// After this idle time, the process of a session may be stopped in favour of another session.
 const PROCESS_EVICTION_IDLE_TIME: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ impl SessionRegistry {
     }
 
     /// Returns the id hashes of sessions that were used within `time` or have an open stream.
-    pub fn recently_used(&self, time: Duration) -> Vec<IdHash> {
+    pub fn recently_used(&self, time: Duration) -> Vec<IdDigest> {
         let shards = self.shards.iter().map(lock);
         shards.flat_map(|shard| recently_used_hashes(&shard, time).collect::<Vec<_>>()).collect()
     }
@@ -123,7 +123,7 @@ impl SessionRegistry {
         let unused =
             all.filter(|session| session.server() == Some(server) && session.is_unused(PROCESS_EVICTION_IDLE_TIME));
         let processes = unused.filter_map(|session| match session.upstream_link() {
-            UpstreamLink::Process(process) if !process.is_ended() => Some((session.last_used(), process)),
+            UpstreamSessionLink::Process(process) if !process.is_ended() => Some((session.last_used(), process)),
             _ => None,
         });
         let least = processes.min_by_key(|(used_at, _)| *used_at);
@@ -132,15 +132,16 @@ impl SessionRegistry {
 
     /// Invalidates the tool registries of session processes, and closes processes and connections for which `stays`
     /// returns false.
-    pub fn drop_stale_links(&self, stays: impl Fn(&Session, &UpstreamLink) -> bool) {
+    pub fn drop_stale_links(&self, stays: impl Fn(&Session, &UpstreamSessionLink) -> bool) {
         for session in self.shards.iter().flat_map(|shard| lock(shard).values().cloned().collect::<Vec<_>>()) {
             let link = session.upstream_link();
             match (&link, stays(&session, &link)) {
-                (UpstreamLink::Process(process), true) => process.tool_registry().invalidate(),
-                (UpstreamLink::Process(process), false) => process.stop(),
-                (UpstreamLink::Sse(connection), false) => connection.close(),
-                (UpstreamLink::Sse(_), true)
-                | (UpstreamLink::NoSession | UpstreamLink::NotOpened | UpstreamLink::Http(_), _) => {}
+                (UpstreamSessionLink::Process(process), true) => process.tool_registry().invalidate(),
+                (UpstreamSessionLink::Process(process), false) => process.stop(),
+                (UpstreamSessionLink::Sse(connection), false) => connection.close(),
+                (UpstreamSessionLink::Sse(_), true)
+                | (UpstreamSessionLink::NoSession | UpstreamSessionLink::NotOpened | UpstreamSessionLink::Http(_), _) =>
+                    {}
             }
         }
     }
@@ -163,6 +164,6 @@ impl fmt::Debug for SessionRegistry {
 }
 
 /// Returns the id hashes of a shard's sessions that were used within `time`.
-fn recently_used_hashes(shard: &SessionShard, time: Duration) -> impl Iterator<Item = IdHash> {
+fn recently_used_hashes(shard: &SessionShard, time: Duration) -> impl Iterator<Item = IdDigest> {
     shard.values().filter(move |session| !session.is_idle(time)).map(|session| session.id_hash())
 }

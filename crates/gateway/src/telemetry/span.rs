@@ -14,7 +14,7 @@ use super::{SpanSender, attribute_names};
 use crate::pipeline::{ForwardOutcome, is_tool_error};
 use crate::request_context::RequestContext;
 use crate::request_trace::UpstreamSpanContext;
-use crate::upstream::{SendError, UpstreamTransport};
+use crate::upstream::{UpstreamSendError, UpstreamTransport};
 
 /// Kind of a span, in OpenTelemetry's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ pub(crate) type CapturedReply = Arc<OnceLock<Bytes>>;
 
 /// The span of a client request in progress. Its attributes come from the call record.
 #[derive(Debug)]
-pub(crate) struct ServerSpan {
+pub(crate) struct ClientRequestSpan {
     span_sender: SpanSender,
     context: TraceParent,
     parent: Option<TraceParent>,
@@ -126,7 +126,7 @@ pub(crate) struct ServerSpan {
     captured_reply: CapturedReply,
 }
 
-impl ServerSpan {
+impl ClientRequestSpan {
     /// Starts the span; returns `None` if the trace is not exported.
     pub fn begin(ctx: &RequestContext) -> Option<Self> {
         let trace = ctx.trace.as_ref()?;
@@ -204,13 +204,13 @@ fn set_decision_attributes(span: &mut Span, row: &CallRecord, is_allowed: bool) 
 
 /// The span of an upstream request in progress. Dropping it before it has ended records a timeout.
 #[derive(Debug)]
-pub(crate) struct ClientSpan {
+pub(crate) struct UpstreamRequestSpan {
     span_sender: SpanSender,
     span: Option<Span>,
     started: Instant,
 }
 
-impl ClientSpan {
+impl UpstreamRequestSpan {
     /// Starts the span; returns `None` if the trace is not exported.
     pub fn begin(
         ctx: &RequestContext,
@@ -246,7 +246,7 @@ impl ClientSpan {
     }
 
     /// Ends the span with the outcome of the request.
-    pub fn end(mut self, ended: Result<&ForwardOutcome, &SendError>) {
+    pub fn end(mut self, ended: Result<&ForwardOutcome, &UpstreamSendError>) {
         self.finish(|span| match ended {
             Ok(ForwardOutcome::Response(message, _)) => span.set_reply_status(message.outline()),
             // The call waits for client input; this request succeeded.
@@ -257,7 +257,7 @@ impl ClientSpan {
     }
 
     /// Ends the span of a stream. `cause` is `None` if either side ended the stream normally.
-    pub fn end_stream(mut self, cause: Option<&SendError>) {
+    pub fn end_stream(mut self, cause: Option<&UpstreamSendError>) {
         self.finish(|span| cause.into_iter().for_each(|cause| span.set_error(cause.error_type())));
     }
 
@@ -270,7 +270,7 @@ impl ClientSpan {
     }
 }
 
-impl Drop for ClientSpan {
+impl Drop for UpstreamRequestSpan {
     fn drop(&mut self) {
         self.finish(|span| span.set_error(attribute_names::TIMEOUT));
     }

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use super::span::Span;
-use super::{ExportItem, TelemetryConfig, otlp};
+use super::{ExportItem, OtlpTraceConfig, otlp};
 use crate::message_body::MessageBody;
 use crate::upstream::{HttpConnectionPool, new_connection_pool, root_cause};
 
@@ -19,7 +19,7 @@ const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf")
 const MAX_COLLECTOR_RESPONSE_BYTES: usize = 64 << 10;
 
 pub(super) struct SpanExporter {
-    config: TelemetryConfig,
+    config: OtlpTraceConfig,
     /// Filled by calls, and closed when the gateway is dropped, which ends the task.
     items: mpsc::Receiver<ExportItem>,
     connection_pool: HttpConnectionPool,
@@ -28,7 +28,7 @@ pub(super) struct SpanExporter {
 }
 
 impl SpanExporter {
-    pub fn new(config: TelemetryConfig, items: mpsc::Receiver<ExportItem>, lost_spans: Counter) -> Self {
+    pub fn new(config: OtlpTraceConfig, items: mpsc::Receiver<ExportItem>, lost_spans: Counter) -> Self {
         let connection_pool = new_connection_pool(config.timeout);
         Self { config, items, connection_pool, lost_spans, is_failing: false }
     }

@@ -18,10 +18,11 @@ pub(crate) use connection_pool::HttpConnectionPool;
 pub(super) use connection_pool::host_header;
 pub(super) use response_reader::HttpResponseReader;
 
-use self::connection_pool::HttpRequestError;
+use self::connection_pool::UpstreamHttpError;
 use self::connector::{Connector, TlsError};
 use super::{
-    SendError, Upstream, UpstreamHttpConfig, UpstreamLink, UpstreamRequest, UpstreamRequestKind, UpstreamResponse,
+    Upstream, UpstreamHttpConfig, UpstreamRequest, UpstreamRequestKind, UpstreamResponse, UpstreamSendError,
+    UpstreamSessionLink,
 };
 use crate::message_body::MessageBody;
 use crate::request_trace::UpstreamSpanContext;
@@ -72,7 +73,7 @@ impl UpstreamHttpClient {
         upstream: &'a Upstream,
         config: &'a UpstreamHttpConfig,
         outgoing: UpstreamRequest,
-    ) -> impl Future<Output = Result<UpstreamResponse, SendError>> + use<'a> {
+    ) -> impl Future<Output = Result<UpstreamResponse, UpstreamSendError>> + use<'a> {
         let requested = self.request(upstream.headers(), &config.url, outgoing);
         async move {
             let started = HttpResponseReader::begin(requested.await?, &config.url, self.max_bytes);
@@ -86,16 +87,18 @@ impl UpstreamHttpClient {
         headers: &HeaderMap,
         url: &Uri,
         outgoing: UpstreamRequest,
-    ) -> impl Future<Output = Result<Response<Incoming>, SendError>> + use<> {
+    ) -> impl Future<Output = Result<Response<Incoming>, UpstreamSendError>> + use<> {
         let pool = self.pools.get(workers::current_worker()).or(self.pools.first());
         // Boxed: each enclosing future would store it twice.
         let requested = pool.map(|pool| Box::pin(pool.clone().request(build_request(headers, url, outgoing))));
         async move {
             // INVARIANT: there is at least one pool.
-            let Some(requested) = requested else { return Err(SendError::NotSent("no connection pool".to_owned())) };
+            let Some(requested) = requested else {
+                return Err(UpstreamSendError::NotSent("no connection pool".to_owned()));
+            };
             requested.await.map_err(|error| match &error {
-                HttpRequestError::Connect(_) => SendError::NotSent(root_cause(&error)),
-                HttpRequestError::ConnectionLost(_) => SendError::ConnectionLost(root_cause(&error)),
+                UpstreamHttpError::Connect(_) => UpstreamSendError::NotSent(root_cause(&error)),
+                UpstreamHttpError::ConnectionLost(_) => UpstreamSendError::ConnectionLost(root_cause(&error)),
             })
         }
     }
@@ -106,7 +109,7 @@ impl UpstreamHttpClient {
         headers: &HeaderMap,
         url: &Uri,
         outgoing: UpstreamRequest,
-    ) -> Result<StatusCode, SendError> {
+    ) -> Result<StatusCode, UpstreamSendError> {
         let response = self.request(headers, url, outgoing).await?;
         let status = response.status();
         // Read to the end, so that the connection can be reused, unless the body is long.
@@ -133,7 +136,7 @@ fn build_request(configured: &HeaderMap, url: &Uri, outgoing: UpstreamRequest) -
     } else {
         headers.insert(ACCEPT, ACCEPT_EVENTS);
     }
-    if let UpstreamLink::Http(session) = &outgoing.session_link
+    if let UpstreamSessionLink::Http(session) = &outgoing.session_link
         && let Some(id) = &session.id
     {
         headers.insert(http_headers::SESSION_ID, id.clone());

@@ -25,7 +25,7 @@ const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A queued message with its share of the queue budget.
 #[derive(Debug)]
-pub(crate) struct QueuedMessage {
+pub(crate) struct DemuxQueueMessage {
     pub message: Bytes,
     /// Whether the message arrived before its receiver was registered.
     pub is_before_call: bool,
@@ -34,7 +34,7 @@ pub(crate) struct QueuedMessage {
 
 /// The clients that share a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ConnectionScope {
+pub(crate) enum UpstreamConnectionSharing {
     /// The client of one session.
     Session,
     /// Stateless clients of any grant. Messages that belong to no request are dropped.
@@ -48,7 +48,7 @@ pub(crate) struct MessageDemux {
     /// Limits the total size of all queued messages to one message of maximum size: limiting only their number would
     /// not limit memory.
     queue_budget: Arc<Semaphore>,
-    scope: ConnectionScope,
+    scope: UpstreamConnectionSharing,
     tool_registry: Arc<ToolRegistry>,
     limits: JsonLimits,
     dropped_messages: Counter,
@@ -61,9 +61,9 @@ pub(crate) struct MessageDemux {
 #[derive(Debug, Default)]
 struct DemuxState {
     /// Pending calls by call id. Ids are ordered by time.
-    pending_calls: BTreeMap<Box<str>, PendingCall>,
-    stream_listener: Option<mpsc::Sender<QueuedMessage>>,
-    unclaimed: VecDeque<QueuedMessage>,
+    pending_calls: BTreeMap<Box<str>, DemuxPendingCall>,
+    stream_listener: Option<mpsc::Sender<DemuxQueueMessage>>,
+    unclaimed: VecDeque<DemuxQueueMessage>,
     is_ended: bool,
     /// Whether the gateway closed the connection.
     is_closed_locally: bool,
@@ -74,8 +74,8 @@ struct DemuxState {
 }
 
 #[derive(Debug)]
-struct PendingCall {
-    events: mpsc::Sender<QueuedMessage>,
+struct DemuxPendingCall {
+    events: mpsc::Sender<DemuxQueueMessage>,
     reply: oneshot::Sender<Bytes>,
     /// Whether the server may send requests to the client during this call.
     may_receive_requests: bool,
@@ -86,7 +86,7 @@ impl MessageDemux {
         tool_registry: Arc<ToolRegistry>,
         max_bytes: usize,
         dropped_messages: Counter,
-        scope: ConnectionScope,
+        scope: UpstreamConnectionSharing,
     ) -> Self {
         let limits = JsonLimits { max_bytes, ..JsonLimits::REPLY };
         Self {
@@ -119,7 +119,7 @@ impl MessageDemux {
         &self,
         call: &str,
         may_receive_requests: bool,
-    ) -> Option<(mpsc::Receiver<QueuedMessage>, oneshot::Receiver<Bytes>)> {
+    ) -> Option<(mpsc::Receiver<DemuxQueueMessage>, oneshot::Receiver<Bytes>)> {
         let mut state = self.lock();
         if state.is_ended {
             return None;
@@ -129,12 +129,12 @@ impl MessageDemux {
         if state.stream_listener.is_none() {
             state.unclaimed.drain(..).for_each(|message| drop(events.try_send(message)));
         }
-        state.pending_calls.insert(call.into(), PendingCall { events, reply, may_receive_requests });
+        state.pending_calls.insert(call.into(), DemuxPendingCall { events, reply, may_receive_requests });
         Some((events_receiver, reply_receiver))
     }
 
     /// Registers the receiver of messages that belong to no request, replacing an earlier one.
-    pub fn listen(&self) -> Option<mpsc::Receiver<QueuedMessage>> {
+    pub fn listen(&self) -> Option<mpsc::Receiver<DemuxQueueMessage>> {
         let mut state = self.lock();
         if state.is_ended {
             return None;
@@ -187,7 +187,7 @@ impl MessageDemux {
                 self.has_answered.store(true, Ordering::Relaxed);
                 let pending = match reply.id() {
                     Some(id) => id.as_str().and_then(|id| self.lock().take_call(id)),
-                    None if self.scope == ConnectionScope::Session && is_message_error(&reply) => {
+                    None if self.scope == UpstreamConnectionSharing::Session && is_message_error(&reply) => {
                         self.lock().take_single_call()
                     }
                     None => None,
@@ -201,13 +201,15 @@ impl MessageDemux {
                 let Some(event) = self.reserve_queue_space(&message) else { return false };
                 match self.find_call_id(&notification) {
                     Some(call) => self.lock().send_to_call(&call, event),
-                    None if *notification.method() == Method::Progress || self.scope == ConnectionScope::Shared => {
+                    None if *notification.method() == Method::Progress
+                        || self.scope == UpstreamConnectionSharing::Shared =>
+                    {
                         false
                     }
                     None => self.lock().route_notification(event),
                 }
             }
-            Ok(ServerMessage::Request(_)) if self.scope == ConnectionScope::Shared => false,
+            Ok(ServerMessage::Request(_)) if self.scope == UpstreamConnectionSharing::Shared => false,
             Ok(ServerMessage::Request(_)) => {
                 self.reserve_queue_space(&message).is_some_and(|event| self.lock().route_request(event))
             }
@@ -220,10 +222,10 @@ impl MessageDemux {
     }
 
     /// Reserves queue space for a message; `None` if the budget is used up.
-    fn reserve_queue_space(&self, message: &Bytes) -> Option<QueuedMessage> {
+    fn reserve_queue_space(&self, message: &Bytes) -> Option<DemuxQueueMessage> {
         let share = u32::try_from(budget_units(message.len())).ok()?;
         let permit = Arc::clone(&self.queue_budget).try_acquire_many_owned(share).ok()?;
-        Some(QueuedMessage { message: message.clone(), is_before_call: false, _budget_permit: permit })
+        Some(DemuxQueueMessage { message: message.clone(), is_before_call: false, _budget_permit: permit })
     }
 
     /// Returns the call named by a notification, if any.
@@ -303,26 +305,26 @@ fn budget_units(bytes: usize) -> usize {
 
 impl DemuxState {
     /// Removes a call that has been answered.
-    fn take_call(&mut self, call: &str) -> Option<PendingCall> {
+    fn take_call(&mut self, call: &str) -> Option<DemuxPendingCall> {
         self.abandoned_calls.remove(call);
         self.pending_calls.remove(call)
     }
 
     /// Removes the only pending call, to which a response without an id must belong. Returns `None` if several calls
     /// are pending or any was abandoned, because the response is then ambiguous.
-    fn take_single_call(&mut self) -> Option<PendingCall> {
+    fn take_single_call(&mut self) -> Option<DemuxPendingCall> {
         if (self.pending_calls.len() != 1 || self.has_abandoned_call) && !mutant!("anonymous-error-ends-any-call") {
             return None;
         }
         self.pending_calls.pop_last().map(|(_, pending)| pending)
     }
 
-    fn send_to_call(&self, call: &str, event: QueuedMessage) -> bool {
+    fn send_to_call(&self, call: &str, event: DemuxQueueMessage) -> bool {
         self.pending_calls.get(call).is_some_and(|pending| pending.events.try_send(event).is_ok())
     }
 
     /// Sends a server request to the newest call that may receive requests, or otherwise routes it like a notification.
-    fn route_request(&mut self, event: QueuedMessage) -> bool {
+    fn route_request(&mut self, event: DemuxQueueMessage) -> bool {
         match self.pending_calls.values().rfind(|pending| pending.may_receive_requests) {
             Some(pending) => pending.events.try_send(event).is_ok(),
             None => self.route_notification(event),
@@ -331,7 +333,7 @@ impl DemuxState {
 
     /// Sends a notification to the stream listener, or else to the newest call. If there is neither, keeps it for the
     /// next receiver.
-    fn route_notification(&mut self, event: QueuedMessage) -> bool {
+    fn route_notification(&mut self, event: DemuxQueueMessage) -> bool {
         if self.stream_listener.as_ref().is_some_and(mpsc::Sender::is_closed) {
             self.stream_listener = None;
         }
@@ -343,7 +345,7 @@ impl DemuxState {
         if !has_room {
             self.unclaimed.pop_front();
         }
-        self.unclaimed.push_back(QueuedMessage { is_before_call: true, ..event });
+        self.unclaimed.push_back(DemuxQueueMessage { is_before_call: true, ..event });
         has_room
     }
 }
@@ -354,7 +356,7 @@ mod tests {
 
     #[tokio::test]
     async fn reply_that_cannot_be_parsed_ends_its_call() {
-        let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), ConnectionScope::Session);
+        let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), UpstreamConnectionSharing::Session);
         let (_events, reply) = demux.register_call("call-1", true).expect("it runs");
         let deep = format!(r#"{{"jsonrpc":"2.0","id":"call-1","result":{}1{}}}"#, "[".repeat(100), "]".repeat(100));
         assert!(demux.deliver(Bytes::from(deep)));
@@ -368,7 +370,7 @@ mod tests {
 
     #[tokio::test]
     async fn error_without_an_id_belongs_to_the_only_pending_call() {
-        let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), ConnectionScope::Session);
+        let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), UpstreamConnectionSharing::Session);
         for error in ERRORS_WITHOUT_ID {
             let error = Bytes::from_static(error.as_bytes());
             assert!(!demux.deliver(error.clone()), "no call is pending");
@@ -385,12 +387,12 @@ mod tests {
     #[tokio::test]
     async fn ambiguous_error_without_an_id_is_dropped() {
         let error = || Bytes::from_static(ERRORS_WITHOUT_ID[0].as_bytes());
-        let shared = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), ConnectionScope::Shared);
+        let shared = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), UpstreamConnectionSharing::Shared);
         let (_events, mut own) = shared.register_call("call-1", true).expect("it runs");
         assert!(!shared.deliver(error()), "another grant may have called");
         assert!(own.try_recv().is_err());
 
-        let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), ConnectionScope::Session);
+        let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), UpstreamConnectionSharing::Session);
         let (_events, mut own) = demux.register_call("call-1", true).expect("it runs");
         let refused = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"what?"}}"#;
         assert!(!demux.deliver(Bytes::from_static(refused)), "it may be about a notification");
@@ -402,7 +404,7 @@ mod tests {
 
     #[test]
     fn server_request_goes_to_a_call_rather_than_to_a_listener_or_list() {
-        let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), ConnectionScope::Session);
+        let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), UpstreamConnectionSharing::Session);
         let request = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
         let mut listener = demux.listen().expect("it runs");
         let (mut call, _reply) = demux.register_call("call-1", true).expect("it runs");
@@ -418,7 +420,7 @@ mod tests {
 
     #[test]
     fn server_request_is_ambiguous_until_an_abandoned_call_is_answered() {
-        let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), ConnectionScope::Session);
+        let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), UpstreamConnectionSharing::Session);
         let _list = demux.register_call("call-0", false).expect("it runs");
         let abandoned = demux.register_call("call-1", true).expect("it runs");
         demux.abandon_call("call-1");
@@ -434,7 +436,8 @@ mod tests {
     fn idle_connection_is_closed_if_an_abandoned_call_is_unanswered() {
         let request = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
         for (late, is_ended) in [(None, true), (Some(r#"{"jsonrpc":"2.0","id":"call-1","result":{}}"#), false)] {
-            let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), ConnectionScope::Session);
+            let demux =
+                MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), UpstreamConnectionSharing::Session);
             let _abandoned = demux.register_call("call-1", true).expect("it runs");
             demux.abandon_call("call-1");
             assert!(demux.deliver(request.clone()));
@@ -451,7 +454,9 @@ mod tests {
 
     #[test]
     fn messages_of_a_shared_process_without_a_call_reach_no_client() {
-        for (scope, is_delivered) in [(ConnectionScope::Session, true), (ConnectionScope::Shared, false)] {
+        for (scope, is_delivered) in
+            [(UpstreamConnectionSharing::Session, true), (UpstreamConnectionSharing::Shared, false)]
+        {
             let demux = MessageDemux::new(Arc::default(), 1 << 16, Counter::default(), scope);
             let (mut events, _reply) = demux.register_call("call-1", true).expect("it runs");
             for notification in [

@@ -7,11 +7,11 @@ use gatelodge_store::CallId;
 use http::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 
-use super::message_demux::{MessageDemux, QueuedMessage};
+use super::message_demux::{DemuxQueueMessage, MessageDemux};
 use super::server_process::ServerProcess;
-use super::sse_client::{PendingPost, UpstreamSseConnection};
-use super::upstream_response::{ResponseSource, UpstreamResponse};
-use super::{SendError, UpstreamLink, UpstreamRequest, UpstreamRequestKind};
+use super::upstream_response::{UpstreamResponse, UpstreamResponseSource};
+use super::upstream_sse_client::{PendingPost, UpstreamSseConnection};
+use super::{UpstreamRequest, UpstreamRequestKind, UpstreamSendError, UpstreamSessionLink};
 
 /// The connection to the server.
 #[derive(Debug, Clone)]
@@ -22,30 +22,36 @@ pub(super) enum MultiplexedPeer {
 
 impl MultiplexedPeer {
     /// Sends a request and returns the start of the response.
-    pub async fn send(self, outgoing: UpstreamRequest) -> Result<UpstreamResponse, SendError> {
+    pub async fn send(self, outgoing: UpstreamRequest) -> Result<UpstreamResponse, UpstreamSendError> {
         let (status, source) = match (outgoing.kind, outgoing.call) {
             (UpstreamRequestKind::SendMessage, Some(call)) => {
-                (StatusCode::OK, ResponseSource::Multiplexed(self.send_request(call, outgoing).await?))
+                (StatusCode::OK, UpstreamResponseSource::Multiplexed(self.send_request(call, outgoing).await?))
             }
             (UpstreamRequestKind::SendMessage, None) => {
                 self.send_notification(outgoing).await?;
-                (StatusCode::ACCEPTED, ResponseSource::Empty)
+                (StatusCode::ACCEPTED, UpstreamResponseSource::Empty)
             }
-            (UpstreamRequestKind::OpenStream, _) => (StatusCode::OK, ResponseSource::Multiplexed(self.listen()?)),
+            (UpstreamRequestKind::OpenStream, _) => {
+                (StatusCode::OK, UpstreamResponseSource::Multiplexed(self.listen()?))
+            }
             (UpstreamRequestKind::EndSession, _) => {
                 self.demux().close();
-                (StatusCode::OK, ResponseSource::Empty)
+                (StatusCode::OK, UpstreamResponseSource::Empty)
             }
         };
         let link = match self {
-            Self::Process(process) => UpstreamLink::Process(process),
-            Self::Sse(connection) => UpstreamLink::Sse(connection),
+            Self::Process(process) => UpstreamSessionLink::Process(process),
+            Self::Sse(connection) => UpstreamSessionLink::Sse(connection),
         };
         Ok(UpstreamResponse { status, session_link: link, resume_target: None, source })
     }
 
     /// Sends a request whose JSON-RPC id is the call id.
-    async fn send_request(&self, call: CallId, outgoing: UpstreamRequest) -> Result<MultiplexedResponse, SendError> {
+    async fn send_request(
+        &self,
+        call: CallId,
+        outgoing: UpstreamRequest,
+    ) -> Result<MultiplexedResponse, UpstreamSendError> {
         let (events, reply) = self
             .demux()
             .register_call(call.as_str(), outgoing.may_send_requests)
@@ -67,7 +73,7 @@ impl MultiplexedPeer {
         Ok(response)
     }
 
-    async fn send_notification(&self, outgoing: UpstreamRequest) -> Result<(), SendError> {
+    async fn send_notification(&self, outgoing: UpstreamRequest) -> Result<(), UpstreamSendError> {
         match self {
             Self::Process(process) => process.send(&outgoing.body.into_bytes()).await,
             Self::Sse(connection) => connection.send(outgoing).await,
@@ -75,7 +81,7 @@ impl MultiplexedPeer {
     }
 
     /// Starts receiving messages that belong to no request, replacing an earlier listener.
-    fn listen(&self) -> Result<MultiplexedResponse, SendError> {
+    fn listen(&self) -> Result<MultiplexedResponse, UpstreamSendError> {
         let events = self.demux().listen().ok_or_else(|| self.not_sent_error())?;
         Ok(MultiplexedResponse {
             events,
@@ -101,8 +107,8 @@ impl MultiplexedPeer {
         }
     }
 
-    fn not_sent_error(&self) -> SendError {
-        SendError::NotSent(self.end_message())
+    fn not_sent_error(&self) -> UpstreamSendError {
+        UpstreamSendError::NotSent(self.end_message())
     }
 
     /// Abandons a call and sends `notifications/cancelled`, if that is possible without waiting.
@@ -120,7 +126,7 @@ impl MultiplexedPeer {
 /// The messages of one call, or those that belong to no request.
 #[derive(Debug)]
 pub(crate) struct MultiplexedResponse {
-    events: mpsc::Receiver<QueuedMessage>,
+    events: mpsc::Receiver<DemuxQueueMessage>,
     /// The reply; `None` once it has been received, and for messages that belong to no request.
     reply: Option<oneshot::Receiver<Bytes>>,
     call: Option<CallId>,
@@ -141,7 +147,7 @@ impl MultiplexedResponse {
         self.peer.demux().has_single_call()
     }
 
-    pub async fn next_message(&mut self) -> Result<Option<Bytes>, SendError> {
+    pub async fn next_message(&mut self) -> Result<Option<Bytes>, UpstreamSendError> {
         let Some(reply) = &mut self.reply else {
             return Ok(if self.call.is_some() { None } else { self.events.recv().await.map(|event| event.message) });
         };
@@ -161,13 +167,13 @@ impl MultiplexedResponse {
         };
         self.reply = None;
         message.map(Some).map_err(|_| match self.peer.demux().has_started() {
-            true => SendError::ConnectionLost(self.peer.end_message()),
+            true => UpstreamSendError::ConnectionLost(self.peer.end_message()),
             false => self.peer.not_sent_error(),
         })
     }
 
     /// Abandons the call because its request was not accepted.
-    fn abandon_with(&mut self, error: SendError) -> SendError {
+    fn abandon_with(&mut self, error: UpstreamSendError) -> UpstreamSendError {
         self.abandon();
         error
     }
@@ -182,7 +188,7 @@ impl MultiplexedResponse {
 }
 
 /// Waits until the POST is accepted. Never returns if it has already been accepted.
-async fn wait_until_posted(pending_post: &mut Option<PendingPost>) -> Result<(), SendError> {
+async fn wait_until_posted(pending_post: &mut Option<PendingPost>) -> Result<(), UpstreamSendError> {
     let sent = match pending_post {
         Some(post) => post.wait_until_accepted().await,
         None => return std::future::pending().await,

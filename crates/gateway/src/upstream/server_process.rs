@@ -21,8 +21,8 @@ use tracing::{info, warn};
 pub(crate) use self::pipes::to_line;
 
 use self::stderr_tail::StderrTail;
-use super::message_demux::{ConnectionScope, MessageDemux};
-use super::{SecretRedactor, SendError, ToolRegistry, Upstream};
+use super::message_demux::{MessageDemux, UpstreamConnectionSharing};
+use super::{SecretRedactor, ToolRegistry, Upstream, UpstreamSendError};
 
 /// How many messages are queued for a process that does not read them. Beyond that, senders wait.
 const STDIN_QUEUE_LENGTH: usize = 64;
@@ -91,9 +91,9 @@ impl ServerProcess {
         upstream: &Upstream,
         config: &UpstreamProcessConfig,
         spawner: &ProcessSpawner,
-        scope: ConnectionScope,
-    ) -> Result<Arc<Self>, SendError> {
-        let not_sent = |why: String| SendError::NotSent(why);
+        scope: UpstreamConnectionSharing,
+    ) -> Result<Arc<Self>, UpstreamSendError> {
+        let not_sent = |why: String| UpstreamSendError::NotSent(why);
         let slot = Arc::clone(&upstream.process_slots).try_acquire_owned();
         let slot = slot.map_err(|_| not_sent("too many processes of this server are running".to_owned()))?;
         upstream.restart_backoff.check_start_allowed().map_err(not_sent)?;
@@ -110,8 +110,8 @@ impl ServerProcess {
         let (lines, queue) = mpsc::channel(STDIN_QUEUE_LENGTH);
         // Each session process has its own registry: the program may have changed between two starts.
         let registry = match scope {
-            ConnectionScope::Session => Arc::default(),
-            ConnectionScope::Shared => Arc::clone(&upstream.tool_registry),
+            UpstreamConnectionSharing::Session => Arc::default(),
+            UpstreamConnectionSharing::Shared => Arc::clone(&upstream.tool_registry),
         };
         let demux = Arc::new(MessageDemux::new(registry, spawner.max_bytes, spawner.dropped_messages.clone(), scope));
         let stderr_tail = Arc::new(StderrTail::default());
@@ -178,7 +178,7 @@ impl ServerProcess {
     }
 
     /// Queues a message, waiting for space in the queue.
-    pub async fn send(&self, text: &Bytes) -> Result<(), SendError> {
+    pub async fn send(&self, text: &Bytes) -> Result<(), UpstreamSendError> {
         if self.is_ended() {
             return Err(self.not_sent_error());
         }
@@ -191,8 +191,8 @@ impl ServerProcess {
         let _ = self.stdin_lines.try_send(to_line(&text));
     }
 
-    fn not_sent_error(&self) -> SendError {
-        SendError::NotSent(self.exit_message())
+    fn not_sent_error(&self) -> UpstreamSendError {
+        UpstreamSendError::NotSent(self.exit_message())
     }
 
     pub fn exit_message(&self) -> String {

@@ -10,8 +10,8 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use foldhash::HashMap;
 use gatelodge_json::{JsonLimits, JsonValue, read};
-use gatelodge_mcp::http_headers::{ParamHeaderError, ParamHeaderMapping};
-use gatelodge_mcp::{RequestId, ServerResponseSpans};
+use gatelodge_mcp::http_headers::{HeaderAnnotationError, ParamHeaderMapping};
+use gatelodge_mcp::{RequestId, ServerResponseOffsets};
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Category, DefinitionStatus, InputSchema};
 use gatelodge_store::{ServerTools, ToolDefinition};
@@ -69,7 +69,7 @@ pub(crate) struct ToolListing {
     /// The pages from which the listing was parsed. Equal pages need not be parsed again.
     pages: Vec<Bytes>,
     /// The response that contained the first page.
-    first_response: Option<PreviousResponse>,
+    first_response: Option<ListResponseBaseline>,
     /// Cache of the lists that were sent to clients.
     pub list_cache: ToolListCache,
     pub listed_at: Instant,
@@ -77,12 +77,12 @@ pub(crate) struct ToolListing {
 
 /// A response that has been parsed, with the positions of its parts.
 #[derive(Debug, Clone)]
-pub(crate) struct PreviousResponse {
+pub(crate) struct ListResponseBaseline {
     pub text: Bytes,
-    pub spans: ServerResponseSpans,
+    pub spans: ServerResponseOffsets,
 }
 
-impl PreviousResponse {
+impl ListResponseBaseline {
     /// Returns whether another response is equal except for its id.
     pub fn is_same_except_id(&self, other: &Bytes) -> bool {
         is_same_buffer(&self.text, other) || self.spans.is_same_except_id(&self.text, other)
@@ -127,7 +127,7 @@ pub(crate) struct UpstreamTool {
     /// Result of the comparison with the pinned definition.
     pub pin_state: DefinitionStatus,
     /// Arguments that are also sent as `Mcp-Param-*` headers.
-    pub param_headers: Result<ParamHeaderMapping, ParamHeaderError>,
+    pub param_headers: Result<ParamHeaderMapping, HeaderAnnotationError>,
     definition: Box<str>,
     /// Compiled on first use; `None` if the schema is invalid.
     schema: OnceLock<Option<InputSchema>>,
@@ -155,7 +155,7 @@ impl ToolListing {
     }
 
     /// Adds the response that contained the first page.
-    pub fn with_first_response(self, first: Option<PreviousResponse>) -> Self {
+    pub fn with_first_response(self, first: Option<ListResponseBaseline>) -> Self {
         Self { first_response: first, ..self }
     }
 
@@ -166,7 +166,7 @@ impl ToolListing {
     }
 
     /// Returns the response from which the listing was parsed, if there was only one page.
-    pub fn single_response(&self) -> Option<&PreviousResponse> {
+    pub fn single_response(&self) -> Option<&ListResponseBaseline> {
         self.first_response.as_ref().filter(|_| self.pages.len() == 1)
     }
 
@@ -180,7 +180,7 @@ impl ToolListing {
     }
 
     /// Returns the tools whose `Mcp-Param-*` headers are invalid, with the reason.
-    pub fn tools_without_param_headers(&self) -> impl Iterator<Item = (&str, &ParamHeaderError)> {
+    pub fn tools_without_param_headers(&self) -> impl Iterator<Item = (&str, &HeaderAnnotationError)> {
         self.tools.iter().filter_map(|(name, tool)| Some((&**name, tool.param_headers.as_ref().err()?)))
     }
 

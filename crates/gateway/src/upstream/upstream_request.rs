@@ -12,14 +12,14 @@ use http::Uri;
 use http::header::{HeaderMap, HeaderValue};
 
 use super::server_process::ServerProcess;
-use super::sse_client::UpstreamSseConnection;
+use super::upstream_sse_client::UpstreamSseConnection;
 use super::{SecretRedactor, Upstream, UpstreamTransport};
 use crate::message_body::MessageBody;
 use crate::request_trace::UpstreamSpanContext;
 
 /// Why a request got no usable response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SendError {
+pub(crate) enum UpstreamSendError {
     /// Not connected; no byte of the request was written.
     #[error("not sent: {0}")]
     NotSent(String),
@@ -50,7 +50,7 @@ pub(crate) enum SendError {
     MissingCapability { action: &'static str, required_capability: &'static str },
 }
 
-impl SendError {
+impl UpstreamSendError {
     /// Returns the outcome for the call record.
     pub fn outcome(&self) -> CallOutcome {
         match self {
@@ -101,7 +101,7 @@ impl SendError {
 
 /// The upstream end of a session.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum UpstreamLink {
+pub(crate) enum UpstreamSessionLink {
     /// No session: before the handshake, for a server without sessions, or with the stateless protocol.
     #[default]
     NoSession,
@@ -123,7 +123,7 @@ pub(crate) struct UpstreamHttpSession {
     pub url: Uri,
 }
 
-impl UpstreamLink {
+impl UpstreamSessionLink {
     /// Creates a session over HTTP.
     pub fn http(id: Option<HeaderValue>, url: &Uri) -> Self {
         Self::Http(Arc::new(UpstreamHttpSession { id, url: url.clone() }))
@@ -226,7 +226,7 @@ pub(crate) enum UpstreamRequestKind {
 pub(crate) struct UpstreamRequest {
     pub kind: UpstreamRequestKind,
     pub body: MessageBody,
-    pub session_link: UpstreamLink,
+    pub session_link: UpstreamSessionLink,
     pub revision: Option<Revision>,
     /// JSON-RPC id of a request; `None` for a notification or response.
     pub call: Option<gatelodge_store::CallId>,
@@ -244,8 +244,8 @@ pub(crate) struct UpstreamRequest {
 
 /// What is needed to resume the event stream of a response.
 #[derive(Debug)]
-pub(crate) struct ResumeTarget {
-    pub session_link: UpstreamLink,
+pub(crate) struct UpstreamStreamResumeTarget {
+    pub session_link: UpstreamSessionLink,
     pub revision: Option<Revision>,
 }
 
@@ -263,7 +263,7 @@ impl UpstreamRequest {
         Self {
             kind: UpstreamRequestKind::SendMessage,
             body,
-            session_link: UpstreamLink::NoSession,
+            session_link: UpstreamSessionLink::NoSession,
             revision: None,
             call: None,
             stateless_headers: None,

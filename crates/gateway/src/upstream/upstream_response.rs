@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 
 use super::http_client::HttpResponseReader;
 use super::multiplexed_peer::MultiplexedResponse;
-use super::{PreviousResponse, ResumeTarget, SendError, UpstreamLink};
+use super::{ListResponseBaseline, UpstreamSendError, UpstreamSessionLink, UpstreamStreamResumeTarget};
 use crate::Gateway;
 use crate::body_buffer::ReceivedBody;
 
@@ -20,14 +20,14 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 pub(crate) struct UpstreamResponse {
     pub status: StatusCode,
     /// The session that the upstream opened or continues.
-    pub session_link: UpstreamLink,
+    pub session_link: UpstreamSessionLink,
     /// How to resume an event stream that ended early; `None` if that is not possible.
-    pub resume_target: Option<ResumeTarget>,
-    pub(super) source: ResponseSource,
+    pub resume_target: Option<UpstreamStreamResumeTarget>,
+    pub(super) source: UpstreamResponseSource,
 }
 
 #[derive(Debug)]
-pub(super) enum ResponseSource {
+pub(super) enum UpstreamResponseSource {
     Http(HttpResponseReader),
     Multiplexed(MultiplexedResponse),
     /// No body.
@@ -38,36 +38,38 @@ impl UpstreamResponse {
     /// Returns whether the response may contain several messages.
     pub fn is_stream(&self) -> bool {
         match &self.source {
-            ResponseSource::Http(response) => response.is_stream(),
-            ResponseSource::Multiplexed(_) => true,
-            ResponseSource::Empty => false,
+            UpstreamResponseSource::Http(response) => response.is_stream(),
+            UpstreamResponseSource::Multiplexed(_) => true,
+            UpstreamResponseSource::Empty => false,
         }
     }
 
     /// Returns whether the upstream chose an event stream.
     pub fn is_event_stream(&self) -> bool {
-        matches!(&self.source, ResponseSource::Http(response) if response.is_stream())
+        matches!(&self.source, UpstreamResponseSource::Http(response) if response.is_stream())
     }
 
     /// Returns the last event id of a stream, and the delay that the upstream requests before reconnecting.
     pub fn last_event(&self) -> (Option<HeaderValue>, Option<Duration>) {
         match &self.source {
-            ResponseSource::Http(response) => response.last_event(),
-            ResponseSource::Multiplexed(_) | ResponseSource::Empty => (None, None),
+            UpstreamResponseSource::Http(response) => response.last_event(),
+            UpstreamResponseSource::Multiplexed(_) | UpstreamResponseSource::Empty => (None, None),
         }
     }
 
     /// Returns the next message; `None` at the end.
-    pub async fn next_message(&mut self) -> Result<Option<Bytes>, SendError> {
+    pub async fn next_message(&mut self) -> Result<Option<Bytes>, UpstreamSendError> {
         Ok(self.next_body().await?.map(ReceivedBody::into_bytes))
     }
 
     /// Like [`Self::next_message`], but a long message may stay segmented.
-    pub async fn next_body(&mut self) -> Result<Option<ReceivedBody>, SendError> {
+    pub async fn next_body(&mut self) -> Result<Option<ReceivedBody>, UpstreamSendError> {
         match &mut self.source {
-            ResponseSource::Http(response) => response.next_message().await,
-            ResponseSource::Multiplexed(response) => Ok(response.next_message().await?.map(ReceivedBody::Whole)),
-            ResponseSource::Empty => Ok(None),
+            UpstreamResponseSource::Http(response) => response.next_message().await,
+            UpstreamResponseSource::Multiplexed(response) => {
+                Ok(response.next_message().await?.map(ReceivedBody::Whole))
+            }
+            UpstreamResponseSource::Empty => Ok(None),
         }
     }
 
@@ -75,12 +77,16 @@ impl UpstreamResponse {
     /// that differs, or is not a single text of known length, can still be read.
     pub async fn matches_previous(
         &mut self,
-        previous: &PreviousResponse,
+        previous: &ListResponseBaseline,
         id: &RequestId<'_>,
-    ) -> Result<bool, SendError> {
+    ) -> Result<bool, UpstreamSendError> {
         match &mut self.source {
-            ResponseSource::Http(response) if self.status.is_success() => response.matches_previous(previous, id).await,
-            ResponseSource::Http(_) | ResponseSource::Multiplexed(_) | ResponseSource::Empty => Ok(false),
+            UpstreamResponseSource::Http(response) if self.status.is_success() => {
+                response.matches_previous(previous, id).await
+            }
+            UpstreamResponseSource::Http(_)
+            | UpstreamResponseSource::Multiplexed(_)
+            | UpstreamResponseSource::Empty => Ok(false),
         }
     }
 
@@ -88,27 +94,27 @@ impl UpstreamResponse {
     /// call has its own stream.
     pub fn is_only_call(&self) -> bool {
         match &self.source {
-            ResponseSource::Multiplexed(response) => response.is_single_call(),
-            ResponseSource::Http(_) | ResponseSource::Empty => true,
+            UpstreamResponseSource::Multiplexed(response) => response.is_single_call(),
+            UpstreamResponseSource::Http(_) | UpstreamResponseSource::Empty => true,
         }
     }
 
     /// Returns whether the last message arrived before the call was registered, and therefore belongs to another call
     /// or to none.
     pub fn is_before_call(&self) -> bool {
-        matches!(&self.source, ResponseSource::Multiplexed(response) if response.is_before_call())
+        matches!(&self.source, UpstreamResponseSource::Multiplexed(response) if response.is_before_call())
     }
 
     /// Stops waiting without sending a cancellation, because the client's own is forwarded.
     pub fn abandon(&mut self) {
-        if let ResponseSource::Multiplexed(response) = &mut self.source {
+        if let UpstreamResponseSource::Multiplexed(response) = &mut self.source {
             response.abandon();
         }
     }
 
     /// Reads to the end after the reply, so that the connection can be reused. A second reply is dropped.
     pub async fn drain(&mut self, gw: &Gateway) {
-        let ResponseSource::Http(response) = &mut self.source else { return };
+        let UpstreamResponseSource::Http(response) = &mut self.source else { return };
         if response.is_ended() {
             return;
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use gatelodge_gateway::GatewaySettings;
 use gatelodge_store::{
-    Durability, IdHash, ManualClock, MemoryStore, SessionRow, Sessions, SqliteLedger, SqliteState, StoreError,
+    Durability, IdDigest, ManualClock, MemoryStore, SessionRow, Sessions, SqliteLedger, SqliteStateStore, StoreError,
 };
 use gatelodge_testkit::{
     FakeUpstream, RecordedRequest, ResponseScript, TestGateway, TestResponse, json_response, tool_definition,
@@ -152,7 +152,7 @@ async fn sessions_are_stored_in_the_data_directory_without_their_ids() {
     let upstream = FakeUpstream::with_tools(&["pay"]).await;
     let clock = Arc::new(ManualClock::at("2026-11-15T12:00:00Z".parse().expect("a time")));
     let ledger = SqliteLedger::open(data.path(), Durability::Process, clock.clone()).expect("a ledger");
-    let state = SqliteState::open(data.path()).expect("a state");
+    let state = SqliteStateStore::open(data.path()).expect("a state");
     let builder = TestGateway::builder().policy(POLICY).ledger(Arc::new(ledger), clock).sessions(Arc::new(state));
     let mut gw = builder.start(&upstream).await;
     assert_eq!(gw.call("pay", json!({})).await.text(), "{}");
@@ -264,26 +264,26 @@ impl Sessions for FailingSessions {
         self.store()?.put(session).await
     }
 
-    async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
+    async fn find(&self, id: IdDigest) -> Result<Option<SessionRow>, StoreError> {
         self.lookups.fetch_add(1, Ordering::SeqCst);
         // As slow as a disk, so that concurrent requests look up the session as well.
         tokio::time::sleep(Duration::from_millis(20)).await;
         Sessions::find(self.store()?, id).await
     }
 
-    async fn set_subscriptions(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
+    async fn set_subscriptions(&self, id: IdDigest, uris: Vec<String>) -> Result<(), StoreError> {
         self.store()?.set_subscriptions(id, uris).await
     }
 
-    async fn set_log_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
+    async fn set_log_level(&self, id: IdDigest, level: String) -> Result<(), StoreError> {
         self.store()?.set_log_level(id, level).await
     }
 
-    async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
+    async fn touch(&self, ids: Vec<IdDigest>, at: Timestamp) -> Result<(), StoreError> {
         self.store()?.touch(ids, at).await
     }
 
-    async fn delete(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
+    async fn delete(&self, ids: Vec<IdDigest>) -> Result<(), StoreError> {
         self.store()?.delete(ids).await
     }
 

@@ -271,7 +271,7 @@ async fn changed_policy_applies_at_once_and_the_connection_stays() {
     gw.change_grants(|grants| {
         let policy =
             gatelodge_policy::parse(OTHER_POLICY.as_bytes(), gatelodge_policy::DocumentFormat::Json).expect("a policy");
-        let version = gatelodge_store::PolicyVersion(2);
+        let version = gatelodge_store::PolicyVersionNumber(2);
         let active = gatelodge_gateway::ActivePolicy { name: "books".parse().expect("a name"), version, policy };
         let active = std::sync::Arc::new(active);
         grants[0].servers.values_mut().for_each(|attachment| attachment.policy = Some(active.clone()));

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use gatelodge_store::{
-    Durability, GrantId, IdHash, ManualClock, MemoryStore, ServerName, SqliteLedger, StoreError, TaskOwner, TaskOwners,
+    Durability, GrantId, IdDigest, ManualClock, MemoryStore, ServerName, SqliteLedger, StoreError, TaskOwner,
+    TaskOwners,
 };
 use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, tool_definition};
 use jiff::Timestamp;
@@ -197,7 +198,7 @@ impl TaskOwners for FaultyTaskOwners {
         TaskOwners::put(self.store()?, task, now).await
     }
 
-    async fn find(&self, id: IdHash) -> Result<Option<TaskOwner>, StoreError> {
+    async fn find(&self, id: IdDigest) -> Result<Option<TaskOwner>, StoreError> {
         TaskOwners::find(self.store()?, id).await
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use gatelodge_store::{CallLogRow, IdHash, ManualClock, MemoryStore, RecordKind, SessionRow, Sessions, StoreError};
+use gatelodge_store::{CallLogRow, IdDigest, ManualClock, MemoryStore, RecordKind, SessionRow, Sessions, StoreError};
 use gatelodge_testkit::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, json_response,
     tool_definition,
@@ -390,26 +390,26 @@ impl Sessions for SlowSessions {
         self.0.put(session).await
     }
 
-    async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
+    async fn find(&self, id: IdDigest) -> Result<Option<SessionRow>, StoreError> {
         Sessions::find(&self.0, id).await
     }
 
-    async fn set_subscriptions(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
+    async fn set_subscriptions(&self, id: IdDigest, uris: Vec<String>) -> Result<(), StoreError> {
         if uris.len() == 1 {
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         }
         self.0.set_subscriptions(id, uris).await
     }
 
-    async fn set_log_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
+    async fn set_log_level(&self, id: IdDigest, level: String) -> Result<(), StoreError> {
         self.0.set_log_level(id, level).await
     }
 
-    async fn touch(&self, ids: Vec<IdHash>, time: Timestamp) -> Result<(), StoreError> {
+    async fn touch(&self, ids: Vec<IdDigest>, time: Timestamp) -> Result<(), StoreError> {
         self.0.touch(ids, time).await
     }
 
-    async fn delete(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
+    async fn delete(&self, ids: Vec<IdDigest>) -> Result<(), StoreError> {
         self.0.delete(ids).await
     }
 

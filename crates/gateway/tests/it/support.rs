@@ -8,7 +8,7 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use gatelodge_gateway::ActivePolicy;
 use gatelodge_policy::{DocumentFormat, parse};
-use gatelodge_store::{GrantId, GrantToken, PolicyVersion};
+use gatelodge_store::{GrantId, GrantToken, PolicyVersionNumber};
 use gatelodge_testkit::{
     FakeUpstream, RecordedRequest, ResponseScript, ScriptStep, TestGateway, TestResponse, exchange, json_response,
 };
@@ -235,7 +235,8 @@ pub async fn run_concurrently(cases: impl IntoIterator<Item = impl Future<Output
 /// Replaces the policy of the grant `ci` on all its servers.
 pub fn activate_policy(gw: &TestGateway, policy: &str) {
     let policy = parse(policy.as_bytes(), DocumentFormat::Json).expect("a policy");
-    let active = Arc::new(ActivePolicy { name: "books".parse().expect("a name"), version: PolicyVersion(2), policy });
+    let active =
+        Arc::new(ActivePolicy { name: "books".parse().expect("a name"), version: PolicyVersionNumber(2), policy });
     gw.change_grants(|grants| {
         let grant = grants.iter_mut().find(|grant| grant.id == GrantId("ci".into())).expect("the grant");
         grant.servers.values_mut().for_each(|attachment| attachment.policy = Some(Arc::clone(&active)));

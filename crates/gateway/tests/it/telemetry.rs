@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gatelodge_gateway::{GatewaySettings, InjectedHeader, TelemetryConfig};
+use gatelodge_gateway::{GatewaySettings, InjectedHeader, OtlpTraceConfig};
 use gatelodge_testkit::{FakeUpstream, RecordedRequest, TestGateway, json_response, tool_definition};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
@@ -65,9 +65,9 @@ impl Collector {
         collector
     }
 
-    pub fn config(&self) -> TelemetryConfig {
+    pub fn config(&self) -> OtlpTraceConfig {
         let mut config =
-            TelemetryConfig::with_url(format!("http://{}/v1/traces", self.address).parse().expect("a URL"));
+            OtlpTraceConfig::with_url(format!("http://{}/v1/traces", self.address).parse().expect("a URL"));
         config.batch_delay = Duration::from_millis(20);
         config
     }
@@ -128,7 +128,7 @@ fn server(hit: &RecordedRequest) -> Option<gatelodge_testkit::ResponseScript> {
     Some(json_response("200 OK", "", &text.to_string()))
 }
 
-async fn setup(telemetry: Option<TelemetryConfig>) -> (FakeUpstream, TestGateway) {
+async fn setup(telemetry: Option<OtlpTraceConfig>) -> (FakeUpstream, TestGateway) {
     let tools = ["read_note", "fail", "wipe", "count"].map(tool_definition);
     let upstream = FakeUpstream::start(json!(tools), server).await;
     let settings = GatewaySettings { telemetry, ..GatewaySettings::default() };
@@ -286,7 +286,7 @@ async fn no_spans_are_exported_without_configuration() {
 #[tokio::test]
 async fn pending_spans_are_exported_when_the_gateway_stops() {
     let collector = Collector::start().await;
-    let config = TelemetryConfig { batch_delay: Duration::from_secs(600), ..collector.config() };
+    let config = OtlpTraceConfig { batch_delay: Duration::from_secs(600), ..collector.config() };
     let (_, gw) = setup(Some(config)).await;
     gw.call("read_note", json!({})).await;
     gw.assert_stops_promptly().await;
@@ -312,7 +312,7 @@ async fn silent_listener() -> SocketAddr {
 async fn dead_or_silent_collector_does_not_delay_calls_and_lost_spans_are_counted() {
     let unused_address = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
     for address in [unused_address, silent_listener().await] {
-        let mut config = TelemetryConfig::with_url(format!("http://{address}/v1/traces").parse().expect("a URL"));
+        let mut config = OtlpTraceConfig::with_url(format!("http://{address}/v1/traces").parse().expect("a URL"));
         (config.queue_length, config.batch_size) = (8, 4);
         (config.batch_delay, config.timeout) = (Duration::from_millis(1), Duration::from_millis(300));
         let (upstream, gw) = setup(Some(config)).await;

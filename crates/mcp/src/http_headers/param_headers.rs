@@ -32,7 +32,7 @@ struct ParamHeaderField {
 /// Error in the annotations of an input schema; the tool cannot be called over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`x-mcp-header` at {at} {what}")]
-pub struct ParamHeaderError {
+pub struct HeaderAnnotationError {
     at: String,
     what: &'static str,
 }
@@ -42,9 +42,9 @@ impl ParamHeaderMapping {
     ///
     /// # Errors
     /// An annotation is not a unique header name, or is in a place that does not describe a single value.
-    pub fn of_schema(schema: JsonValue<'_>) -> Result<Self, ParamHeaderError> {
+    pub fn of_schema(schema: JsonValue<'_>) -> Result<Self, HeaderAnnotationError> {
         let mut own = Self::default();
-        own.collect(schema, &mut Vec::new(), SchemaPathKind::PropertiesOnly)?;
+        own.collect(schema, &mut Vec::new(), SubschemaPathKind::PropertiesOnly)?;
         Ok(own)
     }
 
@@ -52,8 +52,8 @@ impl ParamHeaderMapping {
         &mut self,
         schema: JsonValue<'_>,
         path: &mut Vec<String>,
-        path_kind: SchemaPathKind,
-    ) -> Result<(), ParamHeaderError> {
+        path_kind: SubschemaPathKind,
+    ) -> Result<(), HeaderAnnotationError> {
         for (key, value) in schema.members() {
             match key.as_str().as_deref().unwrap_or_default() {
                 HEADER_ANNOTATION => self.add_field(schema, value, path, path_kind)?,
@@ -66,15 +66,15 @@ impl ParamHeaderMapping {
                 }
                 "$defs" | "definitions" | "dependentSchemas" | "patternProperties" => {
                     for (_, part) in value.members() {
-                        self.collect(part, path, SchemaPathKind::Mixed)?;
+                        self.collect(part, path, SubschemaPathKind::Mixed)?;
                     }
                 }
                 // These hold values, not schemas.
                 "default" | "const" | "enum" | "examples" => {}
                 _ => {
-                    self.collect(value, path, SchemaPathKind::Mixed)?;
+                    self.collect(value, path, SubschemaPathKind::Mixed)?;
                     for part in value.elements() {
-                        self.collect(part, path, SchemaPathKind::Mixed)?;
+                        self.collect(part, path, SubschemaPathKind::Mixed)?;
                     }
                 }
             }
@@ -87,10 +87,10 @@ impl ParamHeaderMapping {
         schema: JsonValue<'_>,
         name: JsonValue<'_>,
         path: &[String],
-        path_kind: SchemaPathKind,
-    ) -> Result<(), ParamHeaderError> {
-        let invalid = |what| Err(ParamHeaderError { at: quote_excerpt(&path.join("/")), what });
-        if path_kind == SchemaPathKind::Mixed || path.is_empty() {
+        path_kind: SubschemaPathKind,
+    ) -> Result<(), HeaderAnnotationError> {
+        let invalid = |what| Err(HeaderAnnotationError { at: quote_excerpt(&path.join("/")), what });
+        if path_kind == SubschemaPathKind::Mixed || path.is_empty() {
             return invalid("must annotate a property that is reached through `properties` only");
         }
         let is_primitive = schema
@@ -147,7 +147,7 @@ impl ParamHeaderMapping {
 
 /// Whether a subschema is reached through `properties` only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SchemaPathKind {
+enum SubschemaPathKind {
     PropertiesOnly,
     Mixed,
 }

@@ -3,7 +3,7 @@
 use super::{CaseFileReader, EXPECT_HELP, first_char_span};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::explain::Explanation;
-use crate::syntax_tree::{NodeValue, SyntaxNode};
+use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
 const EXPECT_FIELDS: [&str; 6] = ["decision", "code", "rule", "message", "charges", "faults"];
 const DECISION_WORDS: [&str; 3] = ["allow", "deny", "approve"];
@@ -25,11 +25,11 @@ pub(super) struct CaseExpectation {
 impl CaseExpectation {
     /// Reads `expect: deny` or `expect: {decision: deny, code: …, rule: …}`.
     pub fn read(node: &SyntaxNode, reader: &mut CaseFileReader) -> Option<Self> {
-        if let NodeValue::Text(decision) = &node.value {
+        if let SyntaxNodeValue::Text(decision) = &node.value {
             check_decision(decision, node, reader);
             return Some(Self { decision: Some(decision.clone()), ..Self::default() });
         }
-        let NodeValue::Map(_) = node.value else {
+        let SyntaxNodeValue::Map(_) = node.value else {
             let message = format!("`expect` must be a decision or an object, not {}", node.kind().with_article());
             reader.report(DiagnosticCode::WrongType, first_char_span(node), &message, EXPECT_HELP);
             return None;
@@ -38,8 +38,8 @@ impl CaseExpectation {
         let mut text = |name: &str| match node.get(name) {
             None => None,
             Some(value) => match &value.value {
-                NodeValue::Null => Some(None),
-                NodeValue::Text(text) => Some(Some(text.clone())),
+                SyntaxNodeValue::Null => Some(None),
+                SyntaxNodeValue::Text(text) => Some(Some(text.clone())),
                 _ => {
                     let message = format!("`{name}` must be a string or null");
                     reader.report(DiagnosticCode::WrongType, value.span.clone(), &message, "put it in double quotes");
@@ -59,7 +59,7 @@ impl CaseExpectation {
             charges: read_charges(node, reader),
             diagnostic_codes: read_expected_codes(node, reader),
         };
-        if matches!(&node.value, NodeValue::Map(entries) if expect.expects_load_errors() && entries.len() > 1) {
+        if matches!(&node.value, SyntaxNodeValue::Map(entries) if expect.expects_load_errors() && entries.len() > 1) {
             reader.report(
                 DiagnosticCode::FieldClash,
                 first_char_span(node),
@@ -67,7 +67,7 @@ impl CaseExpectation {
                 "remove the other fields, or `faults`",
             );
         }
-        if matches!(&node.value, NodeValue::Map(entries) if entries.is_empty()) {
+        if matches!(&node.value, SyntaxNodeValue::Map(entries) if entries.is_empty()) {
             let message = "`expect` names nothing, so the case could not fail";
             reader.report(DiagnosticCode::MissingField, first_char_span(node), message, EXPECT_HELP);
         }
@@ -141,7 +141,7 @@ fn check_decision(decision: &str, node: &SyntaxNode, reader: &mut CaseFileReader
 
 fn read_charges(node: &SyntaxNode, reader: &mut CaseFileReader) -> Option<Vec<Vec<(String, String)>>> {
     let node = node.get("charges")?;
-    let NodeValue::List(items) = &node.value else {
+    let SyntaxNodeValue::List(items) = &node.value else {
         reader.report(
             DiagnosticCode::WrongType,
             first_char_span(node),
@@ -153,7 +153,7 @@ fn read_charges(node: &SyntaxNode, reader: &mut CaseFileReader) -> Option<Vec<Ve
     let mut charges = Vec::new();
     for item in items {
         match &item.value {
-            NodeValue::Map(entries) if !entries.is_empty() => {
+            SyntaxNodeValue::Map(entries) if !entries.is_empty() => {
                 charges.push(entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect());
             }
             _ => {
@@ -172,7 +172,7 @@ fn read_charges(node: &SyntaxNode, reader: &mut CaseFileReader) -> Option<Vec<Ve
 
 fn read_expected_codes(node: &SyntaxNode, reader: &mut CaseFileReader) -> Option<Vec<String>> {
     let node = node.get("faults")?;
-    let NodeValue::List(items) = &node.value else {
+    let SyntaxNodeValue::List(items) = &node.value else {
         reader.report(
             DiagnosticCode::WrongType,
             first_char_span(node),
@@ -184,7 +184,7 @@ fn read_expected_codes(node: &SyntaxNode, reader: &mut CaseFileReader) -> Option
     let mut codes = Vec::new();
     for item in items {
         match &item.value {
-            NodeValue::Text(code) => codes.push(code.clone()),
+            SyntaxNodeValue::Text(code) => codes.push(code.clone()),
             _ => {
                 let message = "a member of `faults` must be a diagnostic code";
                 reader.report(DiagnosticCode::WrongType, first_char_span(item), message, "such as `unknown-field`");

@@ -3,18 +3,20 @@
 use jiff::Timestamp;
 
 use super::path_values::values_at_path;
-use super::{ConditionExplanation, TraceStep, raw_json};
+use super::{ConditionExplanation, DecisionTraceStep, raw_json};
 use crate::call::{Call, CallTarget, CalledTool, CompletionReference, DefinitionStatus};
 use crate::charges;
-use crate::compiled_policy::{BlockAction, BlockTable, DefaultAction, Policy, Predicate, RuleBlock, ToolVisibility};
+use crate::compiled_policy::{
+    BlockAction, DefaultAction, Policy, Predicate, RuleBlock, RuleBlockTable, ToolVisibility,
+};
 use crate::condition::{ConditionResult, EvaluationTime, Quantifier};
-use crate::decide::{ApplicableBlocks, argument_violation, refuse_ambiguous_uri};
+use crate::decide::{ApplicableRuleBlocks, argument_violation, refuse_ambiguous_uri};
 use crate::decision::{Decision, ReasonCode};
 use crate::method_rules;
 
-pub(super) fn trace_steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Vec<TraceStep> {
+pub(super) fn trace_steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Vec<DecisionTraceStep> {
     let moment = EvaluationTime { at, time_zone: &policy.time_zone };
-    let mut trace = TraceBuilder { policy, call, moment, steps: Vec::new() };
+    let mut trace = DecisionTraceBuilder { policy, call, moment, steps: Vec::new() };
     match call.target {
         CallTarget::Tool(tool) => trace.trace_tool(&tool),
         CallTarget::Task(tool) => {
@@ -43,17 +45,17 @@ pub(super) fn trace_steps(policy: &Policy, call: &Call<'_>, at: Timestamp) -> Ve
     trace.steps
 }
 
-struct TraceBuilder<'a> {
+struct DecisionTraceBuilder<'a> {
     policy: &'a Policy,
     call: &'a Call<'a>,
     moment: EvaluationTime<'a>,
-    steps: Vec<TraceStep>,
+    steps: Vec<DecisionTraceStep>,
 }
 
-impl<'a> TraceBuilder<'a> {
+impl<'a> DecisionTraceBuilder<'a> {
     fn push_step(&mut self, step: &'static str, rule: Option<&str>, outcome: &'static str, note: impl Into<String>) {
         let (rule, note) = (rule.map(Into::into), note.into());
-        self.steps.push(TraceStep { step, rule, outcome, code: None, note, conditions: Vec::new() });
+        self.steps.push(DecisionTraceStep { step, rule, outcome, code: None, note, conditions: Vec::new() });
     }
 
     fn push_refusal(&mut self, step: &'static str, rule: Option<&str>, code: ReasonCode, note: impl Into<String>) {
@@ -74,7 +76,7 @@ impl<'a> TraceBuilder<'a> {
     }
 
     /// Traces whether the tool may be called at all, and returns the blocks that apply to it.
-    fn trace_admission(&mut self, tool: &CalledTool<'_>) -> ApplicableBlocks<'a> {
+    fn trace_admission(&mut self, tool: &CalledTool<'_>) -> ApplicableRuleBlocks<'a> {
         let own = match self.policy.tool_visibility(tool) {
             ToolVisibility::Hidden(pointer) => {
                 self.push_refusal("standing", Some(pointer), ReasonCode::Hidden, "the tool is hidden");
@@ -97,7 +99,7 @@ impl<'a> TraceBuilder<'a> {
         if tool.definition == DefinitionStatus::NotOffered {
             self.push_refusal("offered", None, ReasonCode::NotOffered, "the server does not offer this tool");
         }
-        let blocks = ApplicableBlocks { own_block: own, all_tools_block: self.policy.all_tools.as_ref() };
+        let blocks = ApplicableRuleBlocks { own_block: own, all_tools_block: self.policy.all_tools.as_ref() };
         self.trace_actions(blocks);
         match tool.definition {
             DefinitionStatus::Accepted | DefinitionStatus::NotOffered => {}
@@ -116,10 +118,10 @@ impl<'a> TraceBuilder<'a> {
         blocks
     }
 
-    fn trace_named(&mut self, table: &'a BlockTable, name: &str) {
+    fn trace_named(&mut self, table: &'a RuleBlockTable, name: &str) {
         let own = table.find(name);
         self.trace_block_match(own);
-        let blocks = ApplicableBlocks { own_block: own, all_tools_block: None };
+        let blocks = ApplicableRuleBlocks { own_block: own, all_tools_block: None };
         self.trace_actions(blocks);
         blocks.iter().for_each(|block| self.trace_predicates(block));
         self.trace_limits(blocks, name);
@@ -128,7 +130,7 @@ impl<'a> TraceBuilder<'a> {
 
     fn trace_reference(&mut self, own: Option<&'a RuleBlock>) {
         self.trace_block_match(own);
-        self.trace_actions(ApplicableBlocks { own_block: own, all_tools_block: None });
+        self.trace_actions(ApplicableRuleBlocks { own_block: own, all_tools_block: None });
     }
 
     fn trace_block_match(&mut self, own: Option<&'a RuleBlock>) {
@@ -169,7 +171,7 @@ impl<'a> TraceBuilder<'a> {
         }
     }
 
-    fn trace_actions(&mut self, blocks: ApplicableBlocks<'_>) {
+    fn trace_actions(&mut self, blocks: ApplicableRuleBlocks<'_>) {
         for block in blocks.iter().filter(|block| block.action == BlockAction::Deny) {
             let note = block.reason.as_deref().unwrap_or("every call is denied");
             self.push_refusal("action", Some(&block.pointer), ReasonCode::Denied, note);
@@ -247,7 +249,7 @@ impl<'a> TraceBuilder<'a> {
     }
 
     /// Traces all amounts first, then the limits, in the order of evaluation.
-    fn trace_limits(&mut self, blocks: ApplicableBlocks<'_>, name: &str) {
+    fn trace_limits(&mut self, blocks: ApplicableRuleBlocks<'_>, name: &str) {
         for limit in
             charges::applicable_limits(blocks).filter(|limit| charges::charged_amount(limit, self.call).is_none())
         {
@@ -277,7 +279,7 @@ impl<'a> TraceBuilder<'a> {
         }
     }
 
-    fn trace_approvals(&mut self, blocks: ApplicableBlocks<'_>) {
+    fn trace_approvals(&mut self, blocks: ApplicableRuleBlocks<'_>) {
         for block in blocks.iter().filter(|block| block.action == BlockAction::Approve) {
             let note = block.reason.as_deref().unwrap_or("every call requires approval");
             self.push_step("action", Some(&block.pointer), "ask", note);

@@ -3,9 +3,9 @@
 use gatelodge_json::{JsonKind, JsonValue, quote_into};
 
 use crate::call::{Call, CallTarget};
-use crate::call_path::{CallPath, PathRoot, PathSegment};
+use crate::call_path::{CallPath, CallPathRoot, CallPathSegment};
 use crate::condition::{EvaluationTime, call_fact};
-use crate::scalar::Operand;
+use crate::scalar::CallValue;
 
 /// Limits on the number of values shown and on the length of each.
 const MAX_SHOWN_VALUES: usize = 8;
@@ -14,19 +14,19 @@ const MAX_SHOWN_CHARACTERS: usize = 120;
 pub(super) fn values_at_path(path: &CallPath, call: &Call<'_>, moment: EvaluationTime<'_>) -> Vec<String> {
     let mut values = Vec::new();
     match (&path.root, call.target, call.arguments) {
-        (PathRoot::Args, CallTarget::Resource { uri }, _) => {
-            if matches!(path.segments.as_slice(), [PathSegment::Name(name)] if &**name == "uri") {
+        (CallPathRoot::Args, CallTarget::Resource { uri }, _) => {
+            if matches!(path.segments.as_slice(), [CallPathSegment::Name(name)] if &**name == "uri") {
                 values.push(quoted_text(uri));
             }
         }
-        (PathRoot::Args, _, Some(arguments)) => collect_values(arguments, &path.segments, &mut values),
-        (PathRoot::Args, _, None) => {}
+        (CallPathRoot::Args, _, Some(arguments)) => collect_values(arguments, &path.segments, &mut values),
+        (CallPathRoot::Args, _, None) => {}
         (root, _, _) => values.extend(call_fact(root, call, moment).map(|operand| operand_json(&operand, moment))),
     }
     values
 }
 
-fn collect_values(value: JsonValue<'_>, segments: &[PathSegment], values: &mut Vec<String>) {
+fn collect_values(value: JsonValue<'_>, segments: &[CallPathSegment], values: &mut Vec<String>) {
     if values.len() >= MAX_SHOWN_VALUES {
         return;
     }
@@ -34,13 +34,13 @@ fn collect_values(value: JsonValue<'_>, segments: &[PathSegment], values: &mut V
         return values.push(truncate_json(value.raw()));
     };
     match (segment, value.kind()) {
-        (PathSegment::Name(name), JsonKind::Object) => {
+        (CallPathSegment::Name(name), JsonKind::Object) => {
             value.get(name).into_iter().for_each(|next| collect_values(next, rest, values))
         }
-        (PathSegment::Index(index), JsonKind::Array) => {
+        (CallPathSegment::Index(index), JsonKind::Array) => {
             value.elements().nth(*index).into_iter().for_each(|next| collect_values(next, rest, values));
         }
-        (PathSegment::Wildcard, JsonKind::Array) => {
+        (CallPathSegment::Wildcard, JsonKind::Array) => {
             value.elements().for_each(|next| collect_values(next, rest, values))
         }
         (_, JsonKind::Null) => {}
@@ -50,9 +50,9 @@ fn collect_values(value: JsonValue<'_>, segments: &[PathSegment], values: &mut V
 }
 
 /// Returns a fact as JSON. All facts other than arguments are strings, except the hour.
-fn operand_json(operand: &Operand<'_>, moment: EvaluationTime<'_>) -> String {
+fn operand_json(operand: &CallValue<'_>, moment: EvaluationTime<'_>) -> String {
     match operand {
-        Operand::Text(own) => quoted_text(own),
+        CallValue::Text(own) => quoted_text(own),
         _ => moment.at.to_zoned(moment.time_zone.clone()).hour().to_string(),
     }
 }

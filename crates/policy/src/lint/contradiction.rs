@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::located_block::{LocatedCondition, LocatedPredicate, PredicateList};
-use super::value_shape::{KindSet, accepted_kinds};
-use crate::call_path::{PathRoot, PathSegment};
+use super::located_block::{LocatedCondition, LocatedPredicate, PredicateListKind};
+use super::value_shape::{JsonKindSet, accepted_kinds};
+use crate::call_path::{CallPathRoot, CallPathSegment};
 use crate::condition::CompiledOperator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::scalar::{DecimalText, Operand};
+use crate::scalar::{CallValue, DecimalText};
 
 /// Maximum number of comparisons; lists that need more are not checked member by member.
 const MAX_MEMBER_TRIALS: usize = 1_000_000;
@@ -18,8 +18,12 @@ type ConflictingConditions<'p> = (LocatedCondition<'p>, LocatedCondition<'p>);
 
 /// Warns at the first contradiction on each path. Skips paths with `[*]`, where each condition may be about a different
 /// element.
-pub(super) fn find_contradictions(part: PredicateList, rule: &LocatedPredicate<'_>, warnings: &mut Vec<Diagnostic>) {
-    let mut by_path: HashMap<(&PathRoot, &[PathSegment]), Vec<LocatedCondition<'_>>> = HashMap::new();
+pub(super) fn find_contradictions(
+    part: PredicateListKind,
+    rule: &LocatedPredicate<'_>,
+    warnings: &mut Vec<Diagnostic>,
+) {
+    let mut by_path: HashMap<(&CallPathRoot, &[CallPathSegment]), Vec<LocatedCondition<'_>>> = HashMap::new();
     for clause in rule.conditions().filter(|clause| !clause.condition.path.has_wildcard()) {
         let path = &clause.condition.path;
         by_path.entry((&path.root, &path.segments)).or_default().push(clause);
@@ -35,14 +39,14 @@ pub(super) fn find_contradictions(part: PredicateList, rule: &LocatedPredicate<'
     }
 }
 
-fn contradiction_warning(part: PredicateList, (first, second): ConflictingConditions<'_>) -> Diagnostic {
+fn contradiction_warning(part: PredicateListKind, (first, second): ConflictingConditions<'_>) -> Diagnostic {
     let path = &second.condition.path;
     let message = format!("`{path}` cannot be `{}` and `{}` at once", first.operator_text(), second.operator_text());
     let warning = Diagnostic::warning(DiagnosticCode::NeverHolds, second.value_span(), message);
     let warning = warning.with_related(first.value_span(), "contradicts it");
     warning.with_help(match part {
-        PredicateList::Require => "as it stands every call is refused; remove or widen one of the two",
-        PredicateList::DenyIf | PredicateList::ApproveIf => {
+        PredicateListKind::Require => "as it stands every call is refused; remove or widen one of the two",
+        PredicateListKind::DenyIf | PredicateListKind::ApproveIf => {
             "all conditions of a rule must hold; write two rules if one of them is enough"
         }
     })
@@ -58,7 +62,7 @@ fn find_presence_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Confli
 }
 
 fn find_kind_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
-    let mut left = KindSet::ALL;
+    let mut left = JsonKindSet::ALL;
     let mut narrowest: Option<LocatedCondition<'p>> = None;
     for clause in clauses {
         let next = left.and(accepted_kinds(&clause.condition.compiled));
@@ -164,7 +168,7 @@ fn find_member_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Conflict
         _ => None,
     });
     let (first, members) = listed?;
-    let mut left: Vec<Operand<'_>> = members.operands().collect();
+    let mut left: Vec<CallValue<'_>> = members.operands().collect();
     if left.len().saturating_mul(clauses.len()) > MAX_MEMBER_TRIALS {
         return None;
     }

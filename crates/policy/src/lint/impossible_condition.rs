@@ -7,11 +7,11 @@ use gatelodge_json::Decimal;
 
 use super::did_you_mean::NameSuggester;
 use super::located_block::LocatedCondition;
-use super::value_shape::{KindSet, PossibleValues, ValueShape, accepted_kinds};
+use super::value_shape::{JsonKindSet, PossibleValues, ValueShape, accepted_kinds};
 use crate::condition::CompiledOperator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
-use crate::scalar::{Operand, ScalarSet};
-use crate::syntax_tree::{NodeValue, SyntaxNode};
+use crate::scalar::{CallValue, ScalarSet};
+use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
 /// Maximum number of members reported per list.
 const MAX_NAMED_MEMBERS: usize = 8;
@@ -132,13 +132,13 @@ fn impossible_members(
     negated: bool,
     suggester: &mut NameSuggester,
 ) -> Vec<LintFinding> {
-    let can_be = |operand: &Operand<'_>| match (&shape.values, operand) {
+    let can_be = |operand: &CallValue<'_>| match (&shape.values, operand) {
         (PossibleValues::OneOf(values), operand) => values.contains(operand) == Some(true),
-        (PossibleValues::Dates, Operand::Text(text)) => is_date(text),
-        (_, Operand::Number(number)) => shape.is_within(*number),
+        (PossibleValues::Dates, CallValue::Text(text)) => is_date(text),
+        (_, CallValue::Number(number)) => shape.is_within(*number),
         _ => true,
     };
-    let fits = |operand: &Operand<'_>| shape.kinds.has(operand_kind(operand));
+    let fits = |operand: &CallValue<'_>| shape.kinds.has(operand_kind(operand));
     let fitting = clause.members().iter().filter(|member| node_operand(member).is_some_and(|operand| fits(&operand)));
     let (possible, wrong): (Vec<&SyntaxNode>, Vec<&SyntaxNode>) =
         fitting.partition(|member| node_operand(member).is_some_and(|operand| can_be(&operand)));
@@ -157,22 +157,22 @@ fn impossible_members(
     wrong.iter().take(MAX_NAMED_MEMBERS).map(&mut finding).collect()
 }
 
-fn node_operand(member: &SyntaxNode) -> Option<Operand<'_>> {
+fn node_operand(member: &SyntaxNode) -> Option<CallValue<'_>> {
     match &member.value {
-        NodeValue::Text(text) => Some(Operand::Text(text.into())),
-        NodeValue::Number(text) => Decimal::new(text).map(Operand::Number),
-        NodeValue::Bool(value) => Some(Operand::Bool(*value)),
-        NodeValue::Null | NodeValue::List(_) | NodeValue::Map(_) => None,
+        SyntaxNodeValue::Text(text) => Some(CallValue::Text(text.into())),
+        SyntaxNodeValue::Number(text) => Decimal::new(text).map(CallValue::Number),
+        SyntaxNodeValue::Bool(value) => Some(CallValue::Bool(*value)),
+        SyntaxNodeValue::Null | SyntaxNodeValue::List(_) | SyntaxNodeValue::Map(_) => None,
     }
 }
 
-fn operand_kind(operand: &Operand<'_>) -> KindSet {
+fn operand_kind(operand: &CallValue<'_>) -> JsonKindSet {
     match operand {
-        Operand::Text(_) => KindSet::STRING,
-        Operand::Number(_) => KindSet::NUMBER,
-        Operand::Bool(_) => KindSet::BOOL,
-        Operand::List(_) => KindSet::LIST,
-        Operand::Other => KindSet::OBJECT,
+        CallValue::Text(_) => JsonKindSet::STRING,
+        CallValue::Number(_) => JsonKindSet::NUMBER,
+        CallValue::Bool(_) => JsonKindSet::BOOL,
+        CallValue::List(_) => JsonKindSet::LIST,
+        CallValue::Other => JsonKindSet::OBJECT,
     }
 }
 
@@ -184,7 +184,7 @@ fn is_date(text: &str) -> bool {
 /// Suggests what a single member may have meant, or lists some of the possible values.
 fn possible_values_help(values: &ScalarSet, members: &[SyntaxNode], suggester: &mut NameSuggester) -> String {
     let meant = match members {
-        [SyntaxNode { value: NodeValue::Text(word), .. }] => {
+        [SyntaxNode { value: SyntaxNodeValue::Text(word), .. }] => {
             suggester.find_nearest(word, values.member_texts().take(1_000))
         }
         _ => None,

@@ -9,7 +9,7 @@ use crate::syntax_tree::SyntaxNode;
 
 /// Summary of one block's limits.
 #[derive(Default)]
-pub(super) struct BlockLimits<'p> {
+pub(super) struct RuleBlockLimitSummary<'p> {
     /// The effective limit on each counter: the smallest or, among equal ones, the first.
     strictest: HashMap<&'p str, (&'p Limit, &'p SyntaxNode)>,
     /// Limits that never take effect, each with the limit that takes effect instead.
@@ -17,7 +17,7 @@ pub(super) struct BlockLimits<'p> {
     outlives_session: bool,
 }
 
-impl<'p> BlockLimits<'p> {
+impl<'p> RuleBlockLimitSummary<'p> {
     pub fn of(section: &LocatedBlock<'p>) -> Self {
         let mut bounds = Self::default();
         for (limit, node) in section.limits() {
@@ -38,10 +38,10 @@ impl<'p> BlockLimits<'p> {
 
 pub(super) fn lint_limits(
     section: &LocatedBlock<'_>,
-    all_tools: Option<&BlockLimits<'_>>,
+    all_tools: Option<&RuleBlockLimitSummary<'_>>,
     warnings: &mut Vec<Diagnostic>,
 ) {
-    let own = BlockLimits::of(section);
+    let own = RuleBlockLimitSummary::of(section);
     if !own.outlives_session && all_tools.is_none_or(|all| !all.outlives_session) {
         warnings.extend(section.limits().map(|(_, node)| session_scope_only_warning(node)));
     }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::iter::zip;
 use std::ops::Range;
 
-use crate::compiled_policy::{BlockTable, CategoryRule, Policy, Predicate, RuleBlock};
+use crate::compiled_policy::{CategoryRule, Policy, Predicate, RuleBlock, RuleBlockTable};
 use crate::condition::Condition;
 use crate::limit::Limit;
-use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
+use crate::syntax_tree::{SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 
 /// The fields of a policy that contain rule blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum PolicySection {
 
 /// The lists of predicates in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PredicateList {
+pub(super) enum PredicateListKind {
     Require,
     DenyIf,
     ApproveIf,
@@ -30,7 +30,7 @@ pub(super) enum PredicateList {
 /// A rule block and its syntax node.
 pub(super) struct LocatedBlock<'p> {
     pub field: PolicySection,
-    pub entry: &'p MapEntry,
+    pub entry: &'p SyntaxMapEntry,
     pub block: &'p RuleBlock,
 }
 
@@ -69,7 +69,7 @@ impl PolicySection {
     }
 }
 
-impl PredicateList {
+impl PredicateListKind {
     pub const ALL: [Self; 3] = [Self::Require, Self::DenyIf, Self::ApproveIf];
 
     pub fn as_str(self) -> &'static str {
@@ -85,7 +85,7 @@ impl PredicateList {
 pub(super) fn located_blocks<'p>(policy: &'p Policy, root: &'p SyntaxNode) -> Vec<LocatedBlock<'p>> {
     // INVARIANT: the parser records the span of each block's name.
     let blocks: HashMap<usize, &RuleBlock> = all_blocks(policy).map(|block| (block.span.start, block)).collect();
-    let section = |field, entry: &'p MapEntry| {
+    let section = |field, entry: &'p SyntaxMapEntry| {
         let block = blocks.get(&entry.key_span.start)?;
         Some(LocatedBlock { field, entry, block })
     };
@@ -106,23 +106,23 @@ fn all_blocks(policy: &Policy) -> impl Iterator<Item = &RuleBlock> {
         CategoryRule::Hide(_) => None,
     });
     let tables = [&policy.tools, &policy.resources, &policy.prompts];
-    policy.all_tools.iter().chain(categories).chain(tables.into_iter().flat_map(BlockTable::blocks))
+    policy.all_tools.iter().chain(categories).chain(tables.into_iter().flat_map(RuleBlockTable::blocks))
 }
 
 impl<'p> LocatedBlock<'p> {
-    pub fn predicates(&self, part: PredicateList) -> impl Iterator<Item = LocatedPredicate<'p>> + use<'p> {
+    pub fn predicates(&self, part: PredicateListKind) -> impl Iterator<Item = LocatedPredicate<'p>> + use<'p> {
         let predicates = match part {
-            PredicateList::Require => &self.block.require,
-            PredicateList::DenyIf => &self.block.deny_if,
-            PredicateList::ApproveIf => &self.block.approve_if,
+            PredicateListKind::Require => &self.block.require,
+            PredicateListKind::DenyIf => &self.block.deny_if,
+            PredicateListKind::ApproveIf => &self.block.approve_if,
         };
         // INVARIANT: a document without errors has one predicate per list element.
         let nodes = self.entry.value.get(part.as_str()).map(items).unwrap_or_default();
         zip(predicates, nodes).map(|(predicate, node)| LocatedPredicate { predicate, node })
     }
 
-    pub fn all_predicates(&self) -> impl Iterator<Item = (PredicateList, LocatedPredicate<'p>)> {
-        PredicateList::ALL.into_iter().flat_map(|part| self.predicates(part).map(move |rule| (part, rule)))
+    pub fn all_predicates(&self) -> impl Iterator<Item = (PredicateListKind, LocatedPredicate<'p>)> {
+        PredicateListKind::ALL.into_iter().flat_map(|part| self.predicates(part).map(move |rule| (part, rule)))
     }
 
     /// Returns the limits with their syntax nodes; `rate_limit` comes last.
@@ -171,7 +171,7 @@ impl<'p> LocatedCondition<'p> {
     /// Returns the span of a scalar value. For a list, which may be long, returns the span of the operator instead.
     pub fn value_span(&self) -> Range<usize> {
         match self.node.get("value") {
-            Some(SyntaxNode { value: NodeValue::List(_), .. }) | None => self.operator_span(),
+            Some(SyntaxNode { value: SyntaxNodeValue::List(_), .. }) | None => self.operator_span(),
             Some(value) => value.span.clone(),
         }
     }
@@ -179,7 +179,7 @@ impl<'p> LocatedCondition<'p> {
     /// Returns the members of a list, or the single value.
     pub fn members(&self) -> &'p [SyntaxNode] {
         match self.node.get("value") {
-            Some(SyntaxNode { value: NodeValue::List(members), .. }) => members,
+            Some(SyntaxNode { value: SyntaxNodeValue::List(members), .. }) => members,
             Some(value) => std::slice::from_ref(value),
             None => &[],
         }
@@ -194,16 +194,16 @@ impl<'p> LocatedCondition<'p> {
     }
 }
 
-pub(super) fn entries(node: &SyntaxNode) -> &[MapEntry] {
+pub(super) fn entries(node: &SyntaxNode) -> &[SyntaxMapEntry] {
     match &node.value {
-        NodeValue::Map(entries) => entries,
+        SyntaxNodeValue::Map(entries) => entries,
         _ => &[],
     }
 }
 
 pub(super) fn items(node: &SyntaxNode) -> &[SyntaxNode] {
     match &node.value {
-        NodeValue::List(items) => items,
+        SyntaxNodeValue::List(items) => items,
         _ => &[],
     }
 }

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use gatelodge_json::quote_into;
 
 use super::did_you_mean::NameSuggester;
-use super::located_block::{LocatedBlock, LocatedCondition, LocatedPredicate, PolicySection, PredicateList};
+use super::located_block::{LocatedBlock, LocatedCondition, LocatedPredicate, PolicySection, PredicateListKind};
 use super::value_shape::ValueShape;
 use super::{contradiction, impossible_condition, regex_anchor};
-use crate::call_path::{CallPath, PathRoot, PathSegment};
+use crate::call_path::{CallPath, CallPathRoot, CallPathSegment};
 use crate::condition::{CompiledOperator, Operator};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 
@@ -16,21 +16,21 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode};
 const MAX_PARENT_SEGMENTS: usize = 32;
 
 /// The paths that a block requires: a call in which one of them is absent is refused or needs approval.
-pub(super) struct RequiredPaths<'p> {
-    paths: HashSet<(&'p PathRoot, &'p [PathSegment])>,
+pub(super) struct RequiredCallPaths<'p> {
+    paths: HashSet<(&'p CallPathRoot, &'p [CallPathSegment])>,
     /// Whether an input schema may require more paths; the schema is not examined here.
     validates_arguments: bool,
 }
 
-impl<'p> RequiredPaths<'p> {
+impl<'p> RequiredCallPaths<'p> {
     pub fn of(section: &LocatedBlock<'p>) -> Self {
         let mut guarded = Self { paths: HashSet::new(), validates_arguments: section.block.validate_arguments };
-        for clause in section.predicates(PredicateList::Require).flat_map(|rule| rule.conditions()) {
+        for clause in section.predicates(PredicateListKind::Require).flat_map(|rule| rule.conditions()) {
             if !matches!(clause.condition.compiled, CompiledOperator::Exists(false)) {
                 guarded.add_with_parents(&clause.condition.path);
             }
         }
-        for part in [PredicateList::DenyIf, PredicateList::ApproveIf] {
+        for part in [PredicateListKind::DenyIf, PredicateListKind::ApproveIf] {
             for rule in section.predicates(part) {
                 // Absence alone is denied or needs approval.
                 if let [condition] = rule.predicate.conditions.as_slice()
@@ -58,18 +58,18 @@ impl<'p> RequiredPaths<'p> {
     }
 
     fn has(&self, path: &CallPath) -> bool {
-        let is_validated = self.validates_arguments && path.root == PathRoot::Args;
+        let is_validated = self.validates_arguments && path.root == CallPathRoot::Args;
         is_validated || self.paths.contains(&(&path.root, path.segments.as_slice()))
     }
 }
 
 pub(super) fn lint_predicates(
     section: &LocatedBlock<'_>,
-    all_tools: Option<&RequiredPaths<'_>>,
+    all_tools: Option<&RequiredCallPaths<'_>>,
     suggester: &mut NameSuggester,
     warnings: &mut Vec<Diagnostic>,
 ) {
-    let own = RequiredPaths::of(section);
+    let own = RequiredCallPaths::of(section);
     let is_guarded = |path: &CallPath| own.has(path) || all_tools.is_some_and(|all| all.has(path));
     for (part, rule) in section.all_predicates() {
         warnings.extend(find_client_claim_only(&rule));
@@ -80,15 +80,15 @@ pub(super) fn lint_predicates(
                 warnings.extend(findings.into_iter().map(impossible_condition::LintFinding::into_warning));
             }
             match part {
-                PredicateList::Require => warnings.extend(find_unanchored_regex(clause)),
-                PredicateList::DenyIf | PredicateList::ApproveIf => {
+                PredicateListKind::Require => warnings.extend(find_unanchored_regex(clause)),
+                PredicateListKind::DenyIf | PredicateListKind::ApproveIf => {
                     let is_safe = is_guarded(&clause.condition.path) || is_always_present(section.field, clause);
                     warnings.extend((!is_safe).then(|| find_absence_passes(clause)).flatten());
                 }
             }
         }
     }
-    for part in PredicateList::ALL {
+    for part in PredicateListKind::ALL {
         find_shadowed_predicates(section, part, warnings);
     }
 }
@@ -131,19 +131,24 @@ fn find_absence_passes(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
 fn is_always_present(field: PolicySection, clause: LocatedCondition<'_>) -> bool {
     let path = &clause.condition.path;
     match &path.root {
-        PathRoot::Args => {
-            let is_uri = matches!(path.segments.as_slice(), [PathSegment::Name(name)] if **name == *"uri");
+        CallPathRoot::Args => {
+            let is_uri = matches!(path.segments.as_slice(), [CallPathSegment::Name(name)] if **name == *"uri");
             path.segments.is_empty() || (field == PolicySection::Resources && is_uri)
         }
-        PathRoot::GrantLabel | PathRoot::GrantLabels(_) | PathRoot::ClientName | PathRoot::ClientVersion => false,
-        PathRoot::ToolName | PathRoot::ToolCategory | PathRoot::ToolLevel | PathRoot::ServerName => true,
-        PathRoot::TimeHour | PathRoot::TimeWeekday | PathRoot::TimeDate => true,
+        CallPathRoot::GrantLabel
+        | CallPathRoot::GrantLabels(_)
+        | CallPathRoot::ClientName
+        | CallPathRoot::ClientVersion => false,
+        CallPathRoot::ToolName | CallPathRoot::ToolCategory | CallPathRoot::ToolLevel | CallPathRoot::ServerName => {
+            true
+        }
+        CallPathRoot::TimeHour | CallPathRoot::TimeWeekday | CallPathRoot::TimeDate => true,
     }
 }
 
 /// Finds predicates made redundant by an unconditional or identical predicate earlier in the same list.
-fn find_shadowed_predicates(section: &LocatedBlock<'_>, part: PredicateList, warnings: &mut Vec<Diagnostic>) {
-    let mut seen: HashMap<Vec<ConditionKey<'_>>, LocatedPredicate<'_>> = HashMap::new();
+fn find_shadowed_predicates(section: &LocatedBlock<'_>, part: PredicateListKind, warnings: &mut Vec<Diagnostic>) {
+    let mut seen: HashMap<Vec<ConditionIdentity<'_>>, LocatedPredicate<'_>> = HashMap::new();
     let mut always: Option<LocatedPredicate<'_>> = None;
     for rule in section.predicates(part) {
         let conditions = rule.predicate.conditions.as_slice();
@@ -153,21 +158,21 @@ fn find_shadowed_predicates(section: &LocatedBlock<'_>, part: PredicateList, war
         } else if let Some(earlier) = same.filter(|_| !conditions.is_empty()) {
             warnings.push(shadowed_warning(&rule, &earlier, "an earlier rule has the same conditions"));
         }
-        if conditions.is_empty() && part != PredicateList::Require && always.is_none() {
+        if conditions.is_empty() && part != PredicateListKind::Require && always.is_none() {
             always = Some(rule);
         }
     }
 }
 
-type ConditionKey<'p> = (&'p PathRoot, &'p [PathSegment], Operator, &'p str);
+type ConditionIdentity<'p> = (&'p CallPathRoot, &'p [CallPathSegment], Operator, &'p str);
 
 /// Returns a key that is equal for predicates with the same conditions in any order.
-fn condition_keys<'p>(rule: &LocatedPredicate<'p>) -> Vec<ConditionKey<'p>> {
+fn condition_keys<'p>(rule: &LocatedPredicate<'p>) -> Vec<ConditionIdentity<'p>> {
     let key = |clause: LocatedCondition<'p>| {
         let condition = clause.condition;
         (&condition.path.root, condition.path.segments.as_slice(), condition.operator, &*condition.expected_json)
     };
-    let mut keys: Vec<ConditionKey<'_>> = rule.conditions().map(key).collect();
+    let mut keys: Vec<ConditionIdentity<'_>> = rule.conditions().map(key).collect();
     keys.sort();
     keys
 }

@@ -4,8 +4,8 @@
 
 use gatelodge_json::{JsonKind, JsonValue};
 
-use super::value_shape::{KindSet, NumericBound, PossibleValues, ValueShape};
-use crate::call_path::PathSegment;
+use super::value_shape::{JsonKindSet, NumericBound, PossibleValues, ValueShape};
+use crate::call_path::CallPathSegment;
 use crate::scalar::{DecimalText, ScalarSet};
 
 /// Maximum depth of references and alternatives.
@@ -32,13 +32,13 @@ pub(super) enum SchemaLookupResult<'d> {
     /// Segment `at` needs a list or an object, but the schema never allows one there.
     WrongContainer {
         at: usize,
-        kinds: KindSet,
+        kinds: JsonKindSet,
     },
     Value(ValueShape<'d>),
 }
 
 /// What one schema says about a property.
-enum PropertyDeclaration<'d> {
+enum SchemaPropertyDeclaration<'d> {
     /// The property is declared by each of these schemas.
     Declared(Vec<JsonValue<'d>>),
     /// Any name is allowed.
@@ -49,7 +49,7 @@ enum PropertyDeclaration<'d> {
     Unspecified,
 }
 
-impl PropertyDeclaration<'_> {
+impl SchemaPropertyDeclaration<'_> {
     /// Combines two schemas that both apply: the more specific one wins.
     fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -89,40 +89,40 @@ impl<'d> SchemaLookup<'d> {
         Self { root, remaining_parts: 0, visited_parts: 0 }
     }
 
-    pub fn lookup(&mut self, segments: &[PathSegment]) -> SchemaLookupResult<'d> {
+    pub fn lookup(&mut self, segments: &[CallPathSegment]) -> SchemaLookupResult<'d> {
         self.remaining_parts = MAX_PARTS_PER_PATH;
         let found = self.follow_path(segments);
         // The parts that were not visited could have changed the result.
         if self.remaining_parts == 0 { SchemaLookupResult::Unknown } else { found }
     }
 
-    fn follow_path(&mut self, segments: &[PathSegment]) -> SchemaLookupResult<'d> {
+    fn follow_path(&mut self, segments: &[CallPathSegment]) -> SchemaLookupResult<'d> {
         // The schemas that may describe the current location: each value satisfies at least one of them.
         let mut place = vec![self.root];
         for (at, segment) in segments.iter().enumerate() {
             // Arguments are always an object, whatever the schema says.
-            let kinds = if at == 0 { KindSet::OBJECT } else { self.shape_of_any(&place).kinds };
+            let kinds = if at == 0 { JsonKindSet::OBJECT } else { self.shape_of_any(&place).kinds };
             let wanted = match segment {
-                PathSegment::Name(_) => KindSet::OBJECT,
-                PathSegment::Index(_) | PathSegment::Wildcard => KindSet::LIST,
+                CallPathSegment::Name(_) => JsonKindSet::OBJECT,
+                CallPathSegment::Index(_) | CallPathSegment::Wildcard => JsonKindSet::LIST,
             };
             if !kinds.is_empty() && !kinds.has(wanted) {
                 return SchemaLookupResult::WrongContainer { at, kinds };
             }
             let next = match segment {
-                PathSegment::Name(name) => {
+                CallPathSegment::Name(name) => {
                     let declarations =
                         place.iter().map(|schema| self.property_declaration(*schema, name, MAX_SCHEMA_LEVELS));
-                    match declarations.reduce(PropertyDeclaration::or) {
-                        Some(PropertyDeclaration::Declared(parts)) => Some(parts),
-                        Some(PropertyDeclaration::Missing) => {
+                    match declarations.reduce(SchemaPropertyDeclaration::or) {
+                        Some(SchemaPropertyDeclaration::Declared(parts)) => Some(parts),
+                        Some(SchemaPropertyDeclaration::Missing) => {
                             return SchemaLookupResult::Missing { at, names: self.property_names(&place) };
                         }
-                        Some(PropertyDeclaration::Open | PropertyDeclaration::Unspecified) | None => None,
+                        Some(SchemaPropertyDeclaration::Open | SchemaPropertyDeclaration::Unspecified) | None => None,
                     }
                 }
-                PathSegment::Index(index) => self.elements_of_any(&place, Some(*index)),
-                PathSegment::Wildcard => self.elements_of_any(&place, None),
+                CallPathSegment::Index(index) => self.elements_of_any(&place, Some(*index)),
+                CallPathSegment::Wildcard => self.elements_of_any(&place, None),
             };
             match next {
                 Some(next) => place = next,
@@ -192,14 +192,19 @@ impl<'d> SchemaLookup<'d> {
         self.find_member(schema, "allOf").into_iter().flat_map(|list| list.elements())
     }
 
-    fn property_declaration(&mut self, schema: JsonValue<'d>, name: &str, levels: usize) -> PropertyDeclaration<'d> {
+    fn property_declaration(
+        &mut self,
+        schema: JsonValue<'d>,
+        name: &str,
+        levels: usize,
+    ) -> SchemaPropertyDeclaration<'d> {
         if levels == 0 || !self.count_part() || schema.kind() != JsonKind::Object {
-            return PropertyDeclaration::Open;
+            return SchemaPropertyDeclaration::Open;
         }
         let mut declaration = self.own_property_declaration(schema, name);
         // Keywords next to a `$ref` apply, too.
         if let Some(reference) = self.find_member(schema, "$ref") {
-            let Some(target) = self.resolve_reference(reference) else { return PropertyDeclaration::Open };
+            let Some(target) = self.resolve_reference(reference) else { return SchemaPropertyDeclaration::Open };
             declaration = declaration.and(self.property_declaration(target, name, levels - 1));
         }
         for part in self.all_of(schema) {
@@ -209,16 +214,16 @@ impl<'d> SchemaLookup<'d> {
             let any = list
                 .elements()
                 .map(|part| self.property_declaration(part, name, levels - 1))
-                .reduce(PropertyDeclaration::or);
-            declaration = declaration.and(any.unwrap_or(PropertyDeclaration::Open));
+                .reduce(SchemaPropertyDeclaration::or);
+            declaration = declaration.and(any.unwrap_or(SchemaPropertyDeclaration::Open));
         }
         declaration
     }
 
-    fn own_property_declaration(&mut self, schema: JsonValue<'d>, name: &str) -> PropertyDeclaration<'d> {
+    fn own_property_declaration(&mut self, schema: JsonValue<'d>, name: &str) -> SchemaPropertyDeclaration<'d> {
         let properties = self.find_member(schema, "properties");
         if let Some(declared) = properties.and_then(|properties| self.find_member(properties, name)) {
-            return PropertyDeclaration::Declared(vec![declared]);
+            return SchemaPropertyDeclaration::Declared(vec![declared]);
         }
         let others = ["additionalProperties", "unevaluatedProperties"].map(|name| self.find_member(schema, name));
         let is_open = others.iter().flatten().any(|schema| schema.as_bool() != Some(false));
@@ -226,20 +231,20 @@ impl<'d> SchemaLookup<'d> {
             || self.remaining_parts == 0
             || OPEN_ENDED_KEYWORDS.iter().any(|keyword| self.find_member(schema, keyword).is_some())
         {
-            return PropertyDeclaration::Open;
+            return SchemaPropertyDeclaration::Open;
         }
         // Below the root, an object without properties is often just undocumented.
         let is_root = schema.span() == self.root.span();
         let lists = properties.is_some_and(|properties| is_root || properties.members().next().is_some());
         let is_closed = others.iter().flatten().next().is_some();
-        if lists || is_closed { PropertyDeclaration::Missing } else { PropertyDeclaration::Unspecified }
+        if lists || is_closed { SchemaPropertyDeclaration::Missing } else { SchemaPropertyDeclaration::Unspecified }
     }
 
     /// Returns the schemas of a list's elements. `None` if they are unknown.
     fn elements_of_any(&mut self, place: &[JsonValue<'d>], index: Option<usize>) -> Option<Vec<JsonValue<'d>>> {
         let mut all = Vec::new();
         for schema in place {
-            if self.shape(*schema, MAX_SCHEMA_LEVELS).kinds.has(KindSet::LIST) {
+            if self.shape(*schema, MAX_SCHEMA_LEVELS).kinds.has(JsonKindSet::LIST) {
                 all.extend(self.elements(*schema, index, MAX_SCHEMA_LEVELS)?);
             }
         }
@@ -268,7 +273,7 @@ impl<'d> SchemaLookup<'d> {
         let list = self.alternatives(schema).next()?;
         let mut all = Vec::new();
         for part in list.elements() {
-            if self.shape(part, levels - 1).kinds.has(KindSet::LIST) {
+            if self.shape(part, levels - 1).kinds.has(JsonKindSet::LIST) {
                 all.extend(self.elements(part, index, levels - 1)?);
             }
         }
@@ -343,18 +348,18 @@ impl<'d> SchemaLookup<'d> {
 }
 
 /// Returns the kinds that a `type` keyword allows, or all kinds if its value is not understood.
-fn kinds_of_type(value: JsonValue<'_>) -> KindSet {
+fn kinds_of_type(value: JsonValue<'_>) -> JsonKindSet {
     let one = |word: JsonValue<'_>| match word.as_str().as_deref() {
-        Some("boolean") => KindSet::BOOL,
-        Some("number" | "integer") => KindSet::NUMBER,
-        Some("string") => KindSet::STRING,
-        Some("array") => KindSet::LIST,
-        Some("object") => KindSet::OBJECT,
-        Some("null") => KindSet::NONE,
-        _ => KindSet::ALL,
+        Some("boolean") => JsonKindSet::BOOL,
+        Some("number" | "integer") => JsonKindSet::NUMBER,
+        Some("string") => JsonKindSet::STRING,
+        Some("array") => JsonKindSet::LIST,
+        Some("object") => JsonKindSet::OBJECT,
+        Some("null") => JsonKindSet::NONE,
+        _ => JsonKindSet::ALL,
     };
     match value.kind() {
-        JsonKind::Array => value.elements().map(one).fold(KindSet::NONE, KindSet::or),
+        JsonKind::Array => value.elements().map(one).fold(JsonKindSet::NONE, JsonKindSet::or),
         _ => one(value),
     }
 }
@@ -362,10 +367,10 @@ fn kinds_of_type(value: JsonValue<'_>) -> KindSet {
 /// Returns the shape for the values of `enum` or `const`. If any of them is a list or an object, only the kinds are
 /// kept.
 fn enum_shape<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> ValueShape<'d> {
-    let mut kinds = KindSet::NONE;
+    let mut kinds = JsonKindSet::NONE;
     let mut scalars = ScalarSet::default();
     for value in values {
-        kinds = kinds.or(KindSet::of(value.kind()));
+        kinds = kinds.or(JsonKindSet::of(value.kind()));
         match value.kind() {
             JsonKind::String => scalars.add_text(&value.as_str().unwrap_or_default()),
             JsonKind::Bool => scalars.add_bool(value.as_bool() == Some(true)),
@@ -373,7 +378,7 @@ fn enum_shape<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> ValueShape<'d>
             JsonKind::Null | JsonKind::Array | JsonKind::Object => {}
         }
     }
-    let is_scalar = !kinds.has(KindSet::LIST.or(KindSet::OBJECT));
+    let is_scalar = !kinds.has(JsonKindSet::LIST.or(JsonKindSet::OBJECT));
     let values = if is_scalar { PossibleValues::OneOf(scalars.sorted()) } else { PossibleValues::Any };
     ValueShape { kinds, values, ..ValueShape::ANY }
 }

@@ -9,7 +9,7 @@ use super::tool_list::ToolList;
 use crate::compiled_policy::{BlockAction, Policy};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::glob::Glob;
-use crate::syntax_tree::{NodeValue, SyntaxNode};
+use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
 /// Fields of a block that have no effect under `action: deny`.
 const FIELDS_UNUSED_UNDER_DENY: [&str; 6] =
@@ -75,8 +75,8 @@ fn find_unused_fields(section: &LocatedBlock<'_>, warnings: &mut Vec<Diagnostic>
 
 fn is_without_effect(node: &SyntaxNode) -> bool {
     match &node.value {
-        NodeValue::List(items) => items.is_empty(),
-        NodeValue::Bool(value) => !value,
+        SyntaxNodeValue::List(items) => items.is_empty(),
+        SyntaxNodeValue::Bool(value) => !value,
         _ => false,
     }
 }
@@ -108,7 +108,7 @@ pub(super) fn find_not_offered(
 ) {
     let hide = root.get("hide").map(items).unwrap_or_default();
     let hide = hide.iter().filter_map(|item| match &item.value {
-        NodeValue::Text(name) => Some((name, &item.span)),
+        SyntaxNodeValue::Text(name) => Some((name, &item.span)),
         _ => None,
     });
     let listed = root.get("tools").map(entries).unwrap_or_default();

@@ -11,8 +11,8 @@ use super::impossible_condition::{self, LintFinding};
 use super::located_block::{LocatedBlock, LocatedCondition, PolicySection, member_span};
 use super::schema_lookup::{SchemaLookup, SchemaLookupResult};
 use super::tool_list::{ListedTool, ToolList};
-use super::value_shape::{KindSet, ValueShape};
-use crate::call_path::{CallPath, PathRoot, PathSegment};
+use super::value_shape::{JsonKindSet, ValueShape};
+use crate::call_path::{CallPath, CallPathRoot, CallPathSegment};
 use crate::compiled_policy::Policy;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::input_schema::InputSchema;
@@ -29,27 +29,27 @@ const MAX_FINDINGS_PER_CONDITION: usize = 16;
 const MAX_SUGGESTED_ARGUMENTS: usize = 12;
 
 /// Findings for one block, collected from all tools that it applies to.
-struct BlockToolCheck<'p, 't> {
+struct RuleBlockToolLint<'p, 't> {
     section: &'p LocatedBlock<'p>,
-    argument_checks: Vec<ArgumentCheck<'p, 't>>,
+    argument_checks: Vec<ArgumentPathLint<'p, 't>>,
     /// Tools whose arguments cannot be validated, and the reason for the first of them.
-    unusable_schemas: Option<(ToolNameSample<'t>, String)>,
+    unusable_schemas: Option<(FindingToolNames<'t>, String)>,
 }
 
 /// A path into the arguments, used by a condition or limit of the block.
-struct ArgumentCheck<'p, 't> {
+struct ArgumentPathLint<'p, 't> {
     path: &'p CallPath,
     span: Range<usize>,
     /// The condition that uses the path. `None` if a limit uses it as its amount.
     condition: Option<LocatedCondition<'p>>,
-    findings: Vec<(LintFinding, ToolNameSample<'t>)>,
+    findings: Vec<(LintFinding, FindingToolNames<'t>)>,
     /// Whether at least one tool had no finding.
     has_passing_tool: bool,
 }
 
 /// The number of tools with a finding, and the names of the first few.
 #[derive(Default)]
-struct ToolNameSample<'t> {
+struct FindingToolNames<'t> {
     names: Vec<&'t str>,
     count: usize,
 }
@@ -67,7 +67,7 @@ pub(super) fn lint_against_tools(
     suggester: NameSuggester,
     warnings: &mut Vec<Diagnostic>,
 ) {
-    let mut blocks: Vec<BlockToolCheck<'_, '_>> = sections.iter().map(BlockToolCheck::new).collect();
+    let mut blocks: Vec<RuleBlockToolLint<'_, '_>> = sections.iter().map(RuleBlockToolLint::new).collect();
     let all_tools = sections.iter().position(|section| section.field == PolicySection::AllTools);
     let places: HashMap<&str, usize> = sections.iter().map(|section| &*section.block.pointer).zip(0..).collect();
     let mut budget = LintBudget { remaining_parts: MAX_SCHEMA_PARTS, suggester };
@@ -100,9 +100,9 @@ fn unfinished_warning(tool: &str) -> Diagnostic {
     Diagnostic::warning(DiagnosticCode::TooLarge, 0..0, message).with_help("check against fewer tools at a time")
 }
 
-impl<'p, 't> BlockToolCheck<'p, 't> {
+impl<'p, 't> RuleBlockToolLint<'p, 't> {
     fn new(section: &'p LocatedBlock<'p>) -> Self {
-        let check = |path, place, clause| ArgumentCheck {
+        let check = |path, place, clause| ArgumentPathLint {
             path,
             span: place,
             condition: clause,
@@ -110,7 +110,7 @@ impl<'p, 't> BlockToolCheck<'p, 't> {
             has_passing_tool: false,
         };
         let clauses = section.all_predicates().flat_map(|(_, rule)| rule.conditions());
-        let clauses = clauses.filter(|clause| clause.condition.path.root == PathRoot::Args);
+        let clauses = clauses.filter(|clause| clause.condition.path.root == CallPathRoot::Args);
         let conditions = clauses.map(|clause| check(&clause.condition.path, clause.path_span(), Some(clause)));
         let amounts = section.limits().filter_map(|(limit, node)| {
             let name = if node.get("amount").is_some() { "amount" } else { "increment_from" };
@@ -124,7 +124,7 @@ impl<'p, 't> BlockToolCheck<'p, 't> {
         if self.section.block.validate_arguments
             && let Some(why) = unusable_schema_reason(tool)
         {
-            self.unusable_schemas.get_or_insert_with(|| (ToolNameSample::default(), why)).0.add(&tool.name);
+            self.unusable_schemas.get_or_insert_with(|| (FindingToolNames::default(), why)).0.add(&tool.name);
         }
         if self.argument_checks.is_empty() {
             return;
@@ -162,18 +162,18 @@ impl<'p, 't> BlockToolCheck<'p, 't> {
     }
 }
 
-fn tool_warning(mut finding: LintFinding, named: &ToolNameSample<'_>) -> Diagnostic {
+fn tool_warning(mut finding: LintFinding, named: &FindingToolNames<'_>) -> Diagnostic {
     finding.message = format!("in {named}, {}", finding.message);
     finding.into_warning()
 }
 
-impl<'t> ArgumentCheck<'_, 't> {
+impl<'t> ArgumentPathLint<'_, 't> {
     fn add_finding(&mut self, finding: LintFinding, tool: &'t str) {
-        let is_same = |(other, _): &&mut (LintFinding, ToolNameSample<'t>)| other.is_same(&finding);
+        let is_same = |(other, _): &&mut (LintFinding, FindingToolNames<'t>)| other.is_same(&finding);
         if let Some((_, named)) = self.findings.iter_mut().find(is_same) {
             named.add(tool);
         } else if self.findings.len() < MAX_FINDINGS_PER_CONDITION {
-            let mut named = ToolNameSample::default();
+            let mut named = FindingToolNames::default();
             named.add(tool);
             self.findings.push((finding, named));
         }
@@ -219,10 +219,10 @@ impl<'t> ArgumentCheck<'_, 't> {
     fn missing_argument_finding(&self, at: usize, names: &[String], suggester: &mut NameSuggester) -> LintFinding {
         let (parents, after) = self.path.segments.split_at(at);
         let name = match after.first() {
-            Some(PathSegment::Name(name)) => name,
-            Some(PathSegment::Index(_) | PathSegment::Wildcard) | None => "",
+            Some(CallPathSegment::Name(name)) => name,
+            Some(CallPathSegment::Index(_) | CallPathSegment::Wildcard) | None => "",
         };
-        let written = |name: &str| path_text(parents) + &segment_text(&PathSegment::Name(name.into()));
+        let written = |name: &str| path_text(parents) + &segment_text(&CallPathSegment::Name(name.into()));
         let help = match suggester.find_nearest(name, names.iter().map(String::as_str)) {
             Some(nearest) => format!("did you mean `{}`?", written(nearest)),
             None if names.is_empty() => "nothing is declared there".to_owned(),
@@ -240,7 +240,7 @@ impl<'t> ArgumentCheck<'_, 't> {
         LintFinding { code: DiagnosticCode::UnknownArgument, span: self.span.clone(), message: claim, help }
     }
 
-    fn wrong_container_finding(&self, at: usize, kinds: KindSet) -> LintFinding {
+    fn wrong_container_finding(&self, at: usize, kinds: JsonKindSet) -> LintFinding {
         let (parents, after) = self.path.segments.split_at(at);
         let segment = after.first().map(segment_text).unwrap_or_default();
         LintFinding {
@@ -252,7 +252,7 @@ impl<'t> ArgumentCheck<'_, 't> {
     }
 
     fn find_amount_mismatch(&self, shape: &ValueShape<'_>) -> Option<LintFinding> {
-        let is_possible = shape.kinds.is_empty() || shape.kinds.has(KindSet::NUMBER);
+        let is_possible = shape.kinds.is_empty() || shape.kinds.has(JsonKindSet::NUMBER);
         (!is_possible).then(|| LintFinding {
             code: DiagnosticCode::ImpossibleComparison,
             span: self.span.clone(),
@@ -262,7 +262,7 @@ impl<'t> ArgumentCheck<'_, 't> {
     }
 }
 
-impl<'t> ToolNameSample<'t> {
+impl<'t> FindingToolNames<'t> {
     fn add(&mut self, name: &'t str) {
         self.count += 1;
         if self.names.len() < MAX_NAMED_TOOLS {
@@ -271,7 +271,7 @@ impl<'t> ToolNameSample<'t> {
     }
 }
 
-impl fmt::Display for ToolNameSample<'_> {
+impl fmt::Display for FindingToolNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<String> = self.names.iter().map(|name| format!("`{name}`")).collect();
         f.write_str(&names.join(", "))?;
@@ -283,20 +283,20 @@ impl fmt::Display for ToolNameSample<'_> {
 }
 
 /// Returns a path under `args` in policy notation.
-fn path_text(segments: &[PathSegment]) -> String {
+fn path_text(segments: &[CallPathSegment]) -> String {
     let parts: Vec<String> = segments.iter().map(segment_text).collect();
     format!("args{}", parts.concat())
 }
 
-fn segment_text(segment: &PathSegment) -> String {
+fn segment_text(segment: &CallPathSegment) -> String {
     match segment {
-        PathSegment::Name(name) if name.is_empty() || name.contains(['.', '[', ']', '"']) => {
+        CallPathSegment::Name(name) if name.is_empty() || name.contains(['.', '[', ']', '"']) => {
             let mut quoted = String::new();
             quote_into(name, &mut quoted);
             format!("[{quoted}]")
         }
-        PathSegment::Name(name) => format!(".{name}"),
-        PathSegment::Index(index) => format!("[{index}]"),
-        PathSegment::Wildcard => "[*]".to_owned(),
+        CallPathSegment::Name(name) => format!(".{name}"),
+        CallPathSegment::Index(index) => format!("[{index}]"),
+        CallPathSegment::Wildcard => "[*]".to_owned(),
     }
 }

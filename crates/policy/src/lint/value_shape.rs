@@ -9,15 +9,15 @@ use gatelodge_json::{Decimal, JsonKind};
 use jiff::civil::Weekday;
 
 use crate::call::Category;
-use crate::call_path::PathRoot;
+use crate::call_path::CallPathRoot;
 use crate::condition::{CompiledOperator, HOUR_TEXTS, weekday_name};
 use crate::scalar::{DecimalText, ScalarSet};
 
 /// A set of JSON kinds. Null is not a member, because it counts as absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct KindSet(u8);
+pub(super) struct JsonKindSet(u8);
 
-impl KindSet {
+impl JsonKindSet {
     pub const NONE: Self = Self(0);
     pub const BOOL: Self = Self(1);
     pub const NUMBER: Self = Self(2);
@@ -54,7 +54,7 @@ impl KindSet {
     }
 }
 
-impl fmt::Display for KindSet {
+impl fmt::Display for JsonKindSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds = [JsonKind::Bool, JsonKind::Number, JsonKind::String, JsonKind::Array, JsonKind::Object];
         let own = kinds.into_iter().filter(|kind| self.has(Self::of(*kind)));
@@ -64,19 +64,25 @@ impl fmt::Display for KindSet {
 }
 
 /// Returns the kinds of values for which an operator can hold. All other kinds give a mismatch.
-pub(super) fn accepted_kinds(test: &CompiledOperator) -> KindSet {
+pub(super) fn accepted_kinds(test: &CompiledOperator) -> JsonKindSet {
     match test {
-        CompiledOperator::MemberOf { members, .. } => members.kinds().map(KindSet::of).fold(KindSet::NONE, KindSet::or),
+        CompiledOperator::MemberOf { members, .. } => {
+            members.kinds().map(JsonKindSet::of).fold(JsonKindSet::NONE, JsonKindSet::or)
+        }
         CompiledOperator::Less(_)
         | CompiledOperator::LessOrEqual(_)
         | CompiledOperator::Greater(_)
-        | CompiledOperator::GreaterOrEqual(_) => KindSet::NUMBER,
-        CompiledOperator::Contains(wanted) if wanted.first_text().is_some() => KindSet::STRING.or(KindSet::LIST),
-        CompiledOperator::Contains(_) | CompiledOperator::SubsetOf(_) => KindSet::LIST,
-        CompiledOperator::StartsWith(_) | CompiledOperator::EndsWith(_) | CompiledOperator::Regex(_) => KindSet::STRING,
-        CompiledOperator::PathWithin(_) | CompiledOperator::HostIn(_) => KindSet::STRING,
-        CompiledOperator::LengthAtMost(_) => KindSet::STRING.or(KindSet::LIST),
-        CompiledOperator::Exists(_) => KindSet::ALL,
+        | CompiledOperator::GreaterOrEqual(_) => JsonKindSet::NUMBER,
+        CompiledOperator::Contains(wanted) if wanted.first_text().is_some() => {
+            JsonKindSet::STRING.or(JsonKindSet::LIST)
+        }
+        CompiledOperator::Contains(_) | CompiledOperator::SubsetOf(_) => JsonKindSet::LIST,
+        CompiledOperator::StartsWith(_) | CompiledOperator::EndsWith(_) | CompiledOperator::Regex(_) => {
+            JsonKindSet::STRING
+        }
+        CompiledOperator::PathWithin(_) | CompiledOperator::HostIn(_) => JsonKindSet::STRING,
+        CompiledOperator::LengthAtMost(_) => JsonKindSet::STRING.or(JsonKindSet::LIST),
+        CompiledOperator::Exists(_) => JsonKindSet::ALL,
     }
 }
 
@@ -103,35 +109,36 @@ pub(super) enum PossibleValues {
 /// What is known about a value in advance.
 #[derive(Debug)]
 pub(super) struct ValueShape<'d> {
-    pub kinds: KindSet,
+    pub kinds: JsonKindSet,
     pub values: PossibleValues,
     pub minimum: Option<NumericBound<'d>>,
     pub maximum: Option<NumericBound<'d>>,
 }
 
 impl<'d> ValueShape<'d> {
-    pub const ANY: Self = Self { kinds: KindSet::ALL, values: PossibleValues::Any, minimum: None, maximum: None };
+    pub const ANY: Self = Self { kinds: JsonKindSet::ALL, values: PossibleValues::Any, minimum: None, maximum: None };
 
     /// Returns the shape of a fact other than an argument. `None` for arguments.
-    pub fn of_fact(root: &PathRoot) -> Option<Self> {
+    pub fn of_fact(root: &CallPathRoot) -> Option<Self> {
         let categories = || Category::WORDS.iter().filter_map(|word| Category::from_word(word));
         let (kinds, values) = match root {
-            PathRoot::Args => return None,
-            PathRoot::TimeHour => {
+            CallPathRoot::Args => return None,
+            CallPathRoot::TimeHour => {
                 let mut hours = ScalarSet::default();
                 HOUR_TEXTS.iter().filter_map(|hour| DecimalText::new(hour)).for_each(|hour| hours.add_number(hour));
-                (KindSet::NUMBER, PossibleValues::OneOf(hours.sorted()))
+                (JsonKindSet::NUMBER, PossibleValues::OneOf(hours.sorted()))
             }
-            PathRoot::TimeWeekday => {
-                (KindSet::STRING, values_from_words(Weekday::Monday.cycle_forward().take(7).map(weekday_name)))
+            CallPathRoot::TimeWeekday => {
+                (JsonKindSet::STRING, values_from_words(Weekday::Monday.cycle_forward().take(7).map(weekday_name)))
             }
-            PathRoot::TimeDate => (KindSet::STRING, PossibleValues::Dates),
-            PathRoot::ToolCategory => (KindSet::STRING, values_from_words(categories().map(Category::as_str))),
-            PathRoot::ToolLevel => (KindSet::STRING, values_from_words(categories().map(Category::level))),
-            PathRoot::ToolName | PathRoot::ServerName | PathRoot::GrantLabel | PathRoot::GrantLabels(_) => {
-                (KindSet::STRING, PossibleValues::Any)
-            }
-            PathRoot::ClientName | PathRoot::ClientVersion => (KindSet::STRING, PossibleValues::Any),
+            CallPathRoot::TimeDate => (JsonKindSet::STRING, PossibleValues::Dates),
+            CallPathRoot::ToolCategory => (JsonKindSet::STRING, values_from_words(categories().map(Category::as_str))),
+            CallPathRoot::ToolLevel => (JsonKindSet::STRING, values_from_words(categories().map(Category::level))),
+            CallPathRoot::ToolName
+            | CallPathRoot::ServerName
+            | CallPathRoot::GrantLabel
+            | CallPathRoot::GrantLabels(_) => (JsonKindSet::STRING, PossibleValues::Any),
+            CallPathRoot::ClientName | CallPathRoot::ClientVersion => (JsonKindSet::STRING, PossibleValues::Any),
         };
         Some(Self { kinds, values, ..ValueShape::ANY })
     }
@@ -167,7 +174,7 @@ impl<'d> ValueShape<'d> {
         if other.kinds.is_empty() {
             return self;
         }
-        let (minimum, maximum) = match (self.kinds.has(KindSet::NUMBER), other.kinds.has(KindSet::NUMBER)) {
+        let (minimum, maximum) = match (self.kinds.has(JsonKindSet::NUMBER), other.kinds.has(JsonKindSet::NUMBER)) {
             (true, false) => (self.minimum, self.maximum),
             (false, true) => (other.minimum, other.maximum),
             _ => (

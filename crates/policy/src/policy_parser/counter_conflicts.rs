@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::block_parser::BlockKind;
+use super::rule_block_parser::RuleBlockKind;
 use crate::compiled_policy::{Policy, RuleBlock};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
 use crate::limit::{ALL_TOOLS_COUNTER_PREFIX, CounterRef, Limit, RATE_COUNTER_SUFFIX};
@@ -13,7 +13,7 @@ use crate::limit::{ALL_TOOLS_COUNTER_PREFIX, CounterRef, Limit, RATE_COUNTER_SUF
 struct CounterUse<'p> {
     limit: &'p Limit,
     block: &'p RuleBlock,
-    block_kind: BlockKind,
+    block_kind: RuleBlockKind,
 }
 
 pub(super) fn check_counters(policy: &Policy, diagnostics: &mut Vec<Diagnostic>) {
@@ -44,13 +44,17 @@ impl<'p> CounterConflictChecker<'p, '_> {
         let blocks = policy
             .tools
             .blocks()
-            .map(|block| (block, BlockKind::Tool))
+            .map(|block| (block, RuleBlockKind::Tool))
             .chain(
-                policy.categories.iter().filter_map(|(_, rule)| rule.block()).map(|block| (block, BlockKind::Category)),
+                policy
+                    .categories
+                    .iter()
+                    .filter_map(|(_, rule)| rule.block())
+                    .map(|block| (block, RuleBlockKind::Category)),
             )
-            .chain(policy.all_tools.iter().map(|block| (block, BlockKind::AllTools)))
-            .chain(policy.resources.blocks().map(|block| (block, BlockKind::Resource)))
-            .chain(policy.prompts.blocks().map(|block| (block, BlockKind::Prompt)));
+            .chain(policy.all_tools.iter().map(|block| (block, RuleBlockKind::AllTools)))
+            .chain(policy.resources.blocks().map(|block| (block, RuleBlockKind::Resource)))
+            .chain(policy.prompts.blocks().map(|block| (block, RuleBlockKind::Prompt)));
         let mut uses: Vec<CounterUse<'p>> = blocks
             .flat_map(|(block, place)| {
                 block.limits.iter().map(move |limit| CounterUse { limit, block, block_kind: place })
@@ -74,7 +78,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
     /// Checks that limits have the same amount if they can apply to the same call: in one block, or in a tool's block
     /// and `all_tools`.
     fn check_amount_paths(&mut self, users: &[CounterUse<'_>]) {
-        let in_all: Option<&CounterUse<'_>> = users.iter().find(|user| user.block_kind == BlockKind::AllTools);
+        let in_all: Option<&CounterUse<'_>> = users.iter().find(|user| user.block_kind == RuleBlockKind::AllTools);
         let mut firsts: BTreeMap<&str, &CounterUse<'_>> = BTreeMap::new();
         for user in users {
             let first = *firsts.entry(&user.block.pointer).or_insert(user);
@@ -92,7 +96,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
     /// called tool's name.
     fn check_rate_limits(&mut self, name: &str, users: &[CounterUse<'_>]) {
         for (block, rate) in self.rate_limits_using(name) {
-            let rate = CounterUse { limit: rate, block, block_kind: BlockKind::Tool };
+            let rate = CounterUse { limit: rate, block, block_kind: RuleBlockKind::Tool };
             for user in users {
                 if std::ptr::eq(user.block, block) {
                     self.report_duplicate(name, user, &rate);

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use super::PolicyParser;
 use crate::diagnostic::{Diagnostic, DiagnosticCode, MAX_SEARCHED_DIAGNOSTICS};
-use crate::syntax_tree::{MapEntry, NodeValue, SyntaxNode};
+use crate::syntax_tree::{SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 
 /// Returns the JSON Pointer of a member, given the pointer of its parent.
 pub(crate) fn json_pointer(parent: &str, key: &str) -> Arc<str> {
     format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1")).into()
 }
 
-pub(super) fn read_entries<'n>(node: &'n SyntaxNode, what: &str, parser: &mut PolicyParser) -> &'n [MapEntry] {
+pub(super) fn read_entries<'n>(node: &'n SyntaxNode, what: &str, parser: &mut PolicyParser) -> &'n [SyntaxMapEntry] {
     match &node.value {
-        NodeValue::Map(entries) => entries,
+        SyntaxNodeValue::Map(entries) => entries,
         _ => {
             report_wrong_type(node, what, "an object", parser);
             &[]
@@ -23,7 +23,7 @@ pub(super) fn read_entries<'n>(node: &'n SyntaxNode, what: &str, parser: &mut Po
 
 pub(super) fn read_list<'n>(node: &'n SyntaxNode, name: &str, parser: &mut PolicyParser) -> &'n [SyntaxNode] {
     match &node.value {
-        NodeValue::List(items) => items,
+        SyntaxNodeValue::List(items) => items,
         _ => {
             report_wrong_type(node, &format!("`{name}`"), "a list", parser);
             &[]
@@ -33,7 +33,7 @@ pub(super) fn read_list<'n>(node: &'n SyntaxNode, name: &str, parser: &mut Polic
 
 pub(super) fn read_text<'n>(node: &'n SyntaxNode, what: &str, parser: &mut PolicyParser) -> Option<&'n str> {
     match &node.value {
-        NodeValue::Text(text) => Some(text),
+        SyntaxNodeValue::Text(text) => Some(text),
         _ => {
             let what = if what.contains(' ') { what.to_owned() } else { format!("`{what}`") };
             report_wrong_type(node, &what, "a string", parser);
@@ -46,7 +46,7 @@ pub(super) fn report_wrong_type(node: &SyntaxNode, what: &str, wanted: &str, par
     let message = format!("{what} must be {wanted}, not {}", node.kind().with_article());
     // For a container only the bracket; otherwise half of the document would be underlined.
     let end = match node.value {
-        NodeValue::List(_) | NodeValue::Map(_) => (node.span.start + 1).min(node.span.end),
+        SyntaxNodeValue::List(_) | SyntaxNodeValue::Map(_) => (node.span.start + 1).min(node.span.end),
         _ => node.span.end,
     };
     parser.report(Diagnostic::error(DiagnosticCode::WrongType, node.span.start..end, message));
@@ -74,7 +74,7 @@ pub(super) fn read_word<T>(
 }
 
 /// Reports unknown fields and suggests the nearest known one.
-pub(super) fn check_field_names(entries: &[MapEntry], known: &[&str], what: &str, parser: &mut PolicyParser) {
+pub(super) fn check_field_names(entries: &[SyntaxMapEntry], known: &[&str], what: &str, parser: &mut PolicyParser) {
     for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())).take(MAX_SEARCHED_DIAGNOSTICS) {
         let message = format!("`{}` is not a field of {what}", entry.key);
         let diagnostic = Diagnostic::error(DiagnosticCode::UnknownField, entry.key_span.clone(), message);

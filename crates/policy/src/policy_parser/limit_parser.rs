@@ -7,10 +7,10 @@ use gatelodge_json::Decimal;
 use super::PolicyParser;
 use super::field_parser::{check_field_names, read_entries, read_text, read_word, report_wrong_type};
 use super::predicate_parser::{parse_positive_amount, read_path};
-use crate::call_path::{CallPath, PathRoot};
+use crate::call_path::{CallPath, CallPathRoot};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::limit::{Amount, CounterRef, Limit, LimitScope, LimitWindow, WindowAlignment};
-use crate::syntax_tree::{NodeValue, SyntaxNode};
+use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
 pub(crate) const LIMIT_FIELDS: [&str; 8] =
     ["counter", "window", "max", "scope", "amount", "increment_from", "align", "on_deny"];
@@ -24,7 +24,7 @@ const RATE_LIMIT_HELP: &str = r#"write "10/minute", or {"max": 10, "window": 60}
 pub(super) fn read_limit(node: &SyntaxNode, pointer: Arc<str>, parser: &mut PolicyParser) -> Option<Limit> {
     let fields = read_entries(node, "a limit", parser);
     check_field_names(fields, &LIMIT_FIELDS, "a limit", parser);
-    let NodeValue::Map(_) = node.value else { return None };
+    let SyntaxNodeValue::Map(_) = node.value else { return None };
     for name in ["counter", "window", "max"].iter().filter(|name| node.get(name).is_none()) {
         parser.report_missing(node, name, LIMIT_HELP);
     }
@@ -76,9 +76,9 @@ fn read_scope(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<LimitScope
 fn read_window(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<LimitWindow> {
     let window = match &node.value {
         // Seconds are written as a number; as a string they would be a second spelling.
-        NodeValue::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => None,
-        NodeValue::Text(text) => LimitWindow::new(text),
-        NodeValue::Number(text) => window_from_seconds(text),
+        SyntaxNodeValue::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => None,
+        SyntaxNodeValue::Text(text) => LimitWindow::new(text),
+        SyntaxNodeValue::Number(text) => window_from_seconds(text),
         _ => {
             report_wrong_type(node, "`window`", "a string or a number of seconds", parser);
             return None;
@@ -111,7 +111,7 @@ fn read_amount(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Option<Ca
     let written = node.get("amount").or_else(|| node.get("increment_from"))?;
     let path = read_path(written, parser);
     if let Some(path) = &path
-        && (path.root != PathRoot::Args || path.segments.is_empty() || path.has_wildcard())
+        && (path.root != CallPathRoot::Args || path.segments.is_empty() || path.has_wildcard())
     {
         let diagnostic = Diagnostic::error(
             DiagnosticCode::BadPath,
@@ -124,7 +124,7 @@ fn read_amount(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Option<Ca
 }
 
 fn read_max(node: &SyntaxNode, has_amount: bool, parser: &mut PolicyParser) -> Option<Amount> {
-    let NodeValue::Number(text) = &node.value else {
+    let SyntaxNodeValue::Number(text) = &node.value else {
         report_wrong_type(node, "`max`", "a number", parser);
         return None;
     };
@@ -154,7 +154,7 @@ pub(super) fn read_rate_limit(
     parser: &mut PolicyParser,
 ) -> Option<Limit> {
     let (max, window, scope) = match &node.value {
-        NodeValue::Text(text) => {
+        SyntaxNodeValue::Text(text) => {
             let short = parse_short_rate(text);
             if short.is_none() {
                 let diagnostic =
@@ -164,7 +164,7 @@ pub(super) fn read_rate_limit(
             let (max, window) = short?;
             (max, window, LimitScope::Grant)
         }
-        NodeValue::Map(fields) => {
+        SyntaxNodeValue::Map(fields) => {
             check_field_names(fields, &RATE_LIMIT_FIELDS, "a rate limit", parser);
             for name in ["max", "window"].iter().filter(|name| node.get(name).is_none()) {
                 parser.report_missing(node, name, RATE_LIMIT_HELP);

@@ -7,8 +7,8 @@ use gatelodge_json::Decimal;
 use regex::{Regex, RegexBuilder};
 
 use super::PolicyParser;
-use super::block_parser::BlockKind;
 use super::field_parser::{check_field_names, read_entries, read_list, read_text, report_wrong_type, suggest_word};
+use super::rule_block_parser::RuleBlockKind;
 use crate::call_path::CallPath;
 use crate::compiled_policy::Predicate;
 use crate::condition::{CompiledOperator, Condition, Operator};
@@ -17,7 +17,7 @@ use crate::host_in::HostPattern;
 use crate::limit::Amount;
 use crate::path_within::DirectoryPath;
 use crate::scalar::{DecimalText, ScalarSet};
-use crate::syntax_tree::{NodeValue, SyntaxNode};
+use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
 pub(crate) const PREDICATE_FIELDS: [&str; 2] = ["conditions", "on_deny"];
 pub(crate) const CONDITION_FIELDS: [&str; 3] = ["path", "op", "value"];
@@ -25,7 +25,7 @@ pub(crate) const CONDITION_FIELDS: [&str; 3] = ["path", "op", "value"];
 pub(super) fn read_predicate(
     node: &SyntaxNode,
     pointer: Arc<str>,
-    place: BlockKind,
+    place: RuleBlockKind,
     parser: &mut PolicyParser,
 ) -> Predicate {
     let fields = read_entries(node, "a predicate", parser);
@@ -52,8 +52,8 @@ pub(super) fn read_predicate(
     Predicate { pointer, span: node.span.clone(), conditions, on_deny }
 }
 
-fn read_condition(node: &SyntaxNode, place: BlockKind, parser: &mut PolicyParser) -> Option<Condition> {
-    let NodeValue::Map(_) = node.value else { return None };
+fn read_condition(node: &SyntaxNode, place: RuleBlockKind, parser: &mut PolicyParser) -> Option<Condition> {
+    let SyntaxNodeValue::Map(_) = node.value else { return None };
     for name in CONDITION_FIELDS.iter().filter(|name| node.get(name).is_none()) {
         parser.report_missing(node, name, r#"a condition is {"path": "args.x", "op": "eq", "value": 1}"#);
     }
@@ -129,7 +129,7 @@ fn compile_operator(operator: Operator, value: &SyntaxNode, parser: &mut PolicyP
             CompiledOperator::Regex(Box::new(compile_regex(pattern, &value.span, parser)?))
         }
         Operator::Exists => match value.value {
-            NodeValue::Bool(expected) => CompiledOperator::Exists(expected),
+            SyntaxNodeValue::Bool(expected) => CompiledOperator::Exists(expected),
             _ => return report_wrong_value(value, operator, "true or false", parser),
         },
         Operator::LengthLte => CompiledOperator::LengthAtMost(read_length(value, parser)?),
@@ -146,25 +146,27 @@ fn report_wrong_value<T>(value: &SyntaxNode, operator: Operator, wanted: &str, p
 
 fn read_string<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut PolicyParser) -> Option<&'n str> {
     match &value.value {
-        NodeValue::Text(text) => Some(text),
+        SyntaxNodeValue::Text(text) => Some(text),
         _ => report_wrong_value(value, operator, "a string", parser),
     }
 }
 
 fn read_number(value: &SyntaxNode, operator: Operator, parser: &mut PolicyParser) -> Option<DecimalText> {
     match &value.value {
-        NodeValue::Number(text) => DecimalText::new(text),
+        SyntaxNodeValue::Number(text) => DecimalText::new(text),
         _ => report_wrong_value(value, operator, "a number", parser),
     }
 }
 
 fn add_scalar(scalars: &mut ScalarSet, node: &SyntaxNode) -> Option<()> {
     match &node.value {
-        NodeValue::Text(text) => scalars.add_text(text),
+        SyntaxNodeValue::Text(text) => scalars.add_text(text),
         // A number out of range has already been reported.
-        NodeValue::Number(text) => DecimalText::new(text).into_iter().for_each(|number| scalars.add_number(number)),
-        NodeValue::Bool(value) => scalars.add_bool(*value),
-        NodeValue::Null | NodeValue::List(_) | NodeValue::Map(_) => return None,
+        SyntaxNodeValue::Number(text) => {
+            DecimalText::new(text).into_iter().for_each(|number| scalars.add_number(number))
+        }
+        SyntaxNodeValue::Bool(value) => scalars.add_bool(*value),
+        SyntaxNodeValue::Null | SyntaxNodeValue::List(_) | SyntaxNodeValue::Map(_) => return None,
     }
     Some(())
 }
@@ -179,7 +181,7 @@ fn read_scalar(value: &SyntaxNode, operator: Operator, parser: &mut PolicyParser
 
 fn read_members<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut PolicyParser) -> Option<&'n [SyntaxNode]> {
     match &value.value {
-        NodeValue::List(items) if items.is_empty() => {
+        SyntaxNodeValue::List(items) if items.is_empty() => {
             let message = format!("the list of `{operator}` is empty, so it could never hold");
             let span = value.span.clone();
             parser.report(
@@ -187,7 +189,7 @@ fn read_members<'n>(value: &'n SyntaxNode, operator: Operator, parser: &mut Poli
             );
             None
         }
-        NodeValue::List(items) => Some(items),
+        SyntaxNodeValue::List(items) => Some(items),
         _ => report_wrong_value(value, operator, "a list", parser),
     }
 }

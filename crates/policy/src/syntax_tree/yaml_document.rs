@@ -8,7 +8,7 @@ use std::ops::Range;
 use gatelodge_json::{Decimal, JsonLimits};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
-use super::{EMPTY_TEXT_MESSAGE, MapEntry, NodeValue, SyntaxNode};
+use super::{EMPTY_TEXT_MESSAGE, SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 use crate::diagnostic::{Diagnostic, DiagnosticCode, push_bounded};
 
 pub(super) fn read(text: &[u8]) -> Result<(SyntaxNode, Vec<Diagnostic>), Diagnostic> {
@@ -135,7 +135,10 @@ impl<'a> YamlDocumentReader<'a> {
         loop {
             match self.next_event()? {
                 (Event::SequenceEnd, end) => {
-                    return Ok(SyntaxNode { value: NodeValue::List(items), span: start.start..end.end.max(start.end) });
+                    return Ok(SyntaxNode {
+                        value: SyntaxNodeValue::List(items),
+                        span: start.start..end.end.max(start.end),
+                    });
                 }
                 (event, span) => items.extend(self.read_node(event, span, depth + 1)?),
             }
@@ -143,13 +146,13 @@ impl<'a> YamlDocumentReader<'a> {
     }
 
     fn read_map(&mut self, start: Range<usize>, depth: usize) -> Result<SyntaxNode, Diagnostic> {
-        let mut entries: Vec<MapEntry> = Vec::new();
+        let mut entries: Vec<SyntaxMapEntry> = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
         loop {
             let (event, key_span) = self.next_event()?;
             if event == Event::MappingEnd {
                 return Ok(SyntaxNode {
-                    value: NodeValue::Map(entries),
+                    value: SyntaxNodeValue::Map(entries),
                     span: start.start..key_span.end.max(start.end),
                 });
             }
@@ -169,7 +172,7 @@ impl<'a> YamlDocumentReader<'a> {
                 let message = format!("an object has more than {} members", JsonLimits::DOCUMENT.max_members);
                 return Err(Diagnostic::error(DiagnosticCode::TooLarge, key_span, message));
             }
-            entries.push(MapEntry { key, key_span, value });
+            entries.push(SyntaxMapEntry { key, key_span, value });
         }
     }
 
@@ -181,7 +184,7 @@ impl<'a> YamlDocumentReader<'a> {
             return Ok(None);
         }
         match self.read_node(event, span.clone(), depth + 1)?.map(|node| node.value) {
-            Some(NodeValue::Text(key)) => Ok(Some(key)),
+            Some(SyntaxNodeValue::Text(key)) => Ok(Some(key)),
             Some(_) => {
                 self.refuse(span, "a key must be a string", "put the key in double quotes");
                 Ok(None)
@@ -207,24 +210,24 @@ impl<'a> YamlDocumentReader<'a> {
     }
 
     /// Resolves a scalar according to YAML's core schema. Numbers must be in JSON notation.
-    fn resolve_scalar(&mut self, text: Cow<'_, str>, style: ScalarStyle, span: &Range<usize>) -> NodeValue {
+    fn resolve_scalar(&mut self, text: Cow<'_, str>, style: ScalarStyle, span: &Range<usize>) -> SyntaxNodeValue {
         if style != ScalarStyle::Plain {
-            return NodeValue::Text(text.into_owned());
+            return SyntaxNodeValue::Text(text.into_owned());
         }
         match text.as_ref() {
-            "" | "~" | "null" | "Null" | "NULL" => NodeValue::Null,
-            "true" | "True" | "TRUE" => NodeValue::Bool(true),
-            "false" | "False" | "FALSE" => NodeValue::Bool(false),
-            number if Decimal::new(number).is_some() => NodeValue::Number(number.to_owned()),
+            "" | "~" | "null" | "Null" | "NULL" => SyntaxNodeValue::Null,
+            "true" | "True" | "TRUE" => SyntaxNodeValue::Bool(true),
+            "false" | "False" | "FALSE" => SyntaxNodeValue::Bool(false),
+            number if Decimal::new(number).is_some() => SyntaxNodeValue::Number(number.to_owned()),
             other if is_non_json_number(other) => {
                 let message = format!("`{other}` is not a number in JSON notation, or is out of range");
                 let diagnostic = Diagnostic::error(DiagnosticCode::BadNumber, span.clone(), message);
                 let help = "write it as JSON does (`15`, `0.5`, `1e3`), or quote it if it is text";
                 push_bounded(&mut self.diagnostics, diagnostic.with_help(help));
                 // Any number will do: the document is rejected anyway, and one error is enough.
-                NodeValue::Number("1".to_owned())
+                SyntaxNodeValue::Number("1".to_owned())
             }
-            other => NodeValue::Text(other.to_owned()),
+            other => SyntaxNodeValue::Text(other.to_owned()),
         }
     }
 }

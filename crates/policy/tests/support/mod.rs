@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use gatelodge_policy::{CaseFile, CaseReport, Diagnostic, DocumentFormat, Policy, PolicySource};
+use gatelodge_policy::{CaseFile, CasePolicySource, CaseReport, Diagnostic, DocumentFormat, Policy};
 
 /// A policy, or its diagnostics.
 pub type Loaded = Result<Policy, Vec<Diagnostic>>;
@@ -13,9 +13,9 @@ pub type Loaded = Result<Policy, Vec<Diagnostic>>;
 pub fn run(text: &str, format: DocumentFormat, load: &dyn Fn(&str) -> Loaded) -> Vec<CaseReport> {
     let file = CaseFile::read(text.as_bytes(), format)
         .unwrap_or_else(|diagnostics| panic!("{}", diagnostic_lines(text, &diagnostics)));
-    let load = |source: &PolicySource| match source {
-        PolicySource::Inline(policy) => policy.load(),
-        PolicySource::Path(path, _) => load(path),
+    let load = |source: &CasePolicySource| match source {
+        CasePolicySource::Inline(policy) => policy.load(),
+        CasePolicySource::Path(path, _) => load(path),
     };
     let policies: Vec<Option<Loaded>> = file.sources().iter().map(|source| Some(load(source))).collect();
     file.run(&policies)

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 use super::{MemoryLogRow, MemoryStore, append, page_after};
 use crate::StoreError;
-use crate::admin_log::{AdminEntry, AdminLog};
-use crate::chain_inspection::ChainInspection;
+use crate::admin_log::{AdminLog, AdminLogEntry};
+use crate::chain_verification::ChainVerification;
 use crate::clock::to_unix_nanoseconds;
 use crate::hash_chain::ChainHead;
 use crate::ledger::ChainReport;
@@ -13,11 +13,11 @@ use crate::log_page::ChainedRow;
 
 #[async_trait]
 impl AdminLog for MemoryStore {
-    async fn append(&self, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn append(&self, entry: AdminLogEntry) -> Result<(), StoreError> {
         write(&mut self.state().admin_log, &entry)
     }
 
-    async fn recent(&self, limit: usize) -> Result<Vec<AdminEntry>, StoreError> {
+    async fn recent(&self, limit: usize) -> Result<Vec<AdminLogEntry>, StoreError> {
         let read = |line: &MemoryLogRow| serde_json::from_str(&line.body);
         let entries: Result<_, _> = self.state().admin_log.iter().rev().take(limit).map(read).collect();
         entries.map_err(|error| StoreError::Corrupt(error.to_string()))
@@ -32,7 +32,7 @@ impl AdminLog for MemoryStore {
     }
 
     async fn verify(&self, head: Option<ChainHead>) -> Result<ChainReport, StoreError> {
-        let mut inspection = ChainInspection::start(ChainHead::EMPTY, head.into_iter().collect());
+        let mut inspection = ChainVerification::start(ChainHead::EMPTY, head.into_iter().collect());
         for line in &self.state().admin_log {
             let (seq, at, body, hash) = line.parts();
             if !inspection.verify_row(seq, at, body, hash) {
@@ -43,7 +43,7 @@ impl AdminLog for MemoryStore {
     }
 }
 
-pub(super) fn write(log: &mut Vec<MemoryLogRow>, entry: &AdminEntry) -> Result<(), StoreError> {
+pub(super) fn write(log: &mut Vec<MemoryLogRow>, entry: &AdminLogEntry) -> Result<(), StoreError> {
     let (end, body) = (head_of(log), entry.to_body()?);
     append(log, end, to_unix_nanoseconds(entry.at), body);
     Ok(())

@@ -4,17 +4,17 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::StoreError;
-use crate::change_feed::{ChangeFeed, StateVersion};
+use crate::change_feed::{ChangeFeed, StateChangeNumber};
 
 #[async_trait]
 impl ChangeFeed for MemoryStore {
-    async fn version(&self) -> Result<StateVersion, StoreError> {
-        Ok(StateVersion(*self.version.borrow()))
+    async fn version(&self) -> Result<StateChangeNumber, StoreError> {
+        Ok(StateChangeNumber(*self.version.borrow()))
     }
 
-    async fn wait_for_change(&self, seen: StateVersion) -> Result<StateVersion, StoreError> {
+    async fn wait_for_change(&self, seen: StateChangeNumber) -> Result<StateChangeNumber, StoreError> {
         let mut listener = self.version.subscribe();
         let version = listener.wait_for(|version| *version != seen.0).await;
-        version.map(|version| StateVersion(*version)).map_err(|error| StoreError::Unavailable(error.to_string()))
+        version.map(|version| StateChangeNumber(*version)).map_err(|error| StoreError::Unavailable(error.to_string()))
     }
 }

@@ -5,14 +5,14 @@ use jiff::Timestamp;
 
 use super::{MemoryState, MemoryStore};
 use crate::StoreError;
-use crate::admin_log::AdminEntry;
-use crate::grants::{Grant, GrantAttachment, GrantId, Grants, NewGrant};
-use crate::token::TokenHash;
+use crate::admin_log::AdminLogEntry;
+use crate::grant_token::TokenHash;
+use crate::grants::{Grant, GrantId, GrantServerAttachment, Grants, NewGrant};
 use crate::validated_name::ServerName;
 
 #[async_trait]
 impl Grants for MemoryStore {
-    async fn create(&self, new: NewGrant, entry: AdminEntry) -> Result<GrantId, StoreError> {
+    async fn create(&self, new: NewGrant, entry: AdminLogEntry) -> Result<GrantId, StoreError> {
         let id = GrantId::random()?;
         self.change(entry, |state, entry| {
             if state.grants.iter().any(|grant| grant.revoked_at.is_none() && grant.label == new.label) {
@@ -45,7 +45,7 @@ impl Grants for MemoryStore {
         id: &GrantId,
         token: TokenHash,
         expires_at: Option<Timestamp>,
-        entry: AdminEntry,
+        entry: AdminLogEntry,
     ) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             let is_taken = state.grants.iter().any(|grant| grant.id != *id && grant.token == token);
@@ -62,7 +62,7 @@ impl Grants for MemoryStore {
         })
     }
 
-    async fn revoke(&self, id: &GrantId, at: Timestamp, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn revoke(&self, id: &GrantId, at: Timestamp, entry: AdminLogEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             let grant = grant_mut(state, id)?;
             if grant.revoked_at.is_some() {
@@ -73,14 +73,19 @@ impl Grants for MemoryStore {
         })
     }
 
-    async fn attach(&self, id: &GrantId, attachment: GrantAttachment, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn attach(
+        &self,
+        id: &GrantId,
+        attachment: GrantServerAttachment,
+        entry: AdminLogEntry,
+    ) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             attach(grant_mut(state, id)?, attachment);
             Ok(())
         })
     }
 
-    async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminLogEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             let attachments = &mut grant_mut(state, id)?.attachments;
             let before = attachments.len();
@@ -116,7 +121,7 @@ fn grant_mut<'a>(state: &'a mut MemoryState, id: &GrantId) -> Result<&'a mut Gra
     found.ok_or_else(|| StoreError::NotFound(format!("grant `{id}`")))
 }
 
-fn attach(grant: &mut Grant, attachment: GrantAttachment) {
+fn attach(grant: &mut Grant, attachment: GrantServerAttachment) {
     grant.attachments.retain(|own| own.server != attachment.server);
     grant.attachments.push(attachment);
     grant.attachments.sort_by(|a, b| a.server.cmp(&b.server));

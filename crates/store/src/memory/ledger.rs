@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::{MemoryLogRow, MemoryStore, append, page_after};
 use crate::StoreError;
 use crate::call_record::{CallRecord, prune_record};
-use crate::chain_inspection::ChainInspection;
+use crate::chain_verification::ChainVerification;
 use crate::clock::to_unix_nanoseconds;
 use crate::counter::CounterCharge;
 use crate::counter_map::CounterMap;
@@ -107,7 +107,7 @@ impl Ledger for MemoryStore {
 
     async fn verify(&self, known: Vec<ChainHead>) -> Result<ChainReport, StoreError> {
         let ledger = self.ledger();
-        let mut inspection = ChainInspection::start(ledger.anchor, known);
+        let mut inspection = ChainVerification::start(ledger.anchor, known);
         for line in &ledger.log {
             let (seq, at, body, hash) = line.parts();
             if !inspection.verify_call_row(seq, at, body, hash) {

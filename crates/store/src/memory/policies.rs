@@ -4,16 +4,16 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::StoreError;
-use crate::admin_log::AdminEntry;
-use crate::policies::{Policies, PolicySummary, PolicyVersion, StoredPolicy};
+use crate::admin_log::AdminLogEntry;
+use crate::policies::{Policies, PolicySummary, PolicyVersionNumber, StoredPolicy};
 use crate::validated_name::PolicyName;
 
 #[async_trait]
 impl Policies for MemoryStore {
-    async fn put(&self, mut policy: StoredPolicy, entry: AdminEntry) -> Result<PolicyVersion, StoreError> {
+    async fn put(&self, mut policy: StoredPolicy, entry: AdminLogEntry) -> Result<PolicyVersionNumber, StoreError> {
         self.change(entry, |state, entry| {
             let last = state.policies.get(&policy.name).and_then(|versions| versions.last());
-            let version = PolicyVersion(last.map_or(0, |last| last.version.0) + 1);
+            let version = PolicyVersionNumber(last.map_or(0, |last| last.version.0) + 1);
             entry.add_detail("version", version)?;
             policy.version = version;
             state.policies.entry(policy.name.clone()).or_default().push(policy);
@@ -33,7 +33,7 @@ impl Policies for MemoryStore {
         Ok(active.map(summary).collect())
     }
 
-    async fn get(&self, name: &PolicyName, version: Option<PolicyVersion>) -> Result<StoredPolicy, StoreError> {
+    async fn get(&self, name: &PolicyName, version: Option<PolicyVersionNumber>) -> Result<StoredPolicy, StoreError> {
         let versions = self.versions(name).await?;
         let is_wanted = |policy: &StoredPolicy| version.is_none_or(|version| policy.version == version);
         versions.into_iter().find(is_wanted).ok_or_else(|| not_found(name, version))
@@ -46,7 +46,7 @@ impl Policies for MemoryStore {
     }
 }
 
-fn not_found(name: &PolicyName, version: Option<PolicyVersion>) -> StoreError {
+fn not_found(name: &PolicyName, version: Option<PolicyVersionNumber>) -> StoreError {
     StoreError::NotFound(match version {
         Some(version) => format!("version {version} of policy `{name}`"),
         None => format!("policy `{name}`"),

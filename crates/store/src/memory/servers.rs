@@ -4,13 +4,13 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::StoreError;
-use crate::admin_log::AdminEntry;
+use crate::admin_log::AdminLogEntry;
 use crate::servers::{Servers, StoredServer};
 use crate::validated_name::ServerName;
 
 #[async_trait]
 impl Servers for MemoryStore {
-    async fn add(&self, server: StoredServer, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn add(&self, server: StoredServer, entry: AdminLogEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             if state.servers.contains_key(&server.name) {
                 return Err(StoreError::Conflict(format!("there is already a server `{}`", server.name)));
@@ -20,7 +20,7 @@ impl Servers for MemoryStore {
         })
     }
 
-    async fn remove(&self, name: &ServerName, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn remove(&self, name: &ServerName, entry: AdminLogEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             if state.servers.remove(name).is_none() {
                 return Err(StoreError::NotFound(format!("server `{name}`")));

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::MemoryStore;
 use crate::StoreError;
-use crate::id_hash::IdHash;
+use crate::id_digest::IdDigest;
 use crate::sessions::{SessionRow, Sessions};
 
 #[async_trait]
@@ -15,25 +15,25 @@ impl Sessions for MemoryStore {
         Ok(())
     }
 
-    async fn find(&self, id: IdHash) -> Result<Option<SessionRow>, StoreError> {
+    async fn find(&self, id: IdDigest) -> Result<Option<SessionRow>, StoreError> {
         Ok(self.state().sessions.get(&id).cloned())
     }
 
-    async fn set_subscriptions(&self, id: IdHash, uris: Vec<String>) -> Result<(), StoreError> {
+    async fn set_subscriptions(&self, id: IdDigest, uris: Vec<String>) -> Result<(), StoreError> {
         if let Some(session) = self.state().sessions.get_mut(&id) {
             session.subscribed_uris = uris;
         }
         Ok(())
     }
 
-    async fn set_log_level(&self, id: IdHash, level: String) -> Result<(), StoreError> {
+    async fn set_log_level(&self, id: IdDigest, level: String) -> Result<(), StoreError> {
         if let Some(session) = self.state().sessions.get_mut(&id) {
             session.log_level = Some(level);
         }
         Ok(())
     }
 
-    async fn touch(&self, ids: Vec<IdHash>, at: Timestamp) -> Result<(), StoreError> {
+    async fn touch(&self, ids: Vec<IdDigest>, at: Timestamp) -> Result<(), StoreError> {
         let mut state = self.state();
         for id in ids {
             if let Some(session) = state.sessions.get_mut(&id) {
@@ -43,7 +43,7 @@ impl Sessions for MemoryStore {
         Ok(())
     }
 
-    async fn delete(&self, ids: Vec<IdHash>) -> Result<(), StoreError> {
+    async fn delete(&self, ids: Vec<IdDigest>) -> Result<(), StoreError> {
         let mut state = self.state();
         for id in ids {
             state.sessions.remove(&id);

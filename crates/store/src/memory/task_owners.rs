@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::MemoryStore;
 use crate::StoreError;
 use crate::grants::GrantId;
-use crate::id_hash::IdHash;
+use crate::id_digest::IdDigest;
 use crate::task_owners::{MAX_TASKS_PER_GRANT, TaskOwner, TaskOwners, other_owner_error};
 use crate::validated_name::ServerName;
 
@@ -29,7 +29,7 @@ impl TaskOwners for MemoryStore {
         Ok(())
     }
 
-    async fn find(&self, id: IdHash) -> Result<Option<TaskOwner>, StoreError> {
+    async fn find(&self, id: IdDigest) -> Result<Option<TaskOwner>, StoreError> {
         Ok(self.state().tasks.get(&id).cloned())
     }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::StoreError;
-use crate::admin_log::AdminEntry;
+use crate::admin_log::AdminLogEntry;
 use crate::tool_pins::{CategoryOverride, PinnedDefinition, ServerTools, ToolDefinition, ToolPins};
 use crate::validated_name::ServerName;
 
@@ -19,7 +19,7 @@ impl ToolPins for MemoryStore {
         server: &ServerName,
         mut offered: Vec<ToolDefinition>,
         first: Vec<String>,
-        entry: AdminEntry,
+        entry: AdminLogEntry,
     ) -> Result<(), StoreError> {
         offered.sort_by(|one, other| one.name.cmp(&other.name));
         let mut state = self.state();
@@ -42,7 +42,7 @@ impl ToolPins for MemoryStore {
         &self,
         server: &ServerName,
         tools: Vec<(String, String)>,
-        entry: AdminEntry,
+        entry: AdminLogEntry,
     ) -> Result<(), StoreError> {
         self.change(entry, |state, entry| {
             let known = state.tools.entry(server.clone()).or_default();
@@ -66,7 +66,7 @@ impl ToolPins for MemoryStore {
         &self,
         server: &ServerName,
         category_override: CategoryOverride,
-        entry: AdminEntry,
+        entry: AdminLogEntry,
     ) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             let known = state.tools.get_mut(server).ok_or_else(|| tools_unknown_error(server))?;
@@ -77,7 +77,7 @@ impl ToolPins for MemoryStore {
         })
     }
 
-    async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminEntry) -> Result<(), StoreError> {
+    async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminLogEntry) -> Result<(), StoreError> {
         self.change(entry, |state, _| {
             let known = state.tools.get_mut(server).ok_or_else(|| tools_unknown_error(server))?;
             let before = known.category_overrides.len();

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gatelodge_store::conformance::support::{daily_charge, record};
+use gatelodge_store::conformance::conformance_support::{daily_charge, record};
 use gatelodge_store::{
-    CallLogFilter, Ledger, RecordKind, ReserveOutcome, Servers, SqliteLedger, SqliteState, StoreError,
+    CallLogFilter, Ledger, RecordKind, ReserveOutcome, Servers, SqliteLedger, SqliteStateStore, StoreError,
 };
 use rusqlite::Connection;
 
@@ -262,7 +262,7 @@ async fn pending_rows_of_a_lost_database_are_limited_and_lost_ones_counted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_for_a_lock_and_a_missing_table_say_what_to_do() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (ledger, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
+    let (ledger, state) = (ledger(dir.path()), SqliteStateStore::open(dir.path()).expect("a state"));
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN EXCLUSIVE").expect("locked");
     let refused =

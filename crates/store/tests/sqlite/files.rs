@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use gatelodge_store::conformance::support::{START_TIME, admin_entry, daily_charge, record, timestamp};
+use gatelodge_store::conformance::conformance_support::{START_TIME, admin_entry, daily_charge, record, timestamp};
 use gatelodge_store::{
     AdminLog, CallLogFilter, ChangeFeed, Durability, Ledger, OpenStoreError, RecordKind, ReserveOutcome, Servers,
-    SqliteLedger, SqliteState, StoreError,
+    SqliteLedger, SqliteStateStore, StoreError,
 };
 use rusqlite::Connection;
 
@@ -28,7 +28,7 @@ fn mode(path: &Path) -> u32 {
 async fn directory_and_files_are_accessible_to_their_owner_only() {
     let outer = tempfile::tempdir().expect("a directory");
     let dir = outer.path().join("var").join("data");
-    let _state = SqliteState::open(&dir).expect("a state");
+    let _state = SqliteStateStore::open(&dir).expect("a state");
     let ledger = ledger(&dir);
     assert!(take(&ledger, 1).await);
     assert_eq!(mode(&dir), 0o700);
@@ -78,8 +78,8 @@ async fn a_ledger_with_small_pages_keeps_working_and_a_new_one_has_large_pages()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_by_another_connection_is_reported_within_a_second() {
     let dir = tempfile::tempdir().expect("a directory");
-    let gateway = SqliteState::open(dir.path()).expect("a state");
-    let command_line = SqliteState::open_existing(dir.path()).expect("a state");
+    let gateway = SqliteStateStore::open(dir.path()).expect("a state");
+    let command_line = SqliteStateStore::open_existing(dir.path()).expect("a state");
     let seen = gateway.version().await.expect("a version");
     let server = server("zoo");
     let listener = tokio::spawn(async move { (gateway.wait_for_change(seen).await.expect("a version"), gateway) });
@@ -93,7 +93,7 @@ async fn a_change_by_another_connection_is_reported_within_a_second() {
 #[test]
 fn open_existing_creates_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
-    let state = SqliteState::open_existing(dir.path()).expect_err("no state");
+    let state = SqliteStateStore::open_existing(dir.path()).expect_err("no state");
     assert!(matches!(state, OpenStoreError::Missing { .. }), "{state}");
     let ledger = SqliteLedger::open_existing(dir.path(), Durability::Process, clock()).expect_err("no ledger");
     assert_eq!(ledger.to_string(), format!("there is no database `{}`", dir.path().join("ledger.db").display()));
@@ -109,20 +109,20 @@ fn set_schema(path: &Path, version: u32) {
 fn a_later_schema_is_refused_and_only_open_upgrades_an_earlier_one() {
     let dir = tempfile::tempdir().expect("a directory");
     drop(ledger(dir.path()));
-    drop(SqliteState::open(dir.path()).expect("a state"));
+    drop(SqliteStateStore::open(dir.path()).expect("a state"));
     set_schema(&dir.path().join("ledger.db"), 9);
     set_schema(&dir.path().join("state.db"), 9);
     let error = SqliteLedger::open(dir.path(), Durability::Process, clock()).expect_err("too new");
     assert!(matches!(error, OpenStoreError::TooNew { found: 9, known: 1, .. }), "{error}");
-    let error = SqliteState::open(dir.path()).expect_err("too new");
+    let error = SqliteStateStore::open(dir.path()).expect_err("too new");
     assert!(matches!(error, OpenStoreError::TooNew { found: 9, known: 8, .. }), "{error}");
 
     fs::write(dir.path().join("empty.db"), "").expect("written");
     fs::rename(dir.path().join("empty.db"), dir.path().join("state.db")).expect("renamed");
-    let error = SqliteState::open_existing(dir.path()).expect_err("too old");
+    let error = SqliteStateStore::open_existing(dir.path()).expect_err("too old");
     assert!(matches!(error, OpenStoreError::TooOld { found: 0, known: 8, .. }), "{error}");
-    SqliteState::open(dir.path()).expect("brought up");
-    SqliteState::open_existing(dir.path()).expect("up");
+    SqliteStateStore::open(dir.path()).expect("brought up");
+    SqliteStateStore::open_existing(dir.path()).expect("up");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,7 +143,7 @@ fn many_processes_can_open_an_empty_directory_at_once() {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| drop(ledger(&dir.path().join("data"))));
-                scope.spawn(|| drop(SqliteState::open(&dir.path().join("data")).expect("a state")));
+                scope.spawn(|| drop(SqliteStateStore::open(&dir.path().join("data")).expect("a state")));
             }
         });
     }
@@ -251,7 +251,7 @@ async fn a_missing_ledger_is_not_recreated_while_its_head_file_exists() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_head_file_is_reported_until_an_operator_removes_the_marker() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (first, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
+    let (first, state) = (ledger(dir.path()), SqliteStateStore::open(dir.path()).expect("a state"));
     assert!(take(&first, 1).await);
     state.add(server("zoo"), admin_entry()).await.expect("added");
     assert_eq!(first.verify(vec![]).await.expect("a walk").missing_head_marker, None);
@@ -260,7 +260,7 @@ async fn a_missing_head_file_is_reported_until_an_operator_removes_the_marker() 
         fs::remove_file(dir.path().join(name)).expect("removed");
     }
     for _ in 0..2 {
-        let (ledger, state) = (ledger(dir.path()), SqliteState::open(dir.path()).expect("a state"));
+        let (ledger, state) = (ledger(dir.path()), SqliteStateStore::open(dir.path()).expect("a state"));
         let verified = ledger.verify(vec![]).await.expect("a walk");
         assert_eq!(
             (verified.chain_break, verified.missing_head_marker),
@@ -282,11 +282,11 @@ async fn a_missing_head_file_is_reported_until_an_operator_removes_the_marker() 
 async fn a_state_of_a_build_without_head_files_is_not_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let old = Connection::open(dir.path().join("state.db")).expect("a database");
-    old.execute_batch(include_str!("../../src/sqlite/state/1.sql")).expect("the first schema");
+    old.execute_batch(include_str!("../../src/sqlite/state_db/1.sql")).expect("the first schema");
     old.execute("INSERT INTO admin_log (seq, at, body, hash) VALUES (1, 0, '{}', zeroblob(32))", []).expect("a row");
     old.pragma_update(None, "user_version", 1).expect("a version");
     drop(old);
-    let state = SqliteState::open(dir.path()).expect("brought up");
+    let state = SqliteStateStore::open(dir.path()).expect("brought up");
     assert_eq!(AdminLog::verify(&state, None).await.expect("a walk").missing_head_marker, None);
     assert!(dir.path().join("state.head").exists());
 }

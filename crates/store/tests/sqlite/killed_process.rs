@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatelodge_store::conformance::support::{START_TIME, calls, daily_charge, timestamp};
+use gatelodge_store::conformance::conformance_support::{START_TIME, calls, daily_charge, timestamp};
 use gatelodge_store::{
     CallId, CallLogFilter, CallRecord, Durability, Ledger, RecordKind, ReserveOutcome, SqliteLedger,
 };

@@ -12,11 +12,11 @@ mod two_processes;
 use std::path::Path;
 use std::sync::Arc;
 
-use gatelodge_store::conformance::{ConformanceBackend, support};
-use gatelodge_store::{Durability, ManualClock, SqliteLedger, SqliteState};
+use gatelodge_store::conformance::{ConformanceBackend, conformance_support};
+use gatelodge_store::{Durability, ManualClock, SqliteLedger, SqliteStateStore};
 
 fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::at(support::timestamp(support::START_TIME)))
+    Arc::new(ManualClock::at(conformance_support::timestamp(conformance_support::START_TIME)))
 }
 
 fn ledger(dir: &Path) -> SqliteLedger {
@@ -26,7 +26,7 @@ fn ledger(dir: &Path) -> SqliteLedger {
 fn open() -> ConformanceBackend {
     let dir = tempfile::tempdir().expect("a directory");
     let clock = clock();
-    let state = Arc::new(SqliteState::open(dir.path()).expect("a state"));
+    let state = Arc::new(SqliteStateStore::open(dir.path()).expect("a state"));
     let ledger = SqliteLedger::open(dir.path(), Durability::Process, clock.clone()).expect("a ledger");
     ConformanceBackend {
         servers: state.clone(),

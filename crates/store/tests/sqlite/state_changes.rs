@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use gatelodge_store::conformance::support::{START_TIME, admin_entry, timestamp};
-use gatelodge_store::{AdminLog, ChainBreak, ChangeFeed, Servers, SqliteState, StoredServer};
+use gatelodge_store::conformance::conformance_support::{START_TIME, admin_entry, timestamp};
+use gatelodge_store::{AdminLog, ChainBreak, ChangeFeed, Servers, SqliteStateStore, StoredServer};
 use rusqlite::Connection;
 
 pub fn server(name: &str) -> StoredServer {
@@ -23,7 +23,7 @@ pub fn server(name: &str) -> StoredServer {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_without_a_writable_entry_is_not_made() {
     let dir = tempfile::tempdir().expect("a directory");
-    let state = SqliteState::open(dir.path()).expect("a state");
+    let state = SqliteStateStore::open(dir.path()).expect("a state");
     state.add(server("zoo"), admin_entry()).await.expect("added");
     let (head, version) = (AdminLog::head(&state).await.expect("a head"), state.version().await.expect("a version"));
     let other = Connection::open(dir.path().join("state.db")).expect("a database");
@@ -36,13 +36,13 @@ async fn a_change_without_a_writable_entry_is_not_made() {
     assert_eq!(state.version().await.expect("a version"), version);
 }
 
-async fn chain_break(state: &SqliteState) -> Option<ChainBreak> {
+async fn chain_break(state: &SqliteStateStore) -> Option<ChainBreak> {
     AdminLog::verify(state, None).await.expect("a walk").chain_break
 }
 
 /// A state with three changes.
-async fn state_with_changes(dir: &Path) -> SqliteState {
-    let state = SqliteState::open(dir).expect("a state");
+async fn state_with_changes(dir: &Path) -> SqliteStateStore {
+    let state = SqliteStateStore::open(dir).expect("a state");
     for name in ["ark", "bay", "cot"] {
         state.add(server(name), admin_entry()).await.expect("added");
     }
@@ -64,7 +64,7 @@ async fn a_truncated_admin_log_is_detected_after_a_change_and_a_restart() {
         state.add(server("dam"), admin_entry()).await.expect("added");
         assert_eq!(chain_break(&state).await, Some(ChainBreak::Truncated { end: end + 1, known: 3 }));
         drop(state);
-        let state = SqliteState::open_existing(dir.path()).expect("a state");
+        let state = SqliteStateStore::open_existing(dir.path()).expect("a state");
         assert_eq!(chain_break(&state).await, Some(ChainBreak::Truncated { end: end + 1, known: 3 }));
         fs::remove_file(dir.path().join("state.head.lost")).expect("removed by an operator");
         assert_eq!(chain_break(&state).await, None);
@@ -84,7 +84,7 @@ async fn a_head_older_than_the_admin_log_is_valid() {
     fs::write(&path, early).expect("written");
     assert_eq!(chain_break(&state).await, None);
     drop(state);
-    let state = SqliteState::open(dir.path()).expect("a state");
+    let state = SqliteStateStore::open(dir.path()).expect("a state");
     assert_eq!(chain_break(&state).await, None);
     state.add(server("elm"), admin_entry()).await.expect("added");
     execute(dir.path(), "DELETE FROM admin_log WHERE seq = 5");
@@ -98,7 +98,7 @@ async fn a_head_older_than_the_admin_log_is_valid() {
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_that_write_at_once_store_the_last_head() {
     let dir = tempfile::tempdir().expect("a directory");
-    let states: Vec<_> = (0..4).map(|_| Arc::new(SqliteState::open(dir.path()).expect("a state"))).collect();
+    let states: Vec<_> = (0..4).map(|_| Arc::new(SqliteStateStore::open(dir.path()).expect("a state"))).collect();
     for round in 0..20 {
         let mut tasks = tokio::task::JoinSet::new();
         for (process, state) in states.iter().cloned().enumerate() {
@@ -116,9 +116,9 @@ async fn processes_that_write_at_once_store_the_last_head() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_state_of_the_first_schema_is_upgraded_without_loss() {
     let dir = tempfile::tempdir().expect("a directory");
-    execute(dir.path(), include_str!("../../src/sqlite/state/1.sql"));
+    execute(dir.path(), include_str!("../../src/sqlite/state_db/1.sql"));
     execute(dir.path(), "INSERT INTO servers VALUES ('zoo', 'https://zoo.example', '{}', 0); PRAGMA user_version = 1");
-    let state = SqliteState::open(dir.path()).expect("brought up");
+    let state = SqliteStateStore::open(dir.path()).expect("brought up");
     let server = state.list().await.expect("servers").pop().expect("the server");
     assert_eq!((server.name.as_str(), server.log_arguments), ("zoo", false));
 }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use gatelodge_store::conformance::support::{START_TIME, record, timestamp};
+use gatelodge_store::conformance::conformance_support::{START_TIME, record, timestamp};
 use gatelodge_store::{
-    AdminEntry, AdminLog, CallRecord, ChainBreak, ChainHead, ChainReport, Ledger, RecordKind, SqliteLedger, SqliteState,
+    AdminLog, AdminLogEntry, CallRecord, ChainBreak, ChainHead, ChainReport, Ledger, RecordKind, SqliteLedger,
+    SqliteStateStore,
 };
 use proptest::prelude::*;
 use rusqlite::{Connection, params};
@@ -111,9 +112,9 @@ async fn a_rewritten_log_is_detected_by_a_known_head() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_admin_log_entry_is_detected() {
     let dir = tempfile::tempdir().expect("a directory");
-    let state = SqliteState::open(dir.path()).expect("a state");
+    let state = SqliteStateStore::open(dir.path()).expect("a state");
     for subject in ["a", "b", "c"] {
-        let entry = AdminEntry {
+        let entry = AdminLogEntry {
             at: timestamp(START_TIME),
             by: "ann".into(),
             action: "grant.create".into(),

@@ -1,6 +1,6 @@
 //! `index`: builds the index file from facts.
 
-mod listed_tools;
+mod tool_list_facts;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,10 +12,10 @@ use gatelodge_catalogue::{IndexMetadata, PackageFacts, PackageIndex, PackageRegi
 use gatelodge_indexer::write_index;
 use serde::Deserialize;
 
-use crate::cli::IndexArgs;
+use crate::cli::BuildIndexArgs;
+use crate::console_output::{counted, say, shown};
 use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
-use crate::output::{counted, say, shown};
-use crate::{environment, file};
+use crate::{file_io, process_environment};
 
 /// Maximum size of one package's facts.
 const MAX_LINE_BYTES: u64 = 32 << 20;
@@ -43,20 +43,20 @@ impl CrawlOutcomeLine {
     }
 }
 
-pub fn run(args: &IndexArgs) -> Result<IndexerExitCode> {
+pub fn run(args: &BuildIndexArgs) -> Result<IndexerExitCode> {
     let date = match &args.date {
         Some(date) => date
             .parse::<jiff::civil::Date>()
             .map(|date| date.to_string())
             .map_err(|_| IndexerUsageError(format!("`{}` is not a date; write it as `2026-11-16`", shown(date))))?,
-        None => environment::today(),
+        None => process_environment::today(),
     };
     let mut packages: Vec<PackageFacts> = Vec::new();
     for path in &args.facts {
         read_json_lines(path, |package| packages.push(package))?;
     }
     for named in &args.listed {
-        packages.push(listed_tools::facts_from_tool_list(named)?);
+        packages.push(tool_list_facts::facts_from_tool_list(named)?);
     }
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     for path in &args.outcomes {
@@ -79,7 +79,7 @@ pub fn run(args: &IndexArgs) -> Result<IndexerExitCode> {
         write_index(packages, &about).map_err(|error| IndexerError(IndexerExitCode::Findings, error.to_string()))?;
     // Reads the result back before it replaces the old file.
     let index = PackageIndex::open(&bytes)?;
-    file::replace(&args.out, &bytes)?;
+    file_io::replace(&args.out, &bytes)?;
     let about = index.metadata();
     let (servers, tools) = (counted(about.servers, "server"), counted(about.tools, "tool"));
     say(&format!("wrote `{}`: {servers}, {tools}, {} bytes", args.out.display(), bytes.len()));

@@ -1,10 +1,10 @@
 //! `crawl`: reads published packages, without running them, and writes facts about them.
 
-mod crawl_log;
+mod crawl_output_files;
 mod crawl_progress;
+pub mod package_read_scheduler;
 pub mod package_reader;
 pub mod package_selection;
-pub mod read_scheduler;
 pub mod registry_client;
 pub mod registry_url;
 mod source_cache;
@@ -17,13 +17,13 @@ use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::cli::{CrawlArgs, CrawlCommand};
-use crate::environment;
 use crate::exit::{IndexerExitCode, IndexerUsageError, RegistryUnreachableError};
-use crawl_log::CrawlLog;
+use crate::process_environment;
+use crawl_output_files::CrawlOutputFiles;
 use crawl_progress::CrawlProgress;
+use package_read_scheduler::PackageReadScheduler;
 use package_reader::{PackageOutcome, RegistryContext};
-use package_selection::PackageRequest;
-use read_scheduler::ReadScheduler;
+use package_selection::PackageSelectionEntry;
 use registry_client::RegistryClient;
 use source_cache::SourceCache;
 
@@ -35,7 +35,7 @@ const MAX_CONSECUTIVE_FAILURES: usize = 20;
 pub fn run(command: CrawlCommand) -> Result<IndexerExitCode> {
     // Each package is read on its own thread. With one malloc arena per thread, memory that one thread frees is not
     // reused by the next: a third of the process's memory. glibc reads the variable only at start.
-    environment::reexec_with_variable("MALLOC_ARENA_MAX", "1");
+    process_environment::reexec_with_variable("MALLOC_ARENA_MAX", "1");
     match command {
         CrawlCommand::Pypi { only, common } => block_on(crawl_packages(PackageRegistry::Pypi, only, common)),
         CrawlCommand::Npm { common } => block_on(crawl_packages(PackageRegistry::Npm, Vec::new(), common)),
@@ -64,18 +64,18 @@ async fn crawl_packages(source: PackageRegistry, only: Vec<String>, args: CrawlA
     let package_selection::PackageSelection { packages: wanted, invalid_lines: not_names } =
         package_selection::select_packages(source, &fetcher, &index, args.names.as_deref(), &only).await?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create `{}`", args.out.display()))?;
-    let mut journal = CrawlLog::open(&args.out, source, args.definitions.as_deref())?;
+    let mut journal = CrawlOutputFiles::open(&args.out, source, args.definitions.as_deref())?;
     package_reader::remove_temporary_files(&args.out);
     for line in not_names {
-        let wanted = PackageRequest { name: line, version: None };
+        let wanted = PackageSelectionEntry { name: line, version: None };
         if !journal.is_done(&wanted) {
             journal.append(&package_reader::CrawledPackage::invalid_name(source, wanted.name))?;
         }
     }
-    let left: Vec<PackageRequest> = wanted.iter().filter(|wanted| !journal.is_done(wanted)).cloned().collect();
+    let left: Vec<PackageSelectionEntry> = wanted.iter().filter(|wanted| !journal.is_done(wanted)).cloned().collect();
     let progress = CrawlProgress::start(wanted.len(), wanted.len() - left.len());
     let cache = args.cache.as_deref().map(|folder| SourceCache::open(folder, args.cache_limit)).transpose()?;
-    let (turns, page) = (ReadScheduler::new(concurrent_reads())?, tokio::sync::Mutex::default());
+    let (turns, page) = (PackageReadScheduler::new(concurrent_reads())?, tokio::sync::Mutex::default());
     let index = Arc::new(RegistryContext {
         source,
         address: index,
@@ -87,8 +87,11 @@ async fn crawl_packages(source: PackageRegistry, only: Vec<String>, args: CrawlA
     });
     let left_count = left.len();
     let writing = Mutex::new(CrawlOutput { log: journal, progress, consecutive_failures: 0, read_count: 0 });
-    let shared =
-        Arc::new(CrawlState { queue: Mutex::new(left.into_iter()), output: writing, stop_reason: OnceLock::new() });
+    let shared = Arc::new(CrawlWorkerContext {
+        queue: Mutex::new(left.into_iter()),
+        output: writing,
+        stop_reason: OnceLock::new(),
+    });
     let mut workers = JoinSet::new();
     for _ in 0..args.connections {
         workers.spawn_local(run_worker(index.clone(), shared.clone()));
@@ -117,8 +120,8 @@ async fn crawl_packages(source: PackageRegistry, only: Vec<String>, args: CrawlA
 }
 
 /// State shared by all workers.
-struct CrawlState {
-    queue: Mutex<std::vec::IntoIter<PackageRequest>>,
+struct CrawlWorkerContext {
+    queue: Mutex<std::vec::IntoIter<PackageSelectionEntry>>,
     output: Mutex<CrawlOutput>,
     /// Why the crawl stopped early.
     stop_reason: OnceLock<String>,
@@ -126,7 +129,7 @@ struct CrawlState {
 
 /// Output files and progress.
 struct CrawlOutput {
-    log: CrawlLog,
+    log: CrawlOutputFiles,
     progress: CrawlProgress,
     /// Number of consecutive failures, not counting packages that had already failed in an earlier run.
     consecutive_failures: usize,
@@ -134,7 +137,7 @@ struct CrawlOutput {
     read_count: usize,
 }
 
-async fn run_worker(index: Arc<RegistryContext>, shared: Arc<CrawlState>) -> Result<()> {
+async fn run_worker(index: Arc<RegistryContext>, shared: Arc<CrawlWorkerContext>) -> Result<()> {
     loop {
         let next = shared.queue.lock().unwrap_or_else(PoisonError::into_inner).next();
         let Some(wanted) = next.filter(|_| shared.stop_reason.get().is_none()) else { return Ok(()) };
@@ -163,7 +166,7 @@ async fn run_worker(index: Arc<RegistryContext>, shared: Arc<CrawlState>) -> Res
 }
 
 /// Prints the progress, even while no package finishes.
-async fn report_periodically(shared: Arc<CrawlState>) {
+async fn report_periodically(shared: Arc<CrawlWorkerContext>) {
     loop {
         let pause = shared.output.lock().unwrap_or_else(PoisonError::into_inner).progress.report_interval();
         tokio::time::sleep(pause).await;

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use gatelodge_catalogue::{ReadToolError, ServerContext, ToolEntry, classify, read_tools};
+use gatelodge_catalogue::{ReadToolError, ServerContext, ToolListEntry, classify, read_tools};
 use gatelodge_indexer::{ClassifierEvaluation, EvaluationRatio, LabelledTool, read_labelled_tool};
 use serde_json::json;
 
-use crate::cli::EvalArgs;
+use crate::cli::EvaluateClassifierArgs;
+use crate::console_output::{self, say, shown};
 use crate::exit::IndexerExitCode;
-use crate::file;
-use crate::output::{self, say, shown};
+use crate::file_io;
 
-pub fn run(args: &EvalArgs) -> Result<IndexerExitCode> {
-    let text = file::read(&args.labels)?;
+pub fn run(args: &EvaluateClassifierArgs) -> Result<IndexerExitCode> {
+    let text = file_io::read(&args.labels)?;
     let documents = read_tools(&text);
     let (mut tools, mut errors): (Vec<LabelledTool<'_>>, Vec<ReadToolError>) = (Vec::new(), Vec::new());
     for (number, document) in &documents {
         let items = match document {
-            Ok(document) => ToolEntry::read_all(document, *number),
+            Ok(document) => ToolListEntry::read_all(document, *number),
             Err(error) => vec![Err(error.clone())],
         };
         for item in items {
@@ -30,15 +30,15 @@ pub fn run(args: &EvalArgs) -> Result<IndexerExitCode> {
     }
     let evaluation = evaluate(&tools);
     match args.json {
-        true => output::json(&evaluation_json(&evaluation, args.worst))?,
-        false => output::print(&evaluation_text(&evaluation, args.worst))?,
+        true => console_output::json(&evaluation_json(&evaluation, args.worst))?,
+        false => console_output::print(&evaluation_text(&evaluation, args.worst))?,
     }
     report_refused(&errors);
     Ok(if errors.is_empty() { IndexerExitCode::Fine } else { IndexerExitCode::Findings })
 }
 
 /// Groups the tools by server, because the classifier also looks at sibling tools.
-fn servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> BTreeMap<String, ServerContext> {
+fn servers<'t>(tools: impl IntoIterator<Item = &'t ToolListEntry<'t>>) -> BTreeMap<String, ServerContext> {
     let mut families: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
     for item in tools {
         let family = families.entry(item.server_key()).or_insert_with(|| (item.server.to_string(), Vec::new()));
@@ -75,7 +75,7 @@ fn evaluation_json(evaluation: &ClassifierEvaluation, worst: usize) -> serde_jso
 }
 
 fn evaluation_text(evaluation: &ClassifierEvaluation, worst: usize) -> String {
-    let mut out = output::table(&[
+    let mut out = console_output::table(&[
         ratio_row("right", evaluation.right),
         ratio_row("Read or not", evaluation.read_or_not),
         ratio_row("Destructive or not", evaluation.destructive_or_not),
@@ -83,9 +83,9 @@ fn evaluation_text(evaluation: &ClassifierEvaluation, worst: usize) -> String {
         vec!["calibration error".to_owned(), format!("{:.3}", evaluation.calibration_error())],
         vec!["without a label".to_owned(), evaluation.unlabelled.to_string()],
     ]);
-    out.push_str(&format!("\n{}", output::table(&category_rows(evaluation))));
-    out.push_str(&format!("\n{}", output::table(&confusion_rows(evaluation))));
-    out.push_str(&format!("\n{}", output::table(&calibration_rows(evaluation))));
+    out.push_str(&format!("\n{}", console_output::table(&category_rows(evaluation))));
+    out.push_str(&format!("\n{}", console_output::table(&confusion_rows(evaluation))));
+    out.push_str(&format!("\n{}", console_output::table(&calibration_rows(evaluation))));
     for mistake in evaluation.mistakes.iter().take(worst) {
         let (server, tool) = (shown(&mistake.server), shown(&mistake.tool));
         let (label, answer) = (mistake.label, mistake.answer);

@@ -7,16 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gatelodge_catalogue::{IndexedServer, PackageIndex, PackageName, SiteFile, StaticSite, VersionComparison};
+use gatelodge_catalogue::{IndexedServer, PackageIndex, PackageReference, SiteFile, StaticSite, VersionComparison};
 
-use crate::cli::ExportArgs;
-use crate::data_dir;
+use crate::cli::ExportSiteArgs;
+use crate::console_output::{say, shown};
 use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
-use crate::output::{say, shown};
+use crate::installed_index;
 use export_progress::ExportProgress;
 
-pub fn run(args: &ExportArgs) -> Result<IndexerExitCode> {
-    let index = data_dir::open_index(&args.source)?;
+pub fn run(args: &ExportSiteArgs) -> Result<IndexerExitCode> {
+    let index = installed_index::open_index(&args.source)?;
     let mut servers: Vec<IndexedServer<'_>> = match args.server.as_slice() {
         [] => index.servers().collect(),
         named => named.iter().map(|name| require_server(&index, name)).collect::<Result<_>>()?,
@@ -24,7 +24,7 @@ pub fn run(args: &ExportArgs) -> Result<IndexerExitCode> {
     // A server may be named several times in different spellings.
     let mut taken = HashSet::new();
     servers.retain(|own| taken.insert((own.source(), own.package().to_owned())));
-    let site = StaticSite::new(&index, servers).with_history(data_dir::changes(&args.source)?);
+    let site = StaticSite::new(&index, servers).with_history(installed_index::changes(&args.source)?);
     create_empty_folder(&args.out)?;
     let mut progress = ExportProgress::new("files", site.file_count());
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
@@ -40,7 +40,7 @@ pub fn run(args: &ExportArgs) -> Result<IndexerExitCode> {
 /// Finds a server in the index by package name, and warns if the index describes a different version.
 fn require_server<'i>(index: &'i PackageIndex, package: &str) -> Result<IndexedServer<'i>> {
     // The argument is not repeated: it may be a URL that contains a secret.
-    let named = PackageName::read(package).ok_or_else(|| {
+    let named = PackageReference::read(package).ok_or_else(|| {
         IndexerUsageError("`--server` takes a package name, such as `npm:@scope/name` or `pypi:name`".to_owned())
     })?;
     let server = index.find(named.source, &named.name).ok_or_else(|| {

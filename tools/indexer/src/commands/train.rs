@@ -4,29 +4,29 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use data_encoding::HEXLOWER;
-use gatelodge_catalogue::{ToolEntry, category_name, read_tools};
+use gatelodge_catalogue::{ToolListEntry, category_name, read_tools};
 use gatelodge_indexer::{
     ClassifierEvaluation, EvaluationRatio, HeldOutPrediction, LabelSource, TrainingResult, read_labelled_tool, train,
 };
 use sha2::{Digest, Sha256};
 
 use crate::cli::TrainArgs;
+use crate::console_output::{self, say};
 use crate::exit::IndexerExitCode;
-use crate::file;
-use crate::output::{self, say};
+use crate::file_io;
 
 pub fn run(args: &TrainArgs) -> Result<IndexerExitCode> {
-    let texts = args.labels.iter().map(|path| file::read(path)).collect::<Result<Vec<Vec<u8>>, _>>()?;
+    let texts = args.labels.iter().map(|path| file_io::read(path)).collect::<Result<Vec<Vec<u8>>, _>>()?;
     let documents: Vec<_> = texts.iter().flat_map(|text| read_tools(text)).collect();
     let mut tools = Vec::new();
     for (number, document) in &documents {
         let Ok(document) = document else { continue };
-        let items = ToolEntry::read_all(document, *number).into_iter().flatten();
+        let items = ToolListEntry::read_all(document, *number).into_iter().flatten();
         tools.extend(items.filter_map(|item| read_labelled_tool(item).ok()));
     }
     let origin = format!("{}; SHA-256 of the labels {}", args.origin, digest(&texts));
     let TrainingResult { weights_json: weights, held_out: unseen } = train(&tools, &origin)?;
-    output::print(&format!("{weights}\n"))?;
+    console_output::print(&format!("{weights}\n"))?;
     report(&unseen);
     Ok(IndexerExitCode::Fine)
 }

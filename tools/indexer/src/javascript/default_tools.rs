@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::entry_points::JsEntryPoints;
-use super::evaluate::JsEvaluator;
-use super::registration_forms::{JsToolDefinition, RegistrationStatus};
+use super::expression_evaluation::JsEvaluator;
+use super::registration_forms::{JsToolDefinition, ToolRegistrationStatus};
 use super::syntax::{JsFileId, JsNode};
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 
@@ -18,7 +18,7 @@ type JsImportGraph = HashMap<JsFileId, Vec<JsFileId>>;
 
 /// Combined status of all definitions with the same name.
 #[derive(Default)]
-struct ToolNameStatus {
+struct ToolRegistrationSummary {
     is_enabled: bool,
     is_disabled: bool,
     /// Whether any definition is registered, enabled or not.
@@ -39,22 +39,23 @@ pub(super) fn mark_optional_tools(
     let imports = evaluator.import_graph();
     let (main, any) = (reachable_files(&imports, &entries.main), reachable_files(&imports, &entries.all));
     let counted = find_program_files(evaluator, &imports, files, [&main, &any], &met);
-    let mut names: HashMap<String, ToolNameStatus> = HashMap::new();
+    let mut names: HashMap<String, ToolRegistrationSummary> = HashMap::new();
     for one in &met {
         let named = names.entry(one.tool.name.clone()).or_default();
         let counts = counted.as_ref().is_none_or(|counted| counted.contains(&one.file));
-        named.is_enabled |= counts && one.status == RegistrationStatus::Enabled;
-        named.is_disabled |= counts && one.status == RegistrationStatus::Disabled;
-        named.is_registered |= one.status != RegistrationStatus::DefinedOnly;
+        named.is_enabled |= counts && one.status == ToolRegistrationStatus::Enabled;
+        named.is_disabled |= counts && one.status == ToolRegistrationStatus::Disabled;
+        named.is_registered |= one.status != ToolRegistrationStatus::DefinedOnly;
         named.in_main |= counts;
         named.in_any |= counts || any.contains(&one.file);
     }
     let left_out = |name: &str| evaluator.filtered_tools.contains(name);
-    let is_optional = |name: &str, named: &ToolNameStatus| {
+    let is_optional = |name: &str, named: &ToolRegistrationSummary| {
         !named.in_main || (!named.is_enabled && (named.is_disabled || left_out(name)))
     };
     let tools = met.into_iter().filter_map(|JsToolDefinition { tool, .. }| {
-        let is_tool = |named: &&ToolNameStatus| named.in_any && (named.is_registered || is_tool_like_name(&tool.name));
+        let is_tool =
+            |named: &&ToolRegistrationSummary| named.in_any && (named.is_registered || is_tool_like_name(&tool.name));
         let named = names.get(&tool.name).filter(is_tool)?;
         let optional = is_optional(&tool.name, named);
         Some(ExtractedTool { optional, ..tool })

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::evaluate::JsEvaluator;
+use super::expression_evaluation::JsEvaluator;
 use super::file_selection::is_package_file;
 use super::import_aliases::ImportAliases;
 use super::syntax::JsFileId;

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::evaluate::JsEvaluator;
+use super::expression_evaluation::JsEvaluator;
+use super::static_value::{JsFrame, JsFrameOwner, JsValue};
 use super::syntax::{JsClassId, JsFileId, JsNode, JsNodeId, JsObjectEntry};
 use super::tool_builder::SCHEMA_KEYS;
-use super::value::{JsFrame, JsFrameOwner, JsValue};
 use gatelodge_catalogue::ExtractedTool;
 
 /// Functions that register a tool, given either its name or an object.
@@ -13,7 +13,7 @@ const REGISTER_FUNCTIONS: [&str; 5] = ["registerTool", "tool", "addTool", "regis
 
 /// Whether a definition is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RegistrationStatus {
+pub(super) enum ToolRegistrationStatus {
     /// The tool is registered, or is in the list that the server returns.
     Enabled,
     /// The tool is registered only under a condition that is false by default.
@@ -27,7 +27,7 @@ pub(super) enum RegistrationStatus {
 pub(super) struct JsToolDefinition {
     pub tool: ExtractedTool,
     pub file: JsFileId,
-    pub status: RegistrationStatus,
+    pub status: ToolRegistrationStatus,
 }
 
 /// Returns all definitions in source order. A tool may occur more than once.
@@ -146,9 +146,9 @@ impl JsEvaluator<'_> {
             };
             if let Some(tool) = tool {
                 let standing = if self.is_disabled(call, &env) {
-                    RegistrationStatus::Disabled
+                    ToolRegistrationStatus::Disabled
                 } else {
-                    RegistrationStatus::Enabled
+                    ToolRegistrationStatus::Enabled
                 };
                 found.push(self.definition_at(tool, call, standing));
             }
@@ -173,7 +173,7 @@ impl JsEvaluator<'_> {
             let Ok(value) = self.evaluate(node, &env) else { continue };
             let has_schema = self.raw_member(&value, "inputSchema").is_some() || (has("parameters") && runs);
             if has_schema && let Some(tool) = self.tool_from_value(&value) {
-                found.push(self.definition_at(tool, node, RegistrationStatus::DefinedOnly));
+                found.push(self.definition_at(tool, node, ToolRegistrationStatus::DefinedOnly));
             }
         }
     }
@@ -194,7 +194,7 @@ impl JsEvaluator<'_> {
         for arguments in self.constructor_arguments(id) {
             let value = JsValue::Instance(id, arguments);
             let tool = self.tool_from_value(&value);
-            found.extend(tool.map(|tool| self.definition_at(tool, node, RegistrationStatus::DefinedOnly)));
+            found.extend(tool.map(|tool| self.definition_at(tool, node, ToolRegistrationStatus::DefinedOnly)));
         }
     }
 
@@ -211,7 +211,7 @@ impl JsEvaluator<'_> {
             if let JsValue::List(tools) = tools {
                 for tool in tools.iter() {
                     let tool = self.tool_from_value(tool);
-                    found.extend(tool.map(|tool| self.definition_at(tool, call, RegistrationStatus::Enabled)));
+                    found.extend(tool.map(|tool| self.definition_at(tool, call, ToolRegistrationStatus::Enabled)));
                 }
             }
         }
@@ -223,11 +223,11 @@ impl JsEvaluator<'_> {
             && let Ok(value @ JsValue::Object(_)) = self.evaluate(*only, &None)
         {
             let tool = self.tool_from_value(&value);
-            found.extend(tool.map(|tool| self.definition_at(tool, call, RegistrationStatus::Enabled)));
+            found.extend(tool.map(|tool| self.definition_at(tool, call, ToolRegistrationStatus::Enabled)));
         }
     }
 
-    fn definition_at(&self, tool: ExtractedTool, node: JsNodeId, standing: RegistrationStatus) -> JsToolDefinition {
+    fn definition_at(&self, tool: ExtractedTool, node: JsNodeId, standing: ToolRegistrationStatus) -> JsToolDefinition {
         JsToolDefinition { tool, file: self.syntax.file_of(node), status: standing }
     }
 }

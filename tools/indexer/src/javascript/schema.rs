@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Number, Value as Json, json};
 
-use super::evaluate::JsEvaluator;
+use super::expression_evaluation::JsEvaluator;
+use super::static_value::{JsFrameChain, JsValue};
 use super::syntax::{JsNode, JsNodeId};
-use super::value::{JsEnv, JsValue};
 
 /// Maximum nesting of schemas.
 const MAX_SCHEMA_DEPTH: usize = 40;
@@ -70,7 +70,7 @@ impl JsEvaluator<'_> {
     }
 
     /// Returns the schema if it can be read from the expression without evaluating it.
-    fn find_written_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
+    fn find_written_schema(&mut self, node: JsNodeId, env: &JsFrameChain, depth: usize) -> Option<PropertySchema> {
         match self.syntax.node(node) {
             JsNode::Call(..) => self.find_zod_schema(node, env, depth),
             JsNode::Member(object, word) if self.syntax.symbol_text(*word) == "shape" => {
@@ -81,7 +81,7 @@ impl JsEvaluator<'_> {
     }
 
     /// Handles `zodToJsonSchema(schema)` and similar calls, whose first argument is the schema.
-    fn find_converted_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
+    fn find_converted_schema(&mut self, node: JsNodeId, env: &JsFrameChain, depth: usize) -> Option<PropertySchema> {
         let JsNode::Call(_, items) = self.syntax.node(node) else { return None };
         let first = *items.first()?;
         Some(self.property_schema(&JsValue::Lazy(first, env.clone()), depth + 1))

@@ -10,7 +10,7 @@ use std::rc::Rc;
 pub(super) struct JsNodeId(pub u32);
 /// Id of an interned identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct JsSymbol(pub u32);
+pub(super) struct JsIdentifierId(pub u32);
 /// Id of a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct JsScopeId(pub u32);
@@ -39,10 +39,10 @@ pub(super) enum JsNode {
     Nullish,
     /// Concatenated parts: a template string, or operands of `+`.
     Concat(Box<[JsNodeId]>),
-    Name(JsSymbol, JsScopeId),
+    Name(JsIdentifierId, JsScopeId),
     This(JsScopeId),
     Super,
-    Member(JsNodeId, JsSymbol),
+    Member(JsNodeId, JsIdentifierId),
     Index(JsNodeId, JsNodeId),
     Call(JsNodeId, Box<[JsNodeId]>),
     New(JsNodeId, Box<[JsNodeId]>),
@@ -67,12 +67,12 @@ pub(super) enum JsNode {
 }
 
 /// A condition, and whether it must be true or must be false.
-pub(super) type JsGuard = (JsNodeId, bool);
+pub(super) type JsBranchCondition = (JsNodeId, bool);
 
 /// An entry in an object literal.
 #[derive(Debug)]
 pub(super) enum JsObjectEntry {
-    Pair(JsSymbol, JsNodeId),
+    Pair(JsIdentifierId, JsNodeId),
     Computed(JsNodeId, JsNodeId),
     Spread(JsNodeId),
 }
@@ -88,13 +88,13 @@ pub(super) enum JsBindingSource {
     Arguments(JsFunctionId),
     Loop(JsLoopId),
     /// An export of another module, or with `None` the module itself.
-    Import(JsFileId, Box<str>, Option<JsSymbol>),
+    Import(JsFileId, Box<str>, Option<JsIdentifierId>),
 }
 
 /// A destructuring step, as in `const { a: [b] } = …`.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum JsPatternStep {
-    Key(JsSymbol),
+    Key(JsIdentifierId),
     Index(usize),
     RestFrom(usize),
 }
@@ -139,7 +139,7 @@ pub(super) struct JsFunction {
     pub enclosing: Option<JsFunctionId>,
     pub usage: JsFunctionUse,
     /// The function's key, if it is a method.
-    pub method_name: Option<JsSymbol>,
+    pub method_name: Option<JsIdentifierId>,
     pub class: Option<JsClassId>,
 }
 
@@ -152,7 +152,7 @@ pub(super) enum JsMemberKind {
 
 #[derive(Debug)]
 pub(super) struct JsClassMember {
-    pub key: JsSymbol,
+    pub key: JsIdentifierId,
     pub kind: JsMemberKind,
     pub is_static: bool,
     pub value: JsNodeId,
@@ -164,7 +164,7 @@ pub(super) struct JsClass {
     pub members: Vec<JsClassMember>,
     pub constructor: Option<JsFunctionId>,
     /// `this.key = value`, anywhere in the class.
-    pub this_assignments: Vec<(JsSymbol, JsNodeId)>,
+    pub this_assignments: Vec<(JsIdentifierId, JsNodeId)>,
     /// Arguments of `super(…)`.
     pub super_arguments: Option<Box<[JsNodeId]>>,
 }
@@ -175,7 +175,7 @@ pub(super) struct JsFile {
     pub path: String,
     /// The first node of the file. The nodes of a file are contiguous.
     pub first_node: u32,
-    pub exports: HashMap<JsSymbol, JsNodeId>,
+    pub exports: HashMap<JsIdentifierId, JsNodeId>,
     /// `export * from "…"`.
     pub star_exports: Vec<Box<str>>,
     /// `module.exports = …`.
@@ -184,9 +184,9 @@ pub(super) struct JsFile {
 
 /// A collection that `push`, `set` or `add` adds elements to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum JsCollection {
+pub(super) enum JsAppendTarget {
     Binding(JsBindingId),
-    Member(JsSymbol),
+    Member(JsIdentifierId),
 }
 
 /// The syntax of all files in a package.
@@ -194,10 +194,10 @@ pub(super) enum JsCollection {
 pub(super) struct JsSyntax {
     nodes: Vec<JsNode>,
     symbols: Vec<Rc<str>>,
-    symbol_ids: HashMap<Rc<str>, JsSymbol>,
+    symbol_ids: HashMap<Rc<str>, JsIdentifierId>,
     pub scopes: Vec<JsScope>,
     pub bindings: Vec<JsBinding>,
-    pub bindings_by_name: HashMap<(JsScopeId, JsSymbol), JsBindingId>,
+    pub bindings_by_name: HashMap<(JsScopeId, JsIdentifierId), JsBindingId>,
     pub functions: Vec<JsFunction>,
     pub classes: Vec<JsClass>,
     /// For each loop, the expression that it iterates over.
@@ -209,9 +209,9 @@ pub(super) struct JsSyntax {
     pub constructor_calls: Vec<JsNodeId>,
     /// Object literals that have a `name`.
     pub named_objects: Vec<JsNodeId>,
-    pub additions: HashMap<JsCollection, Vec<JsNodeId>>,
+    pub additions: HashMap<JsAppendTarget, Vec<JsNodeId>>,
     /// The conditions around those calls and objects that have any.
-    pub guards: HashMap<JsNodeId, Rc<[JsGuard]>>,
+    pub guards: HashMap<JsNodeId, Rc<[JsBranchCondition]>>,
     /// The functions that enclose calls and objects.
     pub enclosing_functions: HashMap<JsNodeId, JsFunctionId>,
     /// Imports, each with the importing file and the module specifier.
@@ -251,7 +251,7 @@ impl JsSyntax {
             }
         }
         let words = self.bindings_by_name.iter().filter(|(_, binding)| bound.contains_key(binding));
-        let words: HashSet<JsSymbol> = words.map(|((_, word), _)| *word).collect();
+        let words: HashSet<JsIdentifierId> = words.map(|((_, word), _)| *word).collect();
         let whole = self.nodes.iter().enumerate().filter(|(at, _)| !parts.contains(&JsNodeId(*at as u32)));
         let module = |(at, node): (usize, &JsNode)| match node {
             JsNode::Module(..) => Some(JsNodeId(at as u32)),
@@ -275,11 +275,11 @@ impl JsSyntax {
         self.imports.iter().any(|(_, specifier)| specifier.as_ref() == package)
     }
 
-    pub fn intern(&mut self, text: &str) -> JsSymbol {
+    pub fn intern(&mut self, text: &str) -> JsIdentifierId {
         if let Some(known) = self.symbol_ids.get(text) {
             return *known;
         }
-        let word = JsSymbol(self.symbols.len() as u32);
+        let word = JsIdentifierId(self.symbols.len() as u32);
         let text: Rc<str> = text.into();
         self.symbols.push(Rc::clone(&text));
         self.symbol_ids.insert(text, word);
@@ -287,15 +287,15 @@ impl JsSyntax {
     }
 
     /// Returns the symbol for a name, if the name occurs anywhere.
-    pub fn find_symbol(&self, text: &str) -> Option<JsSymbol> {
+    pub fn find_symbol(&self, text: &str) -> Option<JsIdentifierId> {
         self.symbol_ids.get(text).copied()
     }
 
-    pub fn symbol_text(&self, word: JsSymbol) -> &str {
+    pub fn symbol_text(&self, word: JsIdentifierId) -> &str {
         self.symbols.get(word.0 as usize).map_or("", |text| text)
     }
 
-    pub fn shared_symbol_text(&self, word: JsSymbol) -> Rc<str> {
+    pub fn shared_symbol_text(&self, word: JsIdentifierId) -> Rc<str> {
         self.symbols.get(word.0 as usize).cloned().unwrap_or_default()
     }
 
@@ -307,7 +307,7 @@ impl JsSyntax {
 
     pub fn add_function(
         &mut self,
-        method: Option<JsSymbol>,
+        method: Option<JsIdentifierId>,
         class: Option<JsClassId>,
         within: Option<JsFunctionId>,
     ) -> JsFunctionId {
@@ -339,7 +339,7 @@ impl JsSyntax {
     }
 
     /// Resolves a name in a scope.
-    pub fn find_binding(&self, word: JsSymbol, scope: JsScopeId) -> Option<JsBindingId> {
+    pub fn find_binding(&self, word: JsIdentifierId, scope: JsScopeId) -> Option<JsBindingId> {
         let mut at = Some(scope);
         while let Some(scope) = at {
             if let Some(found) = self.bindings_by_name.get(&(scope, word)) {
@@ -351,7 +351,7 @@ impl JsSyntax {
     }
 
     /// Declares a name. If it is declared more than once, its first value applies.
-    pub fn declare(&mut self, word: JsSymbol, binding: JsBinding) -> JsBindingId {
+    pub fn declare(&mut self, word: JsIdentifierId, binding: JsBinding) -> JsBindingId {
         let id = JsBindingId(self.bindings.len() as u32);
         if let Some(known) = self.bindings_by_name.get(&(binding.scope, word)).copied()
             && let Some(old) = self.bindings.get_mut(known.0 as usize)

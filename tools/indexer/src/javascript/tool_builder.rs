@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::evaluate::JsEvaluator;
+use super::expression_evaluation::JsEvaluator;
+use super::static_value::{JsFrameChain, JsValue};
 use super::syntax::JsNodeId;
-use super::value::{JsEnv, JsValue};
 use gatelodge_catalogue::ExtractedTool;
 
 /// Keys under which a tool's definition may hold its input schema.
@@ -15,7 +15,12 @@ const ANNOTATION_KEYS: [&str; 5] = ["title", "readOnlyHint", "destructiveHint", 
 impl JsEvaluator<'_> {
     /// Builds a tool from the arguments that follow its name: description, shape and annotations, or all of these in
     /// one object.
-    pub(super) fn tool_from_arguments(&mut self, name: &str, rest: &[JsNodeId], env: &JsEnv) -> Option<ExtractedTool> {
+    pub(super) fn tool_from_arguments(
+        &mut self,
+        name: &str,
+        rest: &[JsNodeId],
+        env: &JsFrameChain,
+    ) -> Option<ExtractedTool> {
         let mut tool = empty_tool(name)?;
         let mut has_schema = false;
         for item in rest {

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::entry_points::JsEntryPoints;
-use super::evaluate::JsEvaluator;
-use super::syntax::{JsBindingSource, JsNode, JsSymbol};
+use super::expression_evaluation::JsEvaluator;
+use super::syntax::{JsBindingSource, JsIdentifierId, JsNode};
 use gatelodge_catalogue::SourceFile;
 
 /// Shorter names, such as those in bundles, occur too often to be meaningful.
@@ -16,11 +16,11 @@ pub(super) fn unused_function_names(
     evaluator: &JsEvaluator<'_>,
     files: &[SourceFile<'_>],
     entries: &JsEntryPoints,
-) -> HashSet<JsSymbol> {
+) -> HashSet<JsIdentifierId> {
     let syntax = evaluator.syntax;
     let taken_whole = evaluator.wholly_imported_files();
     let begins = entries.all.iter().filter_map(|file| syntax.file(*file));
-    let offered: HashSet<JsSymbol> = begins.flat_map(|file| file.exports.keys().copied()).collect();
+    let offered: HashSet<JsIdentifierId> = begins.flat_map(|file| file.exports.keys().copied()).collect();
     let is_function = |binding| match syntax.binding(binding).map(|binding| &binding.source) {
         Some(JsBindingSource::Node(node)) => {
             matches!(syntax.node(*node), JsNode::Function(_)) && !taken_whole.contains(&syntax.file_of(*node))
@@ -30,7 +30,7 @@ pub(super) fn unused_function_names(
     let named = syntax.bindings_by_name.iter().filter(|((_, word), binding)| {
         is_function(**binding) && syntax.symbol_text(*word).len() >= MIN_NAME_BYTES && !offered.contains(word)
     });
-    let mut counts: HashMap<JsSymbol, usize> = named.map(|((_, word), _)| (*word, 0)).collect();
+    let mut counts: HashMap<JsIdentifierId, usize> = named.map(|((_, word), _)| (*word, 0)).collect();
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
     for line in files.iter().flat_map(|file| file.text.lines()).filter(|line| !is_export_line(line)) {
         // A default export is imported under other names.

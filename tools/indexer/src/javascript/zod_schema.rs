@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::evaluate::JsEvaluator;
+use super::expression_evaluation::JsEvaluator;
 use super::schema::{PropertySchema, object_schema};
+use super::static_value::{JsFrameChain, JsValue};
 use super::syntax::{JsNode, JsNodeId, JsSyntax};
-use super::value::{JsEnv, JsValue};
 
 /// Zod methods that create or modify a schema.
 const ZOD_METHODS: [&str; 47] = [
@@ -94,7 +94,12 @@ fn strip_bundler_suffix(word: &str) -> &str {
 
 impl JsEvaluator<'_> {
     /// Returns the schema that a call builds, if it is a call to zod.
-    pub(super) fn find_zod_schema(&mut self, node: JsNodeId, env: &JsEnv, depth: usize) -> Option<PropertySchema> {
+    pub(super) fn find_zod_schema(
+        &mut self,
+        node: JsNodeId,
+        env: &JsFrameChain,
+        depth: usize,
+    ) -> Option<PropertySchema> {
         let syntax = self.syntax;
         let JsNode::Call(callee, items) = syntax.node(node) else { return None };
         if !is_zod_call(syntax, *callee) && !matches!(syntax.node(*callee), JsNode::Member(..)) {
@@ -119,7 +124,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    fn first_argument_schema(&mut self, items: &[JsNodeId], env: &JsEnv, depth: usize) -> PropertySchema {
+    fn first_argument_schema(&mut self, items: &[JsNodeId], env: &JsFrameChain, depth: usize) -> PropertySchema {
         match items.first() {
             Some(item) => self.property_schema(&JsValue::Lazy(*item, env.clone()), depth + 1),
             None => PropertySchema::any(),
@@ -130,7 +135,7 @@ impl JsEvaluator<'_> {
         &mut self,
         word: &str,
         items: &[JsNodeId],
-        env: &JsEnv,
+        env: &JsFrameChain,
         depth: usize,
     ) -> Option<PropertySchema> {
         let plain = |schema: Json| Some(PropertySchema { schema, optional: false });
@@ -168,7 +173,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    fn enum_schema(&mut self, items: &[JsNodeId], env: &JsEnv) -> Json {
+    fn enum_schema(&mut self, items: &[JsNodeId], env: &JsFrameChain) -> Json {
         let value = items.first().map(|item| self.to_json(&JsValue::Lazy(*item, env.clone()), 0));
         let choices: Vec<Json> = match value.flatten() {
             Some(Json::Array(choices)) => choices,
@@ -181,7 +186,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    fn union_schema(&mut self, items: &[JsNodeId], env: &JsEnv, depth: usize) -> Json {
+    fn union_schema(&mut self, items: &[JsNodeId], env: &JsFrameChain, depth: usize) -> Json {
         let list = items.last().map(|item| self.force(&JsValue::Lazy(*item, env.clone())));
         let Some(Ok(list)) = list else { return json!({}) };
         let mut any_of = Vec::new();
@@ -196,7 +201,7 @@ impl JsEvaluator<'_> {
         part: PropertySchema,
         word: &str,
         items: &[JsNodeId],
-        env: &JsEnv,
+        env: &JsFrameChain,
         depth: usize,
     ) -> PropertySchema {
         let PropertySchema { mut schema, optional } = part;

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use super::PyAnalyzer;
-use super::evaluate::common_value;
+use super::expression_evaluation::common_value;
 use super::scope::{PyBinding, PyScopeId};
+use super::static_value::{PyArguments, PyExternalObject, PyValue};
 use super::syntax::{PyCall, PyComparison, PyExpr};
-use super::value::{PyArguments, PyExternalObject, PyValue};
 use crate::user_supplied_settings::is_user_supplied;
 
 /// Path that marks a value as the parsed command-line arguments.

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::ast_lowering::mentions_tools;
 use super::dynamic_import::{DynamicImport, dynamic_imports};
-use super::lower::mentions_tools;
 use super::module_files::{PyModuleFiles, last_module_part};
-use super::reachability::import_statements;
+use super::registration_reachability::import_statements;
 use gatelodge_catalogue::SourceFile;
 
 /// Folders whose tools are never offered to a client: examples, tests and templates.

@@ -125,7 +125,7 @@ impl<'f> PyModuleFiles<'f> {
     }
 
     /// Returns the forms in which a text may refer to a file.
-    pub fn file_references(&self, at: usize) -> FileReferences {
+    pub fn file_references(&self, at: usize) -> FileReferenceForms {
         let path = self.files.get(at).map_or("", |file| file.path);
         let name = path.rsplit('/').next().filter(|name| !name.starts_with("__"));
         let mut names: Vec<String> = Vec::new();
@@ -134,11 +134,11 @@ impl<'f> PyModuleFiles<'f> {
             names.extend(["\"", "'"].map(|quote| format!("{quote}{own}:")));
         }
         let [.., folder, own] = self.module_parts(at) else {
-            return FileReferences { quoted_forms: names, module: None, folder: None };
+            return FileReferenceForms { quoted_forms: names, module: None, folder: None };
         };
         names.extend(["\"", "'", ":"].map(|end| format!("{folder}.{own}{end}")));
         names.extend(["{", "%"].map(|end| format!("{folder}.{end}")));
-        FileReferences {
+        FileReferenceForms {
             quoted_forms: names,
             module: Some(format!("{folder}.{own}")),
             folder: Some(format!("{folder}.")),
@@ -172,7 +172,7 @@ impl<'f> PyModuleFiles<'f> {
 }
 
 /// Forms in which a text may refer to a file.
-pub struct FileReferences {
+pub struct FileReferenceForms {
     /// Names together with their delimiters: `books.shelf"`, `shelf.py"`, `"shelf:`, `books.{`.
     pub quoted_forms: Vec<String>,
     /// The last parts of the file's module name, as they may follow `-m`.

@@ -7,8 +7,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::PyAnalyzer;
 use super::scope::PyScopeId;
+use super::static_value::{PyFunction, PyValue};
 use super::syntax::{PyExpr, PyParameter, PyParameterKind};
-use super::value::{PyFunction, PyValue};
 
 impl PyAnalyzer<'_> {
     /// Returns a function's input schema in the form in which its server lists it.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::static_value::PyValue;
 use super::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyImport, PyParameter, PyStmt};
-use super::value::PyValue;
 
 /// Index of a scope.
 pub type PyScopeId = usize;

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use super::PyAnalyzer;
-use super::reachability::WalkOrigin;
+use super::registration_reachability::WalkOrigin;
 use super::scope::{PyScope, PyScopeId};
+use super::static_value::{PyArguments, PyClassValue, PyFunction, PyInstance, PyValue};
 use super::syntax::{PyCall, PyClassDef, PyExpr, PyFunctionDef, PyStmt};
-use super::value::{PyArguments, PyClassValue, PyFunction, PyInstance, PyValue};
 
 /// Maximum nesting of functions that are followed.
 const MAX_WALK_DEPTH: usize = 8;

@@ -26,7 +26,7 @@ pub(super) fn fit(mut seen: Vec<(f64, bool)>) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use gatelodge_catalogue::training::ConfidenceCalibration;
+    use gatelodge_catalogue::training_interface::ConfidenceCalibration;
     use gatelodge_policy::Category;
 
     use super::fit;

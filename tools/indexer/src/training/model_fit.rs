@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gatelodge_catalogue::training::{CategoryScores, FeatureKey, FeatureKind, TrainingModel, shares};
+use gatelodge_catalogue::training_interface::{CategoryScores, FeatureKey, FeatureKind, TrainingModel, shares};
 
 use super::TrainingExample;
 
@@ -46,7 +46,7 @@ pub(super) fn fit_model(examples: &[&TrainingExample], initial: &TrainingModel) 
     let mut weights = anchors.clone();
     let mut bias = initial.bias();
     let (mut states, mut bias_state) = (vec![AdamState::default(); keys.len()], AdamState::default());
-    let mut schedule = StepSchedule::default();
+    let mut schedule = AdamStepSchedule::default();
     for _ in 0..TRAINING_ROUNDS {
         let (feature_gradients, bias_gradient) = gradients(&rows, &weights, bias);
         schedule.start_round();
@@ -132,20 +132,20 @@ fn gradients(
 }
 
 /// The step sizes used by Adam.
-struct StepSchedule {
+struct AdamStepSchedule {
     round: f64,
     /// Bias corrections for the moving averages, which start at zero.
     momentum_bias: f64,
     variance_bias: f64,
 }
 
-impl Default for StepSchedule {
+impl Default for AdamStepSchedule {
     fn default() -> Self {
         Self { round: 0.0, momentum_bias: 1.0, variance_bias: 1.0 }
     }
 }
 
-impl StepSchedule {
+impl AdamStepSchedule {
     fn start_round(&mut self) {
         self.round += 1.0;
         self.momentum_bias *= MOMENTUM_DECAY;
@@ -172,7 +172,7 @@ impl AdamState {
         gradient: &CategoryScores,
         anchor: CategoryScores,
         prior_strength: f64,
-        schedule: &StepSchedule,
+        schedule: &AdamStepSchedule,
     ) {
         let moments = self.momentum.iter_mut().zip(&mut self.variance);
         for (((weight, gradient), anchor), (mean, square)) in weights.iter_mut().zip(gradient).zip(anchor).zip(moments)

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gatelodge_catalogue::training::TrainingModel;
+use gatelodge_catalogue::training_interface::TrainingModel;
 
 use super::TrainingServers;
 use crate::category_labels::LabelledTool;

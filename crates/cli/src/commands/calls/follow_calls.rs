@@ -8,8 +8,8 @@ use gatelodge_store::{CallLogRow, RecordKind};
 
 use super::call_query::{CallQuery, CallQueryResult, LoggedCall};
 use super::{print_call, print_row};
-use crate::admin_context::AdminContext;
 use crate::stdout_output;
+use crate::store_command_context::StoreCommandContext;
 
 /// Interval between reads of the log.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -31,7 +31,12 @@ struct UnfinishedCall {
 }
 
 /// Prints new calls until interrupted, starting after the last row that was in the log when `found` was queried.
-pub async fn follow_calls(ctx: &AdminContext, query: &CallQuery, json: bool, found: CallQueryResult) -> Result<()> {
+pub async fn follow_calls(
+    ctx: &StoreCommandContext,
+    query: &CallQuery,
+    json: bool,
+    found: CallQueryResult,
+) -> Result<()> {
     let mut seen = found.last_seq;
     let mut open = UnfinishedCallList { calls: VecDeque::new(), json };
     let printed = found.calls.into_iter().filter(LoggedCall::is_open);

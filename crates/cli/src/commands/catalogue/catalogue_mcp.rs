@@ -1,8 +1,8 @@
 //! `catalogue mcp`: runs an MCP server for the catalogue over stdio. Messages are handled one at a time, because every
 //! response is computed from memory.
 
-mod catalogue_methods;
-mod catalogue_tools;
+mod catalogue_mcp_methods;
+mod catalogue_mcp_tools;
 
 use std::io::{BufRead, Read, Write};
 
@@ -13,7 +13,7 @@ use gatelodge_mcp::{code, error_response, to_single_line};
 use super::index_access;
 use crate::cli::CatalogueMcpArgs;
 use crate::exit_code::CommandExitCode;
-use catalogue_tools::CatalogueServer;
+use catalogue_mcp_tools::CatalogueMcpServer;
 
 pub fn run(args: &CatalogueMcpArgs) -> Result<CommandExitCode> {
     // Without a data directory there are no recorded changes.
@@ -21,7 +21,7 @@ pub fn run(args: &CatalogueMcpArgs) -> Result<CommandExitCode> {
         index_access::publish_staged_changes(&index, &changes);
         changes
     });
-    let catalogue = CatalogueServer {
+    let catalogue = CatalogueMcpServer {
         index: index_access::open_index(&args.index_source)?,
         change_log: changes,
         is_custom_index: args.index_source.index.is_some(),
@@ -39,7 +39,7 @@ pub fn run(args: &CatalogueMcpArgs) -> Result<CommandExitCode> {
         let is_whole = line.ends_with(b"\n") || read as u64 <= max;
         let response = match (is_rest, is_whole) {
             // A message that is too long is dropped and reported once, at its end.
-            (false, true) => catalogue_methods::handle_line(&catalogue, line.trim_ascii_end()),
+            (false, true) => catalogue_mcp_methods::handle_line(&catalogue, line.trim_ascii_end()),
             (_, false) => None,
             (true, true) => {
                 let message = format!("the message is longer than {max} bytes");

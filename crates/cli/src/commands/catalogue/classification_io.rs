@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{Classification, ReadToolError, ServerContext, ToolEntry, ToolSpec};
+use gatelodge_catalogue::{Classification, ReadToolError, ServerContext, ToolListEntry, ToolSpec};
 use gatelodge_json::JsonLimits;
 use serde_json::{Value, json};
 
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
-use crate::source_file::{self, NamedSource};
+use crate::input_file::{self, InputFileText};
 
 /// Reads a file with tool definitions, of at most 64 MiB.
-pub fn read_tool_definitions(path: &Path) -> Result<NamedSource> {
+pub fn read_tool_definitions(path: &Path) -> Result<InputFileText> {
     let source =
-        source_file::try_read_reply(path).map_err(|error| UsageError(format!("{}; {}", error.message, error.help)))?;
+        input_file::try_read_reply(path).map_err(|error| UsageError(format!("{}; {}", error.message, error.help)))?;
     if source.text.len() > JsonLimits::REPLY.max_bytes {
         return Err(
             UsageError(format!("`{}` is larger than 64 MiB; split it", escape_for_terminal(&source.name))).into()
@@ -25,7 +25,7 @@ pub fn read_tool_definitions(path: &Path) -> Result<NamedSource> {
 }
 
 /// Groups tools by server key, because a tool is classified in the context of the server's other tools.
-pub fn group_servers<'t>(tools: impl IntoIterator<Item = &'t ToolEntry<'t>>) -> BTreeMap<String, ServerContext> {
+pub fn group_servers<'t>(tools: impl IntoIterator<Item = &'t ToolListEntry<'t>>) -> BTreeMap<String, ServerContext> {
     let mut groups: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
     for item in tools {
         let group = groups.entry(item.server_key()).or_insert_with(|| (item.server.to_string(), Vec::new()));

@@ -1,7 +1,7 @@
 //! `catalogue classify`: classifies the tool definitions in a file and prints one line per tool.
 
 use anyhow::Result;
-use gatelodge_catalogue::{ReadToolError, ServerContext, ToolEntry, classify, read_tools};
+use gatelodge_catalogue::{ReadToolError, ServerContext, ToolListEntry, classify, read_tools};
 use serde_json::json;
 
 use super::classification_io;
@@ -12,10 +12,10 @@ use crate::stdout_output;
 pub fn run(args: &ClassifyToolsArgs) -> Result<CommandExitCode> {
     let source = classification_io::read_tool_definitions(&args.file)?;
     let documents = read_tools(&source.text);
-    let mut items: Vec<Result<ToolEntry<'_>, ReadToolError>> = Vec::new();
+    let mut items: Vec<Result<ToolListEntry<'_>, ReadToolError>> = Vec::new();
     for (number, document) in &documents {
         match document {
-            Ok(document) => items.extend(ToolEntry::read_all(document, *number)),
+            Ok(document) => items.extend(ToolListEntry::read_all(document, *number)),
             Err(error) => items.push(Err(error.clone())),
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    CHANGES_FILE, INDEX_FILE, IndexedServer, PackageIndex, PackageName, PackageRegistry, PrecheckResult,
+    CHANGES_FILE, INDEX_FILE, IndexedServer, PackageIndex, PackageReference, PackageRegistry, PrecheckResult,
     PrecheckVerdict, ToolFacts, VersionComparison, index_hash, precheck,
 };
 
@@ -14,7 +14,7 @@ use super::index_change_feed;
 use crate::cli::{IndexSourceArgs, StoreArgs};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::{admin_context, config, server_url};
+use crate::{config, server_url, store_command_context};
 
 /// Opens the index given with `--index`, else the one in the data directory, else the built-in one.
 pub fn open_index(from: &IndexSourceArgs) -> Result<PackageIndex> {
@@ -80,9 +80,9 @@ fn data_directory(store: &StoreArgs) -> Result<Option<PathBuf>> {
     if store.config.is_none() && store.data.is_none() {
         return Ok(config::default_data_directory());
     }
-    let config = admin_context::load_config(store)?
-        .map_err(|admin_context::InvalidConfigError| admin_context::invalid_config_error())?;
-    Ok(Some(admin_context::resolve_store_config(store, config.as_ref())?.data))
+    let config = store_command_context::load_config(store)?
+        .map_err(|store_command_context::InvalidConfigError| store_command_context::invalid_config_error())?;
+    Ok(Some(store_command_context::resolve_store_config(store, config.as_ref())?.data))
 }
 
 /// Returns the paths of the installed index and its change feed.
@@ -108,8 +108,8 @@ pub fn read_index_file(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// Finds a package in the index. The error mentions an indexed package with a similar name, if there is one.
-pub fn require_package<'i>(index: &'i PackageIndex, package: &str) -> Result<(PackageName, IndexedServer<'i>)> {
-    let named = PackageName::read(package).ok_or_else(|| {
+pub fn require_package<'i>(index: &'i PackageIndex, package: &str) -> Result<(PackageReference, IndexedServer<'i>)> {
+    let named = PackageReference::read(package).ok_or_else(|| {
         let package = server_url::redact_url(package);
         UsageError(format!("`{package}` is not a package name; use `npm:@scope/name` or `pypi:name`"))
     })?;
@@ -126,7 +126,7 @@ pub fn require_package<'i>(index: &'i PackageIndex, package: &str) -> Result<(Pa
 /// Rates an indexed package, with warnings about its version, its source and known incidents.
 pub fn advise(
     index: &PackageIndex,
-    named: &PackageName,
+    named: &PackageReference,
     server: &IndexedServer<'_>,
     tools: &[ToolFacts],
 ) -> PrecheckResult {
@@ -143,7 +143,7 @@ pub fn advise(
 }
 
 /// Returns a warning if the named version differs from the indexed one or cannot be compared with it.
-pub fn version_mismatch(named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
+pub fn version_mismatch(named: &PackageReference, server: &IndexedServer<'_>) -> Option<String> {
     let read = format!("the indexed version is {}", escape_for_terminal(server.version()));
     match named.compare_version(server.source(), server.version()) {
         VersionComparison::Same => None,
@@ -156,7 +156,7 @@ pub fn version_mismatch(named: &PackageName, server: &IndexedServer<'_>) -> Opti
 
 /// Returns a warning if no source is given and only one registry's package of this name is indexed. The other registry
 /// may have one too, and the user may mean that one.
-fn single_source_warning(index: &PackageIndex, named: &PackageName, server: &IndexedServer<'_>) -> Option<String> {
+fn single_source_warning(index: &PackageIndex, named: &PackageReference, server: &IndexedServer<'_>) -> Option<String> {
     let is_unambiguous = named.source.is_some() || index.same_name_elsewhere(server).is_some();
     let (own, other) = match server.source() {
         PackageRegistry::Pypi => (PackageRegistry::Pypi, PackageRegistry::Npm),
@@ -173,7 +173,7 @@ fn single_source_warning(index: &PackageIndex, named: &PackageName, server: &Ind
 /// Returns a warning if no source is given and packages of this name are indexed from both registries.
 pub fn ambiguous_source_warning(
     index: &PackageIndex,
-    named: &PackageName,
+    named: &PackageReference,
     server: &IndexedServer<'_>,
 ) -> Option<String> {
     let other = index.same_name_elsewhere(server).filter(|_| named.source.is_none())?;
@@ -183,7 +183,7 @@ pub fn ambiguous_source_warning(
 }
 
 /// Rates a package that is not in the index.
-pub fn advise_unknown(index: &PackageIndex, named: &PackageName) -> PrecheckResult {
+pub fn advise_unknown(index: &PackageIndex, named: &PackageReference) -> PrecheckResult {
     let advice = PrecheckResult::unknown("it is not in the index, so its tools are not known");
     let mut advice = advice.with_incidents(&named.incidents(None));
     advice.reasons.extend(similar_package(index, named).map(|alike| {
@@ -194,7 +194,7 @@ pub fn advise_unknown(index: &PackageIndex, named: &PackageName) -> PrecheckResu
 
 /// Finds an indexed package whose name differs from `named` by one or two typos, and formats it with its source and
 /// version.
-fn similar_package(index: &PackageIndex, named: &PackageName) -> Option<String> {
+fn similar_package(index: &PackageIndex, named: &PackageReference) -> Option<String> {
     /// Minimum length of the names: in a shorter name, changing one letter often gives a different word.
     const MIN_NAME_LENGTH: usize = 6;
     /// Minimum length of a name in which two differences are still considered typos.

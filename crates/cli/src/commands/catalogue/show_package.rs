@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use gatelodge_catalogue::{
-    CataloguedServer, Classification, IndexedServer, PackageIndex, RiskLevel, Strictness, ToolSpec, grade_server,
-    precheck_indexed, recommendation_effect, starter_policy,
+    Classification, IndexedServer, PackageIndex, RiskLevel, ServerCatalogueEntry, StarterPolicyStrictness, ToolSpec,
+    grade_server, precheck_indexed, recommendation_effect, starter_policy,
 };
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub fn run(args: &ShowPackageArgs) -> Result<CommandExitCode> {
     if let Some(name) = &args.tool {
         show_tool(&server, name, args)?;
     } else if let Some(posture) = args.policy {
-        stdout_output::print(&server_policy(&CataloguedServer::of(&server), posture.into())?)?;
+        stdout_output::print(&server_policy(&ServerCatalogueEntry::of(&server), posture.into())?)?;
     } else if args.json {
         let mut all = package_json(&index, &server)?;
         if let Value::Object(all) = &mut all {
@@ -38,7 +38,7 @@ pub fn run(args: &ShowPackageArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-impl From<PostureArg> for Strictness {
+impl From<PostureArg> for StarterPolicyStrictness {
     fn from(name: PostureArg) -> Self {
         match name {
             PostureArg::Recommended => Self::Recommended,
@@ -49,21 +49,25 @@ impl From<PostureArg> for Strictness {
 }
 
 /// Generates a policy that covers all tools of a server.
-pub fn server_policy(known: &CataloguedServer, posture: Strictness) -> Result<String> {
+pub fn server_policy(known: &ServerCatalogueEntry, posture: StarterPolicyStrictness) -> Result<String> {
     known.with_classifications(|tools| {
         let tools: Vec<_> = tools.iter().map(|(tool, known)| (tool, known)).collect();
         tools_policy(&known.name, &tools, posture)
     })
 }
 
-fn tools_policy(server: &str, tools: &[(&ToolSpec<'_>, &Classification)], posture: Strictness) -> Result<String> {
+fn tools_policy(
+    server: &str,
+    tools: &[(&ToolSpec<'_>, &Classification)],
+    posture: StarterPolicyStrictness,
+) -> Result<String> {
     starter_policy(server, tools, posture)
         .map_err(|error| ExitError(CommandExitCode::Findings, error.to_string()).into())
 }
 
 /// Returns everything the index contains about a server, for `--json`.
 pub fn package_json(index: &PackageIndex, server: &IndexedServer<'_>) -> Result<Value> {
-    let known = CataloguedServer::of(server);
+    let known = ServerCatalogueEntry::of(server);
     let name = escape_for_terminal(server.package());
     let mut all = search_index::server_json(server);
     let tools: Result<Vec<Value>> = known.with_classifications(|tools| {
@@ -74,14 +78,14 @@ pub fn package_json(index: &PackageIndex, server: &IndexedServer<'_>) -> Result<
         all.insert("precheck".to_owned(), serde_json::to_value(precheck_indexed(server, &known.tools))?);
         all.insert("tokens".to_owned(), known.estimated_tokens().into());
         all.insert("tools".to_owned(), tools?.into());
-        all.insert("policy".to_owned(), server_policy(&known, Strictness::Recommended)?.into());
+        all.insert("policy".to_owned(), server_policy(&known, StarterPolicyStrictness::Recommended)?.into());
         all.insert("index".to_owned(), serde_json::to_value(index.metadata())?);
     }
     Ok(all)
 }
 
 fn package_text(server: &IndexedServer<'_>) -> String {
-    let known = CataloguedServer::of(server);
+    let known = ServerCatalogueEntry::of(server);
     let grade = grade_server(&known.tools);
     let date = server.date().map(|date| format!(", {}", escape_for_terminal(date))).unwrap_or_default();
     let mut out = format!(
@@ -110,7 +114,7 @@ fn package_text(server: &IndexedServer<'_>) -> String {
 }
 
 fn show_tool(server: &IndexedServer<'_>, name: &str, args: &ShowPackageArgs) -> Result<()> {
-    let known = CataloguedServer::of(server);
+    let known = ServerCatalogueEntry::of(server);
     known.with_classifications(|tools| {
         let found = tools.iter().find(|(tool, _)| tool.name == name);
         let (tool, own) = found.ok_or_else(|| {

@@ -13,7 +13,7 @@ use super::index_change_feed::{self, FeedUpdateSummary};
 use crate::cli::UpdateIndexArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{admin_context, mcp_client, server_url, source_file, stdout_output};
+use crate::{input_file, mcp_client, server_url, stdout_output, store_command_context};
 
 /// Time limit for the download; long enough for eight megabytes over a slow connection.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
@@ -52,7 +52,7 @@ pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
     // any point, they are published exactly once, and only if their index is installed.
     let hash = index_hash(&bytes);
     let kept = index_change_feed::stage_changes(&log, &after.date, &old, &new, &hash)?;
-    source_file::replace_file(&index_path, &bytes)?;
+    input_file::replace_file(&index_path, &bytes)?;
     index_change_feed::publish_staged(&log, &hash).with_context(|| format!("cannot write `{}`", log.display()))?;
     match args.json {
         true => {
@@ -118,7 +118,7 @@ fn load_index_bytes(from: &str, silence: Duration) -> Result<Vec<u8>> {
     let url = server_url::parse_server_url(from).map_err(|error| {
         UsageError(format!("`{}` {}; {}", server_url::redact_url(from), error.message(), error.help()))
     })?;
-    admin_context::block_on(async {
+    store_command_context::block_on(async {
         let file = mcp_client::download_bytes(url, DOWNLOAD_TIMEOUT, silence, PackageIndex::MAX_FILE_BYTES).await;
         let file = file
             .map_err(|error| UnreachableError(format!("cannot fetch the index: {error}; the old one stays in use")))?;

@@ -14,7 +14,7 @@ use crate::commands::time_text::local_time;
 use crate::config::{self, DURATION_SYNTAX, StoreSection};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{UnreachableError, UsageError};
-use crate::{admin_context, stdout_output};
+use crate::{stdout_output, store_command_context};
 
 /// Interval between reads of the log.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -42,7 +42,8 @@ impl FirstRequestWatch {
             )
         };
         let stores = app::open_existing(&store, &app::system_clock()).map_err(|_| UsageError(missing()))?;
-        let head = admin_context::block_on(async { stores.ledger.head().await.context("cannot read the call log") })?;
+        let head =
+            store_command_context::block_on(async { stores.ledger.head().await.context("cannot read the call log") })?;
         let filter = CallLogFilter {
             after: Some(head.seq),
             grant: args.grant.clone(),
@@ -58,7 +59,7 @@ impl FirstRequestWatch {
         if !self.json {
             print_stderr(&format!("waiting for the first request of {}; press Ctrl-C to stop", client.name));
         }
-        let Some(row) = admin_context::block_on(self.poll_first_request())? else {
+        let Some(row) = store_command_context::block_on(self.poll_first_request())? else {
             let help = "is the token set where the client starts, and was the client restarted?";
             return Err(UnreachableError(format!("no request came in time; {help}")).into());
         };

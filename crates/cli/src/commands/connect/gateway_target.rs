@@ -13,7 +13,7 @@ use crate::cli::{ConnectArgs, StoreArgs};
 use crate::config::{self, suggest_name};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::UsageError;
-use crate::{app, server_url, source_file};
+use crate::{app, input_file, server_url};
 
 /// Address, servers and data directory of a gateway.
 pub struct GatewayTarget {
@@ -33,7 +33,7 @@ impl GatewayTarget {
         let mut table = toml::Table::new();
         let mut home = PathBuf::new();
         if let Some(path) = &args.config {
-            let text = source_file::read_source(path)?.text;
+            let text = input_file::read_source(path)?.text;
             let not_toml =
                 || UsageError(format!("`{}` is not TOML; `gatelodge serve --check` shows the errors", path.display()));
             table = str::from_utf8(&text).ok().and_then(|text| toml::from_str(text).ok()).ok_or_else(not_toml)?;

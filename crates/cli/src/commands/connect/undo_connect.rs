@@ -5,13 +5,13 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::json;
 
-use super::write_entry::{UNDO_JOURNAL_NAME, file_error};
+use super::write_client_config::{UNDO_JOURNAL_NAME, file_error};
 use crate::cli::ConnectArgs;
 use crate::client_config::{ClientConfigLocation, UndoFileState, UndoJournal};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::prompt;
 use crate::stdout_output;
+use crate::terminal_prompt;
 
 pub fn run(args: &ConnectArgs, location: &ClientConfigLocation, data: &Path) -> Result<CommandExitCode> {
     let path = std::path::absolute(&location.file)?;
@@ -26,7 +26,7 @@ pub fn run(args: &ConnectArgs, location: &ClientConfigLocation, data: &Path) -> 
         let what = format!("`{name}` was changed since then; `--force` removes our entry and keeps the changes");
         return Err(ExitError(CommandExitCode::Findings, what).into());
     }
-    if !prompt::confirm(args.yes, &format!("Restore `{name}`?"))? {
+    if !terminal_prompt::confirm(args.yes, &format!("Restore `{name}`?"))? {
         return Err(UsageError("nothing was restored".to_owned()).into());
     }
     step.undo().map_err(|error| file_error(&name, &error))?;

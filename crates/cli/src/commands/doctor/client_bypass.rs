@@ -3,30 +3,30 @@
 use anyhow::Result;
 use gatelodge_gateway::{UpstreamConfig, UpstreamTransport};
 
-use super::CheckResult;
+use super::DoctorCheckResult;
 use crate::app::EffectiveConfig;
 use crate::cli::DoctorArgs;
-use crate::client_config::{ALL, ClientProfile, ServerEntry, shorten_home};
+use crate::client_config::{ALL, ClientProfile, ClientServerEntry, shorten_home};
 use crate::commands::connect::gateway_target::GatewayTarget;
 use crate::commands::connect::{home_directory, user_directories};
-use crate::commands::init::client_scan::{ScannedServer, scan_all_projects};
+use crate::commands::init::client_scan::{ClientScanEntry, scan_all_projects};
 use crate::diagnostic_report::escape_for_terminal;
 
 const CHECK_NAME: &str = "clients";
 
 /// Returns one result for each server that a client connects to directly.
-pub fn check_bypasses(args: &DoctorArgs, active_config: &EffectiveConfig) -> Result<Vec<CheckResult>> {
+pub fn check_bypasses(args: &DoctorArgs, active_config: &EffectiveConfig) -> Result<Vec<DoctorCheckResult>> {
     let (Ok(home), Ok(target)) = (home_directory(args.home.as_deref()), GatewayTarget::load(&args.store)) else {
         return Ok(Vec::new());
     };
     let clients: Vec<&'static ClientProfile> = ALL.iter().collect();
     let scan = scan_all_projects(&user_directories(home.clone(), None)?, &clients);
     let gateway = target.server_url("");
-    let direct: Vec<&ScannedServer> =
+    let direct: Vec<&ClientScanEntry> =
         scan.servers.iter().filter(|seen| !seen.named_entry.is_disabled && !seen.is_gateway_entry(&gateway)).collect();
     if direct.is_empty() {
         let message = if scan.servers.is_empty() { "no client has a server" } else { "no client bypasses the gateway" };
-        return Ok(vec![CheckResult::fine(CHECK_NAME, message)]);
+        return Ok(vec![DoctorCheckResult::fine(CHECK_NAME, message)]);
     }
     Ok(direct
         .into_iter()
@@ -34,7 +34,7 @@ pub fn check_bypasses(args: &DoctorArgs, active_config: &EffectiveConfig) -> Res
         .collect())
 }
 
-fn bypass_check(seen: &ScannedServer, active_config: &EffectiveConfig, file: &str) -> CheckResult {
+fn bypass_check(seen: &ClientScanEntry, active_config: &EffectiveConfig, file: &str) -> DoctorCheckResult {
     let (client, name) = (seen.location.client, escape_for_terminal(&seen.named_entry.name));
     let what =
         format!("{} reaches `{name}` directly, bypassing the gateway, in {}", client.name, escape_for_terminal(file));
@@ -44,7 +44,7 @@ fn bypass_check(seen: &ScannedServer, active_config: &EffectiveConfig, file: &st
                 "`gatelodge connect {} --server {} --write`, then remove `{name}` from the file",
                 client.id, server.name
             );
-            CheckResult::wrong(CHECK_NAME, format!("{what}; the gateway has it as `{}`", server.name), fix)
+            DoctorCheckResult::wrong(CHECK_NAME, format!("{what}; the gateway has it as `{}`", server.name), fix)
         }
         None => {
             let project =
@@ -54,18 +54,18 @@ fn bypass_check(seen: &ScannedServer, active_config: &EffectiveConfig, file: &st
                 "`gatelodge init --clients {} --servers {name}{project} --rewrite` moves it behind the gateway",
                 client.id
             );
-            CheckResult::warning(CHECK_NAME, what, fix)
+            DoctorCheckResult::warning(CHECK_NAME, what, fix)
         }
     }
 }
 
 /// Returns whether a client's entry runs the same command, or has the same URL, as one of the gateway's servers.
-fn is_same_server(seen: &ScannedServer, server: &UpstreamConfig) -> bool {
+fn is_same_server(seen: &ClientScanEntry, server: &UpstreamConfig) -> bool {
     match (&seen.named_entry.entry, &server.transport) {
-        (Some(ServerEntry::Remote { url, .. }), UpstreamTransport::Http(http)) => {
+        (Some(ClientServerEntry::Remote { url, .. }), UpstreamTransport::Http(http)) => {
             url.trim_end_matches('/') == http.url.to_string().trim_end_matches('/')
         }
-        (Some(ServerEntry::Command { argv: words, .. }), UpstreamTransport::Process(child)) => {
+        (Some(ClientServerEntry::Command { argv: words, .. }), UpstreamTransport::Process(child)) => {
             words.split_first().is_some_and(|(program, rest)| *program == child.program && rest == child.arguments)
         }
         _ => false,

@@ -10,16 +10,16 @@ use gatelodge_gateway::{UpstreamConfig, UpstreamProcessConfig, UpstreamTransport
 use gatelodge_store::{CallLogFilter, Clock, OpenStoreError};
 use jiff::Timestamp;
 
-use super::CheckResult;
+use super::DoctorCheckResult;
 use crate::app::{
     self, EffectiveConfig, GatewayStatusFile, StoreHandles, StoredConfig, load_stored_config, merge_config,
     missing_server_text, open_file_limit,
 };
-use crate::commands::server::test_server::{probe_redacted, redact_text};
+use crate::commands::server::test_server_connection::{probe_redacted, redact_text};
 use crate::commands::time_text::time_text;
-use crate::config::{ConfigEntries, GatewaySection, StoreSection};
+use crate::config::{ConfigFileEntries, GatewaySection, StoreSection};
 use crate::diagnostic_report::count_noun;
-use crate::{admin_context, header_template, process_environment};
+use crate::{header_template, process_environment, store_command_context};
 
 /// Earliest plausible time; an earlier one means that the clock was never set.
 const MIN_PLAUSIBLE_TIME: &str = "2026-01-01T00:00:00Z";
@@ -29,27 +29,31 @@ const MAX_CLOCK_CHECK_ROWS: usize = 10_000;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Checks that the data directory is writable.
-pub async fn check_data_directory(data: &Path, listen: Option<&GatewaySection>) -> CheckResult {
+pub async fn check_data_directory(data: &Path, listen: Option<&GatewaySection>) -> DoctorCheckResult {
     let name = "data directory";
     let shown = data.display();
     if !data.exists() {
         let admin = listen.map(|listen| listen.admin_listen);
         if let Some(admin) = admin
-            && admin_context::is_gateway_up(admin).await.is_ok_and(|is| is)
+            && store_command_context::is_gateway_up(admin).await.is_ok_and(|is| is)
         {
             let message = format!("`{shown}` is gone, but a gateway runs at {admin}: everything it writes is lost");
-            return CheckResult::wrong(name, message, "stop the gateway, restore the directory, and start it again");
+            return DoctorCheckResult::wrong(
+                name,
+                message,
+                "stop the gateway, restore the directory, and start it again",
+            );
         }
-        return CheckResult::warning(name, format!("`{shown}` does not exist yet"), "the first start creates it");
+        return DoctorCheckResult::warning(name, format!("`{shown}` does not exist yet"), "the first start creates it");
     }
     let probe = data.join(format!("doctor.{}", std::process::id()));
     let written = std::fs::write(&probe, b"x").and_then(|()| std::fs::remove_file(&probe));
     match written {
-        Ok(()) => CheckResult::fine(name, format!("`{shown}` is writable")),
+        Ok(()) => DoctorCheckResult::fine(name, format!("`{shown}` is writable")),
         Err(error) => {
             // The file may have been created without its content.
             let _ = std::fs::remove_file(&probe);
-            CheckResult::wrong(name, format!("cannot write to `{shown}`: {error}"), write_error_fix(error.kind()))
+            DoctorCheckResult::wrong(name, format!("cannot write to `{shown}`: {error}"), write_error_fix(error.kind()))
         }
     }
 }
@@ -68,27 +72,27 @@ fn write_error_fix(kind: ErrorKind) -> String {
 pub fn check_databases(
     store: &StoreSection,
     clock: &Arc<dyn Clock>,
-    checks: &mut Vec<CheckResult>,
+    checks: &mut Vec<DoctorCheckResult>,
 ) -> Option<StoreHandles> {
     let name = "databases";
     let (check, stores) = match app::open_existing(store, clock) {
-        Ok(stores) => (CheckResult::fine(name, "the schema is that of this build"), Some(stores)),
+        Ok(stores) => (DoctorCheckResult::fine(name, "the schema is that of this build"), Some(stores)),
         Err(error @ OpenStoreError::Lost { .. }) => {
-            (CheckResult::wrong(name, error.to_string(), "restore it from a backup and start the gateway"), None)
+            (DoctorCheckResult::wrong(name, error.to_string(), "restore it from a backup and start the gateway"), None)
         }
         Err(OpenStoreError::Missing { .. }) => {
-            (CheckResult::warning(name, "there are none yet", "the first start creates them"), None)
+            (DoctorCheckResult::warning(name, "there are none yet", "the first start creates them"), None)
         }
         Err(error @ OpenStoreError::TooNew { .. }) => {
-            (CheckResult::wrong(name, error.to_string(), "run the newer build"), None)
+            (DoctorCheckResult::wrong(name, error.to_string(), "run the newer build"), None)
         }
         Err(error @ OpenStoreError::TooOld { .. }) => {
-            (CheckResult::warning(name, error.to_string(), "start the gateway once with this build"), None)
+            (DoctorCheckResult::warning(name, error.to_string(), "start the gateway once with this build"), None)
         }
         Err(error) => {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
             let fix = "check that the files exist and are readable, and that the disk is not full";
-            (CheckResult::wrong(name, format!("{error}{cause}"), fix), None)
+            (DoctorCheckResult::wrong(name, format!("{error}{cause}"), fix), None)
         }
     };
     checks.push(check);
@@ -96,7 +100,7 @@ pub fn check_databases(
 }
 
 /// Checks that the clock is plausible, because the time windows of limits depend on it.
-pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -> CheckResult {
+pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -> DoctorCheckResult {
     let name = "clock";
     let time = |at: Timestamp| time_text(at, json);
     let latest = stores.ledger.rows(CallLogFilter { limit: MAX_CLOCK_CHECK_ROWS, ..CallLogFilter::default() }).await;
@@ -104,7 +108,7 @@ pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -
     // Read after the rows, because a running gateway may add some.
     let now = clock.now();
     if MIN_PLAUSIBLE_TIME.parse::<Timestamp>().is_ok_and(|earliest| now < earliest) {
-        return CheckResult::wrong(
+        return DoctorCheckResult::wrong(
             name,
             format!("it is {}, before this program was built", time(now)),
             "set the clock",
@@ -118,24 +122,24 @@ pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -
                 "set the clock if it is wrong now; if it was wrong then, the charges of those calls count until their \
                  windows end after {latest}: wait, or rename the counter in the policy"
             );
-            CheckResult::wrong(name, message, fix)
+            DoctorCheckResult::wrong(name, message, fix)
         }
-        _ => CheckResult::fine(name, format!("it is {}", time(now))),
+        _ => DoctorCheckResult::fine(name, format!("it is {}", time(now))),
     }
 }
 
 /// Checks that the environment variables used in the headers of stored servers are set in this environment.
-pub async fn check_variables(stores: &StoreHandles) -> Vec<CheckResult> {
+pub async fn check_variables(stores: &StoreHandles) -> Vec<DoctorCheckResult> {
     let name = "environment";
     let Ok(servers) = stores.servers.list().await else { return Vec::new() };
     let mut checks = Vec::new();
     for server in servers {
         for variable in server.headers.values().flat_map(|value| header_template::referenced_variables(value)) {
             checks.push(match process_environment::find_variable(&variable) {
-                Some(_) => CheckResult::fine(name, format!("`{variable}` is set")),
+                Some(_) => DoctorCheckResult::fine(name, format!("`{variable}` is set")),
                 None => {
                     let message = format!("server `{}` needs `{variable}`, which is not set", server.name);
-                    CheckResult::wrong(name, message, format!("set `{variable}` where the gateway starts"))
+                    DoctorCheckResult::wrong(name, message, format!("set `{variable}` where the gateway starts"))
                 }
             });
         }
@@ -147,9 +151,9 @@ pub async fn check_variables(stores: &StoreHandles) -> Vec<CheckResult> {
 /// were running.
 pub async fn check_servers(
     stores: Option<&StoreHandles>,
-    entries: &ConfigEntries,
+    entries: &ConfigFileEntries,
     status: Option<&GatewayStatusFile>,
-    checks: &mut Vec<CheckResult>,
+    checks: &mut Vec<DoctorCheckResult>,
 ) -> EffectiveConfig {
     let name = "server";
     // Before the first start there is only the configuration file.
@@ -164,7 +168,7 @@ pub async fn check_servers(
         .filter(|running| !active_config.servers.iter().any(|server| server.name.as_str() == **running))
         .collect();
     for server in &running_only {
-        checks.push(CheckResult::fine(
+        checks.push(DoctorCheckResult::fine(
             name,
             format!("`{server}` is only in the running gateway, which reports it as running"),
         ));
@@ -172,7 +176,7 @@ pub async fn check_servers(
     let is_running =
         |warning: &&String| running_only.iter().any(|server| warning.ends_with(&missing_server_text(server)));
     for warning in active_config.warnings.iter().filter(|warning| !is_running(warning)) {
-        checks.push(CheckResult::warning("entries", warning, "`gatelodge status` shows servers and grants"));
+        checks.push(DoctorCheckResult::warning("entries", warning, "`gatelodge status` shows servers and grants"));
     }
     for server in &active_config.servers {
         let is_aggregated = active_config
@@ -186,7 +190,7 @@ pub async fn check_servers(
 
 /// Checks that a server responds and, if a grant combines it with others at `/mcp`, that its prefixed tool names are
 /// short enough for clients.
-async fn check_server(server: &UpstreamConfig, is_aggregated: bool) -> CheckResult {
+async fn check_server(server: &UpstreamConfig, is_aggregated: bool) -> DoctorCheckResult {
     let name = "server";
     if let UpstreamTransport::Process(child) = &server.transport
         && let Some(program) = find_missing_program(child)
@@ -196,7 +200,7 @@ async fn check_server(server: &UpstreamConfig, is_aggregated: bool) -> CheckResu
             server.name,
             crate::diagnostic_report::escape_for_terminal(&program)
         );
-        return CheckResult::wrong(
+        return DoctorCheckResult::wrong(
             name,
             message,
             "install it where the gateway runs, or write its full path in `command`",
@@ -213,9 +217,9 @@ async fn check_server(server: &UpstreamConfig, is_aggregated: bool) -> CheckResu
                         "`{server}` has {tools}; at `/mcp`, the name `{server}__{tool}` is too long for some clients"
                     );
                     let fix = format!("give the server a shorter name, or connect clients to `/mcp/{server}`");
-                    CheckResult::warning(name, message, fix)
+                    DoctorCheckResult::warning(name, message, fix)
                 }
-                None => CheckResult::fine(name, format!("`{}` has {tools}", server.name)),
+                None => DoctorCheckResult::fine(name, format!("`{}` has {tools}", server.name)),
             };
         }
         Err(error) => redact_text(server, &error.to_string()),
@@ -223,12 +227,12 @@ async fn check_server(server: &UpstreamConfig, is_aggregated: bool) -> CheckResu
     unreachable_check(server, &error)
 }
 
-fn unreachable_check(server: &UpstreamConfig, error: &str) -> CheckResult {
+fn unreachable_check(server: &UpstreamConfig, error: &str) -> DoctorCheckResult {
     let is_tls = matches!(&server.transport, UpstreamTransport::Http(http) if http.url.scheme_str() == Some("https"));
     if is_tls && error.contains("certificate") {
         let message = format!("the certificate of `{}` is rejected: {error}", server.name);
         let fix = "check its name and dates, and add its certificate authority to those that this machine trusts";
-        return CheckResult::wrong("TLS", message, fix);
+        return DoctorCheckResult::wrong("TLS", message, fix);
     }
     let fix = match &server.transport {
         UpstreamTransport::Process(_) => {
@@ -236,7 +240,7 @@ fn unreachable_check(server: &UpstreamConfig, error: &str) -> CheckResult {
         }
         UpstreamTransport::Http(_) => "check that it runs, and that its URL and headers are right",
     };
-    CheckResult::wrong("server", format!("`{}` does not respond: {error}", server.name), fix)
+    DoctorCheckResult::wrong("server", format!("`{}` does not respond: {error}", server.name), fix)
 }
 
 /// Returns the name of a server's program if the program cannot be found where the gateway would search for it.
@@ -257,45 +261,47 @@ pub fn check_port(
     configured: Option<SocketAddr>,
     default: SocketAddr,
     own: Option<SocketAddr>,
-) -> CheckResult {
+) -> DoctorCheckResult {
     let address = configured.unwrap_or(default);
     if let Some(own) = own {
         let is_same = configured.is_none_or(|configured| configured.port() == 0 || configured == own);
         let message = format!("the running gateway listens on {own}");
         return match TcpStream::connect_timeout(&own, CONNECT_TIMEOUT) {
-            Ok(_) if is_same => CheckResult::fine(name, message),
-            Ok(_) => CheckResult::warning(
+            Ok(_) if is_same => DoctorCheckResult::fine(name, message),
+            Ok(_) => DoctorCheckResult::warning(
                 name,
                 format!("{message}, but the configuration says {address}"),
                 "restart the gateway",
             ),
             Err(error) => {
                 let message = format!("the gateway process runs, but {own} does not respond: {error}");
-                CheckResult::wrong(name, message, "read its log; restart it")
+                DoctorCheckResult::wrong(name, message, "read its log; restart it")
             }
         };
     }
     match TcpListener::bind(address) {
-        Ok(_) => CheckResult::fine(name, format!("{address} is free")),
+        Ok(_) => DoctorCheckResult::fine(name, format!("{address} is free")),
         Err(error) => {
             let fix = "stop the program that listens there, or set another address in the configuration";
-            CheckResult::wrong(name, format!("cannot listen on {address}: {error}"), fix)
+            DoctorCheckResult::wrong(name, format!("cannot listen on {address}: {error}"), fix)
         }
     }
 }
 
 /// Checks that the limit on open files is high enough for the configured number of connections.
-pub fn check_open_files(listen: &GatewaySection) -> CheckResult {
+pub fn check_open_files(listen: &GatewaySection) -> DoctorCheckResult {
     let name = "open files";
     let connections = listen.settings.max_connections;
     match open_file_limit::maximum_limit() {
         Some(limit) if open_file_limit::is_too_low(Some(limit), connections) => {
             let message = format!("the limit is {limit}, too low for `max_connections` = {connections}");
             let fix = "raise the limit (`LimitNOFILE=` in a systemd unit, `ulimit -Hn` in a shell), or lower `max_connections`";
-            CheckResult::warning(name, message, fix)
+            DoctorCheckResult::warning(name, message, fix)
         }
-        Some(limit) => CheckResult::fine(name, format!("the limit is {limit}, enough for {connections} connections")),
-        None => CheckResult::fine(name, "no limit"),
+        Some(limit) => {
+            DoctorCheckResult::fine(name, format!("the limit is {limit}, enough for {connections} connections"))
+        }
+        None => DoctorCheckResult::fine(name, "no limit"),
     }
 }
 
@@ -304,7 +310,7 @@ mod tests {
     use gatelodge_gateway::{PinningSettings, UpstreamHttpConfig};
 
     use super::*;
-    use crate::commands::doctor::CheckStatus;
+    use crate::commands::doctor::DoctorCheckStatus;
 
     #[test]
     fn rejected_certificate_is_reported_as_a_tls_problem() {
@@ -319,7 +325,7 @@ mod tests {
         };
         let error = "invalid peer certificate: UnknownIssuer";
         let check = unreachable_check(&server("https://books.example.com/mcp"), error);
-        assert_eq!((check.name, check.status), ("TLS", CheckStatus::Wrong));
+        assert_eq!((check.name, check.status), ("TLS", DoctorCheckStatus::Wrong));
         assert!(check.message.contains("the certificate of `books` is rejected"), "{}", check.message);
         assert_eq!(unreachable_check(&server("http://books.example.com/mcp"), error).name, "server");
         assert_eq!(unreachable_check(&server("https://books.example.com/mcp"), "connection refused").name, "server");

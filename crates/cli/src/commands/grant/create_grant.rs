@@ -8,15 +8,15 @@ use gatelodge_store::{GrantToken, NewGrant};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::attach_server::build_attachment;
+use super::attach_grant_server::build_attachment;
 use super::{load_editable_grant, token_expiry};
-use crate::admin_context::{self, StoreMode};
 use crate::cli::{CreateGrantArgs, RotateGrantArgs};
 use crate::commands::time_text::local_time;
 use crate::config::{is_valid_label, revision_list};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
+use crate::store_command_context::{self, StoreCreationMode};
 
 pub fn run(args: CreateGrantArgs) -> Result<CommandExitCode> {
     if !is_valid_label(&args.label) {
@@ -28,9 +28,9 @@ pub fn run(args: CreateGrantArgs) -> Result<CommandExitCode> {
     }
     let labels = parse_labels(&args.labels)?;
     let minimum_revision = args.minimum_revision.as_deref().map(parse_revision).transpose()?;
-    admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::CreateIfMissing, async |ctx| {
         if ctx.config_entries().grants.iter().any(|grant| *grant.label == *args.label) {
-            return Err(admin_context::defined_in_file_error("grant", &escape_for_terminal(&args.label)));
+            return Err(store_command_context::defined_in_file_error("grant", &escape_for_terminal(&args.label)));
         }
         let attachments = match &args.server {
             Some(server) => vec![build_attachment(&ctx, server, args.policy.as_deref(), args.observe).await?],
@@ -65,7 +65,7 @@ pub fn run(args: CreateGrantArgs) -> Result<CommandExitCode> {
 }
 
 pub fn rotate(args: RotateGrantArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let grant = load_editable_grant(&ctx, &args.name).await?;
         let expires_at = token_expiry(&args.lifetime, ctx.clock.now())?;
         let token = GrantToken::random()?;

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use gatelodge_gateway::GrantConfig;
-use gatelodge_store::{Grant, GrantAttachment, StoreError};
+use gatelodge_store::{Grant, GrantServerAttachment, StoreError};
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::attachment_text;
-use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{ListArgs, NamedItemArgs};
 use crate::commands::time_text::local_time;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
+use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
 /// The printed form of a grant. Omits the token hash, which is not secret but is of no use to anyone reading the
 /// output.
@@ -23,7 +23,7 @@ pub struct GrantView {
     id: String,
     pub label: String,
     labels: BTreeMap<String, String>,
-    pub attachments: Vec<GrantAttachment>,
+    pub attachments: Vec<GrantServerAttachment>,
     pub state: &'static str,
     #[serde(rename = "from")]
     source: &'static str,
@@ -34,7 +34,7 @@ pub struct GrantView {
 }
 
 pub fn run(args: ListArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let none = "there are no grants; create one with `gatelodge grant create LABEL --server NAME --policy NAME`";
         stdout_output::print_list(&all_grants(&ctx).await?, args.json, none, grant_rows)?;
         Ok(CommandExitCode::Success)
@@ -42,7 +42,7 @@ pub fn run(args: ListArgs) -> Result<CommandExitCode> {
 }
 
 pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let is_named = |grant: &GrantView| grant.label == args.name || grant.id == args.name;
         // A live grant takes precedence over a revoked one with the same label.
         let found = all_grants(&ctx).await?.into_iter().filter(is_named).max_by_key(|grant| grant.state != "revoked");
@@ -58,7 +58,7 @@ pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
 }
 
 /// Returns all grants, starting with those defined in the configuration file.
-pub async fn all_grants(ctx: &AdminContext) -> Result<Vec<GrantView>> {
+pub async fn all_grants(ctx: &StoreCommandContext) -> Result<Vec<GrantView>> {
     let now = ctx.clock.now();
     let mut all: Vec<GrantView> =
         ctx.config_entries().grants.iter().map(|grant| view_of_configured(grant, now)).collect();
@@ -67,12 +67,12 @@ pub async fn all_grants(ctx: &AdminContext) -> Result<Vec<GrantView>> {
 }
 
 fn view_of_configured(grant: &GrantConfig, now: Timestamp) -> GrantView {
-    let attachments = grant.servers.iter().map(|(server, access)| GrantAttachment {
+    let attachments = grant.servers.iter().map(|(server, access)| GrantServerAttachment {
         server: server.clone(),
         policy: access.policy.as_ref().map(|policy| policy.name.clone()),
         mode: access.mode,
     });
-    let mut attachments: Vec<GrantAttachment> = attachments.collect();
+    let mut attachments: Vec<GrantServerAttachment> = attachments.collect();
     attachments.sort_by(|one, other| one.server.cmp(&other.server));
     GrantView {
         id: grant.id.to_string(),

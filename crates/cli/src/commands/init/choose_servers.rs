@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 
-use super::client_scan::ScannedServer;
+use super::client_scan::ClientScanEntry;
 use crate::cli::InitArgs;
 use crate::client_config::{self, ClientProfile};
 use crate::config::suggest_name;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
-use crate::prompt;
+use crate::terminal_prompt;
 
 /// Returns the named clients, or all clients if none are named.
 pub fn choose_clients(named: &[String]) -> Result<Vec<&'static ClientProfile>, UsageError> {
@@ -27,10 +27,10 @@ pub fn choose_clients(named: &[String]) -> Result<Vec<&'static ClientProfile>, U
 /// Returns the indices of the servers to import, or `None` if none were chosen.
 pub fn choose_servers(
     args: &InitArgs,
-    scanned: &[ScannedServer],
+    scanned: &[ClientScanEntry],
     gateway: &str,
 ) -> Result<Option<Vec<usize>>, UsageError> {
-    let is_importable = |one: &ScannedServer| one.named_entry.entry.is_some() && !one.is_gateway_entry(gateway);
+    let is_importable = |one: &ClientScanEntry| one.named_entry.entry.is_some() && !one.is_gateway_entry(gateway);
     let all = || matching_indices(scanned, |one| is_importable(one) && !one.named_entry.is_disabled);
     if args.all {
         return Ok(Some(all()));
@@ -39,12 +39,12 @@ pub fn choose_servers(
     if names.is_empty() && !scanned.iter().any(is_importable) {
         return Ok(None);
     }
-    if names.is_empty() && !prompt::is_interactive() {
+    if names.is_empty() && !terminal_prompt::is_interactive() {
         print_stderr("nothing was changed; choose servers with `--all` or `--servers a,b`");
         return Ok(None);
     }
     if names.is_empty() {
-        let answer = prompt::read_answer(
+        let answer = terminal_prompt::read_answer(
             "Which servers should go behind the gateway? (all, none, or names separated by commas) ",
         );
         match answer.as_str() {
@@ -65,6 +65,6 @@ pub fn choose_servers(
     Ok(Some(matching_indices(scanned, |one| is_importable(one) && names.contains(&one.named_entry.name))))
 }
 
-fn matching_indices(scanned: &[ScannedServer], is_chosen: impl Fn(&ScannedServer) -> bool) -> Vec<usize> {
+fn matching_indices(scanned: &[ClientScanEntry], is_chosen: impl Fn(&ClientScanEntry) -> bool) -> Vec<usize> {
     scanned.iter().enumerate().filter(|(_, one)| is_chosen(one)).map(|(at, _)| at).collect()
 }

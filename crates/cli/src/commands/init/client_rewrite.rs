@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use super::client_scan::{ClientConfigProblem, ClientScan};
 use super::import_servers::ServerImport;
 use super::init_plan::PlannedGrant;
-use crate::client_config::{ClientProfile, EntryChange, GatewayEntry, PlannedWrite, config_snippet, entry_diff};
+use crate::client_config::{
+    ClientConfigEntryChange, ClientProfile, GatewayEntry, PlannedWrite, config_snippet, entry_diff,
+};
 use crate::diagnostic_report::escape_for_terminal;
 
 /// Planned changes to the clients' files.
@@ -24,7 +26,7 @@ pub struct ClientRewrite {
 }
 
 /// What clients need to connect to the gateway.
-pub struct GatewayAccess<'a> {
+pub struct ClientConnectionSettings<'a> {
     /// Returns the URL of the server with the given name.
     pub url: &'a dyn Fn(&str) -> String,
     /// Path of the program that runs the bridge.
@@ -38,10 +40,10 @@ pub fn plan_rewrite(
     scan: &mut ClientScan,
     import: &ServerImport,
     grants: &[PlannedGrant],
-    gateway: &GatewayAccess<'_>,
+    gateway: &ClientConnectionSettings<'_>,
 ) -> ClientRewrite {
     let mut rewrite = ClientRewrite::default();
-    let mut changes: BTreeMap<PathBuf, (&'static ClientProfile, Vec<EntryChange>)> = BTreeMap::new();
+    let mut changes: BTreeMap<PathBuf, (&'static ClientProfile, Vec<ClientConfigEntryChange>)> = BTreeMap::new();
     for server in &import.servers {
         for scanned in server.scanned_indices.iter().filter_map(|&at| scan.servers.get(at)) {
             let (client, name) = (scanned.location.client, &scanned.named_entry.name);
@@ -72,8 +74,12 @@ pub fn plan_rewrite(
                 entry_diff(old, &entry, &gateway_entry.client_entry(client))
             ));
             let (root, input) = (scanned.location.servers_path.clone(), gateway_entry.vscode_input(client));
-            let change =
-                EntryChange { servers_path: root, name: name.clone(), entry: Some(entry), vscode_input: input };
+            let change = ClientConfigEntryChange {
+                servers_path: root,
+                name: name.clone(),
+                entry: Some(entry),
+                vscode_input: input,
+            };
             changes.entry(scanned.location.file.clone()).or_insert((client, Vec::new())).1.push(change);
         }
     }
@@ -82,7 +88,7 @@ pub fn plan_rewrite(
         let writable = read.snapshot.check_writable().map_err(|error| error.0);
         match writable.and_then(|()| read.document.apply_changes(&changes)) {
             Ok(bytes) => {
-                let entries = changes.iter().map(EntryChange::path).collect();
+                let entries = changes.iter().map(ClientConfigEntryChange::path).collect();
                 rewrite.writes.push(PlannedWrite {
                     snapshot: read.snapshot,
                     new_bytes: bytes,

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::client_config::{
-    ClientConfigDocument, ClientConfigLocation, ClientProfile, FileSnapshot, NamedServerEntry, ServerEntry,
+    ClientConfigDocument, ClientConfigLocation, ClientConfigServer, ClientProfile, ClientServerEntry, FileSnapshot,
     UserDirectories,
 };
 
 /// A server entry in a client's file.
 #[derive(Debug)]
-pub struct ScannedServer {
+pub struct ClientScanEntry {
     /// The file, and the path of the servers within it.
     pub location: ClientConfigLocation,
     /// Name and content of the entry.
-    pub named_entry: NamedServerEntry,
+    pub named_entry: ClientConfigServer,
 }
 
 /// A client's file that has been read and parsed.
 #[derive(Debug)]
-pub struct ScannedFile {
+pub struct ClientScanFile {
     /// Content at the time of the scan.
     pub snapshot: FileSnapshot,
     /// Parsed content.
@@ -39,9 +39,9 @@ pub struct ClientConfigProblem {
 #[derive(Debug, Default)]
 pub struct ClientScan {
     /// Servers, ordered by client and file.
-    pub servers: Vec<ScannedServer>,
+    pub servers: Vec<ClientScanEntry>,
     /// Files that were read, by path.
-    pub files: BTreeMap<PathBuf, ScannedFile>,
+    pub files: BTreeMap<PathBuf, ClientScanFile>,
     /// Files that could not be read.
     pub problems: Vec<ClientConfigProblem>,
 }
@@ -53,7 +53,7 @@ impl ClientConfigProblem {
     }
 }
 
-impl ScannedServer {
+impl ClientScanEntry {
     /// Describes the server by its name and file.
     pub fn description(&self) -> String {
         format!(
@@ -66,8 +66,8 @@ impl ScannedServer {
     /// Returns whether the entry already points to the gateway, or runs `gatelodge bridge` or `gatelodge wrap`.
     pub fn is_gateway_entry(&self, gateway: &str) -> bool {
         match &self.named_entry.entry {
-            Some(ServerEntry::Remote { url, .. }) => url.starts_with(gateway),
-            Some(ServerEntry::Command { argv: words, .. }) => {
+            Some(ClientServerEntry::Remote { url, .. }) => url.starts_with(gateway),
+            Some(ClientServerEntry::Command { argv: words, .. }) => {
                 let is_gatelodge =
                     |program: &String| Path::new(program).file_stem().is_some_and(|name| name == "gatelodge");
                 words.first().is_some_and(is_gatelodge)
@@ -84,7 +84,7 @@ impl ClientScan {
         &self,
         directories: &UserDirectories,
         clients: &[&'static ClientProfile],
-    ) -> Vec<(ClientConfigLocation, Vec<NamedServerEntry>)> {
+    ) -> Vec<(ClientConfigLocation, Vec<ClientConfigServer>)> {
         let locations: Vec<ClientConfigLocation> =
             clients.iter().flat_map(|client| directories.config_locations(client)).collect();
         let mut all = Vec::new();
@@ -118,7 +118,7 @@ pub fn scan_all_projects(directories: &UserDirectories, clients: &[&'static Clie
     let mut scan = scan_clients(directories, clients);
     for (location, found) in scan.other_project_servers(directories, clients) {
         scan.servers
-            .extend(found.into_iter().map(|found| ScannedServer { location: location.clone(), named_entry: found }));
+            .extend(found.into_iter().map(|found| ClientScanEntry { location: location.clone(), named_entry: found }));
     }
     scan
 }
@@ -138,7 +138,7 @@ fn scan_location(scan: &mut ClientScan, location: ClientConfigLocation) {
         });
         match read {
             Ok(Some((snapshot, document))) => {
-                drop(scan.files.insert(location.file.clone(), ScannedFile { snapshot, document }))
+                drop(scan.files.insert(location.file.clone(), ClientScanFile { snapshot, document }))
             }
             Ok(None) => return,
             Err(message) => {
@@ -150,6 +150,6 @@ fn scan_location(scan: &mut ClientScan, location: ClientConfigLocation) {
     if let Some(read) = scan.files.get(&location.file) {
         let found = read.document.servers(location.client, &location.servers_path);
         scan.servers
-            .extend(found.into_iter().map(|found| ScannedServer { location: location.clone(), named_entry: found }));
+            .extend(found.into_iter().map(|found| ClientScanEntry { location: location.clone(), named_entry: found }));
     }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use gatelodge_store::ServerName;
 
-use super::client_scan::{ClientConfigProblem, ScannedServer};
-use super::server_variables::ServerVariables;
-use crate::client_config::{EntryValue, ServerEntry, is_likely_secret};
+use super::client_scan::{ClientConfigProblem, ClientScanEntry};
+use super::server_env_variables::ServerEnvVariables;
+use crate::client_config::{ClientConfigEntryValue, ClientServerEntry, is_likely_secret};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::process_environment::find_program_problem;
 use crate::{header_template, server_url};
@@ -21,7 +21,7 @@ pub struct ImportedServer {
     /// Name in the gateway's configuration.
     pub name: String,
     /// Command or URL.
-    pub entry: ServerEntry,
+    pub entry: ClientServerEntry,
     /// Environment variables or headers, with `${NAME}` references in the syntax of the gateway's configuration.
     pub values: Vec<(String, String)>,
     /// Indices of the scanned servers that have this same definition.
@@ -34,7 +34,7 @@ pub struct ServerImport {
     /// Imported servers.
     pub servers: Vec<ImportedServer>,
     /// Environment variables that the gateway needs.
-    pub variables: ServerVariables,
+    pub variables: ServerEnvVariables,
     /// Notes that require no action.
     pub notes: Vec<String>,
     /// Servers that were skipped.
@@ -52,13 +52,13 @@ pub struct ImportOptions<'a> {
 
 /// Imports the chosen servers. `taken` contains the names that are already used in the configuration.
 pub fn import_servers(
-    scanned: &[ScannedServer],
+    scanned: &[ClientScanEntry],
     chosen: &[usize],
     mut taken: BTreeSet<String>,
     options: ImportOptions<'_>,
 ) -> ServerImport {
     let mut import = ServerImport::default();
-    let mut known: Vec<(ServerEntry, Vec<(String, EntryValue)>)> = Vec::new();
+    let mut known: Vec<(ClientServerEntry, Vec<(String, ClientConfigEntryValue)>)> = Vec::new();
     for &at in chosen {
         let Some(server) = scanned.get(at) else { continue };
         let Some(entry) = &server.named_entry.entry else { continue };
@@ -72,7 +72,7 @@ pub fn import_servers(
             import.servers.get_mut(same).into_iter().for_each(|server| server.scanned_indices.push(at));
             continue;
         }
-        if let ServerEntry::Command { argv: words, cwd, .. } = &definition.0
+        if let ClientServerEntry::Command { argv: words, cwd, .. } = &definition.0
             && let Some(why) = words
                 .first()
                 .and_then(|program| find_program_problem(program, Path::new(cwd.as_deref().unwrap_or_default())))
@@ -89,10 +89,11 @@ pub fn import_servers(
 }
 
 /// Checks that a server can be imported. The error says why it cannot.
-fn check_importable(server: &ScannedServer, entry: &ServerEntry, copy_secrets: bool) -> Result<(), String> {
-    let is_reference = |text: &str| !matches!(server.location.client.env_syntax.read(text), EntryValue::Literal(_));
+fn check_importable(server: &ClientScanEntry, entry: &ClientServerEntry, copy_secrets: bool) -> Result<(), String> {
+    let is_reference =
+        |text: &str| !matches!(server.location.client.env_syntax.read(text), ClientConfigEntryValue::Literal(_));
     match entry {
-        ServerEntry::Command { argv: words, .. } => {
+        ClientServerEntry::Command { argv: words, .. } => {
             let before = [""].into_iter().chain(words.iter().map(String::as_str));
             if before.zip(words).any(|(before, word)| is_likely_secret(before, word)) && !copy_secrets {
                 return Err(
@@ -107,11 +108,11 @@ fn check_importable(server: &ScannedServer, entry: &ServerEntry, copy_secrets: b
             }
             Ok(())
         }
-        ServerEntry::Remote { is_sse: true, .. } => Err("it uses the deprecated HTTP+SSE transport".into()),
-        ServerEntry::Remote { url, .. } if is_reference(url) => {
+        ClientServerEntry::Remote { is_sse: true, .. } => Err("it uses the deprecated HTTP+SSE transport".into()),
+        ClientServerEntry::Remote { url, .. } if is_reference(url) => {
             Err("its URL has a `${…}` that only the client can expand; write the value and run `init` again".into())
         }
-        ServerEntry::Remote { url, .. } => {
+        ClientServerEntry::Remote { url, .. } => {
             server_url::parse_server_url(url).map_err(|error| format!("{}; {}", error.message(), error.help()))?;
             if is_likely_secret("", url) && !copy_secrets {
                 return Err("its URL seems to contain a secret; send it as a header, or add `--copy-secrets`".into());
@@ -122,23 +123,31 @@ fn check_importable(server: &ScannedServer, entry: &ServerEntry, copy_secrets: b
 }
 
 /// Adds the working directory to a project's server, because clients start such a server in the project's folder.
-fn with_working_directory(entry: &ServerEntry, server: &ScannedServer, project: Option<&Path>) -> ServerEntry {
+fn with_working_directory(
+    entry: &ClientServerEntry,
+    server: &ClientScanEntry,
+    project: Option<&Path>,
+) -> ClientServerEntry {
     match (entry, project) {
-        (ServerEntry::Command { argv: words, env, cwd: None }, Some(project))
+        (ClientServerEntry::Command { argv: words, env, cwd: None }, Some(project))
             if server.location.file.starts_with(project) =>
         {
             let cwd = Some(project.display().to_string());
-            ServerEntry::Command { argv: words.clone(), env: env.clone(), cwd }
+            ClientServerEntry::Command { argv: words.clone(), env: env.clone(), cwd }
         }
         _ => entry.clone(),
     }
 }
 
 /// Parses the entry's environment variables or headers. Drops headers that the gateway sets itself.
-fn read_values(server: &ScannedServer, entry: &ServerEntry, notes: &mut Vec<String>) -> Vec<(String, EntryValue)> {
+fn read_values(
+    server: &ClientScanEntry,
+    entry: &ClientServerEntry,
+    notes: &mut Vec<String>,
+) -> Vec<(String, ClientConfigEntryValue)> {
     let mut values = Vec::new();
     for (name, value) in entry.variables_or_headers() {
-        if matches!(entry, ServerEntry::Remote { .. }) && header_template::check_header(name, "x").is_err() {
+        if matches!(entry, ClientServerEntry::Remote { .. }) && header_template::check_header(name, "x").is_err() {
             notes.push(format!(
                 "{}: the header `{}` is not imported; the gateway sets its own",
                 server.description(),
@@ -155,7 +164,7 @@ fn read_values(server: &ScannedServer, entry: &ServerEntry, notes: &mut Vec<Stri
         }
         // Codex has separate fields for variable names; the reader has already converted them to `${NAME}`.
         let read = match server.location.client.id {
-            "codex" if header_template::has_variable(value) => EntryValue::EnvReference(value.clone()),
+            "codex" if header_template::has_variable(value) => ClientConfigEntryValue::EnvReference(value.clone()),
             _ => server.location.client.env_syntax.read(value),
         };
         values.push((name.clone(), read));

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use gatelodge_store::GrantToken;
 
-use super::client_scan::ScannedServer;
+use super::client_scan::ClientScanEntry;
 use super::import_servers::ServerImport;
 use super::render_config;
-use super::server_variables::variable_name;
+use super::server_env_variables::variable_name;
 use crate::client_config::{DEFAULT_TOKEN_ENV, FileSnapshot, PlannedWrite};
 use crate::exit_code::UsageError;
 
@@ -77,7 +77,7 @@ impl ExistingConfig {
 pub fn plan_files(
     existing: ExistingConfig,
     import: &ServerImport,
-    scanned: &[ScannedServer],
+    scanned: &[ClientScanEntry],
     copy_secrets: bool,
 ) -> Result<InitPlan> {
     let home = existing.snapshot.path().parent().unwrap_or(Path::new("/")).to_owned();
@@ -133,7 +133,7 @@ pub fn plan_files(
 /// Plans one grant for each pair of client and server, with labels that are not in use yet.
 fn plan_grants(
     import: &ServerImport,
-    scanned: &[ScannedServer],
+    scanned: &[ClientScanEntry],
     taken: &BTreeSet<String>,
     tokens: &Path,
 ) -> Vec<PlannedGrant> {

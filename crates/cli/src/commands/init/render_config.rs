@@ -6,7 +6,7 @@ use toml_edit::{Key, Value};
 
 use super::import_servers::ImportedServer;
 use super::init_plan::PlannedGrant;
-use crate::client_config::ServerEntry;
+use crate::client_config::ClientServerEntry;
 use crate::process_environment::quote_for_shell;
 
 /// First line of a new configuration file.
@@ -17,13 +17,13 @@ pub fn server_section(server: &ImportedServer, policy_file: &str) -> String {
     let name = toml_string(&server.name);
     let mut out = format!("\n[[servers]]\nname = {name}\n");
     let values = match &server.entry {
-        ServerEntry::Command { argv: words, cwd, .. } => {
+        ClientServerEntry::Command { argv: words, cwd, .. } => {
             let words: Vec<String> = words.iter().map(|word| toml_string(word)).collect();
             out.push_str(&format!("command = [{}]\n", words.join(", ")));
             cwd.iter().for_each(|cwd| out.push_str(&format!("directory = {}\n", toml_string(cwd))));
             "env"
         }
-        ServerEntry::Remote { url, .. } => {
+        ClientServerEntry::Remote { url, .. } => {
             out.push_str(&format!("url = {}\n", toml_string(url)));
             "headers"
         }

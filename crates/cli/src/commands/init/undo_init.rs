@@ -10,8 +10,8 @@ use crate::cli::InitArgs;
 use crate::client_config::{UndoFileState, UndoJournal, UndoOutcome, UndoStep};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::prompt;
 use crate::stdout_output;
+use crate::terminal_prompt;
 
 pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
     let Some(mut journal) = UndoJournal::load(journal_file)? else {
@@ -31,7 +31,7 @@ pub fn run(args: &InitArgs, journal_file: &Path) -> Result<CommandExitCode> {
         let what = format!("nothing was restored; {help}");
         return Err(ExitError(CommandExitCode::Findings, what).into());
     }
-    if !prompt::confirm(args.yes, &format!("Restore {} files?", journal.steps.len()))? {
+    if !terminal_prompt::confirm(args.yes, &format!("Restore {} files?", journal.steps.len()))? {
         return Err(UsageError("nothing was restored".to_owned()).into());
     }
     let (mut restored, mut left) = (Vec::new(), Vec::new());

@@ -10,7 +10,7 @@ use super::print_json;
 use crate::cli::CheckPolicyArgs;
 use crate::diagnostic_report;
 use crate::exit_code::CommandExitCode;
-use crate::source_file;
+use crate::input_file;
 
 pub fn run(args: &CheckPolicyArgs) -> Result<CommandExitCode> {
     refuse_repeated_stdin(args.files.iter().chain(&args.tools).map(AsRef::as_ref))?;
@@ -52,7 +52,7 @@ pub fn run(args: &CheckPolicyArgs) -> Result<CommandExitCode> {
 
 /// Reads a server's tools from a file. If the file cannot be used, records a diagnostic and returns `None`.
 fn read_tools(path: &Path, diagnostics_by_file: &mut FileDiagnostics) -> Option<ToolList> {
-    let source = diagnostics_by_file.record_unreadable(source_file::try_read_reply(path))?;
+    let source = diagnostics_by_file.record_unreadable(input_file::try_read_reply(path))?;
     ToolList::read(&source.text).map_err(|diagnostics| diagnostics_by_file.add(&source, diagnostics)).ok()
 }
 

@@ -1,26 +1,26 @@
 //! `policy draft`: writes the smallest policy that covers the calls logged for a grant.
 
 mod draft_report;
-mod grant_usage;
+mod grant_call_history;
 
 use anyhow::Result;
-use gatelodge_policy::DraftPolicy;
+use gatelodge_policy::CallLogDraft;
 use jiff::Timestamp;
 
-use self::grant_usage::{GrantUsage, ServerUsage, UsageQuery};
+use self::grant_call_history::{CallHistoryQuery, GrantCallHistory, ServerCallHistory};
 use super::print;
-use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::DraftPolicyArgs;
 use crate::config::{DURATION_SYNTAX, parse_duration, parse_timestamp, suggest_name};
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::{source_file, stdout_output};
+use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
+use crate::{input_file, stdout_output};
 
 pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let since = args.since.as_deref().map(|text| parse_since(text, ctx.clock.now())).transpose()?;
-        let query = UsageQuery { grant: &args.grant, server: args.server.as_deref(), since };
-        let usage = grant_usage::collect_usage(ctx.stores.ledger.as_ref(), &query).await?;
+        let query = CallHistoryQuery { grant: &args.grant, server: args.server.as_deref(), since };
+        let usage = grant_call_history::collect_usage(ctx.stores.ledger.as_ref(), &query).await?;
         if !usage.has_rows {
             refuse_unknown_grant(&ctx, &args.grant).await?;
         }
@@ -32,7 +32,7 @@ pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
         };
         let drafted = write_draft(&args.grant, server, server_usage)?;
         if let Some(path) = &args.out {
-            source_file::write_new_file(path, &drafted.policy)?;
+            input_file::write_new_file(path, &drafted.policy)?;
         }
         if args.json {
             stdout_output::print_json(&draft_report::draft_json(&args, server, server_usage, &drafted, &notes))?;
@@ -60,7 +60,7 @@ fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, UsageError> {
 
 /// Returns an error if the grant does not exist. Called only if the log has no rows for it, because grants made by
 /// `wrap` or defined in an earlier configuration file may appear only in the log.
-async fn refuse_unknown_grant(ctx: &AdminContext, name: &str) -> Result<()> {
+async fn refuse_unknown_grant(ctx: &StoreCommandContext, name: &str) -> Result<()> {
     let configured =
         ctx.config_entries().grants.iter().map(|grant| (grant.id.to_string(), grant.label.to_string())).collect();
     let mut known: Vec<(String, String)> = configured;
@@ -78,7 +78,10 @@ async fn refuse_unknown_grant(ctx: &AdminContext, name: &str) -> Result<()> {
 }
 
 /// Returns the server that calls were sent to. A policy applies to one server, so it is an error if there are several.
-fn single_server<'g>(usage: &'g GrantUsage, grant: &str) -> Result<Option<(&'g str, &'g ServerUsage)>, UsageError> {
+fn single_server<'g>(
+    usage: &'g GrantCallHistory,
+    grant: &str,
+) -> Result<Option<(&'g str, &'g ServerCallHistory)>, UsageError> {
     let mut sent = usage.servers.iter().filter(|(_, server_usage)| server_usage.sent > 0);
     match (sent.next(), sent.next()) {
         (first, None) => Ok(first.map(|(server, server_usage)| (server.as_str(), server_usage))),
@@ -97,7 +100,7 @@ fn single_server<'g>(usage: &'g GrantUsage, grant: &str) -> Result<Option<(&'g s
     }
 }
 
-fn nothing_to_draft_text(args: &DraftPolicyArgs, usage: &GrantUsage) -> String {
+fn nothing_to_draft_text(args: &DraftPolicyArgs, usage: &GrantCallHistory) -> String {
     let grant = escape_for_terminal(&args.grant);
     let server =
         args.server.as_ref().map(|server| format!(" at `{}`", escape_for_terminal(server))).unwrap_or_default();
@@ -114,7 +117,7 @@ fn nothing_to_draft_text(args: &DraftPolicyArgs, usage: &GrantUsage) -> String {
     format!("no calls of `{grant}` were sent{server}{since}{other}; there is nothing to draft from: {help}")
 }
 
-fn write_draft(grant: &str, server: &str, server_usage: &ServerUsage) -> Result<DraftPolicy> {
+fn write_draft(grant: &str, server: &str, server_usage: &ServerCallHistory) -> Result<CallLogDraft> {
     let origin = format!("what `{grant}` did at `{server}`");
     server_usage.draft.write(&origin).map_err(|diagnostics| {
         let why = diagnostics.first().map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();

@@ -12,7 +12,7 @@ use super::{print, print_json};
 use crate::cli::ExplainPolicyArgs;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
-use crate::source_file::NamedSource;
+use crate::input_file::InputFileText;
 
 pub fn run(args: &ExplainPolicyArgs) -> Result<CommandExitCode> {
     refuse_repeated_stdin([args.policy.as_path(), Path::new(&args.call)])?;
@@ -35,15 +35,15 @@ pub fn run(args: &ExplainPolicyArgs) -> Result<CommandExitCode> {
 }
 
 /// Reads the call. The argument is a file name or, if it begins with `{`, the call itself.
-fn read_call(call: &str, diagnostics: &mut FileDiagnostics) -> Option<NamedSource> {
+fn read_call(call: &str, diagnostics: &mut FileDiagnostics) -> Option<InputFileText> {
     if call.trim_start().starts_with('{') {
-        return Some(NamedSource { name: "<call>".into(), text: call.as_bytes().to_vec() });
+        return Some(InputFileText { name: "<call>".into(), text: call.as_bytes().to_vec() });
     }
     diagnostics.read(Path::new(call))
 }
 
 /// Parses the call and evaluates it if the policy was loaded.
-fn explain_source(policy: Option<&Policy>, source: &NamedSource) -> Result<Option<Explanation>, Vec<Diagnostic>> {
+fn explain_source(policy: Option<&Policy>, source: &InputFileText) -> Result<Option<Explanation>, Vec<Diagnostic>> {
     let document =
         read(&source.text, &JsonLimits::REQUEST).map_err(|error| vec![Diagnostic::from_call_error(&error)])?;
     let call = CallFile::new(document.root())?;

@@ -10,40 +10,40 @@ use super::print_json;
 use crate::cli::PolicyFormatArg;
 use crate::diagnostic_report::{self, DiagnosticJson};
 use crate::exit_code::{CommandExitCode, UsageError};
-use crate::source_file::{self, NamedSource, ReadSourceError};
+use crate::input_file::{self, InputFileError, InputFileText};
 
 /// Diagnostics for all files, in the order in which they were read. An invalid file does not keep the others from being
 /// checked.
 #[derive(Debug, Default)]
 pub struct FileDiagnostics {
-    pub files: Vec<(NamedSource, Vec<Diagnostic>)>,
+    pub files: Vec<(InputFileText, Vec<Diagnostic>)>,
 }
 
 impl FileDiagnostics {
     /// Reads a file. If it cannot be read, records a diagnostic and returns `None`.
-    pub fn read(&mut self, path: &Path) -> Option<NamedSource> {
-        let read = source_file::try_read_source(path);
+    pub fn read(&mut self, path: &Path) -> Option<InputFileText> {
+        let read = input_file::try_read_source(path);
         self.record_unreadable(read)
     }
 
     /// Records a diagnostic if the file could not be read.
-    pub fn record_unreadable(&mut self, read: Result<NamedSource, ReadSourceError>) -> Option<NamedSource> {
+    pub fn record_unreadable(&mut self, read: Result<InputFileText, InputFileError>) -> Option<InputFileText> {
         read.map_err(|unreadable| {
             let diagnostic = unreadable_diagnostic(0..0, &unreadable);
-            self.add(&NamedSource { name: unreadable.name, text: Vec::new() }, vec![diagnostic]);
+            self.add(&InputFileText { name: unreadable.name, text: Vec::new() }, vec![diagnostic]);
         })
         .ok()
     }
 
     /// Parses a policy. If it is invalid, records its diagnostics and returns `None`.
-    pub fn load(&mut self, source: &NamedSource, format_arg: Option<PolicyFormatArg>) -> Option<Policy> {
+    pub fn load(&mut self, source: &InputFileText, format_arg: Option<PolicyFormatArg>) -> Option<Policy> {
         let format = source.policy_format(format_arg);
         let loaded = parse(&source.text, format);
         loaded.map_err(|diagnostics| self.add(source, suggest_yaml(source, format, diagnostics))).ok()
     }
 
     /// Records the diagnostics for a file; the list may be empty.
-    pub fn add(&mut self, source: &NamedSource, diagnostics: Vec<Diagnostic>) {
+    pub fn add(&mut self, source: &InputFileText, diagnostics: Vec<Diagnostic>) {
         self.files.push((source.clone(), diagnostics));
     }
 
@@ -80,7 +80,7 @@ impl FileDiagnostics {
 }
 
 /// Creates the diagnostic for a file that cannot be read; `span` is the place that names the file.
-pub fn unreadable_diagnostic(span: Range<usize>, unreadable: &ReadSourceError) -> Diagnostic {
+pub fn unreadable_diagnostic(span: Range<usize>, unreadable: &InputFileError) -> Diagnostic {
     Diagnostic {
         code: DiagnosticCode::UnreadableFile,
         severity: Severity::Error,
@@ -92,7 +92,11 @@ pub fn unreadable_diagnostic(span: Range<usize>, unreadable: &ReadSourceError) -
 }
 
 /// Adds a hint to the syntax error if the document is YAML but was read as JSON.
-pub fn suggest_yaml(source: &NamedSource, format: DocumentFormat, mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+pub fn suggest_yaml(
+    source: &InputFileText,
+    format: DocumentFormat,
+    mut diagnostics: Vec<Diagnostic>,
+) -> Vec<Diagnostic> {
     let first = source.text.iter().find(|byte| !byte.is_ascii_whitespace());
     if let [diagnostic] = diagnostics.as_mut_slice()
         && format == DocumentFormat::Json

@@ -1,19 +1,19 @@
 //! `policy list`, `policy show` and `policy versions`: print stored policies.
 
 use anyhow::Result;
-use gatelodge_store::{PolicyVersion, StoredPolicy};
+use gatelodge_store::{PolicyVersionNumber, StoredPolicy};
 use serde_json::{Value, json};
 
 use super::parse_policy_name;
-use crate::admin_context::{self, StoreMode};
 use crate::cli::{ListArgs, NamedItemArgs, ShowPolicyArgs};
 use crate::commands::time_text::local_time;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
+use crate::store_command_context::{self, StoreCreationMode};
 
 pub fn list_policies(args: ListArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let stored = ctx.stores.policies.list().await?;
         let entries = ctx.config_entries();
         let mut configured: Vec<&str> = entries.policies.iter().map(|policy| policy.name.as_str()).collect();
@@ -44,11 +44,11 @@ pub fn list_policies(args: ListArgs) -> Result<CommandExitCode> {
 
 pub fn show_policy(args: ShowPolicyArgs) -> Result<CommandExitCode> {
     let name = parse_policy_name(&args.name)?;
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         if ctx.config_entries().policies.iter().any(|policy| policy.name == name) {
-            return Err(admin_context::defined_in_file_error("policy", name.as_str()));
+            return Err(store_command_context::defined_in_file_error("policy", name.as_str()));
         }
-        let policy = ctx.stores.policies.get(&name, args.version.map(PolicyVersion)).await?;
+        let policy = ctx.stores.policies.get(&name, args.version.map(PolicyVersionNumber)).await?;
         if args.json {
             stdout_output::print_json(&policy)?
         } else {
@@ -60,7 +60,7 @@ pub fn show_policy(args: ShowPolicyArgs) -> Result<CommandExitCode> {
 
 pub fn list_versions(args: NamedItemArgs) -> Result<CommandExitCode> {
     let name = parse_policy_name(&args.name)?;
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let versions = ctx.stores.policies.versions(&name).await?;
         if args.json {
             stdout_output::print_json(&versions.iter().map(version_json).collect::<Vec<_>>())?;

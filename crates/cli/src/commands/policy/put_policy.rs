@@ -2,20 +2,20 @@
 
 use anyhow::Result;
 use gatelodge_policy::{CounterIdentity, DocumentFormat, Policy, Severity, lint, parse};
-use gatelodge_store::{PolicyName, PolicyVersion, StoreError, StoredPolicy};
+use gatelodge_store::{PolicyName, PolicyVersionNumber, StoreError, StoredPolicy};
 use serde_json::json;
 
 use super::parse_policy_name;
-use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{PutPolicyArgs, RollbackPolicyArgs};
 use crate::diagnostic_report::{self, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
-use crate::source_file;
+use crate::input_file;
+use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 use crate::{process_environment, stdout_output};
 
 pub fn run(args: PutPolicyArgs) -> Result<CommandExitCode> {
     let name = parse_policy_name(&args.name)?;
-    let source = source_file::read_source(&args.file)?;
+    let source = input_file::read_source(&args.file)?;
     let format = source.policy_format(args.format);
     let found = lint(&source.text, format, None);
     diagnostic_report::print_diagnostics(&source, &found);
@@ -25,7 +25,7 @@ pub fn run(args: PutPolicyArgs) -> Result<CommandExitCode> {
     let Ok(text) = String::from_utf8(source.text) else {
         return Err(UsageError("the policy is not UTF-8".into()).into());
     };
-    admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::CreateIfMissing, async |ctx| {
         let new_version = NewPolicyVersion { name, text, format, restores: None };
         store_version(&ctx, new_version, "policy.put", args.json).await
     })
@@ -33,8 +33,8 @@ pub fn run(args: PutPolicyArgs) -> Result<CommandExitCode> {
 
 pub fn rollback(args: RollbackPolicyArgs) -> Result<CommandExitCode> {
     let name = parse_policy_name(&args.name)?;
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
-        let old = ctx.stores.policies.get(&name, Some(PolicyVersion(args.version))).await?;
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
+        let old = ctx.stores.policies.get(&name, Some(PolicyVersionNumber(args.version))).await?;
         let format = if old.is_yaml { DocumentFormat::Yaml } else { DocumentFormat::Json };
         let new_version = NewPolicyVersion { name, text: old.text, format, restores: Some(old.version) };
         store_version(&ctx, new_version, "policy.rollback", args.json).await
@@ -46,18 +46,18 @@ struct NewPolicyVersion {
     name: PolicyName,
     text: String,
     format: DocumentFormat,
-    restores: Option<PolicyVersion>,
+    restores: Option<PolicyVersionNumber>,
 }
 
 async fn store_version(
-    ctx: &AdminContext,
+    ctx: &StoreCommandContext,
     new_version: NewPolicyVersion,
     action: &str,
     json: bool,
 ) -> Result<CommandExitCode> {
     let NewPolicyVersion { name, text, format, restores } = new_version;
     if ctx.config_entries().policies.iter().any(|policy| policy.name == name) {
-        return Err(admin_context::defined_in_file_error("policy", name.as_str()));
+        return Err(store_command_context::defined_in_file_error("policy", name.as_str()));
     }
     let new = parse(text.as_bytes(), format)
         .map_err(|_| UsageError(format!("policy `{name}` does not load with this build; nothing was stored")))?;
@@ -78,7 +78,7 @@ async fn store_version(
     let changes = old.as_ref().map(|old| counter_changes(old, &new)).unwrap_or_default();
     let policy = StoredPolicy {
         name: name.clone(),
-        version: PolicyVersion(0),
+        version: PolicyVersionNumber(0),
         text,
         is_yaml: format == DocumentFormat::Yaml,
         restores,

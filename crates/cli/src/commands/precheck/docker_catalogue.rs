@@ -6,11 +6,11 @@ use anyhow::Result;
 use gatelodge_json::JsonLimits;
 use serde_json::Value;
 
-use super::{PrecheckedServer, claimed_tools};
+use super::{PrecheckedServer, manifest_tools};
 use crate::client_config::read_yaml;
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::UsageError;
-use crate::source_file;
+use crate::input_file;
 
 /// Maximum number of servers in a file.
 const MAX_SERVERS: usize = 2_000;
@@ -21,7 +21,7 @@ const UNREAD_REMOTE_REASON: &str = "a URL does not show the tools behind it; the
 
 /// Checks each server in a catalogue.
 pub fn check_catalogue(path: &Path) -> Result<Vec<PrecheckedServer>> {
-    let source = source_file::read_source(path)?;
+    let source = input_file::read_source(path)?;
     let refused = |why: &str| UsageError(format!("`{}` {why}", escape_for_terminal(&source.name)));
     if source.text.len() > JsonLimits::DOCUMENT.max_bytes {
         return Err(refused("is larger than 8 MiB").into());
@@ -41,7 +41,7 @@ fn check_server(name: &str, server: &Value) -> PrecheckedServer {
     let is_remote = server.get("remote").is_some() || server.get("type").and_then(Value::as_str) == Some("remote");
     let why = if is_remote { UNREAD_REMOTE_REASON } else { UNREAD_IMAGE_REASON };
     let mut checked =
-        PrecheckedServer::from_claims(name, claimed_tools::read_claimed_tools(name, server.get("tools")), why);
+        PrecheckedServer::from_claims(name, manifest_tools::read_claimed_tools(name, server.get("tools")), why);
     let secrets = server.get("secrets").and_then(Value::as_array).map(Vec::len).filter(|count| *count > 0);
     checked.advice.reasons.extend(secrets.map(|count| format!("it asks for {}", count_noun(count, "secret"))));
     checked

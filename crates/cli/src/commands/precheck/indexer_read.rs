@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use gatelodge_catalogue::{
-    CataloguedServer, PackageFacts, PackageIndex, PackageName, PackageRegistry, PrecheckResult, PrecheckVerdict,
-    VersionComparison, precheck,
+    PackageFacts, PackageIndex, PackageReference, PackageRegistry, PrecheckResult, PrecheckVerdict,
+    ServerCatalogueEntry, VersionComparison, precheck,
 };
 use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
-use super::facts_source::PackageCheck;
+use super::package_facts_source::PackagePrecheck;
 use crate::commands::catalogue::{INDEXER, INSTALL_INDEXER, index_access};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{admin_context, process_environment};
+use crate::{process_environment, store_command_context};
 
 /// Maximum size of the JSON output for one package; 4,000 tools with 256 parameters each take less.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
@@ -38,7 +38,7 @@ struct IndexerOutput {
 }
 
 /// Fetches a package and rates it. Uses the newest version unless `named` has an exact version.
-pub fn check_package(index: &PackageIndex, named: &PackageName) -> Result<PackageCheck> {
+pub fn check_package(index: &PackageIndex, named: &PackageReference) -> Result<PackagePrecheck> {
     let source = named.source.ok_or_else(|| {
         let name = escape_for_terminal(&named.name);
         UsageError(format!("`--read` needs the registry of `{name}`: write `npm:{name}` or `pypi:{name}`"))
@@ -49,23 +49,23 @@ pub fn check_package(index: &PackageIndex, named: &PackageName) -> Result<Packag
         ))
     })?;
     let package = package_argument(source, &named.name, named.exact_version(source));
-    let output = admin_context::block_on(run_indexer(&program, &package, READ_TIMEOUT))?;
+    let output = store_command_context::block_on(run_indexer(&program, &package, READ_TIMEOUT))?;
     let name = format!("{}:{}", source.as_str(), escape_for_terminal(&named.name));
     let Some(facts) = output.facts else {
         let advice = advise_unread(index, named, &output.outcome, output.reason.as_deref());
-        return Ok(PackageCheck::unknown(name, advice));
+        return Ok(PackagePrecheck::unknown(name, advice));
     };
-    let known = CataloguedServer::from_facts(&facts.package, facts.tools);
+    let known = ServerCatalogueEntry::from_facts(&facts.package, facts.tools);
     let advice = advise_read(named, source, &facts.version, &known);
-    Ok(PackageCheck::known(name, &facts.version, &known, advice))
+    Ok(PackagePrecheck::known(name, &facts.version, &known, advice))
 }
 
 /// Rates a package that has been read.
 fn advise_read(
-    named: &PackageName,
+    named: &PackageReference,
     source: PackageRegistry,
     version: &str,
-    known: &CataloguedServer,
+    known: &ServerCatalogueEntry,
 ) -> PrecheckResult {
     let mut advice = precheck(&known.tools);
     if named.compare_version(source, version) != VersionComparison::Same {
@@ -73,11 +73,16 @@ fn advise_read(
         advice = advice.at_least(PrecheckVerdict::ConnectWithRule, why);
     }
     let version = named.version.clone().or_else(|| Some(version.to_owned()));
-    advice.with_incidents(&PackageName { version, ..named.clone() }.incidents(None))
+    advice.with_incidents(&PackageReference { version, ..named.clone() }.incidents(None))
 }
 
 /// Rates a package that could not be read, or in which no tools were found.
-fn advise_unread(index: &PackageIndex, named: &PackageName, outcome: &str, detail: Option<&str>) -> PrecheckResult {
+fn advise_unread(
+    index: &PackageIndex,
+    named: &PackageReference,
+    outcome: &str,
+    detail: Option<&str>,
+) -> PrecheckResult {
     let detail = detail.map(|detail| format!(" ({})", escape_for_terminal(detail))).unwrap_or_default();
     let reason = format!("{}{detail}, so its tools are not known", outcome_reason(outcome));
     let mut advice = index_access::advise_unknown(index, named);
@@ -173,7 +178,7 @@ mod tests {
     }
 
     fn run(program: &Path, timeout: Duration) -> Result<IndexerOutput> {
-        admin_context::block_on(run_indexer(program, "npm:new", timeout))
+        store_command_context::block_on(run_indexer(program, "npm:new", timeout))
     }
 
     #[test]

@@ -4,11 +4,13 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::Result;
-use gatelodge_catalogue::{ArchiveFormat, ArchiveLimits, ExtractDecision, PackageName, SkipReason, ToolFacts, unpack};
+use gatelodge_catalogue::{
+    ArchiveFormat, ArchiveLimits, ArchiveSkipReason, ExtractDecision, PackageReference, ToolFacts, unpack,
+};
 use serde_json::Value;
 
-use super::facts_source::{FactsSource, PackageCheck};
-use super::{PrecheckedServer, claimed_tools};
+use super::package_facts_source::{PackageFactsSource, PackagePrecheck};
+use super::{PrecheckedServer, manifest_tools};
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::UsageError;
 
@@ -21,18 +23,18 @@ const UNREAD_BUNDLE_REASON: &str =
     "the contents of the bundle were not read and are not in the index; its tools are as its manifest lists them";
 
 /// Checks the server in a bundle.
-pub fn check_bundle(facts_source: FactsSource<'_>, path: &Path) -> Result<PrecheckedServer> {
+pub fn check_bundle(facts_source: PackageFactsSource<'_>, path: &Path) -> Result<PrecheckedServer> {
     let manifest = read_manifest(path)?;
     let name = manifest.get("name").and_then(Value::as_str).unwrap_or("a bundle without a name");
     let config = manifest.get("server").and_then(|server| server.get("mcp_config"));
-    let claims = claimed_tools::read_claimed_tools(name, manifest.get("tools"));
+    let claims = manifest_tools::read_claimed_tools(name, manifest.get("tools"));
     let package = config.and_then(launched_package);
     let checked = match &package {
         Some(package) => Some((package, facts_source.check_package(package)?)),
         None => None,
     };
     let mut own = match checked {
-        Some((_, PackageCheck { server, tool_names: Some(tool_names) })) => {
+        Some((_, PackagePrecheck { server, tool_names: Some(tool_names) })) => {
             let is_new = |tool: &ToolFacts| !tool_names.contains(&tool.name);
             let has_unknown_tools = claims.skipped > 0 || claims.tools.iter().any(is_new);
             let own = PrecheckedServer { name: format!("{} ({})", escape_for_terminal(name), server.name), ..server };
@@ -41,12 +43,12 @@ pub fn check_bundle(facts_source: FactsSource<'_>, path: &Path) -> Result<Preche
                 false => own,
             }
         }
-        Some((package, PackageCheck { server, tool_names: None })) => {
+        Some((package, PackagePrecheck { server, tool_names: None })) => {
             let mut own = PrecheckedServer::from_claims(name, claims, UNREAD_BUNDLE_REASON);
             match facts_source {
-                FactsSource::Index(_) => own.advice = own.advice.with_incidents(&package.incidents(None)),
+                PackageFactsSource::Index(_) => own.advice = own.advice.with_incidents(&package.incidents(None)),
                 // These reasons say why the package could not be read, and include its incidents.
-                FactsSource::Indexer(_) => own.advice.reasons.extend(server.advice.reasons),
+                PackageFactsSource::Indexer(_) => own.advice.reasons.extend(server.advice.reasons),
             }
             own
         }
@@ -67,13 +69,13 @@ pub fn check_bundle(facts_source: FactsSource<'_>, path: &Path) -> Result<Preche
 }
 
 /// Returns the package that the bundle starts, or `None` if it runs its own files or the package could only be guessed.
-fn launched_package(config: &Value) -> Option<PackageName> {
+fn launched_package(config: &Value) -> Option<PackageReference> {
     let mut words = vec![config.get("command")?.as_str()?.to_owned()];
     for word in config.get("args").and_then(Value::as_array).into_iter().flatten() {
         words.push(word.as_str()?.to_owned());
     }
     let variables = config.get("env").and_then(Value::as_object).into_iter().flatten();
-    PackageName::of_command(&words, variables.map(|(name, _)| name.as_str())).filter(|own| !own.is_guess)
+    PackageReference::of_command(&words, variables.map(|(name, _)| name.as_str())).filter(|own| !own.is_guess)
 }
 
 /// Returns a reason that says how many settings the bundle asks for.
@@ -95,16 +97,21 @@ fn read_manifest(path: &Path) -> Result<Value> {
     };
     let want = |path: &str| if path == "manifest.json" { ExtractDecision::Extract } else { ExtractDecision::Skip };
     let unpacked = unpack(file, ArchiveFormat::Zip, &limits, want);
-    let skipped = |why: SkipReason| unpacked.skipped.contains_key(&why);
+    let skipped = |why: ArchiveSkipReason| unpacked.skipped.contains_key(&why);
     let text = unpacked.files.get("manifest.json").ok_or_else(|| {
-        let why = if skipped(SkipReason::Broken) { "is not a complete zip" } else { "is not an MCP bundle" };
+        let why = if skipped(ArchiveSkipReason::Broken) { "is not a complete zip" } else { "is not an MCP bundle" };
         refused(format!("{why}: it has no readable `manifest.json` of at most 1 MiB"))
     })?;
     // With several manifests, a client may use another one than this code reads, even one that is unreadable here.
-    let has_unread_manifest =
-        [SkipReason::LargeFile, SkipReason::LargeTotal, SkipReason::NotText, SkipReason::Broken, SkipReason::Link]
-            .into_iter()
-            .any(skipped);
+    let has_unread_manifest = [
+        ArchiveSkipReason::LargeFile,
+        ArchiveSkipReason::LargeTotal,
+        ArchiveSkipReason::NotText,
+        ArchiveSkipReason::Broken,
+        ArchiveSkipReason::Link,
+    ]
+    .into_iter()
+    .any(skipped);
     if has_unread_manifest || !unpacked.duplicate_paths.is_empty() {
         return Err(refused("has more than one `manifest.json`".to_owned()).into());
     }

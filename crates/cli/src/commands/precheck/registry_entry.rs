@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
-use super::facts_source::FactsSource;
+use super::package_facts_source::PackageFactsSource;
 use super::{PrecheckedServer, check_document};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{admin_context, mcp_client, server_url};
+use crate::{mcp_client, server_url, store_command_context};
 
 /// Maximum size of a response.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
@@ -25,7 +25,7 @@ pub fn is_registry_url(url: &str) -> bool {
 }
 
 /// Checks the packages and URLs in a registry entry.
-pub fn check_registry_entry(facts_source: FactsSource<'_>, url: &str) -> Result<Vec<PrecheckedServer>> {
+pub fn check_registry_entry(facts_source: PackageFactsSource<'_>, url: &str) -> Result<Vec<PrecheckedServer>> {
     let shown = server_url::redact_url(url);
     let uri = server_url::parse_server_url(url)
         .map_err(|error| UsageError(format!("`{shown}` {}; {}", error.message(), error.help())))?;
@@ -35,7 +35,7 @@ pub fn check_registry_entry(facts_source: FactsSource<'_>, url: &str) -> Result<
         ))
         .into());
     }
-    let response = admin_context::block_on(async {
+    let response = store_command_context::block_on(async {
         let response = mcp_client::download_bytes(uri, REQUEST_TIMEOUT, IDLE_TIMEOUT, MAX_RESPONSE_BYTES).await;
         response.map_err(|error| UnreachableError(format!("cannot query the registry at `{shown}`: {error}")).into())
     })?;

@@ -1,6 +1,6 @@
 //! Parses a `server.json` from the MCP registry, in the current format or an earlier one.
 
-use gatelodge_catalogue::{PackageName, PackageRegistry};
+use gatelodge_catalogue::{PackageReference, PackageRegistry};
 use serde_json::Value;
 
 use crate::server_url;
@@ -19,7 +19,7 @@ pub struct ServerJson {
 /// A package in a `server.json`, with any concern about how it is started.
 pub struct ServerJsonPackage {
     /// Name of the package; `None` if the index does not cover the package's registry.
-    pub package_name: Option<PackageName>,
+    pub package_name: Option<PackageReference>,
     /// Why the command may start something other than the published package.
     pub launch_concern: Option<&'static str>,
 }
@@ -35,7 +35,7 @@ fn parse_package(package: &Value) -> ServerJsonPackage {
     let kind =
         find_text(package, &["registryType", "registry_type", "registryName", "registry_name"]).unwrap_or_default();
     let identifier = find_text(package, &["identifier", "name"]).unwrap_or_default();
-    let named = PackageName::read(&format!("{kind}:{identifier}"));
+    let named = PackageReference::read(&format!("{kind}:{identifier}"));
     let concern = named.as_ref().and_then(|named| launch_concern(package, identifier, named));
     ServerJsonPackage {
         package_name: named.map(|own| with_version(own, package.get("version").and_then(Value::as_str))),
@@ -44,7 +44,7 @@ fn parse_package(package: &Value) -> ServerJsonPackage {
 }
 
 /// Returns why the command may start something other than the published package, or `None` if there is no such concern.
-fn launch_concern(package: &Value, identifier: &str, named: &PackageName) -> Option<&'static str> {
+fn launch_concern(package: &Value, identifier: &str, named: &PackageReference) -> Option<&'static str> {
     if ["registryBaseUrl", "registry_base_url"].iter().any(|name| package.get(*name).is_some()) {
         return Some("it names its own registry, and the index may be from another one");
     }
@@ -61,14 +61,14 @@ fn launch_concern(package: &Value, identifier: &str, named: &PackageName) -> Opt
         words.extend(own);
     }
     words.push(identifier.to_owned());
-    let started = PackageName::of_command(&words, []);
+    let started = PackageReference::of_command(&words, []);
     if !started.is_some_and(|own| !own.is_guess && own.is_same_package(named)) {
         return Some("it is started by a program or with options that may change what runs");
     }
     // A variable without a name counts as `PATH`, because it could change what starts.
     let variables = list_member(package, &["environmentVariables", "environment_variables"]);
     let variables = variables.iter().map(|own| find_text(own, &["name"]).unwrap_or("PATH"));
-    let is_changed = PackageName::of_command(&words, variables).is_none_or(|own| own.is_guess);
+    let is_changed = PackageReference::of_command(&words, variables).is_none_or(|own| own.is_guess);
     is_changed.then_some("it is started with variables that may change what runs")
 }
 
@@ -99,10 +99,10 @@ fn literal_words(argument: &Value) -> Option<Vec<String>> {
 
 /// Adds the value of the `version` member to a package name. If the name already has a different version, either could
 /// apply, so the result is treated as a version range.
-fn with_version(own: PackageName, version: Option<&str>) -> PackageName {
+fn with_version(own: PackageReference, version: Option<&str>) -> PackageReference {
     let is_ambiguous = own.version.is_some() && version.is_some() && own.version.as_deref() != version;
     let version = version.map(str::to_owned).or(own.version);
-    PackageName { version, is_range: own.is_range || is_ambiguous, ..own }
+    PackageReference { version, is_range: own.is_range || is_ambiguous, ..own }
 }
 
 fn find_text<'v>(of: &'v Value, names: &[&str]) -> Option<&'v str> {

@@ -7,14 +7,14 @@ use gatelodge_store::{ServerName, ServerTools};
 use serde_json::{Value, json};
 
 use super::tool_drift::{DriftKind, ToolDrift, drift_headline, drift_text, find_drifts, lapsed_override_text};
-use crate::admin_context::{self, AdminContext, StoreMode};
 use crate::cli::{AcceptToolsArgs, NamedItemArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
+use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
 pub fn diff_tools(args: NamedItemArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let (name, known) = known_tools(&ctx, &args.name).await?;
         let drifts = find_drifts(&ctx, &name, &known).await?;
         if args.json {
@@ -42,7 +42,7 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
     if args.tools.is_empty() && !args.all {
         return Err(UsageError("name the tools to accept, or use `--all`".to_owned()).into());
     }
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let (name, known) = known_tools(&ctx, &args.name).await?;
         let drifts = find_drifts(&ctx, &name, &known).await?;
         let (chosen, mut unknown) = choose_drifts(&drifts, &args);
@@ -107,7 +107,7 @@ fn choose_drifts<'d>(drifts: &'d [ToolDrift], args: &AcceptToolsArgs) -> (Vec<&'
 
 /// Loads a server's tools. A server run by `wrap` is in neither the configuration nor the list of stored servers, but
 /// its tools are stored too.
-pub(super) async fn known_tools(ctx: &AdminContext, name: &str) -> Result<(ServerName, ServerTools)> {
+pub(super) async fn known_tools(ctx: &StoreCommandContext, name: &str) -> Result<(ServerName, ServerTools)> {
     let name = super::parse_server_name(name)?;
     if let Some(known) = ctx.stores.tool_pins.server_tools(&name).await? {
         return Ok((name, known));

@@ -7,10 +7,10 @@ use anyhow::Result;
 use gatelodge_store::StoredServer;
 use serde_json::json;
 
-use crate::admin_context::{self, StoreMode};
 use crate::cli::AddServerArgs;
 use crate::diagnostic_report::print_stderr;
 use crate::exit_code::{CommandExitCode, UsageError};
+use crate::store_command_context::{self, StoreCreationMode};
 use crate::{header_template, process_environment, server_url, stdout_output};
 
 pub fn run(args: AddServerArgs) -> Result<CommandExitCode> {
@@ -18,9 +18,9 @@ pub fn run(args: AddServerArgs) -> Result<CommandExitCode> {
     let url = server_url::parse_server_url(&args.url)
         .map_err(|error| UsageError(format!("{}; {}", error.message(), error.help())))?;
     let headers = parse_headers(&args.headers)?;
-    admin_context::with_store(&args.store, StoreMode::CreateIfMissing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::CreateIfMissing, async |ctx| {
         if ctx.config_entries().servers.iter().any(|server| server.name == name) {
-            return Err(admin_context::defined_in_file_error("server", name.as_str()));
+            return Err(store_command_context::defined_in_file_error("server", name.as_str()));
         }
         let names: Vec<&String> = headers.keys().collect();
         let log_arguments = args.log_arguments;

@@ -5,15 +5,15 @@ use serde::Serialize;
 
 use super::tool_risks::{ToolRisk, tool_risks};
 use super::{ServerView, all_servers, require_server, view_of_unlisted};
-use crate::admin_context::{self, StoreMode};
 use crate::cli::{ListArgs, NamedItemArgs};
 use crate::commands::time_text::local_time;
 use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
+use crate::store_command_context::{self, StoreCreationMode};
 
 pub fn run(args: ListArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let all = all_servers(&ctx).await?;
         let none = "there are no servers; add one with `gatelodge server add NAME URL`";
         let row = |view: &ServerView| vec![vec![view.name.clone(), view.url.clone(), view.source.to_owned()]];
@@ -23,7 +23,7 @@ pub fn run(args: ListArgs) -> Result<CommandExitCode> {
 }
 
 pub fn show(args: NamedItemArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let name = super::parse_server_name(&args.name)?;
         let server_tools = ctx.stores.tool_pins.server_tools(&name).await?;
         let view = match (require_server(all_servers(&ctx).await?, &args.name), &server_tools) {

@@ -6,17 +6,17 @@ use gatelodge_store::CategoryOverride;
 use serde_json::json;
 
 use super::accept_tools::known_tools;
-use crate::admin_context::{self, StoreMode};
 use crate::cli::OverrideCategoryArgs;
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
+use crate::store_command_context::{self, StoreCreationMode};
 
 /// Maximum length of the reason for an override.
 const MAX_REASON_BYTES: usize = 1_000;
 
 pub fn run(args: OverrideCategoryArgs) -> Result<CommandExitCode> {
-    admin_context::with_store(&args.store, StoreMode::Existing, async |ctx| {
+    store_command_context::with_store(&args.store, StoreCreationMode::Existing, async |ctx| {
         let (name, known) = known_tools(&ctx, &args.name).await?;
         let tool = escape_for_terminal(&args.tool);
         if args.undo {

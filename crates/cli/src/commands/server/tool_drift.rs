@@ -2,7 +2,7 @@
 
 mod definition_diff;
 mod drift_text;
-mod grant_reach;
+mod tool_access_grants;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ use gatelodge_store::{CategoryOverride, ServerName, ServerTools, ToolDefinition}
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::admin_context::AdminContext;
+use crate::store_command_context::StoreCommandContext;
 use definition_diff::definition_diff;
 pub use drift_text::{drift_headline, drift_text, lapsed_override_text};
-pub use grant_reach::GrantReach;
-use grant_reach::{GrantPolicies, grants_reaching, load_grant_policies};
+pub use tool_access_grants::ToolAccessGrant;
+use tool_access_grants::{ServerGrantPolicies, grants_reaching, load_grant_policies};
 
 /// How one tool has drifted from its accepted definition.
 #[derive(Debug, Serialize)]
@@ -40,7 +40,7 @@ pub struct ToolDrift {
     #[serde(rename = "refused")]
     pub rejection: Option<String>,
     /// Grants that could call the tool, each with the rule that applies.
-    pub reached_by: Vec<GrantReach>,
+    pub reached_by: Vec<ToolAccessGrant>,
     /// Unified diff between the accepted definition and the listed one.
     #[serde(rename = "difference")]
     pub diff: String,
@@ -80,12 +80,16 @@ struct DriftComparison<'k> {
     confusable_names: BTreeSet<&'k str>,
     before: BTreeMap<String, ToolCategorization>,
     after: BTreeMap<String, ToolCategorization>,
-    grant_policies: GrantPolicies,
-    context: &'k AdminContext,
+    grant_policies: ServerGrantPolicies,
+    context: &'k StoreCommandContext,
 }
 
 /// Returns the drift for all of a server's tools.
-pub async fn find_drifts(ctx: &AdminContext, server: &ServerName, known: &ServerTools) -> Result<Vec<ToolDrift>> {
+pub async fn find_drifts(
+    ctx: &StoreCommandContext,
+    server: &ServerName,
+    known: &ServerTools,
+) -> Result<Vec<ToolDrift>> {
     let accepted: BTreeMap<&str, &ToolDefinition> =
         known.pinned.iter().map(|pin| (pin.definition.name.as_str(), &pin.definition)).collect();
     let offered: BTreeSet<&str> = known.offered.iter().map(|tool| tool.name.as_str()).collect();

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use gatelodge_catalogue::{IncidentMatch, PackageIndex, PackageRegistry, ToolFacts, VersionComparison};
 
-use super::report_path;
+use super::display_path;
 use crate::cli::{StackArgs, StackFormat};
 use crate::client_config::{
     self, ALL, CLAUDE_PROJECTS_KEY, ClientConfigDocument, ClientConfigFormat, ClientConfigLocation, ClientConfigPath,
-    ClientProfile, FileSnapshot, NamedServerEntry,
+    ClientConfigServer, ClientProfile, FileSnapshot,
 };
 use crate::commands::connect::{home_directory, user_directories};
 use crate::commands::init::client_scan::{ClientConfigProblem, ClientScan, scan_all_projects};
@@ -31,13 +31,13 @@ const MAX_SERVERS: usize = 1_000;
 const UNKNOWN_CLIENT: &str = "a file";
 
 /// A server that one or more clients have configured.
-pub struct StackServer {
+pub struct ServerInventoryEntry {
     /// Name of the server in the configuration.
     pub name: String,
     /// Ids of the clients that have the server.
     pub clients: Vec<String>,
     /// Agents for which the server is enabled.
-    agents: Vec<AgentKey>,
+    agents: Vec<ClientProject>,
     /// Path of the file, relative to the current directory; `None` for the user's own files and for files elsewhere.
     pub file: Option<String>,
     /// Line of the entry in the file.
@@ -67,12 +67,12 @@ pub struct StackServer {
 
 /// An agent: a client and, if the client has servers for several projects, one of these projects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct AgentKey {
+struct ClientProject {
     client: &'static str,
     project: Option<usize>,
 }
 
-impl AgentKey {
+impl ClientProject {
     fn of(client: &'static str, project: Option<usize>) -> Self {
         // The same agent reads the project's file and the user's file.
         Self { client: client.strip_suffix("-project").unwrap_or(client), project }
@@ -86,14 +86,14 @@ impl AgentKey {
 }
 
 /// Returns all agents, each with its client and the indices of its servers.
-pub fn agent_servers(entries: &[StackServer]) -> Vec<(&'static str, Vec<usize>)> {
-    let mut agents: Vec<AgentKey> = Vec::new();
+pub fn agent_servers(entries: &[ServerInventoryEntry]) -> Vec<(&'static str, Vec<usize>)> {
+    let mut agents: Vec<ClientProject> = Vec::new();
     for agent in entries.iter().flat_map(|entry| &entry.agents) {
         if !agents.contains(agent) {
             agents.push(*agent);
         }
     }
-    let servers = |agent: &AgentKey| {
+    let servers = |agent: &ClientProject| {
         let own = entries.iter().enumerate();
         own.filter(|(_, entry)| entry.agents.iter().any(|other| agent.includes(*other))).map(|(at, _)| at).collect()
     };
@@ -101,7 +101,7 @@ pub fn agent_servers(entries: &[StackServer]) -> Vec<(&'static str, Vec<usize>)>
 }
 
 /// Where an entry was found.
-struct EntrySource<'s> {
+struct ClientConfigEntryLocation<'s> {
     /// Id of the client.
     client: &'static str,
     project: Option<usize>,
@@ -110,7 +110,7 @@ struct EntrySource<'s> {
 }
 
 /// Collects all servers. Returns them with messages about the files that could not be read.
-pub fn collect_servers(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<StackServer>, Vec<String>)> {
+pub fn collect_servers(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<ServerInventoryEntry>, Vec<String>)> {
     let client = match &args.client {
         Some(id) => Some(client_config::find_client(id).ok_or_else(|| {
             let all: Vec<&str> = ALL.iter().filter(|own| !own.config_paths.is_empty()).map(|own| own.id).collect();
@@ -142,10 +142,10 @@ pub fn collect_servers(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<St
         let own = lines.get(&(&location.file, &location.servers_path));
         let line = own.and_then(|own| own.get(&scanned.named_entry.name)).copied().unwrap_or(1);
         let is_of_project = project.as_ref().is_some_and(|project| location.file.starts_with(project));
-        let file = if is_of_project { report_path::path_below_current_directory(&location.file) } else { None };
+        let file = if is_of_project { display_path::path_below_current_directory(&location.file) } else { None };
         let folder = location.project_directory().or(here.as_deref().filter(|_| is_of_project));
         let project = folder.map(|folder| project_index(folder, &mut folders));
-        let source = EntrySource { client: location.client.id, project, file: file.as_deref(), line };
+        let source = ClientConfigEntryLocation { client: location.client.id, project, file: file.as_deref(), line };
         add_server(&mut entries, &scanned.named_entry, &source, index);
     }
     let problem_text = |own: &ClientConfigProblem| {
@@ -214,7 +214,7 @@ fn collect_from_file(
     client: Option<&'static ClientProfile>,
     lines: bool,
     index: &PackageIndex,
-) -> Result<Vec<StackServer>> {
+) -> Result<Vec<ServerInventoryEntry>> {
     if let Some(client) = client.filter(|client| client.config_paths.is_empty()) {
         return Err(UsageError(format!("`{}` has no configuration file", client.id)).into());
     }
@@ -224,7 +224,7 @@ fn collect_from_file(
     if bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii().is_empty() {
         return Err(file_error("it is empty".to_owned()).into());
     }
-    let file = report_path::report_path(path);
+    let file = display_path::report_path(path);
     let readers = candidate_clients(client, path);
     let documents = parse_documents(&readers, bytes);
     if documents.values().flatten().any(ClientConfigDocument::is_empty) {
@@ -236,7 +236,7 @@ fn collect_from_file(
         let Some(Ok(document)) = documents.get(&own.format) else { continue };
         let mut roots = document.servers_paths(own);
         roots.retain(|root| !known.contains(root));
-        let found: Vec<Vec<NamedServerEntry>> = roots.iter().map(|root| document.servers(own, root)).collect();
+        let found: Vec<Vec<ClientConfigServer>> = roots.iter().map(|root| document.servers(own, root)).collect();
         count += found.iter().map(Vec::len).sum::<usize>();
         check_count(count)?;
         let all = if lines { document.entry_lines(&roots) } else { vec![HashMap::new(); roots.len()] };
@@ -248,7 +248,12 @@ fn collect_from_file(
             for mut found in found {
                 found.is_disabled &= is_known;
                 let line = lines.get(&found.name).copied().unwrap_or(1);
-                add_server(&mut entries, &found, &EntrySource { client, project, file: Some(&file), line }, index);
+                add_server(
+                    &mut entries,
+                    &found,
+                    &ClientConfigEntryLocation { client, project, file: Some(&file), line },
+                    index,
+                );
             }
             known.insert(root);
         }
@@ -340,15 +345,15 @@ fn has_matching_extension(client: &ClientProfile, path: &Path) -> bool {
 
 /// Adds a server. Servers with the same name and identity are merged, and the ids of all their clients are kept.
 fn add_server(
-    entries: &mut Vec<StackServer>,
-    found: &NamedServerEntry,
-    source: &EntrySource<'_>,
+    entries: &mut Vec<ServerInventoryEntry>,
+    found: &ClientConfigServer,
+    source: &ClientConfigEntryLocation<'_>,
     index: &PackageIndex,
 ) {
     let known = look_up_package(found, index);
     let (name, client) = (escape_for_terminal(&found.name), source.client);
-    let agent = (!found.is_disabled).then(|| AgentKey::of(source.client, source.project));
-    let is_same = |own: &&mut StackServer| {
+    let agent = (!found.is_disabled).then(|| ClientProject::of(source.client, source.project));
+    let is_same = |own: &&mut ServerInventoryEntry| {
         own.name == name
             && own.is_disabled == found.is_disabled
             && own.kind_text == known.kind_text
@@ -361,7 +366,7 @@ fn add_server(
         own.agents.extend(agent.filter(|agent| !own.agents.contains(agent)));
         return;
     }
-    entries.push(StackServer {
+    entries.push(ServerInventoryEntry {
         name,
         clients: vec![client.to_owned()],
         agents: agent.into_iter().collect(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gatelodge_policy::{CallTarget, Decision, DefinitionStatus, Reason, ReasonCode, Terms, decide};
+use gatelodge_policy::{AllowTerms, CallTarget, Decision, DefinitionStatus, Reason, ReasonCode, decide};
 use gatelodge_store::EnforcementMode;
 
 use crate::Gateway;
@@ -10,7 +10,7 @@ use crate::http_server::responder::Responder;
 use crate::methods::tool_listing_refresh::{find_fresh_listing, listing_for_tool};
 use crate::pipeline::{CallRecorder, Refusal, RequestSubject};
 use crate::request_context::RequestContext;
-use crate::upstream::{SendError, ToolListing};
+use crate::upstream::{ToolListing, UpstreamSendError};
 
 /// Returns the reason why the policy hides a tool, if that does not depend on the server's listing.
 pub(super) fn hidden_reason(
@@ -84,7 +84,9 @@ pub(super) async fn load_tool_listing(
 /// Classifies an error that occurred before the call was sent.
 pub(super) fn as_unsent_refusal(refusal: Refusal) -> Refusal {
     match refusal {
-        Refusal::Upstream(fault @ (SendError::NotSent(_) | SendError::ClientGone)) => Refusal::Upstream(fault),
+        Refusal::Upstream(fault @ (UpstreamSendError::NotSent(_) | UpstreamSendError::ClientGone)) => {
+            Refusal::Upstream(fault)
+        }
         Refusal::Upstream(fault) => Refusal::ToolListUnavailable(fault),
         other => other,
     }
@@ -96,7 +98,7 @@ pub(super) fn authorize(
     subject: &RequestSubject<'_>,
     listing: Option<&ToolListing>,
     recorder: &mut CallRecorder,
-) -> Result<Terms, Refusal> {
+) -> Result<AllowTerms, Refusal> {
     match evaluate_policy(ctx, subject, listing, recorder) {
         Decision::Allow(terms) => {
             recorder.record_allowed(terms.rule.as_ref());
@@ -108,7 +110,7 @@ pub(super) fn authorize(
                 return Err(refusal);
             }
             recorder.record_observed_denial(&refusal);
-            Ok(Terms::default())
+            Ok(AllowTerms::default())
         }
     }
 }

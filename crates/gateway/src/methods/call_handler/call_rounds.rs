@@ -13,14 +13,14 @@ use super::CallResult;
 use crate::Gateway;
 use crate::deadline_timer::{DeadlineTimer, timeout};
 use crate::http_server::responder::Responder;
-use crate::methods::{capability_check, client_input};
+use crate::methods::{client_capability_check, client_input};
 use crate::pipeline::{
-    CallBinding, CallRecorder, CallReservation, ForwardContext, ForwardOutcome, Permit, ProgressRelay, RequestSubject,
-    SuspendedCall, can_request_input, forward, parsed_response_for_client, relay_until_response, response_status,
-    rewrite_for_upstream,
+    CallRecorder, CallReservation, ForwardContext, ForwardOutcome, Permit, ProgressRelay, RequestSubject,
+    SuspendedCall, SuspendedCallBinding, can_request_input, forward, parsed_response_for_client, relay_until_response,
+    response_status, rewrite_for_upstream,
 };
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::upstream::{SendError, UpstreamRequest, UpstreamResponse};
+use crate::upstream::{UpstreamRequest, UpstreamResponse, UpstreamSendError};
 
 /// How many times an upstream may ask for client input before it responds.
 const MAX_INPUT_ROUNDS: usize = 16;
@@ -53,7 +53,7 @@ impl CallRounds<'_> {
         resumed: Option<Box<SuspendedCall>>,
         call: CallId,
         responder: &mut Responder,
-    ) -> Result<CallResult, SendError> {
+    ) -> Result<CallResult, UpstreamSendError> {
         let about = self.subject.mcp_name_header(self.request.method());
         let mut step = match resumed {
             Some(suspended) => CallRound::Resume(suspended),
@@ -62,7 +62,7 @@ impl CallRounds<'_> {
         for round in 0..=MAX_INPUT_ROUNDS {
             let is_first = round == 0 && matches!(step, CallRound::Send(..));
             let sent = self.run_round(step, responder).await;
-            let sent = if is_first { sent } else { sent.map_err(SendError::after_call_sent) };
+            let sent = if is_first { sent } else { sent.map_err(UpstreamSendError::after_call_sent) };
             let Ok(CallResult::InputRequired { result }) = sent else { return sent };
             if round == MAX_INPUT_ROUNDS {
                 break;
@@ -72,7 +72,7 @@ impl CallRounds<'_> {
                 None => return Ok(CallResult::Cancelled),
             };
         }
-        Err(SendError::InvalidResponse("the server asked for client input too many times".to_owned()))
+        Err(UpstreamSendError::InvalidResponse("the server asked for client input too many times".to_owned()))
     }
 
     fn build_send_round(&self, call: CallId, mut outgoing: UpstreamRequest) -> CallRound {
@@ -81,17 +81,24 @@ impl CallRounds<'_> {
     }
 
     /// Asks the client for input and returns the next round, or `None` if the client cancelled.
-    async fn ask_client(&self, result: &str, responder: &mut Responder) -> Result<Option<CallRound>, SendError> {
+    async fn ask_client(
+        &self,
+        result: &str,
+        responder: &mut Responder,
+    ) -> Result<Option<CallRound>, UpstreamSendError> {
         let Self { gw, ctx, .. } = self;
         let asking = client_input::ask_client(gw, ctx, result, responder);
-        let unanswered =
-            || Err(SendError::InvalidResponse("the client did not respond to the server's request in time".to_owned()));
+        let unanswered = || {
+            Err(UpstreamSendError::InvalidResponse(
+                "the client did not respond to the server's request in time".to_owned(),
+            ))
+        };
         let answers =
             tokio::time::timeout(gw.settings.client_input_timeout, asking).await.unwrap_or_else(|_| unanswered());
         // The client may take minutes; the authorization holds only if the configuration has not changed.
         if !gw.is_policy_current(ctx) && !mutant!("configuration-change-while-asking-ignored") {
             let what = "the grant, its policy or the server changed while the client was asked";
-            return Err(SendError::InvalidResponse(what.to_owned()));
+            return Err(UpstreamSendError::InvalidResponse(what.to_owned()));
         }
         let (call, about) = (gw.new_call_id(), self.subject.mcp_name_header(self.request.method()));
         let outgoing =
@@ -100,7 +107,7 @@ impl CallRounds<'_> {
     }
 
     /// Runs one round within the time limit of a call.
-    async fn run_round(&self, step: CallRound, responder: &mut Responder) -> Result<CallResult, SendError> {
+    async fn run_round(&self, step: CallRound, responder: &mut Responder) -> Result<CallResult, UpstreamSendError> {
         let call = match &step {
             CallRound::Send(call, _) => *call,
             CallRound::Resume(suspended) => suspended.call,
@@ -130,8 +137,9 @@ impl CallRounds<'_> {
         });
         let taken = timeout(forward_ctx.deadline_timer, self.gw.settings.call_timeout, taking)
             .await
-            .unwrap_or(Err(SendError::Timeout));
-        let is_given_up = matches!(&taken, Err(SendError::Timeout)) || (taken.is_err() && self.gw.is_forced_shutdown());
+            .unwrap_or(Err(UpstreamSendError::Timeout));
+        let is_given_up =
+            matches!(&taken, Err(UpstreamSendError::Timeout)) || (taken.is_err() && self.gw.is_forced_shutdown());
         if is_given_up {
             client_input::cancel_in_background(self.gw, self.ctx, call);
         }
@@ -146,7 +154,7 @@ impl CallRounds<'_> {
         link_epoch: u64,
         step: CallRound,
         responder: &mut Responder,
-    ) -> Result<Result<(ForwardOutcome, Option<UpstreamResponse>), String>, SendError> {
+    ) -> Result<Result<(ForwardOutcome, Option<UpstreamResponse>), String>, UpstreamSendError> {
         let Self { gw, ctx, request, .. } = self;
         let has_responses = matches!(step, CallRound::Send(..)) && client_input::has_input_responses(request);
         let ended = match step {
@@ -163,7 +171,7 @@ impl CallRounds<'_> {
             (ForwardOutcome::ServerRequests(requests), Some(exchange)) if has_responses => {
                 let suspended = self.suspend(forward_ctx, link_epoch, &requests, exchange)?;
                 let delivered = Box::pin(client_input::deliver_responses(gw, ctx, request, suspended, responder)).await;
-                match delivered.map_err(SendError::after_call_sent)? {
+                match delivered.map_err(UpstreamSendError::after_call_sent)? {
                     Ok(exchange) => Box::pin(relay_until_response(forward_ctx, exchange, responder)).await.map(Ok),
                     Err(text) => Ok(Err(text)),
                 }
@@ -178,12 +186,12 @@ impl CallRounds<'_> {
         link_epoch: u64,
         requests: &[Bytes],
         exchange: UpstreamResponse,
-    ) -> Result<SuspendedCall, SendError> {
+    ) -> Result<SuspendedCall, UpstreamSendError> {
         let Self { gw, ctx, request, subject, .. } = self;
         let mut recorder = CallRecorder::for_request(ctx, forward_ctx.call, gw.clock.now());
         recorder.set_request(request);
         recorder.set_subject(ctx, subject.target(), subject.arguments());
-        let binding = CallBinding::of(ctx, request, subject);
+        let binding = SuspendedCallBinding::of(ctx, request, subject);
         client_input::build_suspended_call(forward_ctx, link_epoch, requests, exchange, (binding, recorder))
             .ok_or_else(cannot_ask_error)
     }
@@ -196,7 +204,7 @@ impl CallRounds<'_> {
         ended: ForwardOutcome,
         exchange: Option<UpstreamResponse>,
         responder: &mut Responder,
-    ) -> Result<CallResult, SendError> {
+    ) -> Result<CallResult, UpstreamSendError> {
         let Self { gw, ctx, request, .. } = self;
         let (message, spans, exchange) = match (ended, exchange) {
             (ForwardOutcome::Response(message, spans), Some(exchange)) => (message, spans, exchange),
@@ -216,12 +224,12 @@ impl CallRounds<'_> {
                 return Ok(CallResult::Cancelled);
             }
         };
-        capability_check::check_response(gw, ctx, request, &message, &spans)?;
+        client_capability_check::check_response(gw, ctx, request, &message, &spans)?;
         if let Some(result) = client_input::required_input(ctx, &message, &gw.settings.reply_limits)? {
             return Ok(CallResult::InputRequired { result });
         }
         if !client_input::are_all_server_requests_allowed(gw, ctx, &message).await {
-            return Err(SendError::InvalidResponse(
+            return Err(UpstreamSendError::InvalidResponse(
                 "the server asks for input that the policy or the client does not allow".to_owned(),
             ));
         }
@@ -231,7 +239,7 @@ impl CallRounds<'_> {
             return Ok(CallResult::LocalReply { text: gatelodge_mcp::result_response(request.id(), &text) });
         }
         let (text, outcome) = parsed_response_for_client(ctx, &message, &spans, request.id())
-            .ok_or_else(|| SendError::InvalidResponse("the response cannot be read".to_owned()))?;
+            .ok_or_else(|| UpstreamSendError::InvalidResponse("the response cannot be read".to_owned()))?;
         let status = match spans.result() {
             Some(_) => StatusCode::OK,
             None => response_status(
@@ -246,6 +254,6 @@ impl CallRounds<'_> {
     }
 }
 
-fn cannot_ask_error() -> SendError {
-    SendError::InvalidResponse("the client cannot be asked for input".to_owned())
+fn cannot_ask_error() -> UpstreamSendError {
+    UpstreamSendError::InvalidResponse("the client cannot be asked for input".to_owned())
 }

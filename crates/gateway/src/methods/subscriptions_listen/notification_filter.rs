@@ -7,7 +7,7 @@ use gatelodge_mcp::{ClientRequest, Method, RequestId, ServerNotification};
 
 use crate::Gateway;
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
-use crate::methods::unsolicited_messages::{AllowedResource, filter_standalone_notification};
+use crate::methods::server_message_filter::{AllowedResource, filter_standalone_notification};
 use crate::request_context::RequestContext;
 
 /// Known members of a listen request.

@@ -12,16 +12,16 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use super::notification_filter::NotificationFilter;
-use super::{ListenEnd, SubscriptionListener, resource_uris, wait_for_client_end};
+use super::{SubscriptionListener, SubscriptionStreamEnd, resource_uris, wait_for_client_end};
 use crate::Gateway;
 use crate::http_server::responder::Responder;
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::methods::resources_subscribe::send_subscription;
+use crate::methods::server_message_filter::AllowedResource;
 use crate::methods::standalone_stream::{REVALIDATION_INTERVAL, follow_upstream_stream};
-use crate::methods::unsolicited_messages::AllowedResource;
 use crate::request_context::RequestContext;
 use crate::session::Session;
-use crate::upstream::SendError;
+use crate::upstream::UpstreamSendError;
 
 /// Time limit for all subscribe requests of a listener.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -66,8 +66,8 @@ pub(super) async fn listen_stateful(
     request: &ClientRequest<'_>,
     named: Vec<AllowedResource>,
     responder: &mut Responder,
-) -> Result<ListenEnd, SendError> {
-    let Some(session) = ctx.upstream_session() else { return Ok(ListenEnd::Closed) };
+) -> Result<SubscriptionStreamEnd, UpstreamSendError> {
+    let Some(session) = ctx.upstream_session() else { return Ok(SubscriptionStreamEnd::Closed) };
     let filter = build_filter(request, session, &named);
     let mut messages = session.notification_hub.subscribe();
     // Keeps the session's process from being stopped as idle.
@@ -76,10 +76,10 @@ pub(super) async fn listen_stateful(
     // Acknowledged only after the upstream's stream is open; otherwise a notification could be missed.
     tokio::select! {
         opened = tokio::time::timeout(gw.settings.connect_timeout, session.notification_hub.wait_for_stream()) => {
-            opened.map_err(|_| SendError::InvalidResponse("the server's event stream does not open".to_owned()))?;
+            opened.map_err(|_| UpstreamSendError::InvalidResponse("the server's event stream does not open".to_owned()))?;
         }
-        () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
-        () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
+        () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
+        () = gw.wait_for_shutdown() => return Ok(SubscriptionStreamEnd::Closed),
     }
     let mut handshake_attempts = session.handshake_attempts();
     let is_accepted_resource = |resource: &AllowedResource| filter.uris.iter().any(|uri| uri == resource.uri());
@@ -88,8 +88,8 @@ pub(super) async fn listen_stateful(
     let _watching = ResourceWatchGuard::begin(gw, ctx, session, &resources);
     let accepted = tokio::select! {
         accepted = sync_subscriptions(gw, ctx, session, &resources) => accepted,
-        () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
-        () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
+        () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
+        () = gw.wait_for_shutdown() => return Ok(SubscriptionStreamEnd::Closed),
     };
     // Resources that the server did not accept are not acknowledged.
     let filter = NotificationFilter::of(filter.lists, accepted, false);
@@ -108,12 +108,12 @@ pub(super) async fn listen_stateful(
                 }
                 // The client reads too slowly; the missed changes show in the next list.
                 Err(RecvError::Lagged(_)) => gw.metrics.count_dropped_message(),
-                Err(RecvError::Closed) => return Ok(ListenEnd::Closed),
+                Err(RecvError::Closed) => return Ok(SubscriptionStreamEnd::Closed),
             },
             _ = keep_alive.tick() => responder.keep_alive().await,
             _ = revalidation.tick() => {
                 if !listener.revalidate(gw, request, responder).await {
-                    return Ok(ListenEnd::Closed);
+                    return Ok(SubscriptionStreamEnd::Closed);
                 }
                 gw.ensure_hub_follower(&listener.ctx, session);
                 // A server that lost the session has also lost its subscriptions.
@@ -123,8 +123,8 @@ pub(super) async fn listen_stateful(
                     gw.sync_subscriptions_in_background(&listener.ctx, session, &resources);
                 }
             }
-            () = wait_for_client_end(responder) => return Ok(ListenEnd::ClientLeft),
-            () = gw.wait_for_shutdown() => return Ok(ListenEnd::Closed),
+            () = wait_for_client_end(responder) => return Ok(SubscriptionStreamEnd::ClientLeft),
+            () = gw.wait_for_shutdown() => return Ok(SubscriptionStreamEnd::Closed),
         }
     }
 }

@@ -10,7 +10,7 @@ use gatelodge_mcp::{
 };
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{Decision, decide};
-use gatelodge_store::{EnforcementMode, IdHash, StoreError, TaskOwner};
+use gatelodge_store::{EnforcementMode, IdDigest, StoreError, TaskOwner};
 use memchr::memmem::Finder;
 use tracing::warn;
 
@@ -20,7 +20,7 @@ use crate::message_body::MessageBody;
 use crate::methods::tool_listing_refresh::listing_for_tool;
 use crate::pipeline::{ProgressRelay, Refusal, RequestSubject};
 use crate::request_context::{ProtocolTranslation, RequestContext};
-use crate::upstream::UpstreamLink;
+use crate::upstream::UpstreamSessionLink;
 
 /// Limits on how long ownership is stored. Within them, it is stored as long as the server keeps the task. Some servers
 /// keep tasks longer than announced, and some forever.
@@ -54,14 +54,16 @@ pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) ->
 
 /// Returns the key of a task. A session with its own process or connection has its own tasks, whose ids may clash with
 /// those of other sessions.
-pub(super) fn task_id_hash(ctx: &RequestContext, id: &str) -> IdHash {
+pub(super) fn task_id_hash(ctx: &RequestContext, id: &str) -> IdDigest {
     let scope = match ctx.session() {
-        Some(session) if matches!(session.upstream_link(), UpstreamLink::Process(_) | UpstreamLink::Sse(_)) => {
+        Some(session)
+            if matches!(session.upstream_link(), UpstreamSessionLink::Process(_) | UpstreamSessionLink::Sse(_)) =>
+        {
             session.id_hash().to_string()
         }
         _ => String::new(),
     };
-    IdHash::of(&[ctx.upstream.name().as_str(), &scope, id])
+    IdDigest::of(&[ctx.upstream.name().as_str(), &scope, id])
 }
 
 /// Records the owner of a task that a call has created, before the client learns its id.
@@ -195,7 +197,7 @@ pub(crate) async fn find_unknown_task(
 }
 
 /// Returns the tools that created the grant's tasks on the server, by task key.
-pub(super) async fn owned_tasks(gw: &Gateway, ctx: &RequestContext) -> Result<HashMap<IdHash, String>, StoreError> {
+pub(super) async fn owned_tasks(gw: &Gateway, ctx: &RequestContext) -> Result<HashMap<IdDigest, String>, StoreError> {
     let now = gw.clock.now();
     let rows = gw.task_owners.list_for_grant(&ctx.grant.config.id, ctx.upstream.name()).await?;
     Ok(rows.into_iter().filter(|task| task.expires_at > now).map(|task| (task.id, task.tool)).collect())

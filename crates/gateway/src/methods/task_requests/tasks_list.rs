@@ -10,11 +10,11 @@ use super::task_ownership::{ensure_tool_listing, is_task_visible, is_unowned_and
 use super::{reject, reply_refusal};
 use crate::Gateway;
 use crate::http_server::responder::Responder;
-use crate::methods::list_requests::{ListPages, ListRequest, UNKNOWN_CURSOR_MESSAGE, fetch_list};
-use crate::methods::passthrough::reply_failure;
+use crate::methods::list_requests::{ListFetchResult, ListRequest, UNKNOWN_CURSOR_MESSAGE, fetch_list};
+use crate::methods::policy_exempt_messages::reply_failure;
 use crate::pipeline::{CallRecorder, ProgressRelay, Refusal, response_for_client};
 use crate::request_context::RequestContext;
-use crate::upstream::SendError;
+use crate::upstream::UpstreamSendError;
 
 /// Handles `tasks/list`.
 pub(super) async fn handle_tasks_list(
@@ -49,7 +49,7 @@ async fn fetch_own_tasks(
     request: &ClientRequest<'_>,
     responder: &mut Responder,
 ) -> Result<(StatusCode, Bytes, CallOutcome), Refusal> {
-    let unreadable = || Refusal::Upstream(SendError::InvalidResponse("the list cannot be read".to_owned()));
+    let unreadable = || Refusal::Upstream(UpstreamSendError::InvalidResponse("the list cannot be read".to_owned()));
     let progress = ProgressRelay::of(request);
     let wanted =
         ListRequest { method: request.method(), member: "tasks", progress: progress.as_ref(), is_client_request: true };
@@ -57,8 +57,8 @@ async fn fetch_own_tasks(
         match fetch_list(gw, ctx, &wanted, responder, |id, cursor, trace| request.page_request(id, cursor, trace))
             .await?
         {
-            ListPages::Whole(pages, first) => (pages, first),
-            ListPages::Error(message, status) => {
+            ListFetchResult::Whole(pages, first) => (pages, first),
+            ListFetchResult::Error(message, status) => {
                 let (text, outcome) = response_for_client(ctx, &message, request.id(), &gw.settings.reply_limits)
                     .ok_or_else(unreadable)?;
                 return Ok((status, text, outcome));

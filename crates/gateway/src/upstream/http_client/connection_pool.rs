@@ -39,7 +39,7 @@ struct ConnectionPoolInner {
 
 /// Why a request got no response.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum HttpRequestError {
+pub(crate) enum UpstreamHttpError {
     /// Connecting failed; no byte of the request was written.
     #[error("cannot connect")]
     Connect(#[source] Box<dyn Error + Send + Sync>),
@@ -79,9 +79,9 @@ impl HttpConnectionPool {
     /// # Errors
     /// There was no response. Nothing is sent twice: another connection is tried only if an idle one was closed before
     /// any byte of the request was written.
-    pub async fn request(self, mut request: Request<MessageBody>) -> Result<Response<Incoming>, HttpRequestError> {
+    pub async fn request(self, mut request: Request<MessageBody>) -> Result<Response<Incoming>, UpstreamHttpError> {
         let Some(origin) = ConnectionOrigin::of(request.uri()) else {
-            return Err(HttpRequestError::Connect("the URL has no host".into()));
+            return Err(UpstreamHttpError::Connect("the URL has no host".into()));
         };
         if !request.headers().contains_key(HOST)
             && let Some(host) = host_header(request.uri())
@@ -95,12 +95,12 @@ impl HttpConnectionPool {
                 Ok(response) => return Ok(self.reuse_after(origin, connection, response)),
                 Err(mut broken) => match broken.take_message() {
                     Some(unsent) => request = unsent,
-                    None => return Err(HttpRequestError::ConnectionLost(broken.into_error())),
+                    None => return Err(UpstreamHttpError::ConnectionLost(broken.into_error())),
                 },
             }
         }
         let mut connection = Box::pin(connect(self.0.connector.clone(), url)).await?;
-        let response = connection.send_request(request).await.map_err(HttpRequestError::ConnectionLost)?;
+        let response = connection.send_request(request).await.map_err(UpstreamHttpError::ConnectionLost)?;
         Ok(self.reuse_after(origin, connection, response))
     }
 
@@ -213,23 +213,23 @@ pub(crate) fn host_header(url: &Uri) -> Option<HeaderValue> {
     }
 }
 
-async fn connect(connector: Connector, url: Uri) -> Result<PooledConnection, HttpRequestError> {
+async fn connect(connector: Connector, url: Uri) -> Result<PooledConnection, UpstreamHttpError> {
     match url.scheme() {
         Some(scheme) if *scheme == Scheme::HTTPS => {
-            http_handshake(connector.connect_tls(url).await.map_err(HttpRequestError::Connect)?).await
+            http_handshake(connector.connect_tls(url).await.map_err(UpstreamHttpError::Connect)?).await
         }
         Some(scheme) if *scheme == Scheme::HTTP => {
-            http_handshake(TokioIo::new(connector.connect_tcp(url).await.map_err(HttpRequestError::Connect)?)).await
+            http_handshake(TokioIo::new(connector.connect_tcp(url).await.map_err(UpstreamHttpError::Connect)?)).await
         }
-        _ => Err(HttpRequestError::Connect("the URL is neither http nor https".into())),
+        _ => Err(UpstreamHttpError::Connect("the URL is neither http nor https".into())),
     }
 }
 
 async fn http_handshake<S: Read + Write + Unpin + Send + 'static>(
     stream: S,
-) -> Result<PooledConnection, HttpRequestError> {
+) -> Result<PooledConnection, UpstreamHttpError> {
     let handshake = http1::Builder::new().max_buf_size(MAX_READ_BYTES).handshake(stream);
-    let (connection, driver) = handshake.await.map_err(HttpRequestError::ConnectionLost)?;
+    let (connection, driver) = handshake.await.map_err(UpstreamHttpError::ConnectionLost)?;
     // The driver ends with the connection, when its last user drops it. Its error reaches the waiting request.
     tokio::spawn(async move { drop(driver.await) });
     Ok(connection)
@@ -251,7 +251,7 @@ mod tests {
             let sending = HttpConnectionPool::new(Connector::new(CONNECTION_IDLE_TIMEOUT)).request(request);
             tokio::select! {
                 biased;
-                answer = sending => assert!(matches!(answer, Err(HttpRequestError::Connect(_))), "{scheme}"),
+                answer = sending => assert!(matches!(answer, Err(UpstreamHttpError::Connect(_))), "{scheme}"),
                 _ = listener.accept() => panic!("a connection was opened to {scheme}"),
             }
         }

@@ -11,8 +11,8 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 
 use crate::body_buffer::{BodyBuffer, ReceivedBody};
-use crate::upstream::upstream_response::ResponseSource;
-use crate::upstream::{PreviousResponse, SendError, UpstreamLink, UpstreamResponse};
+use crate::upstream::upstream_response::UpstreamResponseSource;
+use crate::upstream::{ListResponseBaseline, UpstreamResponse, UpstreamSendError, UpstreamSessionLink};
 
 /// A response being read.
 #[derive(Debug)]
@@ -40,21 +40,27 @@ enum ResponseFormat {
 
 /// Returns the error for an unexpected content type. The type itself is not quoted: a server could put our secrets
 /// there.
-fn unexpected_content_type(content_type: &str) -> SendError {
+fn unexpected_content_type(content_type: &str) -> UpstreamSendError {
     let detail = match content_type {
         "" => " and has no content type",
         "text/html" => " but a web page",
         "text/plain" => " but plain text",
         _ => "",
     };
-    SendError::InvalidResponse(format!("the response is neither JSON nor an event stream{detail}"))
+    UpstreamSendError::InvalidResponse(format!("the response is neither JSON nor an event stream{detail}"))
 }
 
 impl HttpResponseReader {
-    pub fn begin(response: Response<Incoming>, url: &Uri, max_bytes: usize) -> Result<UpstreamResponse, SendError> {
+    pub fn begin(
+        response: Response<Incoming>,
+        url: &Uri,
+        max_bytes: usize,
+    ) -> Result<UpstreamResponse, UpstreamSendError> {
         let (head, body) = response.into_parts();
         if head.headers.contains_key(CONTENT_ENCODING) {
-            return Err(SendError::InvalidResponse("the response is compressed, which was not requested".to_owned()));
+            return Err(UpstreamSendError::InvalidResponse(
+                "the response is compressed, which was not requested".to_owned(),
+            ));
         }
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let content_type = content_type.split(';').next().unwrap_or_default().trim();
@@ -76,11 +82,11 @@ impl HttpResponseReader {
         } else if is_success {
             return Err(unexpected_content_type(&content_type.to_ascii_lowercase()));
         } else {
-            return Err(SendError::Status(head.status.as_u16()));
+            return Err(UpstreamSendError::Status(head.status.as_u16()));
         };
-        let session = |id: &HeaderValue| UpstreamLink::http(Some(id.clone()), url);
-        let link = head.headers.get(http_headers::SESSION_ID).map_or(UpstreamLink::NoSession, session);
-        let source = ResponseSource::Http(Self { body, format, max_bytes });
+        let session = |id: &HeaderValue| UpstreamSessionLink::http(Some(id.clone()), url);
+        let link = head.headers.get(http_headers::SESSION_ID).map_or(UpstreamSessionLink::NoSession, session);
+        let source = UpstreamResponseSource::Http(Self { body, format, max_bytes });
         Ok(UpstreamResponse { status: head.status, session_link: link, resume_target: None, source })
     }
 
@@ -109,7 +115,7 @@ impl HttpResponseReader {
     }
 
     /// Returns the next message; `None` at the end.
-    pub async fn next_message(&mut self) -> Result<Option<ReceivedBody>, SendError> {
+    pub async fn next_message(&mut self) -> Result<Option<ReceivedBody>, UpstreamSendError> {
         match std::mem::replace(&mut self.format, ResponseFormat::Ended(None)) {
             ResponseFormat::Json(partial) => self.read_json(partial).await.map(Some),
             format => {
@@ -123,9 +129,9 @@ impl HttpResponseReader {
     /// if they differ, the response can still be read from its start.
     pub async fn matches_previous(
         &mut self,
-        previous: &PreviousResponse,
+        previous: &ListResponseBaseline,
         id: &RequestId<'_>,
-    ) -> Result<bool, SendError> {
+    ) -> Result<bool, UpstreamSendError> {
         let length: usize = previous.with_id(id).iter().map(|part| part.len()).sum();
         if !matches!(self.format, ResponseFormat::Json(_)) || self.body.size_hint().exact() != Some(length as u64) {
             return Ok(false);
@@ -146,7 +152,7 @@ impl HttpResponseReader {
         Ok(true)
     }
 
-    async fn read_json(&mut self, partial: BodyBuffer) -> Result<ReceivedBody, SendError> {
+    async fn read_json(&mut self, partial: BodyBuffer) -> Result<ReceivedBody, UpstreamSendError> {
         let mut buffer = partial;
         while let Some(chunk) = self.next_chunk().await? {
             let left = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
@@ -155,21 +161,21 @@ impl HttpResponseReader {
             buffer.push(chunk, expected);
         }
         match buffer.len() {
-            0 => Err(SendError::InvalidResponse("the response is empty".to_owned())),
+            0 => Err(UpstreamSendError::InvalidResponse("the response is empty".to_owned())),
             _ => Ok(buffer.finish()),
         }
     }
 
-    fn check_length(&self, bytes: usize) -> Result<(), SendError> {
+    fn check_length(&self, bytes: usize) -> Result<(), UpstreamSendError> {
         let max = self.max_bytes;
         if bytes > max {
-            Err(SendError::InvalidResponse(format!("the response has more than {max} bytes")))
+            Err(UpstreamSendError::InvalidResponse(format!("the response has more than {max} bytes")))
         } else {
             Ok(())
         }
     }
 
-    async fn next_event(&mut self) -> Result<Option<Bytes>, SendError> {
+    async fn next_event(&mut self) -> Result<Option<Bytes>, UpstreamSendError> {
         loop {
             let ResponseFormat::Events { decoded, last_id, .. } = &mut self.format else {
                 return Ok(None);
@@ -189,15 +195,15 @@ impl HttpResponseReader {
             let ResponseFormat::Events { decoder, decoded, .. } = &mut self.format else { return Ok(None) };
             let each = |data: Vec<u8>, id: Option<&str>| decoded.push_back((data.into(), id.map(str::to_owned)));
             let pushed = decoder.push_with_ids(&chunk, each);
-            pushed.map_err(|error| SendError::InvalidResponse(error.to_string()))?;
+            pushed.map_err(|error| UpstreamSendError::InvalidResponse(error.to_string()))?;
         }
     }
 
-    async fn next_chunk(&mut self) -> Result<Option<Bytes>, SendError> {
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, UpstreamSendError> {
         loop {
             let Some(frame) = self.body.frame().await else { return Ok(None) };
-            let frame =
-                frame.map_err(|error| SendError::ConnectionLost(format!("the response ended early: {error}")))?;
+            let frame = frame
+                .map_err(|error| UpstreamSendError::ConnectionLost(format!("the response ended early: {error}")))?;
             // Trailers are ignored.
             let Ok(data) = frame.into_data() else { continue };
             return Ok(Some(data));

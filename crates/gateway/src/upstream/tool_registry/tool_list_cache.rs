@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gatelodge_mcp::{ProtocolGeneration, RequestId};
 use gatelodge_mutants::mutant;
 
-use crate::config_snapshot::ServerAccess;
+use crate::config_snapshot::GrantServerAccess;
 use crate::message_body::MessageBody;
 use crate::request_context::{ProtocolTranslation, RequestContext};
 use crate::upstream::SecretRedactor;
@@ -17,7 +17,7 @@ const MAX_CACHED_LISTS: usize = 8;
 /// Everything that a list depends on, apart from the listing.
 #[derive(Debug)]
 struct ToolListCacheKey {
-    server_access: ServerAccess,
+    server_access: GrantServerAccess,
     generation: ProtocolGeneration,
     translation: ProtocolTranslation,
     /// The redactor that was applied to the list.

@@ -2,7 +2,7 @@ use gatelodge_json::{JsonLimits, read};
 
 use super::*;
 
-fn mirror(properties: &str) -> Result<ParamHeaderMapping, ParamHeaderError> {
+fn mirror(properties: &str) -> Result<ParamHeaderMapping, HeaderAnnotationError> {
     let schema = format!(r#"{{"type":"object","properties":{properties}}}"#);
     let document = read(schema.as_bytes(), &JsonLimits::REPLY).expect("json");
     ParamHeaderMapping::of_schema(document.root())

@@ -69,7 +69,7 @@ pub(super) struct LedgerDb {
 }
 
 /// Result of trying to append a batch without waiting.
-pub(super) enum AppendOutcome {
+pub(super) enum BatchAppendOutcome {
     /// The batch is in the open transaction and in the redo log.
     Appended(Vec<WriteOutcome>),
     /// Other processes have the ledger open, so no transaction may stay open.
@@ -197,13 +197,13 @@ impl LedgerDb {
         &mut self,
         batch: &[WriterRequest],
         clock: &dyn Clock,
-    ) -> Result<AppendOutcome, LedgerError> {
+    ) -> Result<BatchAppendOutcome, LedgerError> {
         let is_first = !self.has_open_tx;
         if is_first {
             self.may_wait.store(false, Ordering::Relaxed);
             // Batches left in the redo log would be overwritten.
             if !self.redo_log.is_ready() || !self.redo_log.try_lock_exclusive() {
-                return Ok(AppendOutcome::NotExclusive);
+                return Ok(BatchAppendOutcome::NotExclusive);
             }
             if let Err(error) = self.begin_tx() {
                 self.roll_back();
@@ -223,7 +223,7 @@ impl LedgerDb {
             self.append_to_redo_log(batch, &outcomes).map_err(|source| self.redo_log_error(source))?;
         }
         self.counters.end_batch();
-        Ok(AppendOutcome::Appended(outcomes))
+        Ok(BatchAppendOutcome::Appended(outcomes))
     }
 
     fn append_to_redo_log(&mut self, batch: &[WriterRequest], outcomes: &[WriteOutcome]) -> io::Result<()> {

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use crate::StoreError;
 use crate::call_record::CallRecord;
-use crate::chain_inspection::ChainInspection;
+use crate::chain_verification::ChainVerification;
 use crate::counter::{CounterKey, CounterState};
 use crate::hash_chain::ChainHead;
 use crate::ledger::{CallLogFilter, CallLogRow, ChainReport, CounterUsage};
@@ -72,7 +72,7 @@ pub(super) fn verify_chain(
     known.extend(chain_head_file::read_heads(file)?);
     let db = db.unchecked_transaction()?;
     let anchor = read_anchor(&db)?;
-    let mut inspection = ChainInspection::start(anchor, known);
+    let mut inspection = ChainVerification::start(anchor, known);
     let mut statement = db.prepare("SELECT seq, at, body, hash FROM log WHERE seq > ? ORDER BY seq")?;
     let mut rows = statement.query([anchor.seq])?;
     while let Some(row) = rows.next()? {

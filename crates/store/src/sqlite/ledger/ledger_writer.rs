@@ -11,11 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::batch_executor::WriteOutcome;
-use super::ledger_db::{AppendOutcome, BusyPolicy, LedgerDb};
+use super::ledger_db::{BatchAppendOutcome, BusyPolicy, LedgerDb};
 use super::ledger_error::LedgerError;
-use super::pending_rows::PendingRows;
 use super::reply_dispatcher::{self, PendingReply, ReplyDispatcher};
-use super::wal_sync::SyncSignal;
+use super::row_retry_queue::RowRetryQueue;
+use super::wal_sync::WalSyncSignal;
 use super::writer_queue::{CallerThread, WriterQueue};
 use super::writer_request::{
     GrantedReservation, ReplySender, ReserveReply, ReserveRequest, SharedWriterState, WriterRequest,
@@ -60,7 +60,7 @@ pub(super) struct LedgerWriter {
     /// The database; `None` after an error, until the next batch opens it again.
     database: Option<LedgerDb>,
     /// Rows that could not be written so far, oldest first.
-    pending: PendingRows,
+    pending: RowRetryQueue,
     /// Callers that are waiting until no rows are pending.
     flush_waiters: Vec<ReplySender<()>>,
     is_failing: bool,
@@ -73,7 +73,7 @@ pub(super) struct LedgerWriter {
     last_batch_at: Instant,
     consecutive_batches: u32,
     /// Asks the sync thread to commit and sync.
-    sync_signal: Arc<SyncSignal>,
+    sync_signal: Arc<WalSyncSignal>,
 }
 
 impl LedgerWriter {
@@ -83,7 +83,7 @@ impl LedgerWriter {
         clock: Arc<dyn Clock>,
         (queue, shared, reply_dispatcher): (Arc<WriterQueue>, Arc<SharedWriterState>, Arc<ReplyDispatcher>),
         open: LedgerDb,
-        sync_signal: Arc<SyncSignal>,
+        sync_signal: Arc<WalSyncSignal>,
     ) -> Self {
         Self {
             file,
@@ -94,7 +94,7 @@ impl LedgerWriter {
             reply_dispatcher,
             replies: Vec::new(),
             database: Some(open),
-            pending: PendingRows::default(),
+            pending: RowRetryQueue::default(),
             flush_waiters: Vec::new(),
             is_failing: false,
             needs_replay: false,
@@ -184,7 +184,7 @@ impl LedgerWriter {
         let Some(open) = &mut self.database else { return Err(None) };
         let uncommitted_before = open.uncommitted_bytes();
         match open.append_to_open_tx(batch, self.clock.as_ref()) {
-            Ok(AppendOutcome::Appended(decided)) => {
+            Ok(BatchAppendOutcome::Appended(decided)) => {
                 self.shared.set_uncommitted(true);
                 // The first batch of a transaction also accounts for its commit.
                 let commit_bytes = if uncommitted_before == 0 { ESTIMATED_COMMIT_BYTES } else { 0 };
@@ -195,8 +195,8 @@ impl LedgerWriter {
                 Ok(decided)
             }
             // The first commit after a checkpoint waits for the disk.
-            Ok(AppendOutcome::NotExclusive) if self.shared.is_checkpointed() || !open.is_ready() => Err(None),
-            Ok(AppendOutcome::NotExclusive) => match self.commit_batch(batch, BusyPolicy::FailFast) {
+            Ok(BatchAppendOutcome::NotExclusive) if self.shared.is_checkpointed() || !open.is_ready() => Err(None),
+            Ok(BatchAppendOutcome::NotExclusive) => match self.commit_batch(batch, BusyPolicy::FailFast) {
                 Err(error) if error.is_busy() => Err(None),
                 written => written.map_err(Some),
             },
@@ -444,7 +444,7 @@ impl LedgerWriter {
 /// Runs the writer thread, until the queue is closed and everything has been written or cannot be written.
 pub(super) fn run_writer(writer: &Mutex<LedgerWriter>, queue: &WriterQueue) {
     // Also after a panic, so that no caller waits for a writer that is gone.
-    let _closing = CloseOnDrop(queue);
+    let _closing = QueueCloseGuard(queue);
     loop {
         let Ok(is_idle) = writer.lock().map(|writer| writer.is_idle()) else { return drop_database(writer) };
         let was_woken = is_idle && queue.wait();
@@ -516,9 +516,9 @@ impl fmt::Debug for LedgerWriter {
     }
 }
 
-struct CloseOnDrop<'a>(&'a WriterQueue);
+struct QueueCloseGuard<'a>(&'a WriterQueue);
 
-impl Drop for CloseOnDrop<'_> {
+impl Drop for QueueCloseGuard<'_> {
     fn drop(&mut self) {
         self.0.close();
     }

@@ -15,7 +15,7 @@ use crate::sqlite::{chain_head_file, log_table};
 const MAX_ROWS_PER_SWEEP: u64 = 2_000;
 
 /// Result of moving the anchor.
-pub(super) struct AnchorMove {
+pub(super) struct PruneOutcome {
     pub removed: u64,
     /// The row that records the pruning.
     pub row: EncodedRow,
@@ -40,7 +40,7 @@ pub(super) fn move_anchor(
     db: &Connection,
     through: u64,
     now: Timestamp,
-) -> rusqlite::Result<Result<Option<AnchorMove>, StoreError>> {
+) -> rusqlite::Result<Result<Option<PruneOutcome>, StoreError>> {
     let anchor = ledger_reads::read_anchor(db)?;
     let mut select = db.prepare_cached("SELECT seq, hash FROM log WHERE seq = ? AND seq > ?")?;
     let Some(last) = select.query_row(params![through, anchor.seq], log_table::read_head).optional()? else {
@@ -52,7 +52,7 @@ pub(super) fn move_anchor(
         Err(error) => return Ok(Err(error)),
     };
     db.execute("UPDATE anchor SET seq = ?, hash = ?", params![last.seq, last.hash.0])?;
-    Ok(Ok(Some(AnchorMove { removed, row })))
+    Ok(Ok(Some(PruneOutcome { removed, row })))
 }
 
 fn encode_prune_row(last: ChainHead, removed: u64, now: Timestamp) -> Result<EncodedRow, StoreError> {

@@ -43,7 +43,7 @@ pub(super) struct RedoLog {
     /// Offset of the next batch.
     write_offset: u64,
     buffer: Vec<u8>,
-    lock_mode: LockMode,
+    lock_mode: RedoLogLockMode,
     /// Whether the file has been scanned for batches to replay since the shared lock was acquired.
     is_inspected: bool,
     /// When another process was last observed, and when the shared lock was last unavailable.
@@ -54,7 +54,7 @@ pub(super) struct RedoLog {
 /// Lock on the redo log. Limits rely on the database lock; this one only determines whether a transaction may stay
 /// open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LockMode {
+enum RedoLogLockMode {
     /// Not held: another process has the exclusive lock, or the file system does not support locks.
     Unlocked,
     /// No process holds the exclusive lock.
@@ -89,7 +89,7 @@ impl RedoLog {
             entry_lock,
             write_offset: 0,
             buffer: Vec::new(),
-            lock_mode: LockMode::Unlocked,
+            lock_mode: RedoLogLockMode::Unlocked,
             is_inspected: false,
             peer_seen_at: None,
             lock_failed_at: None,
@@ -107,7 +107,7 @@ impl RedoLog {
 
     /// Acquires the shared lock. Waits at most [`LOCK_TIMEOUT`] for a process with the exclusive lock.
     pub fn lock_shared(&mut self) {
-        if self.lock_mode != LockMode::Unlocked {
+        if self.lock_mode != RedoLogLockMode::Unlocked {
             return;
         }
         let wait = if is_recent(self.lock_failed_at) { Duration::ZERO } else { LOCK_TIMEOUT };
@@ -116,7 +116,7 @@ impl RedoLog {
             has_entry_lock = has_entry_lock || self.entry_lock.try_lock().is_ok();
             match self.file.try_lock_shared() {
                 Ok(()) => {
-                    (self.lock_mode, self.is_inspected, self.lock_failed_at) = (LockMode::Shared, false, None);
+                    (self.lock_mode, self.is_inspected, self.lock_failed_at) = (RedoLogLockMode::Shared, false, None);
                     break;
                 }
                 Err(TryLockError::WouldBlock) if since.elapsed() < wait => thread::sleep(LOCK_POLL_INTERVAL),
@@ -133,12 +133,12 @@ impl RedoLog {
 
     /// Returns whether a lock is held and the file has been scanned since it was acquired.
     pub fn is_ready(&self) -> bool {
-        self.lock_mode != LockMode::Unlocked && self.is_inspected
+        self.lock_mode != RedoLogLockMode::Unlocked && self.is_inspected
     }
 
     /// Returns whether a lock is held.
     pub fn is_locked(&self) -> bool {
-        self.lock_mode != LockMode::Unlocked
+        self.lock_mode != RedoLogLockMode::Unlocked
     }
 
     /// Records that the file contains nothing to replay.
@@ -149,8 +149,8 @@ impl RedoLog {
     /// Acquires the exclusive lock if no other process has the ledger open. It is held until [`RedoLog::reset`] is
     /// called.
     pub fn try_lock_exclusive(&mut self) -> bool {
-        if self.lock_mode != LockMode::Shared || is_recent(self.peer_seen_at) {
-            return self.lock_mode == LockMode::Exclusive;
+        if self.lock_mode != RedoLogLockMode::Shared || is_recent(self.peer_seen_at) {
+            return self.lock_mode == RedoLogLockMode::Exclusive;
         }
         if self.entry_lock.try_lock().is_err() {
             self.peer_seen_at = Some(Instant::now());
@@ -159,10 +159,10 @@ impl RedoLog {
         let is_alone = self.file.try_lock().is_ok();
         let _ = self.entry_lock.unlock();
         if is_alone {
-            self.lock_mode = LockMode::Exclusive;
+            self.lock_mode = RedoLogLockMode::Exclusive;
         } else {
             // A failed attempt to upgrade loses the shared lock.
-            self.lock_mode = LockMode::Unlocked;
+            self.lock_mode = RedoLogLockMode::Unlocked;
             self.peer_seen_at = Some(Instant::now());
         }
         is_alone
@@ -171,13 +171,14 @@ impl RedoLog {
     /// Discards all batches after a commit, and lets other processes in.
     pub fn reset(&mut self) {
         self.write_offset = 0;
-        if self.lock_mode == LockMode::Unlocked {
+        if self.lock_mode == RedoLogLockMode::Unlocked {
             // Another process may be writing. Sequence numbers show that the database has these batches.
             return;
         }
         let _ = self.file.write_all_at(&[0; HEADER_BYTES], 0);
-        if self.lock_mode == LockMode::Exclusive {
-            self.lock_mode = if self.file.lock_shared().is_ok() { LockMode::Shared } else { LockMode::Unlocked };
+        if self.lock_mode == RedoLogLockMode::Exclusive {
+            self.lock_mode =
+                if self.file.lock_shared().is_ok() { RedoLogLockMode::Shared } else { RedoLogLockMode::Unlocked };
         }
     }
 

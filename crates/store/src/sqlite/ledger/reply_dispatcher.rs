@@ -28,17 +28,17 @@ pub(super) struct PendingReply {
 #[derive(Debug)]
 pub(super) struct ReplyDispatcher {
     /// Callers add mailboxes; the writer removes closed ones.
-    mailboxes: Mutex<Vec<Arc<RuntimeMailbox>>>,
+    mailboxes: Mutex<Vec<Arc<ReplyMailbox>>>,
     shared: Arc<SharedWriterState>,
     queue: Arc<WriterQueue>,
 }
 
 /// State shared by the writer and one runtime's mailbox task.
 #[derive(Debug)]
-struct RuntimeMailbox {
+struct ReplyMailbox {
     runtime: runtime::Id,
     /// The writer adds replies and notifies the task; the holder of `delivering` takes them out.
-    state: Mutex<MailboxState>,
+    state: Mutex<ReplyMailboxState>,
     /// Wakes the mailbox task, its only waiter, when replies are added to an empty mailbox or the mailbox is closed.
     wake: Notify,
     /// Replies being delivered. Locked until all are delivered and those without a receiver are orphaned, so that
@@ -49,7 +49,7 @@ struct RuntimeMailbox {
 }
 
 #[derive(Debug, Default)]
-struct MailboxState {
+struct ReplyMailboxState {
     replies: Vec<PendingReply>,
     is_closed: bool,
 }
@@ -118,8 +118,8 @@ impl ReplyDispatcher {
 
     /// Starts the mailbox task. The task is not joined: it ends with its runtime or when the ledger is dropped, and
     /// cleans up.
-    fn spawn_mailbox(&self, runtime: &Handle) -> Arc<RuntimeMailbox> {
-        let mailbox = Arc::new(RuntimeMailbox {
+    fn spawn_mailbox(&self, runtime: &Handle) -> Arc<ReplyMailbox> {
+        let mailbox = Arc::new(ReplyMailbox {
             runtime: runtime.id(),
             state: Mutex::default(),
             wake: Notify::new(),
@@ -127,16 +127,16 @@ impl ReplyDispatcher {
             shared: Arc::clone(&self.shared),
             queue: Arc::clone(&self.queue),
         });
-        runtime.spawn(MailboxTask(Arc::clone(&mailbox)).run());
+        runtime.spawn(ReplyMailboxGuard(Arc::clone(&mailbox)).run());
         mailbox
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<RuntimeMailbox>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<ReplyMailbox>>> {
         self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl RuntimeMailbox {
+impl ReplyMailbox {
     fn enqueue(&self, batch: Vec<PendingReply>) -> Result<(), Vec<PendingReply>> {
         let mut state = self.lock_state();
         if state.is_closed {
@@ -187,16 +187,16 @@ impl RuntimeMailbox {
         is_closed
     }
 
-    fn lock_state(&self) -> MutexGuard<'_, MailboxState> {
+    fn lock_state(&self) -> MutexGuard<'_, ReplyMailboxState> {
         // A panic under this lock leaves the state consistent: each change is one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Owned by the mailbox task. When dropped with the task or its runtime, delivers the remaining replies.
-struct MailboxTask(Arc<RuntimeMailbox>);
+struct ReplyMailboxGuard(Arc<ReplyMailbox>);
 
-impl MailboxTask {
+impl ReplyMailboxGuard {
     async fn run(self) {
         while !self.0.lock_state().is_closed {
             self.0.wake.notified().await;
@@ -205,7 +205,7 @@ impl MailboxTask {
     }
 }
 
-impl Drop for MailboxTask {
+impl Drop for ReplyMailboxGuard {
     fn drop(&mut self) {
         self.0.close();
     }

@@ -20,20 +20,20 @@ pub(super) const COMMIT_INTERVAL: Duration = Duration::from_millis(30);
 /// Handle to the sync thread. Dropping it syncs what is left and ends the thread.
 #[derive(Debug)]
 pub(super) struct WalSyncer {
-    signal: Arc<SyncSignal>,
+    signal: Arc<WalSyncSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Requests to the sync thread. The writer sets a file and notifies the thread, which takes the file out. The newest
 /// file wins: it changes only when the database is reopened, and closing the database has synced the previous file.
 #[derive(Debug, Default)]
-pub(super) struct SyncSignal {
-    state: Mutex<SyncState>,
+pub(super) struct WalSyncSignal {
+    state: Mutex<WalSyncState>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct SyncState {
+struct WalSyncState {
     wal_file: Option<Arc<File>>,
     /// Bytes written since the last checkpoint.
     bytes_since_checkpoint: u64,
@@ -45,7 +45,7 @@ impl WalSyncer {
     pub fn start(
         ledger: DbFile,
         shared: Arc<SharedWriterState>,
-        signal: Arc<SyncSignal>,
+        signal: Arc<WalSyncSignal>,
         commit: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
         let thread_signal = Arc::clone(&signal);
@@ -55,7 +55,7 @@ impl WalSyncer {
     }
 }
 
-impl SyncSignal {
+impl WalSyncSignal {
     /// Requests a commit and a sync of `file`, to which about `bytes` more bytes are written.
     pub fn request_sync(&self, file: &Arc<File>, bytes: u64) {
         let mut state = self.lock();
@@ -102,7 +102,7 @@ impl SyncSignal {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, SyncState> {
+    fn lock(&self) -> MutexGuard<'_, WalSyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

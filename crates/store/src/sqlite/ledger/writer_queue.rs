@@ -22,7 +22,7 @@ const IDLE_FLUSH_INTERVAL: Duration = Duration::from_millis(5);
 /// Requests to the writer, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct WriterQueue {
-    state: Mutex<QueueState>,
+    state: Mutex<WriterQueueState>,
     /// Wakes the writer thread, which is the only waiter.
     wake: Condvar,
     /// Wakes callers that are waiting for space in the queue.
@@ -30,7 +30,7 @@ pub(super) struct WriterQueue {
 }
 
 #[derive(Debug, Default)]
-struct QueueState {
+struct WriterQueueState {
     requests: Vec<WriterRequest>,
     /// Whether a queued request needs the writer thread.
     is_urgent: bool,
@@ -57,7 +57,7 @@ enum WriterWaitState {
 
 /// Whether to wake the writer thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WakeMode {
+enum WriterWakeMode {
     Wake,
     NoWake,
 }
@@ -99,18 +99,18 @@ impl WriterQueue {
     /// # Errors
     /// The queue is full or closed.
     pub fn push(&self, request: WriterRequest) -> Result<(), EnqueueError> {
-        self.try_push(request, WakeMode::Wake).map_err(|(_, reason)| reason)
+        self.try_push(request, WriterWakeMode::Wake).map_err(|(_, reason)| reason)
     }
 
     /// Like [`push`](Self::push), but wakes no thread: the caller must ensure that the request is written.
     pub fn push_without_wake(&self, request: WriterRequest) -> Result<(), EnqueueError> {
-        self.try_push(request, WakeMode::NoWake).map_err(|(_, reason)| reason)
+        self.try_push(request, WriterWakeMode::NoWake).map_err(|(_, reason)| reason)
     }
 
     /// Queues a request, waiting at most `time` for space.
     pub async fn push_timeout(&self, request: WriterRequest, time: Duration) -> Result<(), EnqueueError> {
         // Nearly always there is space, and no timer is needed.
-        match self.try_push(request, WakeMode::Wake) {
+        match self.try_push(request, WriterWakeMode::Wake) {
             Ok(()) => Ok(()),
             Err((_, EnqueueError::Closed)) => Err(EnqueueError::Closed),
             Err((request, EnqueueError::Full)) => {
@@ -123,7 +123,7 @@ impl WriterQueue {
     async fn push_when_space(&self, mut request: WriterRequest) -> Result<(), EnqueueError> {
         loop {
             let space = self.space_available.notified();
-            request = match self.try_push(request, WakeMode::Wake) {
+            request = match self.try_push(request, WriterWakeMode::Wake) {
                 Ok(()) => return Ok(()),
                 Err((request, EnqueueError::Full)) => *request,
                 Err((_, EnqueueError::Closed)) => return Err(EnqueueError::Closed),
@@ -132,7 +132,11 @@ impl WriterQueue {
         }
     }
 
-    fn try_push(&self, request: WriterRequest, wake_mode: WakeMode) -> Result<(), (Box<WriterRequest>, EnqueueError)> {
+    fn try_push(
+        &self,
+        request: WriterRequest,
+        wake_mode: WriterWakeMode,
+    ) -> Result<(), (Box<WriterRequest>, EnqueueError)> {
         let mut state = self.lock();
         if state.is_closed {
             return Err((Box::new(request), EnqueueError::Closed));
@@ -142,13 +146,13 @@ impl WriterQueue {
         }
         let is_urgent = !matches!(request, WriterRequest::Append(_));
         state.requests.push(request);
-        state.is_urgent |= is_urgent && wake_mode == WakeMode::Wake;
+        state.is_urgent |= is_urgent && wake_mode == WriterWakeMode::Wake;
         let wakes = match state.writer {
             WriterWaitState::Awake => false,
             WriterWaitState::Timed => is_urgent,
             WriterWaitState::Indefinite => true,
         };
-        if wakes && wake_mode == WakeMode::Wake {
+        if wakes && wake_mode == WriterWakeMode::Wake {
             state.writer = WriterWaitState::Awake;
             drop(state);
             self.wake.notify_one();
@@ -241,7 +245,7 @@ impl WriterQueue {
         Some(taken)
     }
 
-    fn drain_oldest(&self, mut state: MutexGuard<'_, QueueState>, max: usize) -> Vec<WriterRequest> {
+    fn drain_oldest(&self, mut state: MutexGuard<'_, WriterQueueState>, max: usize) -> Vec<WriterRequest> {
         if state.requests.len() <= max {
             (state.is_urgent, state.is_drained) = (false, true);
             let next = Vec::with_capacity(state.requests.len());
@@ -263,7 +267,7 @@ impl WriterQueue {
         self.space_available.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
+    fn lock(&self) -> MutexGuard<'_, WriterQueueState> {
         // A panic under this lock leaves the state consistent: each change is one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use data_encoding::HEXLOWER;
 use gatelodge_catalogue::{
-    ArchiveFormat, ArchiveLimits, ExtractDecision, PackageFacts, PackageRegistry, PackageRelease, SkipReason,
+    ArchiveFormat, ArchiveLimits, ArchiveSkipReason, ExtractDecision, PackageFacts, PackageRegistry, PackageRelease,
     UnpackedArchive, derive_facts, unpack,
 };
 use gatelodge_indexer::{
@@ -20,11 +20,11 @@ use http::Uri;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::package_selection::PackageRequest;
-use super::read_scheduler::ReadScheduler;
+use super::package_read_scheduler::PackageReadScheduler;
+use super::package_selection::PackageSelectionEntry;
 use super::registry_client::{FetchError, RegistryClient};
 use super::source_cache::SourceCache;
-use super::{crawl_log, registry_url};
+use super::{crawl_output_files, registry_url};
 
 const PYPI_PAGE_ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
 /// Maximum size of a package's registry page.
@@ -38,7 +38,7 @@ pub struct RegistryContext {
     pub address: Uri,
     pub client: Arc<RegistryClient>,
     pub cache: Option<SourceCache>,
-    pub scheduler: ReadScheduler,
+    pub scheduler: PackageReadScheduler,
     /// Held while a registry page is in memory, because some pages are as large as packages.
     pub page_lock: tokio::sync::Mutex<()>,
     pub output_folder: PathBuf,
@@ -97,7 +97,7 @@ pub struct CrawlLogLine {
     #[serde(rename = "odd_names")]
     pub unusable_names: usize,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub skipped: BTreeMap<SkipReason, usize>,
+    pub skipped: BTreeMap<ArchiveSkipReason, usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "why")]
     pub reason: Option<String>,
@@ -112,7 +112,7 @@ fn is_zero(count: &usize) -> bool {
 pub struct CrawledPackage {
     pub log_line: CrawlLogLine,
     pub facts: Option<PackageFacts>,
-    pub definitions: Vec<crawl_log::TrainingDefinition>,
+    pub definitions: Vec<crawl_output_files::TrainingToolDefinition>,
 }
 
 impl CrawledPackage {
@@ -136,7 +136,7 @@ impl CrawledPackage {
 }
 
 /// Reads a package. Every failure is reported as an outcome.
-pub async fn read_package(index: &Arc<RegistryContext>, wanted: &PackageRequest) -> CrawledPackage {
+pub async fn read_package(index: &Arc<RegistryContext>, wanted: &PackageSelectionEntry) -> CrawledPackage {
     let (mut version, mut skipped, mut odd_names) = (None, BTreeMap::new(), 0);
     let done = async {
         let listed = fetch_release_file(index, wanted).await?;
@@ -189,7 +189,10 @@ pub async fn read_package(index: &Arc<RegistryContext>, wanted: &PackageRequest)
 
 type PackageFailure = (PackageOutcome, Option<String>);
 
-async fn fetch_release_file(index: &RegistryContext, wanted: &PackageRequest) -> Result<ReleaseFile, PackageFailure> {
+async fn fetch_release_file(
+    index: &RegistryContext,
+    wanted: &PackageSelectionEntry,
+) -> Result<ReleaseFile, PackageFailure> {
     let address = registry_url::package_page_url(&index.address, index.source, &wanted.name)
         .ok_or((PackageOutcome::NotFound, None))?;
     let (accept, version) = match index.source {
@@ -233,7 +236,7 @@ struct PackageArchive {
 
 async fn fetch_archive(
     index: &RegistryContext,
-    wanted: &PackageRequest,
+    wanted: &PackageSelectionEntry,
     listed: &ReleaseFile,
 ) -> Result<PackageArchive, PackageFailure> {
     // Without a hash, the URL identifies the content.
@@ -333,9 +336,9 @@ fn select_javascript_file(path: &str) -> ExtractDecision {
 }
 
 /// A package's facts and tools.
-struct PackageContents {
+struct PackageAnalysis {
     facts: PackageFacts,
-    definitions: Vec<crawl_log::TrainingDefinition>,
+    definitions: Vec<crawl_output_files::TrainingToolDefinition>,
     unusable_names: usize,
 }
 
@@ -347,7 +350,7 @@ fn find_incomplete_outcome(unpacked: &UnpackedArchive) -> Option<PackageOutcome>
     (!unpacked.skipped.is_empty()).then_some(outcome)
 }
 
-fn read_contents(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Result<PackageContents, PackageFailure> {
+fn read_contents(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Result<PackageAnalysis, PackageFailure> {
     if let Some(outcome) = find_incomplete_outcome(unpacked) {
         return Err((outcome, None));
     }
@@ -358,7 +361,7 @@ fn read_contents(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Re
             PackageRegistry::Npm => extract_javascript_tools(&files),
         };
     if passed_over > 0 {
-        *unpacked.skipped.entry(SkipReason::LargeTotal).or_default() += passed_over;
+        *unpacked.skipped.entry(ArchiveSkipReason::LargeTotal).or_default() += passed_over;
         return Err((PackageOutcome::TooLarge, None));
     }
     if tools.is_empty() {
@@ -382,6 +385,6 @@ fn read_contents(release: &PackageRelease, unpacked: &mut UnpackedArchive) -> Re
     let odd_names = count - facts.tools.len();
     let published: HashSet<&str> = facts.tools.iter().map(|tool| tool.name.as_str()).collect();
     let definitions = tools.into_iter().filter(|tool| published.contains(tool.name.as_str()));
-    let definitions = definitions.map(|tool| crawl_log::TrainingDefinition::of(release, tool)).collect();
-    Ok(PackageContents { facts, definitions, unusable_names: odd_names })
+    let definitions = definitions.map(|tool| crawl_output_files::TrainingToolDefinition::of(release, tool)).collect();
+    Ok(PackageAnalysis { facts, definitions, unusable_names: odd_names })
 }

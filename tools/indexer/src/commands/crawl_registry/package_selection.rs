@@ -9,7 +9,7 @@ use http::Uri;
 use super::registry_client::RegistryClient;
 use super::registry_url;
 use crate::exit::{IndexerUsageError, RegistryUnreachableError};
-use crate::file;
+use crate::file_io;
 
 /// `Accept` header for the list of all packages, which may be JSON or HTML.
 const PACKAGE_LIST_ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.5";
@@ -20,7 +20,7 @@ const MAX_PACKAGE_NAME_BYTES: usize = 214;
 
 /// A package and the requested version, or `None` for the newest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PackageRequest {
+pub struct PackageSelectionEntry {
     pub name: String,
     pub version: Option<String>,
 }
@@ -28,7 +28,7 @@ pub struct PackageRequest {
 /// The packages to read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PackageSelection {
-    pub packages: Vec<PackageRequest>,
+    pub packages: Vec<PackageSelectionEntry>,
     /// Lines that are not package names.
     pub invalid_lines: Vec<String>,
 }
@@ -60,8 +60,10 @@ pub async fn select_packages(
                 let what = "the index lists no package whose name contains `mcp`; check that the URL is that of a package index";
                 return Err(RegistryUnreachableError(what.to_owned()).into());
             }
-            let packages =
-                named.iter().map(|name| PackageRequest { name: canonical_name(source, name), version: None }).collect();
+            let packages = named
+                .iter()
+                .map(|name| PackageSelectionEntry { name: canonical_name(source, name), version: None })
+                .collect();
             PackageSelection { packages, invalid_lines: Vec::new() }
         }
     };
@@ -78,7 +80,7 @@ fn contains_mcp(name: &str) -> bool {
 }
 
 fn read_names_file(source: PackageRegistry, path: &Path) -> Result<PackageSelection> {
-    let text = String::from_utf8(file::read(path)?)
+    let text = String::from_utf8(file_io::read(path)?)
         .map_err(|_| IndexerUsageError(format!("`{}` is not text", path.display())))?;
     // Some editors start a text with a byte order mark.
     Ok(parse_names(source, text.trim_start_matches('\u{feff}')))
@@ -98,7 +100,7 @@ fn parse_names(source: PackageRegistry, text: &str) -> PackageSelection {
 
 /// Parses a line: `name`, `name==1.0`, or for npm `name@1.0`, with an optional prefix as in `npm:name`. Returns
 /// `Some(None)` for a line that names another registry.
-fn parse_name_line(source: PackageRegistry, line: &str) -> Option<Option<PackageRequest>> {
+fn parse_name_line(source: PackageRegistry, line: &str) -> Option<Option<PackageSelectionEntry>> {
     let own = if source == PackageRegistry::Pypi { "pypi" } else { "npm" };
     let rest = match line.split_once(':') {
         Some((word, rest)) if word == own => rest,
@@ -115,7 +117,7 @@ fn parse_name_line(source: PackageRegistry, line: &str) -> Option<Option<Package
         !version.is_empty() && version.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.+!".contains(letter))
     };
     let fits = is_package_name(source, name) && version.as_ref().is_none_or(is_version);
-    fits.then(|| Some(PackageRequest { name: canonical_name(source, name), version }))
+    fits.then(|| Some(PackageSelectionEntry { name: canonical_name(source, name), version }))
 }
 
 /// Returns the name in the form that its registry uses to compare names.

@@ -7,8 +7,8 @@ use anyhow::Result;
 use gatelodge_catalogue::PackageRegistry;
 use http::Uri;
 
-use crate::environment;
 use crate::exit::IndexerUsageError;
+use crate::process_environment;
 
 /// Returns the registry's URL, without a trailing slash.
 pub fn registry_url(source: PackageRegistry, given: Option<&str>) -> Result<Uri> {
@@ -30,7 +30,7 @@ pub fn registry_url(source: PackageRegistry, given: Option<&str>) -> Result<Uri>
 fn find_pip_index_url() -> Option<String> {
     /// Prints the index URL that `pip` uses if nothing is configured.
     const PIP_DEFAULT_INDEX_SCRIPT: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)";
-    let variable = environment::variable("PIP_INDEX_URL").filter(|address| !address.trim().is_empty());
+    let variable = process_environment::variable("PIP_INDEX_URL").filter(|address| !address.trim().is_empty());
     let variable = variable.map(|address| address.trim().to_owned());
     variable
         .or_else(|| find_program_output("pip", &["config", "get", "global.index-url"]))

@@ -6,10 +6,10 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::python::PyAnalyzer;
 use crate::python::docstring::clean_docstring;
-use crate::python::evaluate::annotated_fields;
+use crate::python::expression_evaluation::annotated_fields;
 use crate::python::scope::PyScopeId;
+use crate::python::static_value::{PyClassValue, PyValue};
 use crate::python::syntax::{PyCall, PyExpr};
-use crate::python::value::{PyClassValue, PyValue};
 
 /// Maximum nesting of objects.
 const MAX_OBJECT_DEPTH: usize = 4;

@@ -6,10 +6,10 @@ use serde_json::{Map, Value as Json, json};
 
 use super::class_schema::find_field_call;
 use crate::python::PyAnalyzer;
-use crate::python::lower::parse_statements;
+use crate::python::ast_lowering::parse_statements;
 use crate::python::scope::{PyBinding, PyScopeId};
+use crate::python::static_value::PyValue;
 use crate::python::syntax::{PyExpr, PyStmt};
-use crate::python::value::PyValue;
 
 /// Maximum nesting of types.
 const MAX_TYPE_DEPTH: usize = 12;

@@ -27,7 +27,7 @@ pub struct IndexChangePage {
 #[error(
     "the cursor is {cursor}, but the last event here is {newest}: the cursor is from a different change feed; start again with 0"
 )]
-pub struct CursorAheadError {
+pub struct FeedCursorRangeError {
     cursor: u64,
     newest: u64,
 }
@@ -38,7 +38,7 @@ pub fn events_after(
     cursor: u64,
     least: RiskLevel,
     limit: usize,
-) -> io::Result<Result<IndexChangePage, CursorAheadError>> {
+) -> io::Result<Result<IndexChangePage, FeedCursorRangeError>> {
     let mut page = IndexChangePage { events: Vec::new(), cursor, has_more: false, left_out: 0 };
     let (mut first, mut newest): (Option<u64>, u64) = (None, 0);
     for line in feed_lines(log)? {
@@ -68,7 +68,7 @@ pub fn events_after(
         }
     }
     if cursor > newest {
-        return Ok(Err(CursorAheadError { cursor, newest }));
+        return Ok(Err(FeedCursorRangeError { cursor, newest }));
     }
     // Cursors have no gaps, so the dropped events are those before the first stored one.
     page.left_out = first.unwrap_or_default().saturating_sub(1).saturating_sub(cursor);

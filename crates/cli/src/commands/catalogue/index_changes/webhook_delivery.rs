@@ -17,7 +17,7 @@ use super::super::index_change_feed::IndexChangePage;
 use crate::cli::IndexChangesArgs;
 use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
-use crate::{admin_context, app, mcp_client, process_environment, server_url, source_file, stdout_output};
+use crate::{app, input_file, mcp_client, process_environment, server_url, stdout_output, store_command_context};
 
 /// File that stores the delivery cursors, next to the change feed.
 const CURSORS_FILE_NAME: &str = "catalogue-posted.json";
@@ -48,7 +48,7 @@ pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExit
             ));
         }
         if !page.events.is_empty() {
-            admin_context::block_on(deliver(&uri, &page, &secret, args))
+            store_command_context::block_on(deliver(&uri, &page, &secret, args))
                 .map_err(|error| delivery_error(&error, &shown, count, cursor))?;
         }
         count += page.events.len();
@@ -80,7 +80,7 @@ fn load_secret(args: &IndexChangesArgs) -> Result<Vec<u8>> {
         (Some(name), _) => process_environment::find_variable(name)
             .ok_or_else(|| UsageError(format!("the variable `{name}` is not set")))?,
         (None, Some(path)) => {
-            let source = source_file::read_source(path)?;
+            let source = input_file::read_source(path)?;
             String::from_utf8(source.text).map_err(|_| UsageError(format!("`{}` is not UTF-8", source.name)))?
         }
         (None, None) => return Err(UsageError("`--post` needs `--secret-env` or `--secret-file`".to_owned()).into()),
@@ -175,7 +175,7 @@ impl DeliveryCursors {
 
     fn save(&mut self, cursor: u64) -> Result<()> {
         self.cursors.insert(self.endpoint_hash.clone(), cursor);
-        source_file::replace_file(&self.path, &serde_json::to_vec(&self.cursors)?)
+        input_file::replace_file(&self.path, &serde_json::to_vec(&self.cursors)?)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Formats the notes and the excluded calls that are printed with a draft.
 
-use gatelodge_policy::DraftPolicy;
+use gatelodge_policy::CallLogDraft;
 use serde_json::{Value, json};
 
-use super::grant_usage::{GrantUsage, ServerUsage, UsageQuery};
+use super::grant_call_history::{CallHistoryQuery, GrantCallHistory, ServerCallHistory};
 use crate::cli::DraftPolicyArgs;
 use crate::commands::time_text::time_text;
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
@@ -12,7 +12,7 @@ use crate::diagnostic_report::{count_noun, escape_for_terminal};
 const MAX_PRINTED_LINES: usize = 20;
 
 /// Returns notes on why the draft may be incomplete.
-pub fn draft_notes(usage: &GrantUsage, query: &UsageQuery<'_>, json: bool) -> Vec<String> {
+pub fn draft_notes(usage: &GrantCallHistory, query: &CallHistoryQuery<'_>, json: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let oldest = usage.oldest.filter(|oldest| query.since.is_none_or(|since| since < *oldest));
     if let Some(oldest) = oldest.filter(|_| usage.pruned_rows > 0) {
@@ -40,17 +40,17 @@ pub fn draft_notes(usage: &GrantUsage, query: &UsageQuery<'_>, json: bool) -> Ve
 }
 
 /// Lists the calls that were not sent, for all servers.
-pub fn unsent_lines(usage: &GrantUsage) -> Vec<String> {
+pub fn unsent_lines(usage: &GrantCallHistory) -> Vec<String> {
     truncate_lines(usage.servers.values().flat_map(exclusion_lines).collect())
 }
 
 /// Lists the calls that the draft does not cover, with the reasons.
-pub fn excluded_lines(server_usage: &ServerUsage, drafted: &DraftPolicy) -> Vec<String> {
+pub fn excluded_lines(server_usage: &ServerCallHistory, drafted: &CallLogDraft) -> Vec<String> {
     let of_draft = drafted.uncovered.iter().map(|left| exclusion_line(&left.description, left.calls, left.reason));
     truncate_lines(exclusion_lines(server_usage).chain(of_draft).collect())
 }
 
-fn exclusion_lines(server_usage: &ServerUsage) -> impl Iterator<Item = String> {
+fn exclusion_lines(server_usage: &ServerCallHistory) -> impl Iterator<Item = String> {
     server_usage.left_out.iter().map(|((what, why), count)| exclusion_line(what, *count, why))
 }
 
@@ -75,8 +75,8 @@ pub fn call_count_text(count: u64) -> String {
 pub fn draft_json(
     args: &DraftPolicyArgs,
     server: &str,
-    server_usage: &ServerUsage,
-    drafted: &DraftPolicy,
+    server_usage: &ServerCallHistory,
+    drafted: &CallLogDraft,
     notes: &[String],
 ) -> Value {
     let used: Vec<Value> = drafted

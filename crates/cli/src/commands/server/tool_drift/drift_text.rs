@@ -2,12 +2,12 @@
 
 use gatelodge_catalogue::category_name;
 
-use super::{DriftKind, GrantReach, ToolDrift};
+use super::{DriftKind, ToolAccessGrant, ToolDrift};
 use crate::diagnostic_report::escape_for_terminal;
 
 /// Summarizes the drift of a tool in one line.
 pub fn drift_headline(drift: &ToolDrift) -> String {
-    let reach = |reach: &GrantReach| {
+    let reach = |reach: &ToolAccessGrant| {
         let rule = reach.rule.as_deref().map(|rule| format!(" {}", escape_for_terminal(rule))).unwrap_or_default();
         format!("{} ({}{rule})", escape_for_terminal(&reach.grant), reach.policy)
     };

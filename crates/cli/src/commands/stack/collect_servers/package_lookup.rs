@@ -1,10 +1,10 @@
 //! Finds the package that an entry starts.
 
 use gatelodge_catalogue::{
-    IncidentMatch, IndexedServer, PackageIndex, PackageName, PackageRegistry, VersionComparison,
+    IncidentMatch, IndexedServer, PackageIndex, PackageReference, PackageRegistry, VersionComparison,
 };
 
-use crate::client_config::{NamedServerEntry, ServerEntry as Written};
+use crate::client_config::{ClientConfigServer, ClientServerEntry as Written};
 
 /// Identity of a server. Two entries with the same name and the same identity are the same server.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,12 +39,12 @@ pub struct PackageLookup<'i> {
 }
 
 /// Looks up an entry in the index.
-pub fn look_up_package<'i>(found: &NamedServerEntry, index: &'i PackageIndex) -> PackageLookup<'i> {
+pub fn look_up_package<'i>(found: &ClientConfigServer, index: &'i PackageIndex) -> PackageLookup<'i> {
     let named = match &found.entry {
         Some(Written::Command { argv: words, env, .. }) => {
             let variables = env.iter().map(|(name, _)| name).chain(&found.forwarded_variables);
-            let own = PackageName::of_command(words, variables.map(String::as_str));
-            own.map(|own| PackageName { is_guess: own.is_guess || found.has_external_context, ..own })
+            let own = PackageReference::of_command(words, variables.map(String::as_str));
+            own.map(|own| PackageReference { is_guess: own.is_guess || found.has_external_context, ..own })
         }
         Some(Written::Remote { .. }) | None => None,
     };

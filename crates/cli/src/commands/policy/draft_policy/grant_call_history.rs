@@ -1,0 +1,164 @@
+//! Collects the calls logged for a grant. Reads the log once, backwards from its end, one page at a time.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use anyhow::Result;
+use gatelodge_json::{JsonLimits, read};
+use gatelodge_policy::{CallLogDraftBuilder, ClientRequestKind, ObservedCall, is_always_allowed};
+use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, Ledger, RecordKind};
+use jiff::Timestamp;
+
+/// Number of rows to read at a time.
+const PAGE_ROWS: usize = 500;
+/// Length of a name that was truncated in the log, including the `…` at its end.
+const TRUNCATED_NAME_CHARS: usize = 513;
+
+/// Selects the calls to collect.
+#[derive(Debug)]
+pub struct CallHistoryQuery<'a> {
+    /// The grant's label or id.
+    pub grant: &'a str,
+    pub server: Option<&'a str>,
+    pub since: Option<Timestamp>,
+}
+
+/// The calls logged for a grant.
+#[derive(Debug, Default)]
+pub struct GrantCallHistory {
+    /// Usage by server, limited to the servers and times in the query.
+    pub servers: BTreeMap<String, ServerCallHistory>,
+    /// All servers that the grant has ever called.
+    pub called_servers: BTreeSet<String>,
+    /// Ids of the matching grants; several may have had the same label over time.
+    pub grants: BTreeSet<String>,
+    /// Whether the log has any rows for the grant.
+    pub has_rows: bool,
+    /// Time of the oldest row in the log, for any grant.
+    pub oldest: Option<Timestamp>,
+    /// Number of rows that have been pruned from the log.
+    pub pruned_rows: u64,
+}
+
+/// The calls that a grant made to one server.
+#[derive(Debug, Default)]
+pub struct ServerCallHistory {
+    pub draft: CallLogDraftBuilder,
+    /// Number of calls that were sent.
+    pub sent: u64,
+    /// Number of calls that were refused, not sent or unusable, by call and reason.
+    pub left_out: BTreeMap<(String, String), u64>,
+    /// Tools whose current definition is not accepted; no policy allows them until it is.
+    pub unaccepted: BTreeSet<String>,
+}
+
+/// Reads the log. Since it is read backwards, each outcome is met before its intent; an outcome has only the call id.
+pub async fn collect_usage(ledger: &dyn Ledger, query: &CallHistoryQuery<'_>) -> Result<GrantCallHistory> {
+    let mut usage = GrantCallHistory::default();
+    let mut not_sent: HashSet<CallId> = HashSet::new();
+    let mut before = Some(ledger.head().await?.seq.saturating_add(1));
+    loop {
+        let page = ledger.rows(CallLogFilter { before, limit: PAGE_ROWS, ..CallLogFilter::default() }).await?;
+        let Some(first) = page.first() else { return Ok(usage) };
+        before = Some(first.seq);
+        for row in page.iter().rev() {
+            let CallLogRow { record, .. } = row;
+            usage.oldest = Some(usage.oldest.map_or(record.at, |oldest| oldest.min(record.at)));
+            match record.kind {
+                RecordKind::Pruned => usage.pruned_rows += record.count.unwrap_or_default(),
+                RecordKind::Outcome if record.outcome == Some(CallOutcome::NotSent) => {
+                    not_sent.insert(record.call);
+                }
+                RecordKind::Outcome | RecordKind::Unauthenticated => {}
+                RecordKind::Intent | RecordKind::Refused | RecordKind::Unchecked => {
+                    let is_unsent = not_sent.remove(&record.call);
+                    usage.add(record, query, is_unsent);
+                }
+            }
+        }
+    }
+}
+
+impl GrantCallHistory {
+    fn add(&mut self, record: &CallRecord, query: &CallHistoryQuery<'_>, is_unsent: bool) {
+        let grant = record.grant.as_ref().map(|id| id.0.as_ref());
+        if grant != Some(query.grant) && record.label.as_deref() != Some(query.grant) {
+            return;
+        }
+        self.has_rows = true;
+        let Some(server) = record.server.as_ref().map(|server| server.as_str()) else { return };
+        let Some(method) = record.method.as_deref().filter(|method| is_policy_relevant(method, record.kind)) else {
+            return;
+        };
+        self.called_servers.insert(server.to_owned());
+        if query.server.is_some_and(|name| name != server) || query.since.is_some_and(|since| record.at < since) {
+            return;
+        }
+        self.grants.extend(grant.map(str::to_owned));
+        let usage = self.servers.entry(server.to_owned()).or_default();
+        match exclusion_reason(record, is_unsent) {
+            Some(why) => *usage.left_out.entry((call_description(record, method), why)).or_default() += 1,
+            None => usage.add_sent(record, method),
+        }
+    }
+}
+
+/// Returns whether policies have rules for what a row records. For unchecked rows, this is only the case for client
+/// input that a server requested.
+fn is_policy_relevant(method: &str, kind: RecordKind) -> bool {
+    let is_client_input = ClientRequestKind::of_method(method).is_some();
+    match kind {
+        RecordKind::Unchecked => is_client_input,
+        _ => {
+            !is_always_allowed(method)
+                && method != "response"
+                && (is_client_input || !method.starts_with("notifications/"))
+        }
+    }
+}
+
+/// Returns why a call is excluded from the draft, or `None` if it is included.
+fn exclusion_reason(record: &CallRecord, is_unsent: bool) -> Option<String> {
+    let code = record.code.as_deref().unwrap_or("no reason given");
+    let is_truncated = record
+        .target
+        .as_ref()
+        .is_some_and(|target| target.ends_with('…') && target.chars().count() >= TRUNCATED_NAME_CHARS);
+    if record.kind == RecordKind::Refused {
+        Some(format!("refused: {code}"))
+    } else if is_unsent {
+        Some("the server could not be reached".to_owned())
+    } else if code == "not_offered" {
+        Some("the server does not offer it".to_owned())
+    } else if is_truncated {
+        Some("the log has only the beginning of its name".to_owned())
+    } else {
+        None
+    }
+}
+
+fn call_description(record: &CallRecord, method: &str) -> String {
+    match &record.target {
+        Some(target) => format!("{method} {target}"),
+        None => method.to_owned(),
+    }
+}
+
+impl ServerCallHistory {
+    fn add_sent(&mut self, record: &CallRecord, method: &str) {
+        self.sent += 1;
+        if let (Some("not_accepted" | "definition_changed"), Some(target)) = (record.code.as_deref(), &record.target) {
+            self.unaccepted.insert(target.to_string());
+        }
+        let names: Vec<&str> = record.argument_keys.iter().map(AsRef::as_ref).collect();
+        // Arguments that the log truncated are not valid JSON.
+        let document = record.arguments.as_ref().and_then(|text| read(text.as_bytes(), &JsonLimits::REQUEST).ok());
+        self.draft.add(&ObservedCall {
+            method,
+            target: record.target.as_deref(),
+            at: record.at,
+            argument_names: &names,
+            arguments: document.as_ref().map(|document| document.root()),
+            reason_code: record.code.as_deref().filter(|_| record.observed),
+        });
+    }
+}

@@ -1,0 +1,144 @@
+//! Reads the files or standard input named in the arguments, up to a size limit, and writes files.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Result, anyhow};
+use gatelodge_json::JsonLimits;
+use gatelodge_policy::DocumentFormat;
+
+use crate::cli::PolicyFormatArg;
+use crate::exit_code::UsageError;
+
+/// A text and the name of its source.
+#[derive(Debug, Clone)]
+pub struct InputFileText {
+    /// Name of the source, for messages.
+    pub name: String,
+    /// The text, up to one byte more than the limit, so that the parser reports a document that is too large.
+    pub text: Vec<u8>,
+}
+
+/// Error for a source that could not be read.
+#[derive(Debug)]
+pub struct InputFileError {
+    /// Name of the source.
+    pub name: String,
+    /// The error message.
+    pub message: String,
+    /// How to fix it.
+    pub help: &'static str,
+}
+
+/// A file with its metadata from just before it was read, so that a change during reading is noticed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileStamp {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Modification time, length and inode, or `None` if the file is not accessible.
+    stamp: Option<(SystemTime, u64, u64)>,
+}
+
+impl FileStamp {
+    /// Reads the metadata of a file. Call it before reading the file.
+    pub fn of(path: &Path) -> Self {
+        let read_metadata = || {
+            let metadata = std::fs::metadata(path).ok()?;
+            Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+        };
+        Self { path: path.to_owned(), stamp: read_metadata() }
+    }
+}
+
+/// Reads a file, or standard input for `-`.
+pub fn read_source(path: &Path) -> Result<InputFileText> {
+    Ok(try_read_source(path).map_err(|error| UsageError(error.message))?)
+}
+
+/// Like [`read_source`], but with an error type for callers that can continue without the file.
+pub fn try_read_source(path: &Path) -> Result<InputFileText, InputFileError> {
+    read_up_to(path, JsonLimits::DOCUMENT.max_bytes)
+}
+
+/// Reads a file with a server's response, which may be larger than a document written by hand.
+pub fn try_read_reply(path: &Path) -> Result<InputFileText, InputFileError> {
+    read_up_to(path, JsonLimits::REPLY.max_bytes)
+}
+
+fn read_up_to(path: &Path, limit: usize) -> Result<InputFileText, InputFileError> {
+    let limit = limit as u64 + 1;
+    let mut text = Vec::new();
+    if path == Path::new("-") {
+        std::io::stdin().lock().take(limit).read_to_end(&mut text).map_err(|error| read_source_error(path, &error))?;
+        return Ok(InputFileText { name: "<stdin>".into(), text });
+    }
+    let file = File::open(path).map_err(|error| read_source_error(path, &error))?;
+    file.take(limit).read_to_end(&mut text).map_err(|error| read_source_error(path, &error))?;
+    Ok(InputFileText { name: path.display().to_string(), text })
+}
+
+fn read_source_error(path: &Path, error: &std::io::Error) -> InputFileError {
+    let name = path.display().to_string();
+    let help = match error.kind() {
+        ErrorKind::NotFound => "check the name; a relative path starts at the current directory",
+        ErrorKind::PermissionDenied => "change its permissions so that you can read it",
+        ErrorKind::IsADirectory => "name a file in it",
+        _ => "check whether other programs can read it",
+    };
+    InputFileError { message: format!("cannot read `{name}`: {error}"), name, help }
+}
+
+impl InputFileText {
+    /// Returns the policy format: the requested one, or else by file extension, or else by the first character.
+    pub fn policy_format(&self, requested: Option<PolicyFormatArg>) -> DocumentFormat {
+        let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
+        match (requested, extension) {
+            (Some(PolicyFormatArg::Json), _) | (None, Some("json" | "jsonc")) => DocumentFormat::Json,
+            (Some(PolicyFormatArg::Yaml), _) | (None, Some("yaml" | "yml")) => DocumentFormat::Yaml,
+            (None, _) => {
+                let first = self.text.iter().find(|byte| !byte.is_ascii_whitespace());
+                if matches!(first, None | Some(b'{' | b'[' | b'/' | b'"')) {
+                    DocumentFormat::Json
+                } else {
+                    DocumentFormat::Yaml
+                }
+            }
+        }
+    }
+}
+
+/// Replaces a file atomically: readers find either the old or the new content.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let shown = path.display();
+    let mut name = path.file_name().ok_or_else(|| UsageError(format!("`{shown}` is not a file")))?.to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let write = || {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    write().map_err(|error| {
+        let _ = std::fs::remove_file(&temporary);
+        anyhow!("cannot write `{shown}`: {error}; the file is unchanged")
+    })
+}
+
+/// Writes a new file. Refuses to overwrite an existing file.
+pub fn write_new_file(path: &Path, text: &str) -> Result<()> {
+    let shown = path.display();
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => UsageError(format!("`{shown}` exists already; name another file, or remove it")),
+        _ => UsageError(format!("cannot write `{shown}`: {error}")),
+    })?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // An incomplete policy is worse than none.
+        let _ = std::fs::remove_file(path);
+        anyhow!("cannot write `{shown}`: {error}; the incomplete file was removed")
+    })
+}

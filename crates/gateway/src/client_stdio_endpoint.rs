@@ -1,0 +1,150 @@
+//! Serves one client over stdio instead of HTTP, one message per line, using the same request path.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gatelodge_mcp::ProtocolGeneration;
+use gatelodge_store::{ServerName, TokenHash};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::Gateway;
+use crate::http_server::responder::SingleSessionCell;
+use crate::request_context::{RequestContext, STDIO_ADDRESS};
+use crate::single_session_client::{SingleSessionClient, end_session};
+
+/// How long the client may take to read the last messages.
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Number of messages queued for a client that does not read them. Beyond that, the upstream waits.
+const MESSAGE_QUEUE_LENGTH: usize = 64;
+
+impl Gateway {
+    /// Serves one client for one grant and one server until its input ends or the gateway stops; then drains for a
+    /// limited time.
+    ///
+    /// # Errors
+    /// The grant or the server is not in the active configuration, or writing the output failed.
+    pub async fn serve_stdio(
+        self: &Arc<Self>,
+        grant: &TokenHash,
+        server: &ServerName,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin,
+    ) -> std::io::Result<()> {
+        self.telemetry.start();
+        let (messages, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
+        let session_slot = SingleSessionCell::default();
+        let (ended, end) = oneshot::channel();
+        let reading = async {
+            let client = SingleSessionClient::new(
+                messages,
+                Arc::clone(&session_slot),
+                &[ProtocolGeneration::Stateful, ProtocolGeneration::Stateless],
+            );
+            let read = tokio::select! {
+                read = self.read_stdio(grant, server, input, client) => read,
+                () = self.run_stdio_housekeeping() => Ok(()),
+            };
+            self.stop();
+            self.drain().await;
+            if let Ok(ctx) = self.stdio_context(grant, server) {
+                end_session(self, &ctx, &session_slot).await;
+            }
+            let _ = ended.send(());
+            read
+        };
+        let writing = async {
+            tokio::select! {
+                written = write_messages(output, queue) => written,
+                // All senders are gone by then, so the writer ends too; if not, the client does not read.
+                () = async { let _ = end.await; tokio::time::sleep(FINAL_WRITE_TIMEOUT).await } => Ok(()),
+            }
+        };
+        let (read, written) = tokio::join!(reading, writing);
+        read.and(written)
+    }
+
+    async fn read_stdio(
+        self: &Arc<Self>,
+        grant: &TokenHash,
+        server: &ServerName,
+        input: impl AsyncRead + Unpin,
+        client: SingleSessionClient,
+    ) -> std::io::Result<()> {
+        let mut input = BufReader::new(input);
+        loop {
+            let next = read_line(&mut input, self.settings.request_limits.max_bytes);
+            let line = tokio::select! {
+                line = next => line?,
+                () = client.wait_for_disconnect() => return Ok(()),
+                () = self.wait_for_shutdown() => return Ok(()),
+            };
+            let Some(line) = line else { return Ok(()) };
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let ctx = self.stdio_context(grant, server)?;
+            let handled = tokio::select! {
+                handled = client.handle_message(self, ctx, line.into()) => handled,
+                // A client that does not read would block here.
+                () = self.wait_for_shutdown() => return Ok(()),
+            };
+            let Some(handshake) = handled else { continue };
+            // Messages after a handshake belong to its session. If the client leaves meanwhile, do not wait for it.
+            tokio::select! {
+                _ = handshake => {}
+                () = wait_for_end(&mut input) => return Ok(()),
+                () = self.wait_for_shutdown() => return Ok(()),
+            }
+        }
+    }
+
+    fn stdio_context(&self, grant: &TokenHash, server: &ServerName) -> std::io::Result<RequestContext> {
+        let gone = || std::io::Error::other("the grant or the server is no longer in the active configuration");
+        self.find_request_context(grant, server, &STDIO_ADDRESS.into()).ok_or_else(gone)
+    }
+}
+
+/// Reads the next line; `None` at the end. A line that is too long is cut to one byte more than the limit, so that it
+/// is still refused.
+async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), max: usize) -> std::io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let read = (&mut *input).take(max as u64 + 1).read_until(b'\n', &mut line).await?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() > max {
+        discard_line(input).await?;
+    }
+    Ok((read > 0).then_some(line))
+}
+
+/// Skips to the end of the line.
+async fn discard_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<()> {
+    loop {
+        let bytes = input.fill_buf().await?;
+        let (length, end) = (bytes.len(), bytes.iter().position(|byte| *byte == b'\n'));
+        input.consume(end.map_or(length, |end| end + 1));
+        if end.is_some() || length == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Returns when the input ends. Never returns if more input arrives.
+async fn wait_for_end(input: &mut (impl AsyncBufReadExt + Unpin)) {
+    if input.fill_buf().await.is_ok_and(|bytes| !bytes.is_empty()) {
+        std::future::pending().await
+    }
+}
+
+async fn write_messages(
+    mut output: impl AsyncWrite + Unpin,
+    mut messages: mpsc::Receiver<Bytes>,
+) -> std::io::Result<()> {
+    while let Some(text) = messages.recv().await {
+        output.write_all(&crate::upstream::to_line(&text)).await?;
+        output.flush().await?;
+    }
+    Ok(())
+}

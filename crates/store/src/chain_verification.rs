@@ -1,0 +1,86 @@
+//! Verification of a whole log: counts the rows, and finds the head and the first break in the chain.
+
+use crate::call_record::{CallRecord, RecordKind};
+use crate::hash_chain::{ChainBreak, ChainHead, ChainVerifier, RowHash};
+use crate::ledger::ChainReport;
+
+/// A verification in progress.
+#[derive(Debug)]
+pub(crate) struct ChainVerification {
+    verifier: Option<ChainVerifier>,
+    anchor: ChainHead,
+    head: ChainHead,
+    row_count: u64,
+    chain_break: Option<ChainBreak>,
+    /// The last pruned row, according to the newest row that records a pruning.
+    pruned_through: ChainHead,
+}
+
+impl ChainVerification {
+    /// Starts after the anchor (the last pruned row), to compare the rows with the known heads.
+    pub fn start(anchor: ChainHead, known: Vec<ChainHead>) -> Self {
+        let (verifier, chain_break) = match ChainVerifier::start(anchor, known) {
+            Ok(verifier) => (Some(verifier), None),
+            Err(broken) => (None, Some(broken)),
+        };
+        Self { verifier, anchor, head: anchor, row_count: 0, chain_break, pruned_through: ChainHead::EMPTY }
+    }
+
+    /// Verifies the next row. Returns `false` if the chain is broken, so that no further rows need to be passed.
+    pub fn verify_row(&mut self, seq: u64, at: i64, body: &str, hash: RowHash) -> bool {
+        let Some(verifier) = &mut self.verifier else { return false };
+        match verifier.verify_row(seq, at, body, hash) {
+            Ok(()) => {
+                self.row_count += 1;
+                self.head = ChainHead { seq, hash };
+                true
+            }
+            Err(broken) => self.record_break(broken),
+        }
+    }
+
+    /// Verifies the next row of the call log. If it records a pruning, remembers the last pruned row.
+    pub fn verify_call_row(&mut self, seq: u64, at: i64, body: &str, hash: RowHash) -> bool {
+        let holds = self.verify_row(seq, at, body, hash);
+        if holds && let Some(through) = find_pruned_head(body) {
+            self.pruned_through = through;
+        }
+        holds
+    }
+
+    /// Records a row that cannot be read at all.
+    pub fn record_unreadable(&mut self, seq: u64) -> bool {
+        self.record_break(ChainBreak::Modified { seq })
+    }
+
+    fn record_break(&mut self, broken: ChainBreak) -> bool {
+        self.chain_break.get_or_insert(broken);
+        self.verifier = None;
+        false
+    }
+
+    /// Ends the verification and returns the report.
+    pub fn finish(mut self) -> ChainReport {
+        if let Some(Err(broken)) = self.verifier.take().map(ChainVerifier::finish) {
+            self.record_break(broken);
+        }
+        // Removing rows and moving the anchor without rewriting the chain leaves no matching row about a pruning.
+        if self.pruned_through != self.anchor && self.chain_break.is_none() {
+            let (recorded, found) = (self.pruned_through.seq, self.anchor.seq);
+            self.chain_break = Some(match recorded == found {
+                true => ChainBreak::Rewritten { seq: found },
+                false => ChainBreak::Gap { expected: recorded + 1, found: found + 1 },
+            });
+        }
+        ChainReport { rows: self.row_count, head: self.head, chain_break: self.chain_break, missing_head_marker: None }
+    }
+}
+
+fn find_pruned_head(body: &str) -> Option<ChainHead> {
+    // Only rows that may record a pruning are parsed.
+    if !body.contains(r#""kind":"pruned""#) {
+        return None;
+    }
+    let record: CallRecord = serde_json::from_str(body).ok()?;
+    if record.kind == RecordKind::Pruned { record.through?.parse().ok() } else { None }
+}
