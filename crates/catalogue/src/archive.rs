@@ -1,7 +1,7 @@
 //! Reads published packages: wheels, source archives, tarballs. Archives are read in memory and never unpacked to disk,
 //! so a malicious path cannot write anywhere. Everything that exceeds a limit is skipped and counted.
 
-mod decompression_guard;
+mod decompression_stall_guard;
 mod source_encoding;
 mod tarball;
 mod zip;
@@ -12,7 +12,7 @@ use std::io::{Read, Seek};
 use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
-use decompression_guard::DecompressionGuard;
+use decompression_stall_guard::DecompressionStallGuard;
 
 /// Maximum length of a shebang line.
 const MAX_SHEBANG_BYTES: u64 = 256;
@@ -150,12 +150,12 @@ impl UnpackedArchive {
 /// # Examples
 /// ```
 /// use std::io::Cursor;
-/// use gatelodge_catalogue::{ArchiveFormat, ArchiveLimits, ExtractDecision, SkipReason, unpack};
+/// use gatelodge_catalogue::{ArchiveFormat, ArchiveLimits, ExtractDecision, ArchiveSkipReason, unpack};
 ///
 /// let limits = ArchiveLimits::default();
 /// let broken = unpack(Cursor::new(b"not an archive"), ArchiveFormat::Zip, &limits, |_| ExtractDecision::Extract);
 /// assert!(broken.files.is_empty());
-/// assert_eq!(broken.skipped.get(&SkipReason::Broken), Some(&1));
+/// assert_eq!(broken.skipped.get(&ArchiveSkipReason::Broken), Some(&1));
 /// ```
 pub fn unpack(
     archive: impl Read + Seek,
@@ -163,7 +163,7 @@ pub fn unpack(
     bounds: &ArchiveLimits,
     wanted: fn(&str) -> ExtractDecision,
 ) -> UnpackedArchive {
-    let guard = DecompressionGuard::default();
+    let guard = DecompressionStallGuard::default();
     let mut extractor = ArchiveExtractor {
         out: UnpackedArchive::default(),
         total_bytes: 0,
@@ -191,7 +191,7 @@ struct ArchiveExtractor<'b> {
     total_bytes: usize,
     /// Bytes decompressed so far. Zip entries can overlap, so the size of the archive does not bound this.
     unpacked_bytes: u64,
-    guard: DecompressionGuard,
+    guard: DecompressionStallGuard,
     limits: &'b ArchiveLimits,
     select_file: fn(&str) -> ExtractDecision,
 }

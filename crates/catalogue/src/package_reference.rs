@@ -26,9 +26,9 @@ impl PackageReference {
     ///
     /// # Examples
     /// ```
-    /// use gatelodge_catalogue::{PackageName, PackageRegistry};
+    /// use gatelodge_catalogue::{PackageReference, PackageRegistry};
     ///
-    /// let package = PackageName::read("npm:@acme/files@1.2.3").expect("a package");
+    /// let package = PackageReference::read("npm:@acme/files@1.2.3").expect("a package");
     /// assert_eq!(package.source, Some(PackageRegistry::Npm));
     /// assert_eq!(package.name, "@acme/files");
     /// assert_eq!(package.version.as_deref(), Some("1.2.3"));

@@ -11,7 +11,7 @@ mod init_args;
 mod pharo_args;
 mod policy_args;
 mod server_args;
-mod stack_args;
+mod server_risk_args;
 mod stdio_args;
 
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ pub use audit_args::{
     VerifyLogArgs,
 };
 pub use call_args::CallArgs;
-pub use catalogue_args::{CatalogueCommand, ClassifyToolsArgs, LegacyCommandArgs, PostureArg, ScanArgs};
+pub use catalogue_args::{CatalogueCommand, ClassifyToolsArgs, LegacyCommandArgs, PostureArg, ScanServerArgs};
 pub use connect_args::ConnectArgs;
 pub use gateway_args::{ServeArgs, UpArgs};
 pub use grant_args::{
@@ -42,7 +42,7 @@ pub use policy_args::{
     PolicyFormatArg, PutPolicyArgs, RollbackPolicyArgs, ShowPolicyArgs, TestPolicyArgs,
 };
 pub use server_args::{AcceptToolsArgs, AddServerArgs, ListArgs, NamedItemArgs, OverrideCategoryArgs, ServerCommand};
-pub use stack_args::{PrecheckArgs, StackArgs, StackFormat};
+pub use server_risk_args::{PrecheckArgs, ServerStackArgs, StackReportFormat};
 pub use stdio_args::{BridgeArgs, WrapArgs};
 
 /// Gatelodge: a policy gateway between AI agents and MCP servers.
@@ -79,9 +79,9 @@ pub enum CliCommand {
     /// Shows published MCP servers and their tools: what each can do, the evidence, and a suitable policy.
     #[command(subcommand)]
     Catalogue(CatalogueCommand),
-    Scan(ScanArgs),
+    Scan(ScanServerArgs),
     Precheck(PrecheckArgs),
-    Stack(StackArgs),
+    Stack(ServerStackArgs),
     Calls(CallsArgs),
     /// Verifies, exports and prunes the call log and the admin log.
     #[command(subcommand)]
@@ -101,7 +101,7 @@ pub fn parse_arguments() -> Result<(Cli, bool), clap::Error> {
         subcommand = nested;
     }
     let is_json = subcommand.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false);
-    let json = is_json || matches!(subcommand.try_get_one("format"), Ok(Some(StackFormat::Json)));
+    let json = is_json || matches!(subcommand.try_get_one("format"), Ok(Some(StackReportFormat::Json)));
     Ok((Cli::from_arg_matches(&matches)?, json))
 }
 

@@ -93,9 +93,9 @@ fn mixed_rows() -> Vec<CallRecord> {
     });
     rows.push(intent(307, "tools/call", &format!("{}…", "x".repeat(512))));
     rows.push(intent(308, "resources/read", "note://desk/1"));
-    rows.push(row(RecordKind::Unchecked, 309, "ci", "elicitation/create", ""));
-    rows.push(row(RecordKind::Unchecked, 310, "ci", "tools/list", ""));
-    rows.push(row(RecordKind::Unchecked, 311, "ci", "notifications/initialized", ""));
+    rows.push(row(RecordKind::PolicyExempt, 309, "ci", "elicitation/create", ""));
+    rows.push(row(RecordKind::PolicyExempt, 310, "ci", "tools/list", ""));
+    rows.push(row(RecordKind::PolicyExempt, 311, "ci", "notifications/initialized", ""));
     rows.push(row(RecordKind::Refused, 312, "ci", "response", ""));
     rows.push(row(RecordKind::Intent, 313, "other", "tools/call", "theirs"));
     rows

@@ -12,7 +12,7 @@ mod merged_server_info;
 pub(crate) mod merged_stream;
 mod merged_subscription;
 pub(crate) mod router;
-mod server_info_cache;
+mod server_info_fallback;
 pub(crate) mod tool_name_limit;
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::request_trace::RequestTrace;
 use crate::stream_revalidation::StreamRevalidation;
 use crate::upstream::Upstream;
 
-pub(crate) use server_info_cache::ServerInfoCache;
+pub(crate) use server_info_fallback::ServerInfoFallback;
 
 /// Time limit for each server in a fan-out. The rest of a one-second budget is left for merging the responses.
 const FAN_OUT_TIMEOUT: Duration = Duration::from_millis(500);

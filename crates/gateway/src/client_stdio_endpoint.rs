@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
-use crate::http_server::responder::SingleSessionCell;
+use crate::http_server::responder::ClientSessionCell;
 use crate::request_context::{RequestContext, STDIO_ADDRESS};
 use crate::single_session_client::{SingleSessionClient, end_session};
 
@@ -34,7 +34,7 @@ impl Gateway {
     ) -> std::io::Result<()> {
         self.telemetry.start();
         let (messages, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
-        let session_slot = SingleSessionCell::default();
+        let session_slot = ClientSessionCell::default();
         let (ended, end) = oneshot::channel();
         let reading = async {
             let client = SingleSessionClient::new(

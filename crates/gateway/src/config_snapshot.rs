@@ -11,7 +11,7 @@ use gatelodge_store::{EnforcementMode, GrantId, PolicyName, PolicyVersionNumber,
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
-use crate::aggregate::ServerInfoCache;
+use crate::aggregate::ServerInfoFallback;
 use crate::in_flight_limit::InFlightLimit;
 use crate::upstream::{Upstream, UpstreamConfig};
 
@@ -82,7 +82,7 @@ pub struct ActiveGrant {
     /// Limits the number of sessions.
     pub(crate) sessions: Arc<Semaphore>,
     /// Server information from the most recent handshakes, for the aggregate endpoint.
-    pub(crate) server_info_cache: Arc<ServerInfoCache>,
+    pub(crate) server_info_cache: Arc<ServerInfoFallback>,
 }
 
 impl ActiveGrant {

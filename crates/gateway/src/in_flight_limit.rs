@@ -10,7 +10,7 @@ pub(crate) struct InFlightLimit(AtomicUsize);
 
 /// An acquired permit, released on drop.
 #[derive(Debug)]
-pub(crate) struct InFlightPermit(Arc<InFlightLimit>);
+pub(crate) struct InFlightSlot(Arc<InFlightLimit>);
 
 impl InFlightLimit {
     pub fn new(count: usize) -> Arc<Self> {
@@ -18,14 +18,14 @@ impl InFlightLimit {
     }
 
     /// Acquires a permit. Returns `None` if all permits are in use.
-    pub fn try_acquire(self: &Arc<Self>) -> Option<InFlightPermit> {
+    pub fn try_acquire(self: &Arc<Self>) -> Option<InFlightSlot> {
         let less = |left: usize| left.checked_sub(1);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).ok()?;
-        Some(InFlightPermit(Arc::clone(self)))
+        Some(InFlightSlot(Arc::clone(self)))
     }
 }
 
-impl Drop for InFlightPermit {
+impl Drop for InFlightSlot {
     fn drop(&mut self) {
         self.0.0.fetch_add(1, Ordering::AcqRel);
     }

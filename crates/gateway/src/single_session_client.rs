@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::handle_request;
-use crate::http_server::responder::{Responder, SingleSessionCell};
+use crate::http_server::responder::{ClientSessionCell, Responder};
 use crate::methods::{initialize, policy_exempt_messages, standalone_stream};
 use crate::pipeline::CallRecorder;
 use crate::request_context::{ClientProtocol, RequestContext, StatelessClient};
@@ -28,7 +28,7 @@ pub(crate) struct SingleSessionClient {
     /// Each item is one message. The transport's writer task receives them; a closed channel means that the client has
     /// disconnected.
     messages: mpsc::Sender<Bytes>,
-    session_slot: SingleSessionCell,
+    session_slot: ClientSessionCell,
     generations: &'static [ProtocolGeneration],
     /// Stateless requests in flight.
     stateless_requests: Arc<CancellableRequests>,
@@ -38,7 +38,7 @@ impl SingleSessionClient {
     /// Creates a client that may use the given protocol generations.
     pub fn new(
         messages: mpsc::Sender<Bytes>,
-        session_slot: SingleSessionCell,
+        session_slot: ClientSessionCell,
         generations: &'static [ProtocolGeneration],
     ) -> Self {
         Self { messages, session_slot, generations, stateless_requests: Arc::default() }
@@ -202,7 +202,7 @@ fn spawn_event_forwarder(
     gw: &Arc<Gateway>,
     ctx: &RequestContext,
     messages: &mpsc::Sender<Bytes>,
-    session_slot: &SingleSessionCell,
+    session_slot: &ClientSessionCell,
 ) {
     let Some(session) = session_slot.lock().unwrap_or_else(PoisonError::into_inner).clone() else { return };
     let end = session.open_stream();
@@ -245,14 +245,14 @@ fn spawn_event_forwarder(
 }
 
 /// Stops the task started by [`spawn_event_forwarder`].
-pub(crate) fn stop_event_forwarder(session_slot: &SingleSessionCell) {
+pub(crate) fn stop_event_forwarder(session_slot: &ClientSessionCell) {
     if let Some(session) = &*session_slot.lock().unwrap_or_else(PoisonError::into_inner) {
         session.end_stream();
     }
 }
 
 /// Ends the session of a client that has disconnected or starts a new one.
-pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext, session_slot: &SingleSessionCell) {
+pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext, session_slot: &ClientSessionCell) {
     let session = session_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
         initialize::end_session(gw, &ctx.with_session(session)).await;

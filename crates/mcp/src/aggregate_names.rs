@@ -10,7 +10,7 @@ mod server_message_rewrite;
 use std::borrow::Cow;
 
 pub use capability_union::{merge_capabilities, with_meta_member};
-pub use client_message_rewrite::UnknownSubscriptionTarget;
+pub use client_message_rewrite::UnroutableSubscriptionTarget;
 pub use server_message_rewrite::{prefix_message, prefix_response};
 
 /// Separates the server name from the name of a tool, prompt or task.

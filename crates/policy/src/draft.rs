@@ -18,7 +18,7 @@ use crate::decide::decide;
 use crate::decision::Decision;
 use crate::diagnostic::Diagnostic;
 use crate::limit::string_enum;
-use crate::method_rules::{TASK_METHOD_PREFIX, is_always_allowed};
+use crate::method_rules::{TASK_METHOD_PREFIX, is_policy_exempt};
 use crate::policy_parser::parse;
 use crate::syntax_tree::DocumentFormat;
 use draft_usage_tally::DraftUsageTally;
@@ -60,9 +60,9 @@ string_enum! {
 ///
 /// # Examples
 /// ```
-/// use gatelodge_policy::{DraftBuilder, ObservedCall};
+/// use gatelodge_policy::{CallLogDraftBuilder, ObservedCall};
 ///
-/// let mut builder = DraftBuilder::default();
+/// let mut builder = CallLogDraftBuilder::default();
 /// builder.add(&ObservedCall {
 ///     method: "tools/call",
 ///     target: Some("search"),
@@ -132,7 +132,7 @@ pub struct DraftCoverageGap {
 impl CallLogDraftBuilder {
     /// Adds a call.
     pub fn add(&mut self, call: &ObservedCall<'_>) {
-        if is_always_allowed(call.method) {
+        if is_policy_exempt(call.method) {
             return;
         }
         let (section, name) = match (call.method, call.target) {

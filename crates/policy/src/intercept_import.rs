@@ -9,7 +9,7 @@ mod intercept_condition_import;
 mod intercept_counter_import;
 mod intercept_field_import;
 mod intercept_rule_import;
-mod rule_block_builder;
+mod rule_block_json_builder;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::format::{comments_of_yaml, format};
 use crate::limit::string_enum;
 use crate::policy_parser::parse;
 use crate::syntax_tree::{self, DocumentFormat, SyntaxMapEntry, SyntaxNode};
-use rule_block_builder::RuleBlockBuilder;
+use rule_block_json_builder::RuleBlockJsonBuilder;
 
 /// An imported policy.
 #[derive(Debug, Clone)]
@@ -258,8 +258,8 @@ impl InterceptImporter {
         self.add_note(ImportNoteKind::Dropped, &entry.key_span, message);
     }
 
-    fn convert_tool(&mut self, entry: &SyntaxMapEntry, scope: &str) -> RuleBlockBuilder {
-        let mut block = RuleBlockBuilder::default();
+    fn convert_tool(&mut self, entry: &SyntaxMapEntry, scope: &str) -> RuleBlockJsonBuilder {
+        let mut block = RuleBlockJsonBuilder::default();
         if self.is_null(&entry.value) {
             return block;
         }

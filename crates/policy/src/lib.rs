@@ -49,7 +49,7 @@ pub use input_schema::{InputSchema, InputSchemaError};
 pub use intercept_import::{ImportNote, ImportNoteKind, ImportedPolicy, import_intercept};
 pub use limit::{Amount, Charge, LimitScope, LimitWindow, WindowAlignment};
 pub use lint::{ToolList, lint};
-pub use method_rules::is_always_allowed;
+pub use method_rules::is_policy_exempt;
 pub use policy_json_schema::policy_json_schema;
 pub use policy_parser::parse;
 pub use syntax_tree::DocumentFormat;

@@ -23,7 +23,7 @@ pub(crate) const ALWAYS_ALLOWED: [&str; 13] = [
 ];
 
 /// Returns whether every policy allows a method.
-pub fn is_always_allowed(method: &str) -> bool {
+pub fn is_policy_exempt(method: &str) -> bool {
     ALWAYS_ALLOWED.contains(&method)
 }
 

@@ -3,7 +3,7 @@
 //! Names come from the parser's constants; only the help texts are separate. The schema cannot express every rule:
 //! [`parse`](crate::parse) is authoritative.
 
-mod field_help;
+mod schema_field_help;
 
 use serde_json::{Value, json};
 
@@ -28,30 +28,30 @@ pub fn policy_json_schema() -> Value {
     let mut schema = json!({
         "$schema": SCHEMA_DRAFT_URI,
         "title": "Gatelodge policy",
-        "description": field_help::POLICY_DESCRIPTION,
+        "description": schema_field_help::POLICY_DESCRIPTION,
     });
     let listed_fields = BLOCK_FIELDS.iter().copied().filter(|field| !TOOL_ONLY_FIELDS.contains(field));
     let bare_fields = CONDITION_FIELDS.iter().copied().chain(["on_deny"]);
     let definitions = json!({
-        "block": object_schema(BLOCK_FIELDS, &[], field_help::block_field_help, block_field_schema),
-        "listed_block": object_schema(listed_fields, &[], field_help::block_field_help, block_field_schema),
+        "block": object_schema(BLOCK_FIELDS, &[], schema_field_help::block_field_help, block_field_schema),
+        "listed_block": object_schema(listed_fields, &[], schema_field_help::block_field_help, block_field_schema),
         "predicate_or_condition": {
             "if": { "required": ["conditions"] },
             "then": ref_schema("predicate"),
             "else": ref_schema("bare_condition"),
         },
-        "predicate": object_schema(PREDICATE_FIELDS, &["conditions"], field_help::predicate_field_help, predicate_field_schema),
-        "condition": with_operator_values(object_schema(CONDITION_FIELDS, &CONDITION_FIELDS, field_help::predicate_field_help, predicate_field_schema)),
-        "bare_condition": with_operator_values(object_schema(bare_fields, &CONDITION_FIELDS, field_help::predicate_field_help, predicate_field_schema)),
+        "predicate": object_schema(PREDICATE_FIELDS, &["conditions"], schema_field_help::predicate_field_help, predicate_field_schema),
+        "condition": with_operator_values(object_schema(CONDITION_FIELDS, &CONDITION_FIELDS, schema_field_help::predicate_field_help, predicate_field_schema)),
+        "bare_condition": with_operator_values(object_schema(bare_fields, &CONDITION_FIELDS, schema_field_help::predicate_field_help, predicate_field_schema)),
         "limit": limit_schema(),
-        "rate": object_schema(RATE_LIMIT_FIELDS, &["max", "window"], field_help::limit_field_help, rate_field_schema),
+        "rate": object_schema(RATE_LIMIT_FIELDS, &["max", "window"], schema_field_help::limit_field_help, rate_field_schema),
         "window": window_schema(),
         "scalar": { "type": ["string", "number", "boolean"] },
         "scalars": { "type": "array", "items": ref_schema("scalar"), "minItems": 1 },
     });
     merge(
         &mut schema,
-        object_schema(fields, &["version", "default"], field_help::policy_field_help, policy_field_schema),
+        object_schema(fields, &["version", "default"], schema_field_help::policy_field_help, policy_field_schema),
     );
     merge(&mut schema, json!({ "$defs": definitions }));
     schema
@@ -61,7 +61,7 @@ pub fn policy_json_schema() -> Value {
 fn object_schema<'a>(
     fields: impl IntoIterator<Item = &'a str>,
     required: &[&str],
-    help: fn(&str) -> Option<field_help::FieldHelp>,
+    help: fn(&str) -> Option<schema_field_help::SchemaFieldHelp>,
     schema: fn(&str) -> Value,
 ) -> Value {
     let property = |field: &'a str| {
@@ -84,7 +84,7 @@ fn policy_field_schema(field: &str) -> Value {
     match field {
         "version" => json!({ "const": "1" }),
         "description" | "$schema" => json!({ "type": "string" }),
-        "default" => enum_schema(DefaultAction::WORDS, field_help::default_help),
+        "default" => enum_schema(DefaultAction::WORDS, schema_field_help::default_help),
         "hide" => json!({ "type": "array", "items": { "type": "string" } }),
         "all_tools" => ref_schema("block"),
         "categories" => categories_schema(),
@@ -92,7 +92,7 @@ fn policy_field_schema(field: &str) -> Value {
         "resources" | "prompts" => map_schema(ref_schema("listed_block")),
         "methods" => methods_schema(),
         "client_requests" => {
-            let rule = enum_schema(DefaultAction::WORDS, field_help::default_help);
+            let rule = enum_schema(DefaultAction::WORDS, schema_field_help::default_help);
             let properties = ClientRequestKind::WORDS.iter().map(|word| ((*word).to_owned(), rule.clone()));
             let properties: serde_json::Map<String, Value> = properties.collect();
             json!({ "type": "object", "properties": properties, "additionalProperties": false })
@@ -106,11 +106,11 @@ fn categories_schema() -> Value {
     let actions: Vec<&str> = BlockAction::WORDS.iter().copied().chain(["hide"]).collect();
     let rule = json!({
         "if": { "type": "string" },
-        "then": enum_schema(&actions, field_help::action_help),
+        "then": enum_schema(&actions, schema_field_help::action_help),
         "else": ref_schema("block"),
     });
     let property = |word: &&str| {
-        let mut property = json!({ "description": field_help::category_help(word) });
+        let mut property = json!({ "description": schema_field_help::category_help(word) });
         merge(&mut property, rule.clone());
         ((*word).to_owned(), property)
     };
@@ -122,7 +122,7 @@ fn methods_schema() -> Value {
     let spoken_for: Vec<&str> = ALWAYS_ALLOWED.iter().chain(&METHODS_DECIDED_BY_TARGET).copied().collect();
     json!({
         "type": "object",
-        "additionalProperties": enum_schema(DefaultAction::WORDS, field_help::default_help),
+        "additionalProperties": enum_schema(DefaultAction::WORDS, schema_field_help::default_help),
         "propertyNames": { "allOf": [
             { "not": { "enum": spoken_for } },
             { "not": { "pattern": format!("^{TASK_METHOD_PREFIX}") } },
@@ -133,7 +133,7 @@ fn methods_schema() -> Value {
 
 fn block_field_schema(field: &str) -> Value {
     match field {
-        "action" => enum_schema(BlockAction::WORDS, field_help::action_help),
+        "action" => enum_schema(BlockAction::WORDS, schema_field_help::action_help),
         "reason" => json!({ "type": "string" }),
         "require" | "deny_if" | "approve_if" => {
             json!({ "type": "array", "items": ref_schema("predicate_or_condition") })
@@ -161,7 +161,7 @@ fn predicate_field_schema(field: &str) -> Value {
             let pattern = r"^(args([.\[]|$)|(tool|server|grant|client|time)[.\[])";
             json!({ "type": "string", "pattern": pattern, "examples": ["args.amount", "args.to[*].email"] })
         }
-        "op" => enum_schema(Operator::WORDS, field_help::operator_help),
+        "op" => enum_schema(Operator::WORDS, schema_field_help::operator_help),
         // Depends on the operator; see `with_operator_values`.
         _ => json!({}),
     }
@@ -195,8 +195,12 @@ fn operator_value_schema(operator: Operator) -> Value {
 }
 
 fn limit_schema() -> Value {
-    let mut limit =
-        object_schema(LIMIT_FIELDS, &["counter", "window", "max"], field_help::limit_field_help, limit_field_schema);
+    let mut limit = object_schema(
+        LIMIT_FIELDS,
+        &["counter", "window", "max"],
+        schema_field_help::limit_field_help,
+        limit_field_schema,
+    );
     let has_amount = json!({ "anyOf": [{ "required": ["amount"] }, { "required": ["increment_from"] }] });
     let rolls =
         json!({ "properties": { "align": { "const": WindowAlignment::Rolling.as_str() } }, "required": ["align"] });
@@ -214,11 +218,11 @@ fn limit_field_schema(field: &str) -> Value {
         "counter" => json!({ "type": "string", "minLength": 1 }),
         "window" => ref_schema("window"),
         "max" => json!({ "type": "number", "exclusiveMinimum": 0 }),
-        "scope" => enum_schema(LimitScope::WORDS, field_help::scope_help),
+        "scope" => enum_schema(LimitScope::WORDS, schema_field_help::scope_help),
         "amount" | "increment_from" => {
             json!({ "type": "string", "pattern": r"^args[.\[]", "examples": ["args.amount"] })
         }
-        "align" => enum_schema(WindowAlignment::WORDS, field_help::align_help),
+        "align" => enum_schema(WindowAlignment::WORDS, schema_field_help::align_help),
         "on_deny" => json!({ "type": "string" }),
         _ => json!({}),
     }

@@ -72,7 +72,7 @@ pub enum RecordKind {
     Refused,
     /// A message that no rule covers was forwarded, such as a handshake, a list request or a notification.
     #[serde(rename = "passed")]
-    Unchecked,
+    PolicyExempt,
     /// Requests without a valid token: one row per address and minute.
     Unauthenticated,
     /// Older rows were pruned; `through` identifies the last of them.
@@ -95,7 +95,7 @@ pub enum CallOutcome {
     Timeout,
     /// The connection broke or the response was invalid; the call may have run.
     #[serde(rename = "gone")]
-    ConnectionLost,
+    NoValidResponse,
     /// The client cancelled the call, which may have run.
     Cancelled,
 }

@@ -23,7 +23,7 @@ const CHECKSUM_BYTES: usize = 4;
 /// assert!(token.reveal().starts_with(GrantToken::PREFIX));
 /// assert_eq!(GrantToken::parse(token.reveal())?.hash(), token.hash());
 /// assert!(GrantToken::parse("glt_0").is_err());
-/// # Ok::<(), gatelodge_store::TokenError>(())
+/// # Ok::<(), gatelodge_store::GrantTokenError>(())
 /// ```
 #[derive(Clone)]
 pub struct GrantToken(String);

@@ -29,7 +29,7 @@ async fn dropping_a_ledger_ends_its_threads() {
     for durability in [Durability::Process, Durability::Power] {
         let clock = Arc::new(ManualClock::at(timestamp(START_TIME)));
         let ledger = SqliteLedger::open(dir.path(), durability, clock).expect("a ledger");
-        ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
+        ledger.write(&record(RecordKind::PolicyExempt)).await.expect("queued");
         ledger.flush().await.expect("written");
         assert_becomes(2).await;
         drop(ledger);

@@ -11,9 +11,9 @@ mod javascript;
 mod pep440_version;
 mod python;
 mod registry_page;
+mod required_setting_heuristic;
 mod tool_extraction;
 mod training;
-mod user_supplied_settings;
 
 pub use category_labels::{CategoryLabel, LabelledTool, read_labelled_tool};
 pub use classifier_evaluation::{

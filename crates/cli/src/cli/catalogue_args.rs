@@ -69,7 +69,7 @@ pub struct LegacyCommandArgs {
   gatelodge scan --policy recommended --out files.json -- npx -y @modelcontextprotocol/server-filesystem /srv
 
 Exit code: 0 printed or written, 1 some tools are invalid, 2 usage, 4 unreachable.")]
-pub struct ScanArgs {
+pub struct ScanServerArgs {
     /// Name of a server in the configuration or the store.
     #[arg(conflicts_with_all = ["url", "command"], required_unless_present_any = ["url", "command"])]
     pub name: Option<String>,

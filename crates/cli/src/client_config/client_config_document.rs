@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::client_config_locations::CLAUDE_PROJECTS_KEY;
-use super::client_profiles::{ClientConfigFormat, ClientProfile};
+use super::client_profiles::{ClientConfigFileFormat, ClientProfile};
 use super::client_server_entry::ClientConfigServer;
 use super::{client_jsonc_editor, client_toml_editor, client_yaml_reader};
 
@@ -15,7 +15,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// A parsed configuration, together with its text.
 #[derive(Debug, Clone)]
 pub struct ClientConfigDocument {
-    format: ClientConfigFormat,
+    format: ClientConfigFileFormat,
     has_byte_order_mark: bool,
     text: String,
     value: Value,
@@ -46,7 +46,7 @@ impl ClientConfigDocument {
     ///
     /// # Errors
     /// Returns the syntax error with its line, but without any text from the file.
-    pub fn read(format: ClientConfigFormat, bytes: &[u8]) -> Result<Self, String> {
+    pub fn read(format: ClientConfigFileFormat, bytes: &[u8]) -> Result<Self, String> {
         let text = str::from_utf8(bytes).map_err(|error| {
             let line = bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n').count() + 1;
             format!("line {line} is not UTF-8")
@@ -58,10 +58,10 @@ impl ClientConfigDocument {
         let value = match format {
             // Clients treat an empty file as one without settings.
             _ if text.trim().is_empty() => json!({}),
-            ClientConfigFormat::Json => client_jsonc_editor::read(&text)?,
-            ClientConfigFormat::Toml => client_toml_editor::read(&text)?,
-            ClientConfigFormat::Yaml => client_yaml_reader::read(&text)?,
-            ClientConfigFormat::NoFile => json!({}),
+            ClientConfigFileFormat::Json => client_jsonc_editor::read(&text)?,
+            ClientConfigFileFormat::Toml => client_toml_editor::read(&text)?,
+            ClientConfigFileFormat::Yaml => client_yaml_reader::read(&text)?,
+            ClientConfigFileFormat::NoFile => json!({}),
         };
         if value.is_object() {
             Ok(Self { format, has_byte_order_mark: has_mark, text, value })
@@ -71,8 +71,8 @@ impl ClientConfigDocument {
     }
 
     /// Returns an empty configuration, for a file that does not exist.
-    pub fn new(format: ClientConfigFormat) -> Self {
-        let text = if format == ClientConfigFormat::Json { "{}\n" } else { "" };
+    pub fn new(format: ClientConfigFileFormat) -> Self {
+        let text = if format == ClientConfigFileFormat::Json { "{}\n" } else { "" };
         Self { format, has_byte_order_mark: false, text: text.to_owned(), value: json!({}) }
     }
 
@@ -95,13 +95,13 @@ impl ClientConfigDocument {
     /// once.
     pub fn entry_lines(&self, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
         let offsets = match self.format {
-            ClientConfigFormat::Json => client_jsonc_editor::entry_offsets(&self.text, roots),
-            ClientConfigFormat::Toml => client_toml_editor::entry_offsets(&self.text, roots),
+            ClientConfigFileFormat::Json => client_jsonc_editor::entry_offsets(&self.text, roots),
+            ClientConfigFileFormat::Toml => client_toml_editor::entry_offsets(&self.text, roots),
             // The reader returns lines, and clients with YAML have only one root.
-            ClientConfigFormat::Yaml => {
+            ClientConfigFileFormat::Yaml => {
                 return roots.iter().map(|root| client_yaml_reader::entry_lines(&self.text, root)).collect();
             }
-            ClientConfigFormat::NoFile => vec![HashMap::new(); roots.len()],
+            ClientConfigFileFormat::NoFile => vec![HashMap::new(); roots.len()],
         };
         let ends: Vec<usize> = self.text.match_indices('\n').map(|(at, _)| at).collect();
         let line_of = |offset: usize| ends.partition_point(|end| *end < offset) + 1;
@@ -137,9 +137,9 @@ impl ClientConfigDocument {
     /// The entries cannot be changed without changing something else.
     pub fn apply_changes(&self, changes: &[ClientConfigEntryChange]) -> Result<Vec<u8>, String> {
         let text = match self.format {
-            ClientConfigFormat::Json => client_jsonc_editor::apply_changes(&self.text, changes)?,
-            ClientConfigFormat::Toml => client_toml_editor::apply_changes(&self.text, changes)?,
-            ClientConfigFormat::Yaml | ClientConfigFormat::NoFile => {
+            ClientConfigFileFormat::Json => client_jsonc_editor::apply_changes(&self.text, changes)?,
+            ClientConfigFileFormat::Toml => client_toml_editor::apply_changes(&self.text, changes)?,
+            ClientConfigFileFormat::Yaml | ClientConfigFileFormat::NoFile => {
                 return Err("this file can only be changed by hand".into());
             }
         };
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    fn edit(format: ClientConfigFormat, text: &str, change: ClientConfigEntryChange) -> String {
+    fn edit(format: ClientConfigFileFormat, text: &str, change: ClientConfigEntryChange) -> String {
         let document = ClientConfigDocument::read(format, text.as_bytes()).expect("a document");
         String::from_utf8(document.apply_changes(&[change]).expect("a change")).expect("UTF-8")
     }
@@ -223,16 +223,16 @@ mod tests {
     #[test]
     fn json_keeps_comments_tabs_line_endings_and_byte_order_mark() {
         let text = "\u{feff}{\r\n\t// mine\r\n\t\"mcpServers\": {\r\n\t\t\"a\": { \"command\": \"x\" }, // first\r\n\t\t\"b\": {\"url\": \"u\"},\r\n\t},\r\n}\r\n";
-        let out = edit(ClientConfigFormat::Json, text, change("mcpServers", "a", json!({"url": "new"})));
+        let out = edit(ClientConfigFileFormat::Json, text, change("mcpServers", "a", json!({"url": "new"})));
         let expected = "\u{feff}{\r\n\t// mine\r\n\t\"mcpServers\": {\r\n\t\t\"a\": {\r\n\t\t\t\"url\": \"new\"\r\n\t\t}, // first\r\n\t\t\"b\": {\"url\": \"u\"},\r\n\t},\r\n}\r\n";
         assert_eq!(out, expected);
     }
 
     #[test]
     fn json_gets_new_entries_where_there_were_none() {
-        let out = edit(ClientConfigFormat::Json, "", change("servers", "a", json!({"url": "new"})));
+        let out = edit(ClientConfigFileFormat::Json, "", change("servers", "a", json!({"url": "new"})));
         assert_eq!(out.trim_end(), "{\n  \"servers\": {\n    \"a\": {\n      \"url\": \"new\"\n    }\n  }\n}");
-        let out = edit(ClientConfigFormat::Json, "{\"x\": 1}", change("servers", "a", json!({"url": "new"})));
+        let out = edit(ClientConfigFileFormat::Json, "{\"x\": 1}", change("servers", "a", json!({"url": "new"})));
         assert_eq!(
             serde_json::from_str::<Value>(&out).expect("JSON"),
             json!({"x": 1, "servers": {"a": {"url": "new"}}})
@@ -242,13 +242,13 @@ mod tests {
     #[test]
     fn toml_keeps_comments_and_line_endings() {
         let text = "# mine\r\nmodel = \"x\" # why\r\n\r\n# about a\r\n[mcp_servers.a]\r\ncommand = \"x\"\r\n[mcp_servers.a.env]\r\nK = \"v\"\r\n\r\n[other]\r\ny = 1\r\n";
-        let out = edit(ClientConfigFormat::Toml, text, change("mcp_servers", "a", json!({"url": "new"})));
+        let out = edit(ClientConfigFileFormat::Toml, text, change("mcp_servers", "a", json!({"url": "new"})));
         let expected = "# mine\r\nmodel = \"x\" # why\r\n\r\n# about a\r\n[mcp_servers.a]\r\nurl = \"new\"\r\n\r\n[other]\r\ny = 1\r\n";
         assert_eq!(out, expected);
-        let out = edit(ClientConfigFormat::Toml, "x = 1\n", change("mcp_servers", "a.b", json!({"url": "new"})));
+        let out = edit(ClientConfigFileFormat::Toml, "x = 1\n", change("mcp_servers", "a.b", json!({"url": "new"})));
         assert_eq!(out, "x = 1\n\n[mcp_servers.\"a.b\"]\nurl = \"new\"\n");
         let out = edit(
-            ClientConfigFormat::Toml,
+            ClientConfigFileFormat::Toml,
             "[mcp_servers]\na = { url = \"old\" } # here\n",
             change("mcp_servers", "a", json!({"url": "new"})),
         );
@@ -264,24 +264,27 @@ mod tests {
             vscode_input: None,
         };
         let text = "{\n  \"servers\": {\n    \"a\": {}, // ours\n    \"b\": {} // mine\n  }\n}\n";
-        let out = edit(ClientConfigFormat::Json, text, removal("servers"));
+        let out = edit(ClientConfigFileFormat::Json, text, removal("servers"));
         assert!(out.contains("\"b\": {} // mine") && !out.contains("\"a\""), "{out}");
-        assert_eq!(edit(ClientConfigFormat::Toml, "x = 1\n\n[s.a]\ny = 1\n\n[t]\n", removal("s")), "x = 1\n\n[t]\n");
+        assert_eq!(
+            edit(ClientConfigFileFormat::Toml, "x = 1\n\n[s.a]\ny = 1\n\n[t]\n", removal("s")),
+            "x = 1\n\n[t]\n"
+        );
     }
 
     #[test]
     fn syntax_errors_name_the_line_without_its_text() {
         for (format, text, line) in [
-            (ClientConfigFormat::Json, "{\n \"k\": hunter2\n}", "line 2"),
-            (ClientConfigFormat::Toml, "a = 1\nk = hunter2\n", "line 2"),
-            (ClientConfigFormat::Yaml, "a: 1\nk: [hunter2\n", "line"),
+            (ClientConfigFileFormat::Json, "{\n \"k\": hunter2\n}", "line 2"),
+            (ClientConfigFileFormat::Toml, "a = 1\nk = hunter2\n", "line 2"),
+            (ClientConfigFileFormat::Yaml, "a: 1\nk: [hunter2\n", "line"),
         ] {
             let error = ClientConfigDocument::read(format, text.as_bytes()).expect_err("an error");
             assert!(error.contains(line) && !error.contains("hunter2"), "{error}");
         }
-        assert!(ClientConfigDocument::read(ClientConfigFormat::Json, b"[1]").is_err());
+        assert!(ClientConfigDocument::read(ClientConfigFileFormat::Json, b"[1]").is_err());
         assert_eq!(
-            ClientConfigDocument::read(ClientConfigFormat::Json, b"{}\n\xff").expect_err("an error"),
+            ClientConfigDocument::read(ClientConfigFileFormat::Json, b"{}\n\xff").expect_err("an error"),
             "line 2 is not UTF-8"
         );
     }
@@ -289,14 +292,14 @@ mod tests {
     #[test]
     fn a_repeated_name_is_refused() {
         let text = r#"{"mcpServers": {"a": {"url": "1"}, "a": {"url": "2"}}}"#;
-        let document = ClientConfigDocument::read(ClientConfigFormat::Json, text.as_bytes()).expect("a document");
+        let document = ClientConfigDocument::read(ClientConfigFileFormat::Json, text.as_bytes()).expect("a document");
         let error = document.apply_changes(&[change("mcpServers", "a", json!({}))]).expect_err("an error");
         assert!(error.contains("twice"), "{error}");
     }
 
     #[test]
     fn the_line_of_an_entry_is_found_in_each_format() {
-        let line = |format: ClientConfigFormat, text: &str, root: &str, name: &str| {
+        let line = |format: ClientConfigFileFormat, text: &str, root: &str, name: &str| {
             let lines = ClientConfigDocument::read(format, text.as_bytes())
                 .expect("a document")
                 .entry_lines(&[vec![root.to_owned()]]);
@@ -305,31 +308,31 @@ mod tests {
         let json = "\u{feff}{\n  // \"b\": here not\n  \"b\": {},\n  \"servers\": {\n    \"a\": {\"b\": 1},\n\n    \"b\":\n {}\n  }\n}";
         assert_eq!(
             (
-                line(ClientConfigFormat::Json, json, "servers", "a"),
-                line(ClientConfigFormat::Json, json, "servers", "b")
+                line(ClientConfigFileFormat::Json, json, "servers", "a"),
+                line(ClientConfigFileFormat::Json, json, "servers", "b")
             ),
             (5, 7)
         );
         let json = "{\"mcpServers\": [\n{\"name\": \"a\"},\n{\"name\": \"b\"}]}";
-        assert_eq!(line(ClientConfigFormat::Json, json, "mcpServers", "b"), 3);
+        assert_eq!(line(ClientConfigFileFormat::Json, json, "mcpServers", "b"), 3);
         let toml = "a = 1\r\n[s.a]\r\nx = 1\r\n[s.a.env]\r\n\r\n[s.\"b c\"]\r\nx = 1\r\n";
         assert_eq!(
-            (line(ClientConfigFormat::Toml, toml, "s", "a"), line(ClientConfigFormat::Toml, toml, "s", "b c")),
+            (line(ClientConfigFileFormat::Toml, toml, "s", "a"), line(ClientConfigFileFormat::Toml, toml, "s", "b c")),
             (2, 6)
         );
         let yaml = "a: {b: [1, {c: 2}]}\nextensions:\n  a:\n    cmd: x\n\n  'b':\n    cmd: y\n";
         assert_eq!(
             (
-                line(ClientConfigFormat::Yaml, yaml, "extensions", "a"),
-                line(ClientConfigFormat::Yaml, yaml, "extensions", "b")
+                line(ClientConfigFileFormat::Yaml, yaml, "extensions", "a"),
+                line(ClientConfigFileFormat::Yaml, yaml, "extensions", "b")
             ),
             (3, 6)
         );
         let yaml = "mcpServers:\n  - name: a\n    url: x\n  - url: y\n    name: b\n";
         assert_eq!(
             (
-                line(ClientConfigFormat::Yaml, yaml, "mcpServers", "b"),
-                line(ClientConfigFormat::Yaml, yaml, "mcpServers", "c")
+                line(ClientConfigFileFormat::Yaml, yaml, "mcpServers", "b"),
+                line(ClientConfigFileFormat::Yaml, yaml, "mcpServers", "c")
             ),
             (4, 1)
         );
@@ -338,11 +341,11 @@ mod tests {
     #[test]
     fn yaml_maps_and_lists_are_read() {
         let text = "extensions:\n  a:\n    cmd: npx\n    args: [-y, 'x']\n    envs: {K: v}\n    enabled: false\n";
-        let document = ClientConfigDocument::read(ClientConfigFormat::Yaml, text.as_bytes()).expect("a document");
+        let document = ClientConfigDocument::read(ClientConfigFileFormat::Yaml, text.as_bytes()).expect("a document");
         let found = document.servers(find_client("goose").expect("a client"), &["extensions".to_owned()]);
         assert!(found[0].is_disabled && found[0].entry.is_some());
         let text = "mcpServers:\n  - name: b\n    url: http://x/\n";
-        let document = ClientConfigDocument::read(ClientConfigFormat::Yaml, text.as_bytes()).expect("a document");
+        let document = ClientConfigDocument::read(ClientConfigFileFormat::Yaml, text.as_bytes()).expect("a document");
         let found = document.servers(find_client("continue").expect("a client"), &["mcpServers".to_owned()]);
         assert_eq!((found.len(), found[0].name.as_str()), (1, "b"));
         assert!(document.apply_changes(&[]).is_err());

@@ -3,15 +3,15 @@
 use serde_json::{Map, Value, json};
 
 use super::client_config_document::{ClientConfigDocument, ClientConfigEntryChange};
-use super::client_profiles::{ClientConfigEntryFormat, ClientConfigFormat, ClientProfile};
+use super::client_profiles::{ClientConfigEntryFormat, ClientConfigFileFormat, ClientProfile};
 use super::gateway_entry::GatewayEntry;
 
 /// Returns the part of a client's configuration that connects it to the gateway.
 pub fn config_snippet(client: &ClientProfile, gateway_entry: &GatewayEntry) -> String {
     let entry = gateway_entry.client_entry(client);
     match client.format {
-        ClientConfigFormat::Json => pretty_json(&wrap_in_servers_path(client, gateway_entry, entry)),
-        ClientConfigFormat::Toml => {
+        ClientConfigFileFormat::Json => pretty_json(&wrap_in_servers_path(client, gateway_entry, entry)),
+        ClientConfigFileFormat::Toml => {
             let root = client.servers_path.iter().map(|&name| name.to_owned()).collect();
             let change = ClientConfigEntryChange {
                 servers_path: root,
@@ -19,15 +19,16 @@ pub fn config_snippet(client: &ClientProfile, gateway_entry: &GatewayEntry) -> S
                 entry: Some(entry),
                 vscode_input: None,
             };
-            let text = ClientConfigDocument::new(ClientConfigFormat::Toml).apply_changes(&[change]).unwrap_or_default();
+            let text =
+                ClientConfigDocument::new(ClientConfigFileFormat::Toml).apply_changes(&[change]).unwrap_or_default();
             String::from_utf8_lossy(&text).trim_start().to_owned()
         }
-        ClientConfigFormat::Yaml => {
+        ClientConfigFileFormat::Yaml => {
             let mut out = String::new();
             write_yaml(&wrap_in_servers_path(client, gateway_entry, entry), 0, &mut out);
             out
         }
-        ClientConfigFormat::NoFile => pretty_json(&entry),
+        ClientConfigFileFormat::NoFile => pretty_json(&entry),
     }
 }
 
@@ -106,7 +107,7 @@ mod tests {
         let (name, url) = ("books".to_owned(), "http://127.0.0.1:7420/mcp/books".to_owned());
         let gateway_entry =
             GatewayEntry { name, url, token_env: "KEY".to_owned(), token_file: None, program: "gatelodge".to_owned() };
-        for client in ALL.iter().filter(|client| client.format != ClientConfigFormat::NoFile) {
+        for client in ALL.iter().filter(|client| client.format != ClientConfigFileFormat::NoFile) {
             let text = config_snippet(client, &gateway_entry);
             let document = ClientConfigDocument::read(client.format, text.as_bytes()).expect(client.id);
             let root: Vec<String> = client.servers_path.iter().map(|&name| name.to_owned()).collect();

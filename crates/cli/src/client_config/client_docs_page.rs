@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::client_config_locations::{OperatingSystem, UserDirectories};
 use super::client_config_snippet::config_snippet;
-use super::client_profiles::{ALL, ClientConfigFormat, ClientProfile, ConnectionMethod};
+use super::client_profiles::{ALL, ClientConfigFileFormat, ClientProfile, ConnectionMethod};
 use super::gateway_entry::{DEFAULT_TOKEN_ENV, GatewayEntry};
 
 const PAGE_INTRODUCTION: &str = "# Clients
@@ -39,9 +39,9 @@ pub fn clients_page() -> String {
             ConnectionMethod::PublicHttps => "public HTTPS",
         };
         let file = match client.format {
-            ClientConfigFormat::Json | ClientConfigFormat::Toml => "written",
-            ClientConfigFormat::Yaml => "read; changed by hand",
-            ClientConfigFormat::NoFile => "none",
+            ClientConfigFileFormat::Json | ClientConfigFileFormat::Toml => "written",
+            ClientConfigFileFormat::Yaml => "read; changed by hand",
+            ClientConfigFileFormat::NoFile => "none",
         };
         out.push_str(&format!("| {} | `{}` | {connection} | {file} |\n", client.name, client.id));
     }
@@ -82,9 +82,9 @@ fn write_section(client: &'static ClientProfile, out: &mut String) {
         );
     }
     let language = match client.format {
-        ClientConfigFormat::Json | ClientConfigFormat::NoFile => "json",
-        ClientConfigFormat::Toml => "toml",
-        ClientConfigFormat::Yaml => "yaml",
+        ClientConfigFileFormat::Json | ClientConfigFileFormat::NoFile => "json",
+        ClientConfigFileFormat::Toml => "toml",
+        ClientConfigFileFormat::Yaml => "yaml",
     };
     out.push_str(&format!("\n```{language}\n{}```\n", config_snippet(client, &entry)));
     if let Some(install) = entry.install_command(client) {

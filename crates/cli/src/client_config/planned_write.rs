@@ -1,14 +1,14 @@
 //! A planned change to a file.
 
+use super::client_file_snapshot::{ClientFileError, ClientFileSnapshot, content_hash};
 use super::client_profiles::ClientProfile;
-use super::file_snapshot::{ClientFileError, FileSnapshot, content_hash};
 use super::undo_journal::UndoStep;
 
 /// A file and its new content.
 #[derive(Debug)]
 pub struct PlannedWrite {
     /// The file's current state.
-    pub snapshot: FileSnapshot,
+    pub snapshot: ClientFileSnapshot,
     /// New content.
     pub new_bytes: Vec<u8>,
     /// Client that the file belongs to, or `None` if it is one of our own files.
@@ -19,7 +19,7 @@ pub struct PlannedWrite {
 
 impl PlannedWrite {
     /// Plans to write one of our own files.
-    pub fn own_file(snapshot: FileSnapshot, text: String) -> Self {
+    pub fn own_file(snapshot: ClientFileSnapshot, text: String) -> Self {
         Self { snapshot, new_bytes: text.into_bytes(), client: None, entries: Vec::new() }
     }
 

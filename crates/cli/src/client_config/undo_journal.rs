@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::client_config_document::{ClientConfigDocument, ClientConfigEntryChange};
+use super::client_file_snapshot::{ClientFileError, ClientFileSnapshot, content_hash};
 use super::client_profiles::find_client;
-use super::file_snapshot::{ClientFileError, FileSnapshot, content_hash};
 
 /// Everything that one command wrote.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ impl UndoJournal {
     pub fn load(path: &Path) -> Result<Option<Self>, ClientFileError> {
         let read_error =
             |reason: String| ClientFileError(format!("cannot read the undo journal `{}`: {reason}", path.display()));
-        let snapshot = FileSnapshot::read(path).map_err(|error| read_error(error.0))?;
+        let snapshot = ClientFileSnapshot::read(path).map_err(|error| read_error(error.0))?;
         let Some(bytes) = snapshot.bytes() else { return Ok(None) };
         serde_json::from_slice(bytes).map(Some).map_err(|error| read_error(error.to_string()))
     }
@@ -79,14 +79,14 @@ impl UndoJournal {
         let text = serde_json::to_vec_pretty(self).map_err(|error| ClientFileError(error.to_string()))?;
         let write_error =
             |error: ClientFileError| ClientFileError(format!("the undo journal `{}`: {error}", path.display()));
-        FileSnapshot::read(path).and_then(|snapshot| snapshot.replace(&text)).map_err(write_error)
+        ClientFileSnapshot::read(path).and_then(|snapshot| snapshot.replace(&text)).map_err(write_error)
     }
 }
 
 impl UndoStep {
     /// Compares the file with the journal.
     pub fn file_state(&self) -> Result<UndoFileState, ClientFileError> {
-        let now = FileSnapshot::read(&self.file)?.bytes().map(content_hash);
+        let now = ClientFileSnapshot::read(&self.file)?.bytes().map(content_hash);
         Ok(if now.as_ref() == Some(&self.new_hash) {
             UndoFileState::AsWritten
         } else if now == self.old_hash {
@@ -107,7 +107,7 @@ impl UndoStep {
         match (state, &old) {
             (UndoFileState::Original, _) => {}
             (UndoFileState::AsWritten, None) => remove_if_exists(&self.file)?,
-            (UndoFileState::AsWritten, Some(old)) => FileSnapshot::read(&self.file)?.replace(old)?,
+            (UndoFileState::AsWritten, Some(old)) => ClientFileSnapshot::read(&self.file)?.replace(old)?,
             (UndoFileState::Modified, old) => self.undo_entries(old.as_deref())?,
         }
         self.backup.as_deref().map_or(Ok(()), remove_if_exists)?;
@@ -117,7 +117,7 @@ impl UndoStep {
     /// Returns the old content, or `None` if the file did not exist.
     fn backup_bytes(&self) -> Result<Option<Vec<u8>>, ClientFileError> {
         let Some(backup) = &self.backup else { return Ok(None) };
-        let snapshot = FileSnapshot::read(backup)?;
+        let snapshot = ClientFileSnapshot::read(backup)?;
         let bytes = snapshot
             .bytes()
             .ok_or_else(|| ClientFileError(format!("its backup `{}` does not exist", backup.display())))?;
@@ -129,7 +129,7 @@ impl UndoStep {
 
     /// Restores only our entries in a file that has changed since we wrote it.
     fn undo_entries(&self, old: Option<&[u8]>) -> Result<(), ClientFileError> {
-        let snapshot = FileSnapshot::read(&self.file)?;
+        let snapshot = ClientFileSnapshot::read(&self.file)?;
         let (Some(client), Some(bytes)) = (self.client.as_deref().and_then(find_client), snapshot.bytes()) else {
             return old.map_or(Ok(()), |old| snapshot.replace(old));
         };

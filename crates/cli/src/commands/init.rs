@@ -6,7 +6,7 @@ pub mod client_scan;
 mod client_scan_report;
 mod import_servers;
 mod init_plan;
-mod render_config;
+mod render_init_files;
 mod server_env_variables;
 mod undo_init;
 mod write_init_files;

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::catalogue::classification_io;
 use super::server::test_server_connection;
 use super::wrap;
-use crate::cli::{PostureArg, ScanArgs};
+use crate::cli::{PostureArg, ScanServerArgs};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, McpProtocolChoice, ServerProbe};
@@ -23,7 +23,7 @@ use crate::{input_file, process_environment, server_url, stdout_output, store_co
 /// Time limit for the server to respond.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub fn run(args: ScanArgs) -> Result<CommandExitCode> {
+pub fn run(args: ScanServerArgs) -> Result<CommandExitCode> {
     if let Some(url) = &args.url {
         return store_command_context::block_on(async {
             print_scan(&probe_url(url, &args).await?, &args, str::to_owned)
@@ -39,7 +39,7 @@ pub fn run(args: ScanArgs) -> Result<CommandExitCode> {
     store_command_context::block_on(scan_server(&server, &args))
 }
 
-async fn scan_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<CommandExitCode> {
+async fn scan_server(server: &UpstreamConfig, args: &ScanServerArgs) -> Result<CommandExitCode> {
     let mut probe = test_server_connection::probe_server(server)
         .await
         .map_err(|error| test_server_connection::probe_error(server, &error))?;
@@ -48,7 +48,7 @@ async fn scan_server(server: &UpstreamConfig, args: &ScanArgs) -> Result<Command
     print_scan(&probe, args, |text| secrets.redact_text(text))
 }
 
-async fn probe_url(url: &str, args: &ScanArgs) -> Result<ServerProbe> {
+async fn probe_url(url: &str, args: &ScanServerArgs) -> Result<ServerProbe> {
     let address = server_url::parse_server_url(url)
         .map_err(|error| UsageError(format!("{}; {}", error.message(), error.help())))?;
     let mut headers = HeaderMap::new();
@@ -81,7 +81,7 @@ async fn probe_url(url: &str, args: &ScanArgs) -> Result<ServerProbe> {
 }
 
 /// Classifies a server's tools and prints the result or a policy; `redact` removes secrets.
-fn print_scan(probe: &ServerProbe, args: &ScanArgs, redact: impl Fn(&str) -> String) -> Result<CommandExitCode> {
+fn print_scan(probe: &ServerProbe, args: &ScanServerArgs, redact: impl Fn(&str) -> String) -> Result<CommandExitCode> {
     // Redacted before anything is parsed, so that no later step can print a secret.
     let list = redact(&json!({"server": probe.server, "tools": probe.tools}).to_string());
     let documents = read_tools(list.as_bytes());
@@ -128,7 +128,7 @@ fn write_policy(
     server: &str,
     known: &[(&ToolListEntry<'_>, Classification)],
     posture: PostureArg,
-    args: &ScanArgs,
+    args: &ScanServerArgs,
 ) -> Result<()> {
     let posture = match posture {
         PostureArg::Recommended => StarterPolicyStrictness::Recommended,

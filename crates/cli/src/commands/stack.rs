@@ -21,7 +21,7 @@ use gatelodge_catalogue::{
 use serde_json::{Value, json};
 
 use super::catalogue::{index_access, show_package};
-use crate::cli::{StackArgs, StackFormat};
+use crate::cli::{ServerStackArgs, StackReportFormat};
 use crate::diagnostic_report::{count_noun, escape_for_terminal, print_stderr};
 use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
@@ -31,7 +31,7 @@ use collect_servers::ServerInventoryEntry;
 const MAX_LEAKS: usize = 20;
 
 /// The content of the report.
-struct StackReport {
+struct ServerStackReport {
     servers: Vec<ServerInventoryEntry>,
     members: Vec<ServerStackMember>,
     /// Totals for the enabled servers.
@@ -52,7 +52,7 @@ struct LeakCombination {
     servers: Vec<usize>,
 }
 
-impl StackReport {
+impl ServerStackReport {
     fn new(servers: Vec<ServerInventoryEntry>, unread: Vec<String>, date: String) -> Self {
         let member = |own: &ServerInventoryEntry| ServerStackMember {
             name: own.name.clone(),
@@ -104,12 +104,12 @@ impl StackReport {
     }
 }
 
-pub fn run(args: &StackArgs) -> Result<CommandExitCode> {
-    let format = if args.json { StackFormat::Json } else { args.format.unwrap_or(StackFormat::Text) };
+pub fn run(args: &ServerStackArgs) -> Result<CommandExitCode> {
+    let format = if args.json { StackReportFormat::Json } else { args.format.unwrap_or(StackReportFormat::Text) };
     let report = build_report(args);
-    if let (StackFormat::Sarif, Err((why, _))) = (format, &report) {
+    if let (StackReportFormat::Sarif, Err((why, _))) = (format, &report) {
         // An empty output is not valid SARIF, and the importing tool would fail with a misleading error.
-        stdout_output::print_json(&stack_sarif_report::sarif_report(&StackReport::new(
+        stdout_output::print_json(&stack_sarif_report::sarif_report(&ServerStackReport::new(
             Vec::new(),
             vec![why.clone()],
             String::new(),
@@ -117,10 +117,10 @@ pub fn run(args: &StackArgs) -> Result<CommandExitCode> {
     }
     let report = report.map_err(|(_, error)| error)?;
     match format {
-        StackFormat::Json => stdout_output::print_json(&report_json(&report))?,
-        StackFormat::Markdown => stdout_output::print(&stack_markdown_report::markdown_report(&report))?,
-        StackFormat::Sarif => stdout_output::print_json(&stack_sarif_report::sarif_report(&report))?,
-        StackFormat::Text => stdout_output::print(&report_text(&report))?,
+        StackReportFormat::Json => stdout_output::print_json(&report_json(&report))?,
+        StackReportFormat::Markdown => stdout_output::print(&stack_markdown_report::markdown_report(&report))?,
+        StackReportFormat::Sarif => stdout_output::print_json(&stack_sarif_report::sarif_report(&report))?,
+        StackReportFormat::Text => stdout_output::print(&report_text(&report))?,
     }
     report.unread.iter().for_each(|unread| print_stderr(unread));
     if let Some(folder) = &args.policies {
@@ -136,14 +136,14 @@ pub fn run(args: &StackArgs) -> Result<CommandExitCode> {
 }
 
 /// Builds the report. The error has the cause, and a text that is safe to include in a report.
-fn build_report(args: &StackArgs) -> Result<StackReport, (String, anyhow::Error)> {
+fn build_report(args: &ServerStackArgs) -> Result<ServerStackReport, (String, anyhow::Error)> {
     // The report must not contain the path of the index.
     let no_index = |error| ("the package index cannot be used; the error of the command says why".to_owned(), error);
     let index = index_access::open_index(&args.index_source).map_err(no_index)?;
     let collected = collect_servers::collect_servers(args, &index)
         .map_err(|error| (escape_for_terminal(&format!("{error:#}")), error));
     let (entries, unread) = collected?;
-    Ok(StackReport::new(entries, unread, index.metadata().date.clone()))
+    Ok(ServerStackReport::new(entries, unread, index.metadata().date.clone()))
 }
 
 /// Returns the recommended policy for a server that is in the index.
@@ -154,7 +154,7 @@ fn server_policy(entry: &ServerInventoryEntry) -> Option<String> {
 }
 
 /// Writes the policies to new files and prints the file names.
-fn write_policies(report: &StackReport, folder: &Path) -> Result<()> {
+fn write_policies(report: &ServerStackReport, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     let mut count = 0;
     for entry in &report.servers {
@@ -196,7 +196,7 @@ fn write_policy(folder: &Path, name: &str, policy: &str) -> Result<PathBuf> {
     Err(anyhow!("`{}` has too many policies with this name", folder.display()))
 }
 
-fn report_json(report: &StackReport) -> Value {
+fn report_json(report: &ServerStackReport) -> Value {
     let servers = report.servers.iter().zip(&report.members).map(|(entry, member)| {
         let tools = entry.tools.iter().flatten().map(|tool| {
             json!({"name": escape_for_terminal(&tool.name), "category": gatelodge_catalogue::category_name(tool.category),
@@ -220,7 +220,7 @@ fn report_json(report: &StackReport) -> Value {
     json!({"stack": sum, "servers": servers.collect::<Vec<_>>(), "unread": report.unread, "index_date": report.date})
 }
 
-fn report_text(report: &StackReport) -> String {
+fn report_text(report: &ServerStackReport) -> String {
     let mut rows = Vec::new();
     for (entry, member) in report.servers.iter().zip(&report.members) {
         let known = match (&entry.package, &entry.tools) {
@@ -270,7 +270,7 @@ fn version_note(entry: &ServerInventoryEntry, format: impl Fn(&str) -> String) -
 }
 
 /// Summarizes the stack in a few sentences.
-fn summary_text(report: &StackReport) -> String {
+fn summary_text(report: &ServerStackReport) -> String {
     let sum = &report.totals;
     let off = match report.disabled_count() {
         0 => String::new(),

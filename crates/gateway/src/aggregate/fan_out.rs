@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::{AggregateRequest, FAN_OUT_TIMEOUT};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
-use crate::http_server::responder::{Responder, SingleSessionCell};
+use crate::http_server::responder::{ClientSessionCell, Responder};
 use crate::pipeline::{CallRecorder, InFlightGuard};
 use crate::request_context::RequestContext;
 
@@ -86,7 +86,7 @@ pub(super) async fn request_server(
         }
     };
     let (texts, mut queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
-    let mut responder = Responder::to_message_queue(texts, SingleSessionCell::default());
+    let mut responder = Responder::to_message_queue(texts, ClientSessionCell::default());
     responder.hold_in_flight_guard(in_flight);
     responder.prefix_names_of(ctx.upstream.name(), request.method(), gw.settings.reply_limits);
     let until = Instant::now() + LATE_RESPONSE_TIMEOUT;

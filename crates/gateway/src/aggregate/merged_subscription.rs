@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gatelodge_json::{JsonDocument, JsonKind, JsonLimits, JsonValue, read};
-use gatelodge_mcp::aggregate_names::{UnknownSubscriptionTarget, merge_capabilities, prefix_name};
+use gatelodge_mcp::aggregate_names::{UnroutableSubscriptionTarget, merge_capabilities, prefix_name};
 use gatelodge_mcp::{
     ClientMessage, ClientRequest, Method, ServerMessage, code, read_client_message, read_server_message,
 };
@@ -19,7 +19,7 @@ use super::{AggregateRequest, FAN_OUT_TIMEOUT};
 use crate::Gateway;
 use crate::http_server::mcp_endpoint::dispatch;
 use crate::http_server::reply;
-use crate::http_server::responder::{Responder, SingleSessionCell};
+use crate::http_server::responder::{ClientSessionCell, Responder};
 use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY, list_changed_notification_for};
 use crate::methods::standalone_stream::REVALIDATION_INTERVAL;
 use crate::methods::subscriptions_listen::{
@@ -71,7 +71,7 @@ pub(super) async fn handle_aggregate_listen(
     if let Some(task) = unknown
         .iter()
         .take(checked)
-        .find_map(|unknown| if let UnknownSubscriptionTarget::Task(task) = unknown { Some(task) } else { None })
+        .find_map(|unknown| if let UnroutableSubscriptionTarget::Task(task) = unknown { Some(task) } else { None })
     {
         return reply_not_found(gw, recorder, task, responder, reply::unknown_task_reply(request.id(), task)).await;
     }
@@ -96,7 +96,7 @@ pub(super) async fn handle_aggregate_listen(
     }
     for unknown in &unknown {
         // It is left out of the acknowledgement, like a resource that the policy denies.
-        if let UnknownSubscriptionTarget::Resource(uri) = unknown {
+        if let UnroutableSubscriptionTarget::Resource(uri) = unknown {
             record_unknown_resource(gw, aggregate, request, uri).await;
         }
     }
@@ -125,7 +125,7 @@ pub(super) async fn handle_aggregate_listen(
 }
 
 /// Returns the request's targets that belong to none of the grant's servers.
-fn unknown_targets(aggregate: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnknownSubscriptionTarget> {
+fn unknown_targets(aggregate: &AggregateRequest, request: &ClientRequest<'_>) -> Vec<UnroutableSubscriptionTarget> {
     request.unknown_targets(|server| aggregate.find_context(server).is_some())
 }
 
@@ -248,7 +248,7 @@ async fn run_stream(
                 StreamRevalidation::Revoked => break,
                 StreamRevalidation::Replaced(next) => {
                     notify_list_changes(wanted, request, responder).await;
-                    let has_tasks = |aggregate: &AggregateRequest| !unknown_targets(aggregate, request).iter().any(|unknown| matches!(unknown, UnknownSubscriptionTarget::Task(_)));
+                    let has_tasks = |aggregate: &AggregateRequest| !unknown_targets(aggregate, request).iter().any(|unknown| matches!(unknown, UnroutableSubscriptionTarget::Task(_)));
                     let subscriptions = server_subscriptions(gw, &next, request);
                     if subscribed_uris(&subscriptions) != named || !has_tasks(&next) {
                         break;
@@ -358,7 +358,7 @@ async fn listen_once(
     };
     let Ok(session_ctx) = session_ctx else { return ServerStreamEnd::Temporary };
     let (texts, queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
-    let mut responder = Responder::to_message_queue(texts, SingleSessionCell::default());
+    let mut responder = Responder::to_message_queue(texts, ClientSessionCell::default());
     responder.hold_in_flight_guard(InFlightGuard::unlimited());
     responder.prefix_names_of(server, request.method(), gw.settings.reply_limits);
     let relay_events = async {

@@ -59,7 +59,7 @@ async fn post(
             Ok(body) => body,
             Err((status, what)) => return reject_request(status, what).await,
         };
-    run_request(gw, InboundClientMessage { target: RequestEndpoint::Aggregate(Box::new(aggregate)), headers, body })
+    run_request(gw, InboundClientMessage { endpoint: RequestEndpoint::Aggregate(Box::new(aggregate)), headers, body })
         .await
 }
 

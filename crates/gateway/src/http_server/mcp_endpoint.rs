@@ -11,7 +11,7 @@ use gatelodge_mcp::http_headers::{
 use gatelodge_mcp::{
     ClientCapabilities, ClientMessage, ClientRequest, Method, ProtocolGeneration, Revision, code, error_response,
 };
-use gatelodge_policy::is_always_allowed;
+use gatelodge_policy::is_policy_exempt;
 use gatelodge_store::{CallOutcome, ServerName};
 use http::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
@@ -131,12 +131,12 @@ async fn post(gw: &Arc<Gateway>, ctx: RequestContext, headers: HeaderMap, incomi
             Ok(body) => body,
             Err((status, what)) => return reject_request(status, what).await,
         };
-    run_request(gw, InboundClientMessage { target: RequestEndpoint::Server(ctx), headers, body }).await
+    run_request(gw, InboundClientMessage { endpoint: RequestEndpoint::Server(ctx), headers, body }).await
 }
 
 /// A message that was received completely, and its endpoint.
 pub(crate) struct InboundClientMessage {
-    pub(super) target: RequestEndpoint,
+    pub(super) endpoint: RequestEndpoint,
     pub(super) headers: HeaderMap,
     pub(super) body: ReceivedBody,
 }
@@ -144,7 +144,7 @@ pub(crate) struct InboundClientMessage {
 /// Handles a message.
 pub(super) async fn run_message(
     gw: Arc<Gateway>,
-    InboundClientMessage { target: to, headers, body }: InboundClientMessage,
+    InboundClientMessage { endpoint: to, headers, body }: InboundClientMessage,
     responder: Responder,
 ) {
     match to {
@@ -342,7 +342,7 @@ pub(crate) async fn dispatch(
 
 /// Whether a method is subject to the policy. All other methods are allowed by every policy.
 fn is_policy_checked(method: &Method<'_>) -> bool {
-    !is_always_allowed(method.name())
+    !is_policy_exempt(method.name())
 }
 
 fn is_list_method(method: &Method<'_>) -> bool {

@@ -56,11 +56,11 @@ struct NamePrefixer {
 enum ResponseSink {
     Http(HttpResponseSink),
     /// Queue of messages to a client with a single connection (stdio, HTTP+SSE), and the slot for its session.
-    MessageQueue(mpsc::Sender<Bytes>, SingleSessionCell),
+    MessageQueue(mpsc::Sender<Bytes>, ClientSessionCell),
 }
 
 /// Holds the session of a client that can have only one.
-pub(crate) type SingleSessionCell = Arc<Mutex<Option<Arc<Session>>>>;
+pub(crate) type ClientSessionCell = Arc<Mutex<Option<Arc<Session>>>>;
 
 #[derive(Debug)]
 struct HttpResponseSink {
@@ -140,7 +140,7 @@ impl Responder {
     }
 
     /// Creates a responder that writes to a message queue.
-    pub fn to_message_queue(texts: mpsc::Sender<Bytes>, slot: SingleSessionCell) -> Self {
+    pub fn to_message_queue(texts: mpsc::Sender<Bytes>, slot: ClientSessionCell) -> Self {
         Self::with_sink(ResponseSink::MessageQueue(texts, slot))
     }
 

@@ -30,7 +30,7 @@ const TYPICAL_HEAD_BYTES: usize = 1 << 10;
 #[derive(Debug)]
 pub(crate) struct SmugglingGuardStream {
     stream: CoalescingStream,
-    head_bytes: RequestHeadBytes,
+    head_bytes: SmugglingCheckBytes,
     /// Time limit for a write, and the deadline of the pending write. A client that does not read its response keeps it
     /// in memory.
     write_timeout: Duration,
@@ -39,11 +39,11 @@ pub(crate) struct SmugglingGuardStream {
 
 /// Bytes received since the last write: the headers of the current request, and perhaps more.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RequestHeadBytes(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct SmugglingCheckBytes(Arc<Mutex<Vec<u8>>>);
 
 impl SmugglingGuardStream {
-    pub fn new(stream: TcpStream, timeout: Duration) -> (Self, RequestHeadBytes) {
-        let head_bytes = RequestHeadBytes::default();
+    pub fn new(stream: TcpStream, timeout: Duration) -> (Self, SmugglingCheckBytes) {
+        let head_bytes = SmugglingCheckBytes::default();
         (
             Self {
                 stream: CoalescingStream(stream),
@@ -72,7 +72,7 @@ impl SmugglingGuardStream {
     }
 }
 
-impl RequestHeadBytes {
+impl SmugglingCheckBytes {
     /// Whether a chunked request also has a `Content-Length`. Also true if its headers cannot be found in the recorded
     /// bytes.
     pub fn has_content_length(&self) -> bool {
@@ -171,7 +171,7 @@ mod tests {
         ] {
             let received = format!("{head}{long}");
             for piece in [1, 7, head.len() + 2, TYPICAL_HEAD_BYTES + 1, received.len()] {
-                let head_bytes = RequestHeadBytes::default();
+                let head_bytes = SmugglingCheckBytes::default();
                 received.as_bytes().chunks(piece).for_each(|piece| head_bytes.record(piece));
                 assert_eq!(head_bytes.has_content_length(), has_length, "{head} by {piece}");
                 let kept = head_bytes.lock().len();

@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::http_bodies::{self, ReplyBody};
 use super::reply;
-use super::responder::SingleSessionCell;
+use super::responder::ClientSessionCell;
 use crate::Gateway;
 use crate::methods::standalone_stream;
 use crate::request_context::RequestContext;
@@ -90,7 +90,7 @@ pub(crate) async fn open_connection(gw: &Arc<Gateway>, ctx: RequestContext) -> R
         Err(refusal) => return reply::http_error_response(StatusCode::TOO_MANY_REQUESTS, &refusal.message()),
     };
     let (texts, queue) = mpsc::channel(MESSAGE_QUEUE_LENGTH);
-    let slot = SingleSessionCell::default();
+    let slot = ClientSessionCell::default();
     let connection = ClientSseConnection {
         grant: ctx.grant.config.id.clone(),
         server: ctx.upstream.name().clone(),
@@ -118,7 +118,7 @@ async fn serve_connection(
     gw: &Gateway,
     ctx: &RequestContext,
     id: &str,
-    slot: &SingleSessionCell,
+    slot: &ClientSessionCell,
     events: mpsc::Sender<Bytes>,
     mut queue: mpsc::Receiver<Bytes>,
 ) {
@@ -143,7 +143,7 @@ async fn serve_connection(
 async fn relay_messages(
     gw: &Gateway,
     ctx: &RequestContext,
-    slot: &SingleSessionCell,
+    slot: &ClientSessionCell,
     events: &mpsc::Sender<Bytes>,
     queue: &mut mpsc::Receiver<Bytes>,
 ) {

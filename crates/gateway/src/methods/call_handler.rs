@@ -228,7 +228,7 @@ async fn run_pipeline(
             if mutant!("refund-after-server-error") {
                 let _ = gw
                     .ledger
-                    .release(reserved.reservation, &recorder.outcome_row(CallOutcome::ConnectionLost, None))
+                    .release(reserved.reservation, &recorder.outcome_row(CallOutcome::NoValidResponse, None))
                     .await;
             }
             Err(CallAbort { refusal: error.into(), unwritten: AbortRowKind::Outcome(outcome) })

@@ -492,7 +492,7 @@ impl Gateway {
         let mut outgoing = UpstreamRequest::notification(cancelled_notification(call.as_str()));
         outgoing.session_link = session.upstream_link();
         outgoing.revision = session.protocol_version_header();
-        if let Some(permit) = Permit::for_always_allowed(Method::Cancelled.name(), outgoing) {
+        if let Some(permit) = Permit::for_policy_exempt(Method::Cancelled.name(), outgoing) {
             let sending = self.upstream_client.send(upstream, permit);
             let _ = tokio::time::timeout(self.settings.connect_timeout, sending).await;
         }

@@ -307,7 +307,7 @@ impl HandshakeResult {
     pub async fn send_initialized(&self, gw: &Gateway, ctx: &RequestContext, level: Option<&str>) {
         let sending = async {
             let notification = self.address(UpstreamRequest::notification(INITIALIZED_NOTIFICATION));
-            if let Some(permit) = Permit::for_always_allowed(Method::Initialized.name(), notification) {
+            if let Some(permit) = Permit::for_policy_exempt(Method::Initialized.name(), notification) {
                 let _ = send_one_way(gw, ctx, permit).await;
             }
             if let Some(level) = level {
@@ -335,7 +335,7 @@ pub(crate) async fn request_log_level(
 ) {
     let (call, method, level) = (gw.new_call_id(), Method::SetLevel.name(), to_json_string(level));
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"level":{level}}}}}"#);
-    let Some(permit) = Permit::for_always_allowed(method, with_address(UpstreamRequest::request(text, call))) else {
+    let Some(permit) = Permit::for_policy_exempt(method, with_address(UpstreamRequest::request(text, call))) else {
         return;
     };
     if let Ok(mut exchange) = gw.upstream_client.send(&ctx.upstream, permit).await {
@@ -355,7 +355,7 @@ pub(crate) async fn handshake_upstream(
     };
     let call = gw.new_call_id();
     let text = request.page_request(&RequestId::string(call.as_str()), None, None);
-    let permit = Permit::for_always_allowed(Method::Initialize.name(), UpstreamRequest::request(text, call))
+    let permit = Permit::for_policy_exempt(Method::Initialize.name(), UpstreamRequest::request(text, call))
         .ok_or_else(|| unusable("the handshake is subject to the policy"))?;
     let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await?;
     let answer = await_own_response(gw, &mut exchange, call).await?;

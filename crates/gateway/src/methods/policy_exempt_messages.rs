@@ -116,7 +116,7 @@ pub(crate) async fn exchange_with_upstream(
 ) -> Result<(Bytes, UpstreamResponse), UpstreamSendError> {
     let progress = ProgressRelay::of(request);
     let outgoing = rewrite_for_upstream(ctx, request, recorder.call_id(), None);
-    let permit = Permit::for_always_allowed(request.method().name(), outgoing)
+    let permit = Permit::for_policy_exempt(request.method().name(), outgoing)
         .ok_or_else(|| UpstreamSendError::NotSent("the method is subject to the policy".to_owned()))?;
     let forward_ctx = ForwardContext {
         gw,
@@ -235,7 +235,7 @@ fn notification_permit(ctx: &RequestContext, notification: &ClientNotification<'
         // Progress of the client on a server request; the token is the upstream's own.
         _ => notification.text().to_owned(),
     };
-    Permit::for_always_allowed(
+    Permit::for_policy_exempt(
         notification.method().name(),
         ctx.message_for_upstream(UpstreamRequest::notification(text)),
     )

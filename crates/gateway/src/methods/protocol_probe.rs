@@ -142,7 +142,7 @@ async fn send_discover(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Byte
     let mut outgoing = UpstreamRequest::request(text, call);
     outgoing.revision = Some(Revision::R2026_07_28);
     outgoing.stateless_headers = Some(StatelessHeaders { method: method.to_owned(), name: None });
-    let permit = Permit::for_always_allowed(method, outgoing)
+    let permit = Permit::for_policy_exempt(method, outgoing)
         .ok_or_else(|| UpstreamSendError::NotSent("the method is subject to the policy".to_owned()))?;
     let mut exchange = gw.upstream_client.send(&ctx.upstream, permit).await?;
     if exchange.status.is_server_error() {

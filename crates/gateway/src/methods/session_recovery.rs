@@ -62,7 +62,7 @@ pub(crate) async fn is_session_lost(gw: &Gateway, ctx: &RequestContext) -> Optio
 async fn probe_session(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
     let (call, method) = (gw.new_call_id(), Method::Ping.name());
     let text = format!(r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}"}}"#);
-    let permit = Permit::for_always_allowed(method, ctx.message_for_upstream(UpstreamRequest::request(text, call)))?;
+    let permit = Permit::for_policy_exempt(method, ctx.message_for_upstream(UpstreamRequest::request(text, call)))?;
     let is_failure = |status: StatusCode| is_ambiguous_status(status) || status == StatusCode::NOT_FOUND;
     match gw.upstream_client.send(&ctx.upstream, permit).await {
         Ok(mut exchange) if is_failure(exchange.status) => {

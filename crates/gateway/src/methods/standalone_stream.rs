@@ -362,7 +362,7 @@ async fn stream_permit(gw: &Gateway, ctx: &RequestContext, last: Option<HeaderVa
         r#"{{"jsonrpc":"2.0","id":"{call}","method":"{method}","params":{{"notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[{}]}}}}}}"#,
         uris.join(",")
     );
-    Permit::for_always_allowed(method, ctx.request_for_upstream(UpstreamRequest::request(text, call), method, None))
+    Permit::for_policy_exempt(method, ctx.request_for_upstream(UpstreamRequest::request(text, call), method, None))
 }
 
 async fn wait_for_subscription_change(ctx: &RequestContext) {

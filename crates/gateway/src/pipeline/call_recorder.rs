@@ -72,7 +72,7 @@ impl CallRecorder {
         call: CallId,
         at: Timestamp,
     ) -> Self {
-        let mut record = Box::new(CallRecord::new(RecordKind::Unchecked, call, at));
+        let mut record = Box::new(CallRecord::new(RecordKind::PolicyExempt, call, at));
         record.grant = Some(grant.config.id.clone());
         record.label = Some(Arc::clone(&grant.config.label));
         record.revision = client_protocol.revision().map(|revision| revision.as_str().into());
@@ -178,7 +178,7 @@ impl CallRecorder {
             CallRecord::new(RecordKind::Outcome, self.record.call, self.record.at)
         } else {
             // The kind is already `Intent` if writing the intent row failed.
-            CallRecord { kind: RecordKind::Unchecked, ..CallRecord::clone(&self.record) }
+            CallRecord { kind: RecordKind::PolicyExempt, ..CallRecord::clone(&self.record) }
         };
         self.record.outcome = Some(outcome);
         record.outcome = Some(outcome);

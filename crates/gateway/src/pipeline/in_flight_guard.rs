@@ -8,14 +8,14 @@ use gatelodge_mutants::mutant;
 
 use super::Refusal;
 use crate::config_snapshot::ActiveGrant;
-use crate::in_flight_limit::{InFlightLimit, InFlightPermit};
+use crate::in_flight_limit::{InFlightLimit, InFlightSlot};
 use crate::request_context::RequestContext;
 
 /// Holds a slot within the in-flight limits; dropping the guard releases the slot.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
-    _grant_permit: Option<InFlightPermit>,
-    _upstream_permit: Option<InFlightPermit>,
+    _grant_permit: Option<InFlightSlot>,
+    _upstream_permit: Option<InFlightSlot>,
 }
 
 impl InFlightGuard {
@@ -55,6 +55,6 @@ impl InFlightGuard {
     }
 }
 
-fn acquire(limit: &Arc<InFlightLimit>, of_what: &'static str) -> Result<InFlightPermit, Refusal> {
+fn acquire(limit: &Arc<InFlightLimit>, of_what: &'static str) -> Result<InFlightSlot, Refusal> {
     limit.try_acquire().ok_or(Refusal::Busy(of_what))
 }

@@ -1,7 +1,7 @@
 //! Permission to send one message upstream. Sending consumes it.
 
 use gatelodge_mcp::{Method, RequestId, code, error_response};
-use gatelodge_policy::is_always_allowed;
+use gatelodge_policy::is_policy_exempt;
 
 use http::HeaderValue;
 
@@ -28,8 +28,8 @@ impl Permit {
 
     /// Creates a permit for a method that every policy allows: handshakes, lists, notifications. Returns `None` for
     /// other methods.
-    pub fn for_always_allowed(method: &str, outgoing: UpstreamRequest) -> Option<Self> {
-        is_always_allowed(method).then(|| Self::new(outgoing))
+    pub fn for_policy_exempt(method: &str, outgoing: UpstreamRequest) -> Option<Self> {
+        is_policy_exempt(method).then(|| Self::new(outgoing))
     }
 
     /// Creates a permit for a list request; all lists are filtered. `tasks/list` is not part of the policy language,
@@ -37,7 +37,7 @@ impl Permit {
     pub fn for_list(method: &Method<'_>, outgoing: UpstreamRequest) -> Option<Self> {
         match method {
             Method::TasksList => Some(Self::new(outgoing)),
-            _ => Self::for_always_allowed(method.name(), outgoing),
+            _ => Self::for_policy_exempt(method.name(), outgoing),
         }
     }
 

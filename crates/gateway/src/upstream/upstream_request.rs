@@ -61,7 +61,7 @@ impl UpstreamSendError {
             | Self::InvalidResponse(_)
             | Self::Status(_)
             | Self::SessionExpired
-            | Self::MissingCapability { .. } => CallOutcome::ConnectionLost,
+            | Self::MissingCapability { .. } => CallOutcome::NoValidResponse,
         }
     }
 

@@ -216,7 +216,7 @@ async fn a_call_that_outlasts_the_drain_time_is_answered_and_recorded() {
     };
     let (reply, ()) = tokio::join!(gw.call("slow", json!({})), stopping);
     assert!(reply.text().starts_with("[UPSTREAM] the gateway was stopped; the call may have run"), "{}", reply.body);
-    assert_eq!(gw.rows().await.pop().expect("a row").record.outcome, Some(CallOutcome::ConnectionLost));
+    assert_eq!(gw.rows().await.pop().expect("a row").record.outcome, Some(CallOutcome::NoValidResponse));
 }
 
 #[tokio::test]

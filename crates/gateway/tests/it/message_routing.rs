@@ -298,7 +298,7 @@ async fn unmatched_responses_and_undelivered_notifications_are_recorded() {
     let row = last().await;
     assert_eq!(
         (row.kind, row.outcome, row.code.as_deref()),
-        (RecordKind::Unchecked, Some(CallOutcome::ConnectionLost), Some("upstream_gone"))
+        (RecordKind::PolicyExempt, Some(CallOutcome::NoValidResponse), Some("upstream_gone"))
     );
 
     gw.send(&json!({"jsonrpc": "2.0", "id": 4, "method": "tools/list", "params": {"cursor": "x"}})).await;

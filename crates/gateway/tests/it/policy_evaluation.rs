@@ -278,7 +278,7 @@ async fn log_row_has_grant_tool_rule_trace_and_argument_digest() {
     let sampling = find_record(&records, "sampling/createMessage");
     assert_eq!(
         (sampling.kind, sampling.outcome),
-        (RecordKind::Unchecked, Some(CallOutcome::Ok)),
+        (RecordKind::PolicyExempt, Some(CallOutcome::Ok)),
         "a server request that the policy allows"
     );
     let fields =
@@ -311,7 +311,7 @@ async fn cancellation_and_the_cancelled_call_are_recorded() {
         .collect();
     assert_eq!(
         cancels,
-        [(RecordKind::Unchecked, Some(CallOutcome::Ok)), (RecordKind::Refused, None)],
+        [(RecordKind::PolicyExempt, Some(CallOutcome::Ok)), (RecordKind::Refused, None)],
         "the second names an unknown request"
     );
     let intent = find_record(&records, "tools/call");

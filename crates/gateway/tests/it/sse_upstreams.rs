@@ -237,7 +237,7 @@ async fn lost_connection_ends_its_calls_and_repeats_nothing() {
     let text = gw.call("breaks", json!({})).await.text();
     assert!(text.contains("may have run"), "{text}");
     let row = gw.rows().await.into_iter().rfind(|row| row.record.outcome.is_some()).expect("a row").record;
-    assert_eq!(row.outcome, Some(CallOutcome::ConnectionLost));
+    assert_eq!(row.outcome, Some(CallOutcome::NoValidResponse));
     assert_eq!(gw.call("read", json!({})).await.text(), "{}", "the session is reopened");
     assert_eq!(upstream.messages("initialize").len(), 2);
     let calls: Vec<_> = upstream.messages("tools/call").iter().map(RecordedRequest::tool).collect();

@@ -396,7 +396,7 @@ async fn charges_are_not_released_when_the_server_stops_before_the_client_respon
     read_until(&mut stream, "isError", 1).await;
     let outcomes: Vec<_> = gw.rows().await.into_iter().filter_map(|row| row.record.outcome).collect();
     assert!(
-        outcomes.contains(&CallOutcome::ConnectionLost) && !outcomes.contains(&CallOutcome::NotSent),
+        outcomes.contains(&CallOutcome::NoValidResponse) && !outcomes.contains(&CallOutcome::NotSent),
         "{outcomes:?}"
     );
     let refused = gw.call("page", json!({})).await;
@@ -412,7 +412,7 @@ async fn a_call_ends_when_the_session_of_the_asked_client_ends() {
     let headers = [("Authorization", token.as_str()), ("Mcp-Session-Id", session.as_str())];
     assert_eq!(gw.send_raw("DELETE", "/mcp/desk", &headers, b"").await.status, 204);
     let mut rounds = 0;
-    while !gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::ConnectionLost)) {
+    while !gw.rows().await.iter().any(|row| row.record.outcome == Some(CallOutcome::NoValidResponse)) {
         rounds += 1;
         assert!(rounds < 50, "the call still waits for the client");
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -13,7 +13,7 @@ use crate::translate::to_json_string;
 
 /// A subscription target that belongs to none of the client's servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UnknownSubscriptionTarget {
+pub enum UnroutableSubscriptionTarget {
     /// A resource, by its URI.
     Resource(String),
     /// A task, by its id.
@@ -41,7 +41,7 @@ impl ClientRequest<'_> {
     }
 
     /// Returns the URIs and task ids in a `subscriptions/listen` request that have no server prefix or an unknown one.
-    pub fn unknown_targets(&self, is_known: impl Fn(&str) -> bool) -> Vec<UnknownSubscriptionTarget> {
+    pub fn unknown_targets(&self, is_known: impl Fn(&str) -> bool) -> Vec<UnroutableSubscriptionTarget> {
         let is_of_any = |server: Option<&str>| server.is_some_and(&is_known);
         // A value that is not a string cannot name anything, so it is unknown.
         let text =
@@ -50,7 +50,7 @@ impl ClientRequest<'_> {
         let tasks = self.listen_targets("taskIds").map(text);
         let uris = uris.filter(|uri| !is_of_any(split_prefixed_uri(uri).map(|(server, _)| server)));
         let tasks = tasks.filter(|task| !is_of_any(split_prefixed_name(task).map(|(server, _)| server)));
-        uris.map(UnknownSubscriptionTarget::Resource).chain(tasks.map(UnknownSubscriptionTarget::Task)).collect()
+        uris.map(UnroutableSubscriptionTarget::Resource).chain(tasks.map(UnroutableSubscriptionTarget::Task)).collect()
     }
 
     /// Rewrites a `subscriptions/listen` request so that it keeps only the allowed resources.
@@ -120,7 +120,7 @@ impl ClientResponse<'_> {
 mod tests {
     use gatelodge_json::JsonLimits;
 
-    use super::UnknownSubscriptionTarget;
+    use super::UnroutableSubscriptionTarget;
     use crate::client_message::{ClientMessage, ClientRequest, read_client_message};
 
     fn with_request<T>(method: &str, params: &str, look: impl Fn(&ClientRequest<'_>) -> T) -> T {
@@ -160,11 +160,11 @@ mod tests {
             assert!(request.listen_request_for("b").contains(own));
             assert_eq!(
                 request.unknown_targets(|server| server == "b"),
-                [UnknownSubscriptionTarget::Resource("x-a+f:1".to_owned())]
+                [UnroutableSubscriptionTarget::Resource("x-a+f:1".to_owned())]
             );
             let of_b = [
-                UnknownSubscriptionTarget::Resource("x-b+f:2".to_owned()),
-                UnknownSubscriptionTarget::Task("b__3".to_owned()),
+                UnroutableSubscriptionTarget::Resource("x-b+f:2".to_owned()),
+                UnroutableSubscriptionTarget::Task("b__3".to_owned()),
             ];
             assert_eq!(request.unknown_targets(|server| server == "a"), of_b);
             assert_eq!(request.unknown_targets(|_| true), []);
@@ -175,7 +175,7 @@ mod tests {
             let params = format!(r#"{{"notifications":{{"taskIds":{ids}}}}}"#);
             with_request("subscriptions/listen", &params, |request| request.unknown_targets(|server| server == "a"))
         };
-        assert_eq!(unknown(r#"["a__1","b__3"]"#), [UnknownSubscriptionTarget::Task("b__3".to_owned())]);
-        assert_eq!(unknown("[7]"), [UnknownSubscriptionTarget::Task("7".to_owned())], "a number names nothing");
+        assert_eq!(unknown(r#"["a__1","b__3"]"#), [UnroutableSubscriptionTarget::Task("b__3".to_owned())]);
+        assert_eq!(unknown("[7]"), [UnroutableSubscriptionTarget::Task("7".to_owned())], "a number names nothing");
     }
 }

@@ -17,12 +17,12 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// A reply body together with the request slot it holds.
 #[derive(Debug)]
 pub(crate) struct McpReplyBody {
-    content: McpReplyContent,
+    content: McpReplyBodySource,
     _slot: Option<RequestSlot>,
 }
 
 #[derive(Debug)]
-enum McpReplyContent {
+enum McpReplyBodySource {
     /// A single text, or an empty body.
     Whole(Option<Bytes>),
     /// A stream of events. The body ends when all senders are dropped.
@@ -31,11 +31,11 @@ enum McpReplyContent {
 
 impl McpReplyBody {
     pub fn from_text(text: Option<Bytes>) -> Self {
-        Self { content: McpReplyContent::Whole(text), _slot: None }
+        Self { content: McpReplyBodySource::Whole(text), _slot: None }
     }
 
     pub fn events(events: mpsc::Receiver<Bytes>) -> Self {
-        Self { content: McpReplyContent::Events(events), _slot: None }
+        Self { content: McpReplyBodySource::Events(events), _slot: None }
     }
 
     /// Makes the body hold a slot until the client has read everything.
@@ -50,21 +50,21 @@ impl http_body::Body for McpReplyBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut self.get_mut().content {
-            McpReplyContent::Whole(text) => Poll::Ready(next_chunk(text).map(|piece| Ok(Frame::data(piece)))),
-            McpReplyContent::Events(events) => {
+            McpReplyBodySource::Whole(text) => Poll::Ready(next_chunk(text).map(|piece| Ok(Frame::data(piece)))),
+            McpReplyBodySource::Events(events) => {
                 events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event))))
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.content, McpReplyContent::Whole(None))
+        matches!(self.content, McpReplyBodySource::Whole(None))
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            McpReplyContent::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
-            McpReplyContent::Events(_) => SizeHint::default(),
+            McpReplyBodySource::Whole(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            McpReplyBodySource::Events(_) => SizeHint::default(),
         }
     }
 }

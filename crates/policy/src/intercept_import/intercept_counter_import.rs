@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::intercept_condition_import::convert_args_path;
 use super::intercept_rule_import::InterceptImportRule;
-use super::rule_block_builder::{RuleBlockBuilder, RuleJsonFragment};
+use super::rule_block_json_builder::{RuleBlockJsonBuilder, RuleJsonFragment};
 use super::{ImportNoteKind, InterceptImporter, quoted};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
@@ -139,7 +139,7 @@ pub(super) fn convert_limit(
     rule: &InterceptImportRule<'_>,
     state: &InterceptImportCounter,
     bounds: &[CounterBound],
-    block: &mut RuleBlockBuilder,
+    block: &mut RuleBlockJsonBuilder,
 ) -> Option<String> {
     let Some(bound) = bounds.iter().min_by_key(|bound| bound.max()) else {
         return unbounded(importer, state);
@@ -188,7 +188,7 @@ fn unbounded(importer: &mut InterceptImporter, state: &InterceptImportCounter) -
 pub(super) fn convert_rate_limit(
     importer: &mut InterceptImporter,
     rule: &InterceptImportRule<'_>,
-    block: &mut RuleBlockBuilder,
+    block: &mut RuleBlockJsonBuilder,
 ) {
     let Some((node, text)) = rule.node.get("rate_limit").zip(importer.read_text(rule.node, "rate_limit")) else {
         return;
@@ -212,7 +212,7 @@ fn push_limit(
     rule: &InterceptImportRule<'_>,
     state: &InterceptImportCounter,
     max: i64,
-    block: &mut RuleBlockBuilder,
+    block: &mut RuleBlockJsonBuilder,
 ) {
     let message = "counters were shared by all agents, so the scope is `server`; write `grant` for one counter per grant. \
                    Here, a call that returns an error still counts";

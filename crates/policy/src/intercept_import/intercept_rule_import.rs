@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::intercept_condition_import::{self, ConditionImportResult};
 use super::intercept_counter_import::{self, CounterBound, InterceptImportCounter};
-use super::rule_block_builder::{RuleBlockBuilder, RuleJsonFragment};
+use super::rule_block_json_builder::{RuleBlockJsonBuilder, RuleJsonFragment};
 use super::{ImportNoteKind, InterceptImporter, quoted};
 use crate::compiled_policy::BlockAction;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
@@ -39,7 +39,7 @@ pub(super) fn convert_rule(
     importer: &mut InterceptImporter,
     node: &SyntaxNode,
     scope: &str,
-    block: &mut RuleBlockBuilder,
+    block: &mut RuleBlockJsonBuilder,
 ) {
     let SyntaxNodeValue::Map(fields) = &node.value else {
         return importer.report_wrong_type(node, "a rule", "an object");
@@ -124,7 +124,7 @@ fn convert_checks(
     importer: &mut InterceptImporter,
     rule: &InterceptImportRule<'_>,
     action: InterceptAction,
-    block: &mut RuleBlockBuilder,
+    block: &mut RuleBlockJsonBuilder,
 ) {
     let counter = intercept_counter_import::read_state(importer, rule);
     let note_count = importer.notes.len();

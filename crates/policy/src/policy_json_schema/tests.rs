@@ -54,5 +54,5 @@ fn every_word_has_help() {
             _ => {}
         }
     }
-    assert!(Category::WORDS.iter().all(|word| !field_help::category_help(word).is_empty()));
+    assert!(Category::WORDS.iter().all(|word| !schema_field_help::category_help(word).is_empty()));
 }

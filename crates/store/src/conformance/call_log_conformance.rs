@@ -13,7 +13,7 @@ const NONE: [u64; 0] = [];
 
 pub async fn the_newest_rows_are_returned_oldest_first(store: &ConformanceBackend) {
     for _ in 0..5 {
-        store.write(record(RecordKind::Unchecked)).await;
+        store.write(record(RecordKind::PolicyExempt)).await;
     }
     assert_eq!(matching_seqs(store, CallLogFilter { limit: 2, ..CallLogFilter::default() }).await, [4, 5]);
     assert_eq!(matching_seqs(store, CallLogFilter { limit: 9, ..CallLogFilter::default() }).await, [1, 2, 3, 4, 5]);
@@ -123,7 +123,7 @@ pub(super) fn assert_chained(rows: &[ChainedRow], mut end: (u64, RowHash)) -> (u
 pub async fn raw_rows_come_in_pages_with_verifiable_hashes(store: &ConformanceBackend) {
     let large = CallRecord { message: Some("\u{1f4a1}\"\\".repeat(100_000).into()), ..record(RecordKind::Refused) };
     for number in 0..2_500 {
-        store.write(if number % 1_000 == 7 { large.clone() } else { record(RecordKind::Unchecked) }).await;
+        store.write(if number % 1_000 == 7 { large.clone() } else { record(RecordKind::PolicyExempt) }).await;
     }
     store.flush().await;
     let (mut end, mut pages) = ((0, RowHash::ZERO), 0);
@@ -143,15 +143,15 @@ pub async fn raw_rows_come_in_pages_with_verifiable_hashes(store: &ConformanceBa
     let later = store.ledger.page_after(2_498).await.expect("rows");
     assert_eq!(later.iter().map(|row| row.seq).collect::<Vec<_>>(), [2_499, 2_500]);
     assert_eq!(store.ledger.page_after(u64::MAX).await.expect("rows"), []);
-    assert_eq!(later[0].parse_call_row().expect("a row").record.kind, RecordKind::Unchecked);
+    assert_eq!(later[0].parse_call_row().expect("a row").record.kind, RecordKind::PolicyExempt);
 }
 
 pub async fn raw_rows_begin_after_the_pruned_ones(store: &ConformanceBackend) {
-    store.write(record(RecordKind::Unchecked)).await;
-    store.write(record(RecordKind::Unchecked)).await;
+    store.write(record(RecordKind::PolicyExempt)).await;
+    store.write(record(RecordKind::PolicyExempt)).await;
     store.flush().await;
     let removed = store.ledger.head().await.expect("a head");
-    store.write(CallRecord { at: timestamp("2026-11-16T12:00:00Z"), ..record(RecordKind::Unchecked) }).await;
+    store.write(CallRecord { at: timestamp("2026-11-16T12:00:00Z"), ..record(RecordKind::PolicyExempt) }).await;
     store.flush().await;
     assert_eq!(
         store.ledger.prune(timestamp(START_TIME) + std::time::Duration::from_secs(1)).await.expect("removed"),

@@ -12,7 +12,7 @@ async fn write_hourly(store: &ConformanceBackend, count: u64) {
         store
             .write(CallRecord {
                 at: timestamp(START_TIME) + Duration::from_secs(hour * 3_600),
-                ..record(RecordKind::Unchecked)
+                ..record(RecordKind::PolicyExempt)
             })
             .await;
     }
@@ -113,7 +113,7 @@ pub async fn pruning_removes_only_older_rows(store: &ConformanceBackend) {
 
 pub async fn an_old_row_after_a_newer_one_stays(store: &ConformanceBackend) {
     for number in [0, 5, 1, 6] {
-        store.write(CallRecord { at: hour(number), ..record(RecordKind::Unchecked) }).await;
+        store.write(CallRecord { at: hour(number), ..record(RecordKind::PolicyExempt) }).await;
     }
     store.flush().await;
     // The third row is old too, but a chain is only pruned from its start.

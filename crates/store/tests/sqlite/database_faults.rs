@@ -53,7 +53,7 @@ async fn calls_are_refused_in_time_while_another_process_holds_the_lock() {
         assert_unavailable(&ledger).await;
     });
     let since = Instant::now();
-    ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
+    ledger.write(&record(RecordKind::PolicyExempt)).await.expect("queued");
     assert!(since.elapsed() < Duration::from_millis(100), "queueing does not wait");
     assert!(matches!(ledger.flush().await, Err(StoreError::Unavailable(_))));
     assert_eq!(count(&ledger).await, 1, "reads continue");
@@ -71,7 +71,7 @@ async fn rows_queued_during_a_lock_are_written_without_further_requests() {
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN IMMEDIATE").expect("locked");
     for _ in 0..100 {
-        ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
+        ledger.write(&record(RecordKind::PolicyExempt)).await.expect("queued");
     }
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     foreign.execute_batch("COMMIT").expect("unlocked");
@@ -89,7 +89,7 @@ async fn a_ledger_dropped_during_a_lock_ends_and_counts_lost_rows() {
     let first = ledger(dir.path());
     let foreign = Connection::open(dir.path().join("ledger.db")).expect("a database");
     foreign.execute_batch("BEGIN IMMEDIATE").expect("locked");
-    first.write(&record(RecordKind::Unchecked)).await.expect("queued");
+    first.write(&record(RecordKind::PolicyExempt)).await.expect("queued");
     let since = Instant::now();
     drop(first);
     assert!(since.elapsed() < Duration::from_secs(6), "{:?}", since.elapsed());
@@ -110,7 +110,7 @@ async fn calls_are_refused_until_a_moved_directory_is_back() {
     fs::rename(&dir, &away).expect("moved");
     assert_unavailable(&ledger).await;
     assert!(matches!(ledger.head().await, Err(StoreError::Unavailable(_))));
-    ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
+    ledger.write(&record(RecordKind::PolicyExempt)).await.expect("queued");
     assert!(!dir.exists(), "nothing is created");
     fs::create_dir(&dir).expect("made");
     assert_unavailable(&ledger).await;
@@ -234,7 +234,7 @@ async fn pending_rows_of_a_lost_database_are_limited_and_lost_ones_counted() {
     let ledger = ledger(&dir);
     fs::rename(&dir, &away).expect("moved");
     for _ in 0..KEPT + 500 {
-        ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
+        ledger.write(&record(RecordKind::PolicyExempt)).await.expect("queued");
     }
     let since = Instant::now();
     while ledger.error_count() < 500 {

@@ -46,7 +46,7 @@ async fn a_reopened_ledger_keeps_counters_and_chain() {
     for durability in [Durability::Process, Durability::Power, Durability::Process] {
         let ledger = SqliteLedger::open(dir.path(), durability, clock()).expect("a ledger");
         assert!(take(&ledger, 3).await);
-        ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
+        ledger.write(&record(RecordKind::PolicyExempt)).await.expect("queued");
     }
     let ledger = SqliteLedger::open_existing(dir.path(), Durability::Process, clock()).expect("a ledger");
     assert!(!take(&ledger, 3).await);

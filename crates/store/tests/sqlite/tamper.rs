@@ -21,7 +21,7 @@ async fn filled() -> (TempDir, SqliteLedger) {
     let ledger = ledger(dir.path());
     for second in 0..ROWS {
         let at = timestamp(START_TIME) + std::time::Duration::from_secs(second);
-        ledger.write(&CallRecord { at, ..record(RecordKind::Unchecked) }).await.expect("queued");
+        ledger.write(&CallRecord { at, ..record(RecordKind::PolicyExempt) }).await.expect("queued");
     }
     ledger.flush().await.expect("written");
     (dir, ledger)
@@ -60,7 +60,7 @@ async fn a_truncated_log_is_detected_after_a_restart() {
     assert_eq!(verify(&first).await.chain_break, Some(ChainBreak::Truncated { end: 9, known: ROWS }));
     drop(first);
     let second = ledger(dir.path());
-    second.write(&record(RecordKind::Unchecked)).await.expect("queued");
+    second.write(&record(RecordKind::PolicyExempt)).await.expect("queued");
     second.flush().await.expect("written");
     assert_eq!(verify(&second).await.chain_break, Some(ChainBreak::Truncated { end: 10, known: ROWS }));
 }
@@ -69,7 +69,7 @@ async fn a_truncated_log_is_detected_after_a_restart() {
 async fn a_truncated_log_is_detected_after_further_writes() {
     let (dir, ledger) = filled().await;
     execute(dir.path(), "DELETE FROM log WHERE seq > 9");
-    ledger.write(&record(RecordKind::Unchecked)).await.expect("queued");
+    ledger.write(&record(RecordKind::PolicyExempt)).await.expect("queued");
     ledger.flush().await.expect("written");
     assert_eq!(verify(&ledger).await.chain_break, Some(ChainBreak::Truncated { end: 10, known: ROWS }));
 }

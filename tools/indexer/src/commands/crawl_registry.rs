@@ -1,7 +1,7 @@
 //! `crawl`: reads published packages, without running them, and writes facts about them.
 
 mod crawl_output_files;
-mod crawl_progress;
+mod crawl_progress_bar;
 pub mod package_read_scheduler;
 pub mod package_reader;
 pub mod package_selection;
@@ -20,7 +20,7 @@ use crate::cli::{CrawlArgs, CrawlCommand};
 use crate::exit::{IndexerExitCode, IndexerUsageError, RegistryUnreachableError};
 use crate::process_environment;
 use crawl_output_files::CrawlOutputFiles;
-use crawl_progress::CrawlProgress;
+use crawl_progress_bar::CrawlProgressBar;
 use package_read_scheduler::PackageReadScheduler;
 use package_reader::{PackageOutcome, RegistryContext};
 use package_selection::PackageSelectionEntry;
@@ -73,7 +73,7 @@ async fn crawl_packages(source: PackageRegistry, only: Vec<String>, args: CrawlA
         }
     }
     let left: Vec<PackageSelectionEntry> = wanted.iter().filter(|wanted| !journal.is_done(wanted)).cloned().collect();
-    let progress = CrawlProgress::start(wanted.len(), wanted.len() - left.len());
+    let progress = CrawlProgressBar::start(wanted.len(), wanted.len() - left.len());
     let cache = args.cache.as_deref().map(|folder| SourceCache::open(folder, args.cache_limit)).transpose()?;
     let (turns, page) = (PackageReadScheduler::new(concurrent_reads())?, tokio::sync::Mutex::default());
     let index = Arc::new(RegistryContext {
@@ -130,7 +130,7 @@ struct CrawlWorkerContext {
 /// Output files and progress.
 struct CrawlOutput {
     log: CrawlOutputFiles,
-    progress: CrawlProgress,
+    progress: CrawlProgressBar,
     /// Number of consecutive failures, not counting packages that had already failed in an earlier run.
     consecutive_failures: usize,
     /// Number of packages read.

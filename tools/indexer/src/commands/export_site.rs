@@ -1,6 +1,6 @@
 //! `export`: writes the static site.
 
-mod export_progress;
+mod export_progress_bar;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -13,7 +13,7 @@ use crate::cli::ExportSiteArgs;
 use crate::console_output::{say, shown};
 use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
 use crate::installed_index;
-use export_progress::ExportProgress;
+use export_progress_bar::ExportProgressBar;
 
 pub fn run(args: &ExportSiteArgs) -> Result<IndexerExitCode> {
     let index = installed_index::open_index(&args.source)?;
@@ -26,7 +26,7 @@ pub fn run(args: &ExportSiteArgs) -> Result<IndexerExitCode> {
     servers.retain(|own| taken.insert((own.source(), own.package().to_owned())));
     let site = StaticSite::new(&index, servers).with_history(installed_index::changes(&args.source)?);
     create_empty_folder(&args.out)?;
-    let mut progress = ExportProgress::new("files", site.file_count());
+    let mut progress = ExportProgressBar::new("files", site.file_count());
     let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
     site.write(|page| {
         write_file(&args.out, &page, &mut folders)?;

@@ -7,7 +7,7 @@ use super::expression_evaluation::common_value;
 use super::scope::{PyBinding, PyScopeId};
 use super::static_value::{PyArguments, PyExternalObject, PyValue};
 use super::syntax::{PyCall, PyComparison, PyExpr};
-use crate::user_supplied_settings::is_user_supplied;
+use crate::required_setting_heuristic::is_user_supplied;
 
 /// Path that marks a value as the parsed command-line arguments.
 const PARSED_ARGS_PATH: &str = "argparse.parse_args";

@@ -31,16 +31,16 @@ pub enum WalkOrigin {
 /// One path to a registration: the origins of the walk, and whether none of the conditions on the path is false by
 /// default.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct RegistrationCallPath {
+struct RegistrationCallChain {
     origins: Vec<WalkOrigin>,
     is_enabled: bool,
 }
 
 /// All paths to a tool's registration.
 #[derive(Debug, Clone, Default)]
-pub struct RegistrationCallPaths(Vec<RegistrationCallPath>);
+pub struct RegistrationCallChains(Vec<RegistrationCallChain>);
 
-impl RegistrationCallPaths {
+impl RegistrationCallChains {
     /// Whether a path to the tool starts in one of these files.
     pub fn has_start_in(&self, files: &HashSet<usize>) -> bool {
         self.0.iter().any(|way| matches!(way.origins.first(), Some(WalkOrigin::File(file)) if files.contains(file)))
@@ -89,7 +89,7 @@ impl RegistrationReachability {
     }
 
     /// Whether all paths to a tool start in files that the program does not load.
-    pub fn is_unloaded(&self, ways: &RegistrationCallPaths) -> bool {
+    pub fn is_unloaded(&self, ways: &RegistrationCallChains) -> bool {
         ways.0.iter().all(|way| way.origins.iter().any(|place| self.unloaded_files.contains(place)))
     }
 
@@ -124,8 +124,8 @@ impl<'f> PyAnalyzer<'f> {
     }
 
     /// Returns the path to the current position.
-    pub fn current_path(&self) -> RegistrationCallPaths {
-        RegistrationCallPaths(vec![RegistrationCallPath {
+    pub fn current_path(&self) -> RegistrationCallChains {
+        RegistrationCallChains(vec![RegistrationCallChain {
             origins: self.reachability.origins.clone(),
             is_enabled: self.disabled_depth == 0,
         }])
@@ -220,9 +220,9 @@ impl<'f> PyAnalyzer<'f> {
 
     /// Whether a tool is registered by default. If a function was walked for all of its calls, these decide, rather
     /// than the walk of the function on its own.
-    pub fn is_reachable(&self, ways: &RegistrationCallPaths) -> bool {
-        let is_by_itself = |way: &RegistrationCallPath| matches!(way.origins.last(), Some(WalkOrigin::Function(def)) if self.has_all_calls_entered(*def));
-        let is_open = |way: &RegistrationCallPath| {
+    pub fn is_reachable(&self, ways: &RegistrationCallChains) -> bool {
+        let is_by_itself = |way: &RegistrationCallChain| matches!(way.origins.last(), Some(WalkOrigin::Function(def)) if self.has_all_calls_entered(*def));
+        let is_open = |way: &RegistrationCallChain| {
             way.is_enabled && !way.origins.iter().any(|place| self.reachability.unreachable.contains(place))
         };
         let mut called = ways.0.iter().filter(|way| !is_by_itself(way)).peekable();

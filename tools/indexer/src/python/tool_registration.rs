@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 
 use super::PyAnalyzer;
 use super::docstring::clean_docstring;
-use super::registration_reachability::RegistrationCallPaths;
+use super::registration_reachability::RegistrationCallChains;
 use super::scope::PyScopeId;
 use super::static_value::{PyArguments, PyFunction, PyValue};
 use super::syntax::{PyCall, PyExpr};
@@ -31,14 +31,14 @@ pub struct ToolRegistration {
     /// The function that implements the tool.
     pub function_id: Option<usize>,
     /// Paths by which the registration is reached.
-    pub paths: RegistrationCallPaths,
+    pub paths: RegistrationCallChains,
 }
 
 /// All registrations, without duplicates. One place may define a name in several ways, depending on the caller; a
 /// definition that adds no information is dropped.
 #[derive(Debug, Default)]
 pub struct ToolRegistrations {
-    by_key: BTreeMap<ToolRegistrationKey, (Vec<ExtractedTool>, RegistrationCallPaths)>,
+    by_key: BTreeMap<ToolRegistrationKey, (Vec<ExtractedTool>, RegistrationCallChains)>,
     count: usize,
     /// Whether the maximum number of definitions was exceeded.
     pub is_truncated: bool,
@@ -68,7 +68,7 @@ impl ToolRegistrations {
         self.count
     }
 
-    pub fn paths(&self) -> impl Iterator<Item = &RegistrationCallPaths> {
+    pub fn paths(&self) -> impl Iterator<Item = &RegistrationCallChains> {
         self.by_key.values().map(|(_, ways)| ways)
     }
 

@@ -16,7 +16,7 @@ const PAGE_ROWS: usize = 500;
 pub struct CallQuery {
     filter: CallLogFilter,
     /// Whether to include calls that no rule covers.
-    includes_passed: bool,
+    includes_policy_exempt: bool,
     /// Maximum number of calls to return.
     max_calls: usize,
 }
@@ -49,18 +49,18 @@ impl CallQuery {
             refused_only: args.refused,
             ..CallLogFilter::default()
         };
-        Self { filter, includes_passed: args.all, max_calls: args.last }
+        Self { filter, includes_policy_exempt: args.all, max_calls: args.last }
     }
 
     /// Creates a query for every call that passes `filter`.
     #[cfg(test)]
     pub fn all(filter: CallLogFilter) -> Self {
-        Self { filter, includes_passed: true, max_calls: usize::MAX }
+        Self { filter, includes_policy_exempt: true, max_calls: usize::MAX }
     }
 
     /// Returns whether the query matches a call whose first row is `row`.
     pub fn matches(&self, row: &CallLogRow) -> bool {
-        (self.includes_passed || row.record.kind != RecordKind::Unchecked) && self.filter.admits(row)
+        (self.includes_policy_exempt || row.record.kind != RecordKind::PolicyExempt) && self.filter.admits(row)
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn query_last(last: usize) -> CallQuery {
-        CallQuery { filter: CallLogFilter::default(), includes_passed: false, max_calls: last }
+        CallQuery { filter: CallLogFilter::default(), includes_policy_exempt: false, max_calls: last }
     }
 
     #[tokio::test]

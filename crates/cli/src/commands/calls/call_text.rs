@@ -33,7 +33,7 @@ fn outcome_summary(record: &CallRecord) -> String {
         RecordKind::Refused => "REFUSED".to_owned(),
         RecordKind::Intent | RecordKind::Outcome if record.observed => format!("OBSERVED, {}", sent()),
         RecordKind::Intent | RecordKind::Outcome => sent(),
-        RecordKind::Unchecked => "passed".to_owned(),
+        RecordKind::PolicyExempt => "passed".to_owned(),
         RecordKind::Unauthenticated => format!("no valid token, {} requests", record.count.unwrap_or(1)),
         RecordKind::Pruned => format!("older rows removed through {}", record.through.as_deref().unwrap_or("-")),
     }
@@ -46,7 +46,7 @@ fn outcome_text(outcome: CallOutcome) -> &'static str {
         CallOutcome::Error => "the server returned an error",
         CallOutcome::NotSent => "not sent, charges released",
         CallOutcome::Timeout => "timed out",
-        CallOutcome::ConnectionLost => "connection lost",
+        CallOutcome::NoValidResponse => "connection lost",
         CallOutcome::Cancelled => "cancelled",
     }
 }

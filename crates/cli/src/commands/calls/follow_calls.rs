@@ -19,7 +19,7 @@ const MAX_POLLS_WITHOUT_OUTCOME: u32 = 8;
 const MAX_UNFINISHED_CALLS: usize = 4_096;
 
 /// Calls that have no outcome yet, oldest first.
-struct UnfinishedCallList {
+struct CallOutcomeWaitQueue {
     calls: VecDeque<UnfinishedCall>,
     json: bool,
 }
@@ -38,7 +38,7 @@ pub async fn follow_calls(
     found: CallQueryResult,
 ) -> Result<()> {
     let mut seen = found.last_seq;
-    let mut open = UnfinishedCallList { calls: VecDeque::new(), json };
+    let mut open = CallOutcomeWaitQueue { calls: VecDeque::new(), json };
     let printed = found.calls.into_iter().filter(LoggedCall::is_open);
     printed.for_each(|call| open.add_unfinished(UnfinishedCall { row: call.row, polls: 0, is_printed: true }));
     let mut polls = tokio::time::interval(LOG_POLL_INTERVAL);
@@ -62,7 +62,7 @@ pub async fn follow_calls(
     }
 }
 
-impl UnfinishedCallList {
+impl CallOutcomeWaitQueue {
     /// Processes a new row of the log.
     fn add_row(&mut self, row: CallLogRow, query: &CallQuery) -> Result<()> {
         if row.record.kind == RecordKind::Outcome {
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn call_waits_for_its_outcome_and_is_then_dropped() {
         let query = CallQuery::all(CallLogFilter { grant: Some("ci".into()), ..CallLogFilter::default() });
-        let mut open = UnfinishedCallList { calls: VecDeque::new(), json: false };
+        let mut open = CallOutcomeWaitQueue { calls: VecDeque::new(), json: false };
         let mut mine = row(1, RecordKind::Intent, 1);
         mine.record.label = Some("ci".into());
         open.add_row(mine, &query).expect("taken");
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn number_of_unfinished_calls_is_limited() {
         let query = CallQuery::all(CallLogFilter::default());
-        let mut open = UnfinishedCallList { calls: VecDeque::new(), json: true };
+        let mut open = CallOutcomeWaitQueue { calls: VecDeque::new(), json: true };
         for seq in 1..=MAX_UNFINISHED_CALLS as u64 + 10 {
             open.add_unfinished(UnfinishedCall { row: row(seq, RecordKind::Intent, 0), polls: 0, is_printed: true });
         }

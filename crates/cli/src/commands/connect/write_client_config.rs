@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::connection_notes;
 use crate::cli::ConnectArgs;
 use crate::client_config::{
-    ClientConfigDocument, ClientConfigEntryChange, ClientConfigLocation, ClientFileError, ClientProfile, FileSnapshot,
-    GatewayEntry, PlannedWrite, UndoJournal, config_snippet, entry_diff,
+    ClientConfigDocument, ClientConfigEntryChange, ClientConfigLocation, ClientFileError, ClientFileSnapshot,
+    ClientProfile, GatewayEntry, PlannedWrite, UndoJournal, config_snippet, entry_diff,
 };
 use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
@@ -36,7 +36,7 @@ pub fn run(
         ))
         .into());
     }
-    let held = FileSnapshot::read(&path).map_err(|error| file_error(&name, &error))?;
+    let held = ClientFileSnapshot::read(&path).map_err(|error| file_error(&name, &error))?;
     let document = match held.bytes() {
         Some(bytes) => ClientConfigDocument::read(client.format, bytes)
             .map_err(|message| file_error(&name, &ClientFileError(message)))?,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::client_config::{
-    ClientConfigDocument, ClientConfigLocation, ClientConfigServer, ClientProfile, ClientServerEntry, FileSnapshot,
-    UserDirectories,
+    ClientConfigDocument, ClientConfigLocation, ClientConfigServer, ClientFileSnapshot, ClientProfile,
+    ClientServerEntry, UserDirectories,
 };
 
 /// A server entry in a client's file.
@@ -21,7 +21,7 @@ pub struct ClientScanEntry {
 #[derive(Debug)]
 pub struct ClientScanFile {
     /// Content at the time of the scan.
-    pub snapshot: FileSnapshot,
+    pub snapshot: ClientFileSnapshot,
     /// Parsed content.
     pub document: ClientConfigDocument,
 }
@@ -129,7 +129,7 @@ fn scan_location(scan: &mut ClientScan, location: ClientConfigLocation) {
         if scan.problems.iter().any(|problem| problem.subject == name) {
             return;
         }
-        let read = FileSnapshot::read(&location.file).map_err(|error| error.0);
+        let read = ClientFileSnapshot::read(&location.file).map_err(|error| error.0);
         let read = read.and_then(|snapshot| match snapshot.bytes() {
             Some(bytes) => {
                 ClientConfigDocument::read(location.client.format, bytes).map(|document| Some((snapshot, document)))

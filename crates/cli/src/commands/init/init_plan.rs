@@ -8,9 +8,9 @@ use gatelodge_store::GrantToken;
 
 use super::client_scan::ClientScanEntry;
 use super::import_servers::ServerImport;
-use super::render_config;
+use super::render_init_files;
 use super::server_env_variables::variable_name;
-use crate::client_config::{DEFAULT_TOKEN_ENV, FileSnapshot, PlannedWrite};
+use crate::client_config::{ClientFileSnapshot, DEFAULT_TOKEN_ENV, PlannedWrite};
 use crate::exit_code::UsageError;
 
 /// A grant for one client and one server. Grants in the configuration file have only one server each.
@@ -42,7 +42,7 @@ pub struct InitPlan {
 /// The existing configuration file, parsed.
 #[derive(Debug)]
 pub struct ExistingConfig {
-    snapshot: FileSnapshot,
+    snapshot: ClientFileSnapshot,
     text: String,
     table: toml::Table,
 }
@@ -52,7 +52,7 @@ impl ExistingConfig {
     pub fn read(path: &Path) -> Result<Self> {
         let path = &std::path::absolute(path)?;
         let bad = |what: String| UsageError(format!("`{}`: {what}", path.display()));
-        let snapshot = FileSnapshot::read(path).map_err(|error| bad(error.0))?;
+        let snapshot = ClientFileSnapshot::read(path).map_err(|error| bad(error.0))?;
         let text = String::from_utf8(snapshot.bytes().unwrap_or_default().to_vec())
             .map_err(|_| bad("it is not UTF-8".into()))?;
         let table = toml::from_str(&text)
@@ -84,7 +84,7 @@ pub fn plan_files(
     let grants = plan_grants(import, scanned, &existing.section_names("grants", "label"), &home.join("tokens"));
     let mut outputs = Vec::new();
     let mut put = |name: &str, text: String| -> Result<()> {
-        let snapshot = FileSnapshot::read(&home.join(name)).with_context(|| format!("cannot write `{name}`"))?;
+        let snapshot = ClientFileSnapshot::read(&home.join(name)).with_context(|| format!("cannot write `{name}`"))?;
         if snapshot.bytes().is_some() {
             return Err(UsageError(format!(
                 "`{}` already exists; move it, or name another `--config`",
@@ -96,21 +96,21 @@ pub fn plan_files(
         Ok(())
     };
     let mut sections =
-        if existing.text.is_empty() { render_config::CONFIG_HEADER.to_owned() } else { existing.text.clone() };
+        if existing.text.is_empty() { render_init_files::CONFIG_HEADER.to_owned() } else { existing.text.clone() };
     for server in &import.servers {
         let file = format!("policies/{}.json", server.name);
-        put(&file, render_config::starter_policy(&server.name))?;
-        sections.push_str(&render_config::server_section(server, &file));
+        put(&file, render_init_files::starter_policy(&server.name))?;
+        sections.push_str(&render_init_files::server_section(server, &file));
     }
     for grant in &grants {
         put(&format!("tokens/{}", grant.label), format!("{}\n", GrantToken::random()?.reveal()))?;
-        sections.push_str(&render_config::grant_section(grant));
+        sections.push_str(&render_init_files::grant_section(grant));
     }
-    put("tokens/export.sh", render_config::export_script(&grants, &home.join("tokens")))?;
+    put("tokens/export.sh", render_init_files::export_script(&grants, &home.join("tokens")))?;
     if copy_secrets && import.variables.known_values().next().is_some() {
         put(
             "gatelodge.env",
-            render_config::env_file_text(
+            render_init_files::env_file_text(
                 import.variables.known_values().map(|(name, secret)| (name, secret.0.as_str())),
             ),
         )?;

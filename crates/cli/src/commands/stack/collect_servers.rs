@@ -13,10 +13,10 @@ use anyhow::Result;
 use gatelodge_catalogue::{IncidentMatch, PackageIndex, PackageRegistry, ToolFacts, VersionComparison};
 
 use super::display_path;
-use crate::cli::{StackArgs, StackFormat};
+use crate::cli::{ServerStackArgs, StackReportFormat};
 use crate::client_config::{
-    self, ALL, CLAUDE_PROJECTS_KEY, ClientConfigDocument, ClientConfigFormat, ClientConfigLocation, ClientConfigPath,
-    ClientConfigServer, ClientProfile, FileSnapshot,
+    self, ALL, CLAUDE_PROJECTS_KEY, ClientConfigDocument, ClientConfigFileFormat, ClientConfigLocation,
+    ClientConfigPath, ClientConfigServer, ClientFileSnapshot, ClientProfile,
 };
 use crate::commands::connect::{home_directory, user_directories};
 use crate::commands::init::client_scan::{ClientConfigProblem, ClientScan, scan_all_projects};
@@ -110,7 +110,10 @@ struct ClientConfigEntryLocation<'s> {
 }
 
 /// Collects all servers. Returns them with messages about the files that could not be read.
-pub fn collect_servers(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<ServerInventoryEntry>, Vec<String>)> {
+pub fn collect_servers(
+    args: &ServerStackArgs,
+    index: &PackageIndex,
+) -> Result<(Vec<ServerInventoryEntry>, Vec<String>)> {
     let client = match &args.client {
         Some(id) => Some(client_config::find_client(id).ok_or_else(|| {
             let all: Vec<&str> = ALL.iter().filter(|own| !own.config_paths.is_empty()).map(|own| own.id).collect();
@@ -205,8 +208,8 @@ fn check_count(count: usize) -> Result<()> {
 
 /// Returns whether line numbers are needed. Only SARIF reports contain them, and finding them means parsing each file
 /// again.
-fn wants_lines(args: &StackArgs) -> bool {
-    args.format == Some(StackFormat::Sarif)
+fn wants_lines(args: &ServerStackArgs) -> bool {
+    args.format == Some(StackReportFormat::Sarif)
 }
 
 fn collect_from_file(
@@ -219,7 +222,7 @@ fn collect_from_file(
         return Err(UsageError(format!("`{}` has no configuration file", client.id)).into());
     }
     let file_error = |why: String| ExitError(CommandExitCode::Findings, format!("`{}`: {why}", path.display()));
-    let snapshot = FileSnapshot::read(path).map_err(|error| file_error(error.0))?;
+    let snapshot = ClientFileSnapshot::read(path).map_err(|error| file_error(error.0))?;
     let bytes = snapshot.bytes().ok_or_else(|| UsageError(format!("there is no file `{}`", path.display())))?;
     if bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii().is_empty() {
         return Err(file_error("it is empty".to_owned()).into());
@@ -301,8 +304,8 @@ fn find_misplaced_servers(client: &ClientProfile, bytes: &[u8]) -> Option<String
 fn parse_documents(
     readers: &[(&ClientProfile, bool)],
     bytes: &[u8],
-) -> BTreeMap<ClientConfigFormat, Result<ClientConfigDocument, String>> {
-    let formats: BTreeSet<ClientConfigFormat> = readers.iter().map(|(own, _)| own.format).collect();
+) -> BTreeMap<ClientConfigFileFormat, Result<ClientConfigDocument, String>> {
+    let formats: BTreeSet<ClientConfigFileFormat> = readers.iter().map(|(own, _)| own.format).collect();
     formats.into_iter().map(|format| (format, ClientConfigDocument::read(format, bytes))).collect()
 }
 

@@ -2,12 +2,12 @@
 
 use gatelodge_catalogue::{RiskLevel, escape_for_display, escaped_html_code as code};
 
-use super::{StackReport, server_policy, summary_text, version_note};
+use super::{ServerStackReport, server_policy, summary_text, version_note};
 
 /// Maximum number of tools to list for one server; the others are only counted.
 const MAX_LISTED_TOOLS: usize = 8;
 
-pub fn markdown_report(report: &StackReport) -> String {
+pub fn markdown_report(report: &ServerStackReport) -> String {
     let mut out = format!("## MCP servers of this configuration\n\n{}\n\n", summary_text(report));
     out.push_str("| server | level | grade | package | verdict | risky tools |\n|---|---|---|---|---|---|\n");
     for (entry, member) in report.servers.iter().zip(&report.members) {

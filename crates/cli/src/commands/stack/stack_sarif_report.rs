@@ -4,11 +4,11 @@ use gatelodge_catalogue::{RiskLevel, category_name};
 use gatelodge_policy::Category;
 use serde_json::{Value, json};
 
-use super::StackReport;
+use super::ServerStackReport;
 use super::collect_servers::ServerInventoryEntry;
 use crate::diagnostic_report::escape_for_terminal;
 
-pub fn sarif_report(report: &StackReport) -> Value {
+pub fn sarif_report(report: &ServerStackReport) -> Value {
     let mut results = Vec::new();
     for entry in report.servers.iter().filter(|entry| !entry.is_disabled) {
         let name = escape_markdown(&entry.name);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::batch_executor::WriteOutcome;
 use super::ledger_db::{BatchAppendOutcome, BusyPolicy, LedgerDb};
 use super::ledger_error::LedgerError;
-use super::reply_dispatcher::{self, PendingReply, ReplyDispatcher};
+use super::reply_dispatcher::{self, ReplyDispatcher, ReplyMailboxEntry};
 use super::row_retry_queue::RowRetryQueue;
 use super::wal_sync::WalSyncSignal;
 use super::writer_queue::{CallerThread, WriterQueue};
@@ -56,7 +56,7 @@ pub(super) struct LedgerWriter {
     shared: Arc<SharedWriterState>,
     /// Delivers the replies of a batch to callers on other runtimes.
     reply_dispatcher: Arc<ReplyDispatcher>,
-    replies: Vec<PendingReply>,
+    replies: Vec<ReplyMailboxEntry>,
     /// The database; `None` after an error, until the next batch opens it again.
     database: Option<LedgerDb>,
     /// Rows that could not be written so far, oldest first.
@@ -397,7 +397,7 @@ impl LedgerWriter {
     fn send_reply(&mut self, caller: CallerThread, to: ReplySender<ReserveReply>, answer: ReserveReply) {
         match caller.runtime() {
             // A reply without a receiver is refunded at once: a flush in this batch waits for it.
-            Some(runtime) if !to.is_closed() => self.replies.push(PendingReply { runtime, reply: to, answer }),
+            Some(runtime) if !to.is_closed() => self.replies.push(ReplyMailboxEntry { runtime, reply: to, answer }),
             _ => {
                 if let Some(granted) = reply_dispatcher::deliver_reply(to, answer) {
                     self.refund(granted);

@@ -18,7 +18,7 @@ use super::writer_request::{GrantedReservation, ReplySender, ReserveReply, Share
 
 /// A reply, its receiver, and the runtime on which the receiver is waiting.
 #[derive(Debug)]
-pub(super) struct PendingReply {
+pub(super) struct ReplyMailboxEntry {
     pub runtime: runtime::Id,
     pub reply: ReplySender<ReserveReply>,
     pub answer: ReserveReply,
@@ -43,18 +43,18 @@ struct ReplyMailbox {
     wake: Notify,
     /// Replies being delivered. Locked until all are delivered and those without a receiver are orphaned, so that
     /// closing the mailbox waits for this. Waking a task under the lock only adds it to a scheduler queue.
-    delivering: Mutex<VecDeque<PendingReply>>,
+    delivering: Mutex<VecDeque<ReplyMailboxEntry>>,
     shared: Arc<SharedWriterState>,
     queue: Arc<WriterQueue>,
 }
 
 #[derive(Debug, Default)]
 struct ReplyMailboxState {
-    replies: Vec<PendingReply>,
+    replies: Vec<ReplyMailboxEntry>,
     is_closed: bool,
 }
 
-impl PendingReply {
+impl ReplyMailboxEntry {
     /// Sends the reply. Returns the reservation if the receiver is gone.
     fn deliver(self) -> Option<GrantedReservation> {
         deliver_reply(self.reply, self.answer)
@@ -82,19 +82,19 @@ impl ReplyDispatcher {
     }
 
     /// Sends the replies of a batch, grouped by runtime. Returns the reservations whose receivers are gone.
-    pub fn send_batch(&self, replies: &mut Vec<PendingReply>) -> Vec<GrantedReservation> {
+    pub fn send_batch(&self, replies: &mut Vec<ReplyMailboxEntry>) -> Vec<GrantedReservation> {
         let mut orphans = Vec::new();
         while let Some(to) = replies.first().map(|pending| pending.runtime) {
-            let batch: Vec<PendingReply> = replies.extract_if(.., |pending| pending.runtime == to).collect();
+            let batch: Vec<ReplyMailboxEntry> = replies.extract_if(.., |pending| pending.runtime == to).collect();
             // A single reply is faster without a mailbox and needs one wake-up either way.
             let direct = if batch.len() == 1 { batch } else { self.enqueue(batch, to) };
-            orphans.extend(direct.into_iter().filter_map(PendingReply::deliver));
+            orphans.extend(direct.into_iter().filter_map(ReplyMailboxEntry::deliver));
         }
         orphans
     }
 
     /// Adds replies to their runtime's mailbox. Returns them if the runtime has no mailbox.
-    fn enqueue(&self, batch: Vec<PendingReply>, to: runtime::Id) -> Vec<PendingReply> {
+    fn enqueue(&self, batch: Vec<ReplyMailboxEntry>, to: runtime::Id) -> Vec<ReplyMailboxEntry> {
         let found = self.lock().iter().find(|mailbox| mailbox.runtime == to).cloned();
         let Some(mailbox) = found else { return batch };
         let Err(refused) = mailbox.enqueue(batch) else { return Vec::new() };
@@ -137,7 +137,7 @@ impl ReplyDispatcher {
 }
 
 impl ReplyMailbox {
-    fn enqueue(&self, batch: Vec<PendingReply>) -> Result<(), Vec<PendingReply>> {
+    fn enqueue(&self, batch: Vec<ReplyMailboxEntry>) -> Result<(), Vec<ReplyMailboxEntry>> {
         let mut state = self.lock_state();
         if state.is_closed {
             return Err(batch);

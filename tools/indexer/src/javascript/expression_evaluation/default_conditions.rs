@@ -3,7 +3,7 @@
 use super::JsEvaluator;
 use crate::javascript::static_value::{JsEvaluationError, JsFrameChain, JsValue, JsValueResult};
 use crate::javascript::syntax::{JsFunctionId, JsFunctionUse, JsIdentifierId, JsNode, JsNodeId};
-use crate::user_supplied_settings::is_user_supplied;
+use crate::required_setting_heuristic::is_user_supplied;
 
 /// A condition that depends on more callers than this is left undecided.
 const MAX_CALLERS: usize = 50;

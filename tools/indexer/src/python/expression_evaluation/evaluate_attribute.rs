@@ -6,7 +6,7 @@ use crate::python::PyAnalyzer;
 use crate::python::scope::{PyBinding, PyScope, PyScopeId};
 use crate::python::static_value::{PyArguments, PyClassValue, PyFunction, PyInstance, PyValue};
 use crate::python::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyParameterKind, PyStmt};
-use crate::user_supplied_settings::is_user_supplied;
+use crate::required_setting_heuristic::is_user_supplied;
 
 /// Maximum number of base classes.
 const MAX_BASE_CLASSES: usize = 12;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use anyhow::Result;
 use gatelodge_json::{JsonLimits, read};
-use gatelodge_policy::{CallLogDraftBuilder, ClientRequestKind, ObservedCall, is_always_allowed};
+use gatelodge_policy::{CallLogDraftBuilder, ClientRequestKind, ObservedCall, is_policy_exempt};
 use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, Ledger, RecordKind};
 use jiff::Timestamp;
 
@@ -69,7 +69,7 @@ pub async fn collect_usage(ledger: &dyn Ledger, query: &CallHistoryQuery<'_>) ->
                     not_sent.insert(record.call);
                 }
                 RecordKind::Outcome | RecordKind::Unauthenticated => {}
-                RecordKind::Intent | RecordKind::Refused | RecordKind::Unchecked => {
+                RecordKind::Intent | RecordKind::Refused | RecordKind::PolicyExempt => {
                     let is_unsent = not_sent.remove(&record.call);
                     usage.add(record, query, is_unsent);
                 }
@@ -107,9 +107,9 @@ impl GrantCallHistory {
 fn is_policy_relevant(method: &str, kind: RecordKind) -> bool {
     let is_client_input = ClientRequestKind::of_method(method).is_some();
     match kind {
-        RecordKind::Unchecked => is_client_input,
+        RecordKind::PolicyExempt => is_client_input,
         _ => {
-            !is_always_allowed(method)
+            !is_policy_exempt(method)
                 && method != "response"
                 && (is_client_input || !method.starts_with("notifications/"))
         }

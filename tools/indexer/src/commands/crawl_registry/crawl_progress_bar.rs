@@ -11,7 +11,7 @@ const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 const TERMINAL_REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Progress of a crawl.
-pub struct CrawlProgress {
+pub struct CrawlProgressBar {
     total: usize,
     done: usize,
     /// Packages finished in this run. The rate is computed from these.
@@ -23,7 +23,7 @@ pub struct CrawlProgress {
     is_terminal: bool,
 }
 
-impl CrawlProgress {
+impl CrawlProgressBar {
     pub fn start(all: usize, done: usize) -> Self {
         let (started, is_terminal) = (Instant::now(), std::io::stderr().is_terminal());
         let progress = Self {

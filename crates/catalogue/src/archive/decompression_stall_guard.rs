@@ -11,21 +11,21 @@ const MAX_UNPRODUCTIVE_BYTES: u64 = 1 << 20;
 /// Number of input bytes that have not produced any output yet. Shared by all entries of a zip archive, because they
 /// can overlap.
 #[derive(Clone, Default)]
-pub struct DecompressionGuard(Rc<Cell<u64>>);
+pub struct DecompressionStallGuard(Rc<Cell<u64>>);
 
 /// Decompressor input. Bytes read from it increase the guard's count.
 pub struct DecompressorInput<R> {
     inner: R,
-    guard: DecompressionGuard,
+    guard: DecompressionStallGuard,
 }
 
 /// Decompressor output. Bytes that it produces reduce the guard's count.
 pub struct DecompressorOutput<R> {
     inner: R,
-    guard: DecompressionGuard,
+    guard: DecompressionStallGuard,
 }
 
-impl DecompressionGuard {
+impl DecompressionStallGuard {
     pub fn guard_input<R>(&self, inner: R) -> DecompressorInput<R> {
         DecompressorInput { inner, guard: self.clone() }
     }
@@ -37,7 +37,7 @@ impl DecompressionGuard {
 
 impl<R: Read> Read for DecompressorInput<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let DecompressionGuard(guard) = &self.guard;
+        let DecompressionStallGuard(guard) = &self.guard;
         if guard.get() > MAX_UNPRODUCTIVE_BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "blocks without content"));
         }
@@ -50,7 +50,7 @@ impl<R: Read> Read for DecompressorInput<R> {
 impl<R: Read> Read for DecompressorOutput<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        let DecompressionGuard(guard) = &self.guard;
+        let DecompressionStallGuard(guard) = &self.guard;
         // Output pays for twice as much input, which covers block headers. It does not pay in advance.
         guard.set(guard.get().saturating_sub(2 * read as u64));
         Ok(read)

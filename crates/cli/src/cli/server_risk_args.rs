@@ -59,7 +59,7 @@ version that was part of a public incident, count as Critical. A disabled server
 
 Exit code: 0 reported, 1 a level of `--fail-on` is reached or a file cannot be read, 2 usage, 5 the index cannot be used
 or a policy cannot be written.")]
-pub struct StackArgs {
+pub struct ServerStackArgs {
     /// A client's configuration file to read, instead of those of this user.
     #[arg(conflicts_with_all = ["home", "project"])]
     pub file: Option<PathBuf>,
@@ -71,7 +71,7 @@ pub struct StackArgs {
     pub json: bool,
     /// Output format.
     #[arg(long)]
-    pub format: Option<StackFormat>,
+    pub format: Option<StackReportFormat>,
     /// Exit with code 1 if anything has this level or a higher one: low, medium, high, critical.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub fail_on: Option<RiskLevel>,
@@ -90,7 +90,7 @@ pub struct StackArgs {
 
 /// Formats of the stack report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StackFormat {
+pub enum StackReportFormat {
     /// Text for a terminal
     Text,
     /// JSON for programs

@@ -29,14 +29,14 @@ impl std::error::Error for ClientFileError {}
 
 /// A file with the content it had when it was read.
 #[derive(Debug)]
-pub struct FileSnapshot {
+pub struct ClientFileSnapshot {
     path: PathBuf,
     /// The file after resolving all links. This file is replaced, and the links are kept.
     target: PathBuf,
     bytes: Option<Vec<u8>>,
 }
 
-impl FileSnapshot {
+impl ClientFileSnapshot {
     /// Reads a file, which may be missing.
     ///
     /// # Errors
@@ -218,12 +218,12 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.json");
         fs::write(&path, "one").expect("a file");
-        let snapshot = FileSnapshot::read(&path).expect("the file");
+        let snapshot = ClientFileSnapshot::read(&path).expect("the file");
         fs::write(&path, "two").expect("a file");
         assert!(snapshot.replace(b"three").expect_err("trouble").0.contains("changed in the meantime"));
         assert_eq!(fs::read(&path).expect("the file"), b"two");
         assert_eq!(fs::read_dir(directory.path()).expect("the directory").count(), 1);
-        let missing = FileSnapshot::read(&directory.path().join("b.json")).expect("no file");
+        let missing = ClientFileSnapshot::read(&directory.path().join("b.json")).expect("no file");
         fs::write(directory.path().join("b.json"), "created by another program").expect("a file");
         assert!(missing.replace(b"ours").is_err());
     }
@@ -238,7 +238,7 @@ mod tests {
         fs::set_permissions(&real, PermissionsExt::from_mode(0o640)).expect("a mode");
         symlink(&real, &link).expect("a link");
         let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
-        let snapshot = FileSnapshot::read(&link).expect("the file");
+        let snapshot = ClientFileSnapshot::read(&link).expect("the file");
         let (first, second) = (snapshot.back_up().expect("a backup"), snapshot.back_up().expect("a backup"));
         assert_eq!((first, second.clone()), (backup_path(&link, 1), backup_path(&link, 2)));
         assert_eq!((fs::read(&second).expect("the backup"), mode(&second)), (b"one".to_vec(), 0o640));

@@ -1,7 +1,7 @@
 //! Help texts that editors show for each field and word.
 
 /// The help text for one field.
-pub(super) struct FieldHelp {
+pub(super) struct SchemaFieldHelp {
     pub title: &'static str,
     pub text: &'static str,
 }
@@ -9,11 +9,11 @@ pub(super) struct FieldHelp {
 pub(super) const POLICY_DESCRIPTION: &str =
     "What agents may do on one server. Policies are attached to grants. A call that cannot be evaluated is denied.";
 
-const fn field_help(title: &'static str, text: &'static str) -> Option<FieldHelp> {
-    Some(FieldHelp { title, text })
+const fn field_help(title: &'static str, text: &'static str) -> Option<SchemaFieldHelp> {
+    Some(SchemaFieldHelp { title, text })
 }
 
-pub(super) fn policy_field_help(field: &str) -> Option<FieldHelp> {
+pub(super) fn policy_field_help(field: &str) -> Option<SchemaFieldHelp> {
     match field {
         "version" => field_help("Version", "The version of the language. Only \"1\" is known."),
         "description" => field_help("Description", "What the policy is for. It has no effect on decisions."),
@@ -48,7 +48,7 @@ pub(super) fn policy_field_help(field: &str) -> Option<FieldHelp> {
     }
 }
 
-pub(super) fn block_field_help(field: &str) -> Option<FieldHelp> {
+pub(super) fn block_field_help(field: &str) -> Option<SchemaFieldHelp> {
     match field {
         "action" => field_help("Action", "What happens to a call that passes all checks of the block."),
         "reason" => field_help("Reason", "Shown to the agent with `deny`, to the approver with `approve`."),
@@ -73,7 +73,7 @@ pub(super) fn block_field_help(field: &str) -> Option<FieldHelp> {
     }
 }
 
-pub(super) fn predicate_field_help(field: &str) -> Option<FieldHelp> {
+pub(super) fn predicate_field_help(field: &str) -> Option<SchemaFieldHelp> {
     match field {
         "conditions" => field_help("Conditions", "All must hold together."),
         "on_deny" => field_help("Message", "Message for the agent or the approver."),
@@ -87,7 +87,7 @@ pub(super) fn predicate_field_help(field: &str) -> Option<FieldHelp> {
     }
 }
 
-pub(super) fn limit_field_help(field: &str) -> Option<FieldHelp> {
+pub(super) fn limit_field_help(field: &str) -> Option<SchemaFieldHelp> {
     match field {
         "counter" => field_help("Counter", "Name of the counter. Limits with the same name share it."),
         "window" => field_help(

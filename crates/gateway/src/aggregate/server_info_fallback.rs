@@ -13,7 +13,7 @@ const MAX_SERVER_INFO_BYTES: usize = 64 << 10;
 
 /// Server information by server name. Each grant has its own cache, so nothing leaks between grants.
 #[derive(Debug, Default)]
-pub(crate) struct ServerInfoCache {
+pub(crate) struct ServerInfoFallback {
     entries: Mutex<HashMap<ServerName, CachedServerInfo>>,
 }
 
@@ -25,7 +25,7 @@ struct CachedServerInfo {
     is_stateless: bool,
 }
 
-impl ServerInfoCache {
+impl ServerInfoFallback {
     /// Caches a server's information. `is_stateless` says whether it came from `server/discover`.
     pub fn insert(&self, upstream: &Arc<Upstream>, server_info: &Bytes, is_stateless: bool) {
         if server_info.len() > MAX_SERVER_INFO_BYTES {

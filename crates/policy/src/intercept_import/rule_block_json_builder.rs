@@ -5,7 +5,7 @@ use crate::compiled_policy::BlockAction;
 
 /// The rule block that is built from one tool's rules.
 #[derive(Default)]
-pub(super) struct RuleBlockBuilder {
+pub(super) struct RuleBlockJsonBuilder {
     action: Option<(BlockAction, RuleJsonFragment)>,
     pub require: Vec<RuleJsonFragment>,
     pub deny_if: Vec<RuleJsonFragment>,
@@ -18,7 +18,7 @@ pub(super) struct RuleJsonFragment {
     pub json: String,
 }
 
-impl RuleBlockBuilder {
+impl RuleBlockJsonBuilder {
     /// Sets the block's action; `reason.json` is the reason as JSON. A denial takes precedence; otherwise the first
     /// action is kept.
     pub fn set_action(&mut self, action: BlockAction, reason: RuleJsonFragment) {

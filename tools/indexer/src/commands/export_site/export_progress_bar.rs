@@ -10,7 +10,7 @@ const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Progress towards a known total.
 #[derive(Debug)]
-pub struct ExportProgress {
+pub struct ExportProgressBar {
     noun: &'static str,
     total: usize,
     done: usize,
@@ -19,7 +19,7 @@ pub struct ExportProgress {
     is_terminal: bool,
 }
 
-impl ExportProgress {
+impl ExportProgressBar {
     pub fn new(noun: &'static str, total: usize) -> Self {
         let now = Instant::now();
         Self { noun, total, done: 0, started: now, last_report: now, is_terminal: std::io::stderr().is_terminal() }
