@@ -94,7 +94,7 @@ impl StackReport {
         all.filter(|(_, own)| own.is_affected).map(|(name, own)| (name, own.message.as_str()))
     }
 
-    /// Returns the stack's overall risk level, which leaks and public incidents raise.
+    /// Returns the stack's overall risk level. Leaks and public incidents raise it.
     fn overall_level(&self) -> Option<RiskLevel> {
         self.totals.overall_level(self.leak_count > 0, self.public_cases().next().is_some())
     }

@@ -26,7 +26,7 @@ const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "run", "exec", "node", "python", "bunx", "bun", "pnpm", "deno", "docker"];
 /// Maximum length of the part of a derived server name that comes from the command.
 const MAX_NAME_STEM_CHARS: usize = 40;
-/// How long the server has to exit on shutdown. This is short because clients do not wait long after closing a server.
+/// How long the server has to exit on shutdown. This is short because clients do not wait long for a server to exit.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
@@ -58,7 +58,7 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Returns an error if the program does not exist. Without this check, the client would only be told that the server is
+/// Returns an error if the program does not exist. Without this check, the client would only see that the server is
 /// unreachable.
 pub fn refuse_missing_program(command: &[String]) -> Result<(), UsageError> {
     let Some(program) = command.first() else { return Ok(()) };

@@ -65,7 +65,7 @@ impl CallQuery {
 }
 
 /// Finds the newest calls. The log is read backwards, so the outcome of a call is read before its intent, and is kept
-/// under the call id until then.
+/// under the call id until the intent is found.
 pub async fn newest_calls(ledger: &dyn Ledger, query: &CallQuery) -> Result<CallQueryResult> {
     let mut found = CallQueryResult { last_seq: ledger.head().await?.seq, ..CallQueryResult::default() };
     // Outcomes with an intent further back; at most as many as there were calls in flight at that moment.

@@ -30,7 +30,7 @@ struct UnfinishedCall {
     is_printed: bool,
 }
 
-/// Prints new calls until interrupted, starting after the last log row that the query for `found` covered.
+/// Prints new calls until interrupted, starting where the query that returned `found` ended.
 pub async fn follow_calls(
     ctx: &StoreCommandContext,
     query: &CallQuery,

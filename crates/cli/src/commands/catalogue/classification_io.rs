@@ -41,7 +41,7 @@ pub fn report_errors(errors: &[ReadToolError]) {
 
 /// Prints each message on a line that begins with `not classified`.
 pub fn report_messages(errors: Vec<String>) {
-    /// Maximum number of messages to print; nobody would read a longer list.
+    /// Maximum number of messages to print; the rest of a longer list is only counted.
     const MAX_PRINTED_ERRORS: usize = 20;
     for error in errors.iter().take(MAX_PRINTED_ERRORS) {
         print_stderr(&format!("not classified: {}", escape_for_terminal(error)));

@@ -28,8 +28,7 @@ pub fn open_index(from: &IndexSourceArgs) -> Result<PackageIndex> {
     open_installed(&from.store)
 }
 
-/// Opens the index in the data directory or, if there is none, the built-in index. Warns if the built-in index is
-/// newer.
+/// Opens the index in the data directory, else the built-in index. Warns if the built-in index is newer.
 pub fn open_installed(store: &StoreArgs) -> Result<PackageIndex> {
     let index = open_installed_quietly(store)?;
     warn_if_outdated(&index);
@@ -58,8 +57,7 @@ pub fn open_installed_quietly(store: &StoreArgs) -> Result<PackageIndex> {
 }
 
 /// Warns if the built-in index is newer than the installed one. The installed index stays in use, because someone chose
-/// it, perhaps for private servers that it contains, and because `catalogue update` records the changes between the
-/// two.
+/// to install it, perhaps with private servers, and because `catalogue update` records the changes between the two.
 fn warn_if_outdated(index: &PackageIndex) {
     let own = PackageIndex::built_in_date().unwrap_or_default();
     if index.metadata().date < own {

@@ -28,7 +28,7 @@ pub struct FirstRequestWatch {
 }
 
 impl FirstRequestWatch {
-    /// Opens the call log and records its current end, after which requests are awaited.
+    /// Opens the call log and records where it currently ends, so that only later requests are considered.
     pub fn start(args: &ConnectArgs, server: Option<String>, gateway: &GatewayTarget) -> Result<Self> {
         let bad = || {
             UsageError(format!("`{}` is not a duration: write {DURATION_SYNTAX}", escape_for_terminal(&args.timeout)))

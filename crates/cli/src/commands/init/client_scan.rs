@@ -26,7 +26,7 @@ pub struct ClientScanFile {
     pub document: ClientConfigDocument,
 }
 
-/// Problem with a client's file or with an entry in it, which is skipped.
+/// A problem because of which a client's file, or an entry in it, was skipped.
 #[derive(Debug, serde::Serialize)]
 pub struct ClientConfigProblem {
     /// The file or server entry that has the problem.

@@ -18,7 +18,7 @@ pub struct InitWriteSet {
     pub client_files: Vec<PlannedWrite>,
 }
 
-/// Lists the files that were written and those that could not be.
+/// The files that were written, and those that could not be.
 #[derive(Debug, Default)]
 pub struct InitWriteOutcome {
     /// Files that were written.

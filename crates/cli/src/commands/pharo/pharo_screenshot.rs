@@ -11,7 +11,8 @@ use rustix::io::Errno;
 
 /// Maximum size of a screenshot.
 const MAX_PNG_BYTES: u64 = 8 << 20;
-/// First bytes of every PNG file. Since the image chooses the path, only these bytes are read from any other file.
+/// First bytes of every PNG file. Since the image chooses the path, the rest of a file is read only if the file begins
+/// with these bytes.
 const PNG_SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// Reads a PNG file.

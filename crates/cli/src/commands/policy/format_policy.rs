@@ -80,7 +80,7 @@ fn comment_count_text(count: usize) -> String {
     if count == 1 { "1 YAML comment is".to_owned() } else { format!("{count} YAML comments are") }
 }
 
-/// Returns an error if the file is read-only. In a writable folder it could be replaced nevertheless.
+/// Returns an error if the file is read-only. Without this check, the file would be replaced if its folder is writable.
 fn refuse_read_only(path: &Path) -> Result<()> {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly()) {
         let path = path.display();

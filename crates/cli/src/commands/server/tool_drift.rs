@@ -85,7 +85,7 @@ struct DriftComparison<'k> {
     context: &'k StoreCommandContext,
 }
 
-/// Returns the tools of a server that have drifted from their accepted definitions.
+/// Returns the drift of each of a server's tools that is new, changed or gone.
 pub async fn find_drifts(
     ctx: &StoreCommandContext,
     server: &ServerName,

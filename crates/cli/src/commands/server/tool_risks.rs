@@ -1,4 +1,4 @@
-//! Determines the category and risk level of a server's accepted tools, riskiest first.
+//! Determines the category and risk level of each accepted tool of a server, and lists the riskiest tools first.
 
 use gatelodge_catalogue::{RiskLevel, category_name};
 use gatelodge_gateway::{ToolCategorization, categorize_accepted_tools};

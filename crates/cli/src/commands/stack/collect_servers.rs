@@ -46,7 +46,7 @@ pub struct ServerInventoryEntry {
     /// Name of the package as spelled in the index; `None` if it is not indexed.
     pub package: Option<String>,
     pub source: Option<PackageRegistry>,
-    /// Version of the package that is in the index.
+    /// Indexed version of the package.
     pub version: Option<String>,
     /// Description of what the entry refers to: a package, a program or a URL.
     pub kind_text: &'static str,
@@ -79,8 +79,8 @@ impl ClientProject {
         Self { client: client.strip_suffix("-project").unwrap_or(client), project }
     }
 
-    /// Returns whether this agent also has `other`'s servers. This is the case if both are the same client, and `other`
-    /// is for all projects or for the same project.
+    /// Returns whether this agent also has `other`'s servers. This is the case if both have the same client, and
+    /// `other` is for all projects or for the same project.
     fn includes(self, other: Self) -> bool {
         self.client == other.client && (other.project.is_none() || other.project == self.project)
     }
@@ -309,8 +309,8 @@ fn parse_documents(
     formats.into_iter().map(|format| (format, ClientConfigDocument::read(format, bytes))).collect()
 }
 
-/// Returns the clients to which a file may belong, each with whether it uses a file of this name. Where the servers are
-/// in the file identifies the client, unless several clients keep them in the same place.
+/// Returns the clients to which a file may belong, and for each whether it uses a file of this name. The place of the
+/// servers within the file identifies the client, unless several clients use the same place.
 fn candidate_clients(client: Option<&'static ClientProfile>, path: &Path) -> Vec<(&'static ClientProfile, bool)> {
     if let Some(client) = client {
         return vec![(client, true)];

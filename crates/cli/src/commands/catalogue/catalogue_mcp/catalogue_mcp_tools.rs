@@ -30,7 +30,7 @@ pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"get_change_events","title":"What changed","description":"Lists changes of tools between the indexes that were in use here, in order: raised level, added, lost claims, changed definitions, removed. For a server with many changes, the most severe are listed and the others counted (`more_changes`). Pass the last cursor to get later events; `left_out` is the number of older events that are no longer stored.","inputSchema":{"type":"object","properties":{"cursor":{"type":"integer","minimum":0},"level":{"type":"string","enum":["low","medium","high","critical"],"description":"Only tools of this level or higher."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}}
 ]"#;
 
-/// The data from which the MCP server's tools answer.
+/// Data that the MCP server's tools read.
 pub struct CatalogueMcpServer {
     pub index: PackageIndex,
     /// Path of the change feed; `None` if there is no data directory.

@@ -47,7 +47,7 @@ pub struct ServerCallHistory {
     pub sent: u64,
     /// Number of calls that were refused, not sent or unusable, by description and reason.
     pub left_out: BTreeMap<(String, String), u64>,
-    /// Tools whose current definition has not been accepted. Until then, no policy can allow calls to them.
+    /// Tools whose current definition has not been accepted. No policy can allow calls to them until it is accepted.
     pub unaccepted: BTreeSet<String>,
 }
 
