@@ -1,6 +1,7 @@
 //! `gatelodge bridge`: connects a stdio client to a remote gateway.
 //!
-//! It runs a local gateway that allows everything and stores nothing on disk; the remote gateway enforces the policies.
+//! The bridge is a local gateway that allows everything and stores nothing on disk. The remote gateway enforces the
+//! policies.
 
 use std::fs::File;
 use std::io::Read;
@@ -25,10 +26,10 @@ use crate::{header_template, process_environment, server_url};
 const UPSTREAM_NAME: &str = "gateway";
 const ALLOW_ALL_POLICY: &str =
     r#"{"version":"1","default":"allow","client_requests":{"sampling":"allow","roots":"allow","elicitation":"allow"}}"#;
-/// How long records stay in memory; the permanent call log is kept by the remote gateway.
+/// How long call records stay in memory. The permanent call log is kept by the remote gateway.
 const RECORD_RETENTION: Duration = Duration::from_secs(60);
 
-/// Maximum size of a token file, far above the length of a token; a larger file is reported as not being a token file.
+/// Maximum size of a token file, far above the length of a token. A larger file is assumed not to be a token file.
 const MAX_TOKEN_FILE_BYTES: u64 = 4_096;
 /// File mode bits that give access to the group or to other users.
 const GROUP_AND_OTHER_MODE_BITS: u32 = 0o077;
@@ -87,7 +88,7 @@ fn read_token(args: &BridgeArgs) -> Result<String, UsageError> {
     })
 }
 
-/// Reads a token file. Checks the permissions of the opened file rather than of the path, which could be replaced
+/// Reads a token file. Checks the permissions of the opened file, because the file at the path could be replaced
 /// between the check and the read.
 fn token_from_file(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| format!("it cannot be read: {error}"))?;

@@ -1,4 +1,4 @@
-//! `gatelodge call`: calls one tool the way an agent would, or lists the tools.
+//! `gatelodge call`: calls one of a server's tools as an agent would, or lists the tools.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::exit_code::{CommandExitCode, UsageError};
 use crate::mcp_client::{McpClient, McpClientError};
 use crate::{process_environment, server_url, stdout_output};
 
-/// Prefixes of refusal messages, with the exit code for each.
+/// Prefixes of the messages for refused or failed calls, with the exit code for each.
 const REFUSAL_EXIT_CODES: &[(&str, CommandExitCode)] = &[
     ("[POLICY DENIED]", CommandExitCode::Denied),
     ("[GATEWAY]", CommandExitCode::InternalError),
@@ -122,7 +122,7 @@ fn result_exit_code(result: &Value) -> CommandExitCode {
     known.map_or(CommandExitCode::Findings, |(_, exit)| *exit)
 }
 
-/// Returns the text of a result. Content that is not text is shown as its type in brackets.
+/// Returns the text content of a tool result. Other content is represented by its type in brackets.
 fn result_text(result: &Value) -> String {
     let content = result.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
     let blocks = content.iter().map(|item| match item.get("text").and_then(Value::as_str) {

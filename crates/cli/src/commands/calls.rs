@@ -29,7 +29,7 @@ pub fn run(args: CallsArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// Prints a call as a single record that combines its intent and its outcome.
+/// Prints a call as a single record that combines its intent row and its outcome row.
 fn print_call(call: &LoggedCall, json: bool) -> Result<()> {
     print_row(&CallLogRow { seq: call.row.seq, record: call.merged_record() }, json)
 }

@@ -17,7 +17,7 @@ use crate::cli::{CatalogueCommand, LegacyCommandArgs};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::process_environment;
 
-/// The separate program that builds the index and reads packages for `precheck --read`.
+/// Name of the separate program that builds the index and reads packages for `precheck --read`.
 pub const INDEXER: &str = "gatelodge-indexer";
 pub const INSTALL_INDEXER: &str = "`cargo install --path tools/indexer` in the source tree installs it";
 

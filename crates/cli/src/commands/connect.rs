@@ -58,8 +58,8 @@ pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Rejects names that are not valid in a shell, because some clients pass the name to one. Also rejects a token given
-/// in place of a name.
+/// Rejects names of environment variables that are not valid in a shell, because some clients pass the name to one.
+/// Also rejects a token given in place of a name.
 fn check_token_env(name: &str) -> Result<(), UsageError> {
     if GrantToken::parse(name).is_ok() {
         return Err(UsageError(
@@ -75,7 +75,7 @@ fn check_token_env(name: &str) -> Result<(), UsageError> {
     }
 }
 
-/// Returns the file from which the bridge reads the token: `--token-file`, else the one that `init` wrote for this
+/// Returns the file from which the bridge reads the token: `--token-file`, else the file that `init` wrote for this
 /// client.
 fn resolve_token_file(
     args: &ConnectArgs,
@@ -99,8 +99,8 @@ fn resolve_token_file(
     Ok(file.map(std::path::absolute).transpose()?.map(|file| file.display().to_string()))
 }
 
-/// Returns the home directory, and whether it was given with `--home`. If it was, environment variables have no effect
-/// on where client files are searched for.
+/// Returns the home directory, and whether it was given with `--home`. If so, the search for client files ignores
+/// environment variables.
 pub fn home_directory(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     if let Some(home) = named {
         return Ok((std::path::absolute(home)?, true));
@@ -110,7 +110,8 @@ pub fn home_directory(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     Ok((home, false))
 }
 
-/// Returns the directories of client files: below the given home directory, or as the environment specifies.
+/// Returns the directories to search for client files: below the home directory given with `--home`, else as the
+/// environment specifies.
 pub fn user_directories((home, is_named): (PathBuf, bool), project: Option<&Path>) -> Result<UserDirectories> {
     let project = project.map(std::path::absolute).transpose()?;
     Ok(if is_named {
@@ -176,7 +177,7 @@ fn print_snippet(
     Ok(())
 }
 
-/// Returns notes on what the entry itself does not show: where to put the token, and problems with the URL.
+/// Returns notes to print with an entry: where to put the token, and problems with the URL.
 fn connection_notes(client: &ClientProfile, entry: &GatewayEntry) -> Vec<String> {
     let mut notes = Vec::new();
     let local = server_url::parse_server_url(&entry.url).ok().filter(server_url::is_loopback);
@@ -217,7 +218,7 @@ fn connection_json(
     if let Value::Object(result) = result { result } else { Map::new() }
 }
 
-/// Returns the full path of this program, because desktop programs do not search the same directories as a shell.
+/// Returns the full path of this program. Clients need it because desktop programs may not have the shell's `PATH`.
 pub fn own_program_path() -> String {
     std::env::current_exe().map_or_else(|_| "gatelodge".to_owned(), |path| path.display().to_string())
 }

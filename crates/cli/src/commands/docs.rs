@@ -1,4 +1,4 @@
-//! `gatelodge docs`: generates documentation pages from the program's own tables and help texts.
+//! `gatelodge docs`: generates documentation pages from the program's built-in tables and help texts.
 
 use anyhow::Result;
 use clap::{Command, CommandFactory};

@@ -12,7 +12,7 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::CommandExitCode;
 use crate::{app, process_environment, stdout_output, store_command_context};
 
-/// Result of one check.
+/// Result of one `doctor` check.
 #[derive(Debug, Serialize)]
 pub struct DoctorCheckResult {
     name: &'static str,

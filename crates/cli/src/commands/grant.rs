@@ -85,7 +85,7 @@ async fn load_editable_grant(ctx: &StoreCommandContext, name: &str) -> Result<Gr
     }
 }
 
-/// Returns the expiry time of a token created now, or `None` if it does not expire.
+/// Returns the time at which a token created now expires, or `None` if it never does.
 fn token_expiry(life: &TokenLifetimeArgs, now: Timestamp) -> Result<Option<Timestamp>, UsageError> {
     if life.no_expiry {
         return Ok(None);
@@ -105,7 +105,7 @@ fn token_expiry(life: &TokenLifetimeArgs, now: Timestamp) -> Result<Option<Times
     if end <= now { Err(UsageError(format!("{} is in the past", local_time(end)))) } else { Ok(Some(end)) }
 }
 
-/// Describes an attachment in one line.
+/// Describes the attachment of a server to a grant in one line.
 fn attachment_text(attachment: &GrantServerAttachment) -> String {
     let policy = match &attachment.policy {
         Some(policy) => format!("with policy `{policy}`"),

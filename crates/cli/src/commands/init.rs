@@ -70,7 +70,7 @@ pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
     apply_import(args, scan, import, plan, InitContext { target, journal_file, report })
 }
 
-/// The gateway, the undo journal and the report so far.
+/// What the steps of `init` share: the gateway, the undo journal and the report so far.
 struct InitContext {
     target: GatewayTarget,
     journal_file: PathBuf,
@@ -138,7 +138,7 @@ fn print_plan(plan: &InitPlan, import: &ServerImport) {
     print_stderr("their policies ALLOW EVERYTHING and record it, up to 120 calls a minute, until you tighten them\n");
 }
 
-/// Decides whether to rewrite the clients' files, from the flags or by asking the user. Without a terminal, the files
+/// Decides from the flags, or by asking the user, whether to rewrite the clients' files. Without a terminal, the files
 /// are left unchanged unless `--rewrite` is given.
 fn confirm_rewrite(args: &InitArgs, rewrite: &ClientRewrite) -> Result<bool> {
     if args.no_rewrite || rewrite.writes.is_empty() && rewrite.problems.is_empty() {
@@ -158,7 +158,7 @@ struct InitReport {
     found: Value,
     problems: Vec<ClientConfigProblem>,
     written: Vec<PathBuf>,
-    /// The data directory, unless it is the default one.
+    /// The data directory; `None` if it is the default one.
     data: Option<PathBuf>,
     variables: Vec<String>,
     manual_changes: Vec<String>,

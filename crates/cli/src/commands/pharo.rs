@@ -14,19 +14,21 @@ use crate::cli::PharoArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{diagnostic_report, process_environment};
 
-/// Maximum size of a response from the image. A result contains the response twice, and the gateway accepts 64 MiB. In
-/// the worst case both copies triple in size, because two bytes (U+0085) are escaped as six, and an 8 MiB screenshot is
-/// added in Base64: 59 MiB. With `--compat` there is no screenshot, but `1e15` is written out in full: 61 MiB.
+/// Maximum size of a response from the image, chosen so that a result stays below the gateway's limit of 64 MiB. A
+/// result contains the response twice. In the worst case, both copies triple in size (the two bytes of U+0085 are
+/// escaped as six) and an 8 MiB screenshot is added in Base64, for a total of 59 MiB. With `--compat` there is no
+/// screenshot, but numbers such as `1e15` are written out in full, for a total of 61 MiB.
 const MAX_IMAGE_RESPONSE_BYTES: usize = 8 << 20;
-/// Variable that holds the image's port; the interop server in the image reads the same one.
+/// Environment variable that holds the image's port. The interop server in the image reads the same variable.
 const PORT_VARIABLE: &str = "PHARO_SIS_PORT";
 const DEFAULT_PORT: u16 = 8086;
-/// Interval between progress notifications for clients that ask for them; clients give up after a minute of silence.
+/// Interval between progress notifications for clients that request them. Clients give up after a minute without any
+/// message.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
-/// How long running calls may continue after the client closes its end. Some clients close it right after their last
-/// request.
+/// How long running calls may continue after the client closes the connection, which some clients do right after their
+/// last request.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the client then has to read the last responses.
+/// How long the client has to read the last responses after the running calls have ended or timed out.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
@@ -72,7 +74,7 @@ pub fn run(args: PharoArgs) -> Result<CommandExitCode> {
     served.map(|()| CommandExitCode::Success)
 }
 
-/// Returns the image's port: `--port`, else the variable that the image also uses, else the default.
+/// Returns the image's port: `--port`, else the value of the environment variable, else the default.
 fn resolve_port(requested: Option<u16>) -> Result<u16, UsageError> {
     // Clients' configurations often set a variable to an empty string.
     let named = || process_environment::find_variable(PORT_VARIABLE).filter(|port| !port.is_empty());
@@ -85,7 +87,7 @@ fn resolve_port(requested: Option<u16>) -> Result<u16, UsageError> {
     })
 }
 
-/// Returns an error for addresses on other machines unless `--beyond-loopback` is given.
+/// Returns an error if an address is not a loopback address, unless `--beyond-loopback` is given.
 fn check_loopback(args: &PharoArgs) -> Result<(), UsageError> {
     if parse_ip(&args.host).is_none() && args.host.contains(|letter: char| !is_host_char(letter)) {
         let host = diagnostic_report::escape_for_terminal(&args.host);
@@ -118,7 +120,7 @@ fn parse_ip(host: &str) -> Option<IpAddr> {
     host.parse().ok().map(|address: IpAddr| address.to_canonical())
 }
 
-/// Returns whether a host name or address refers to this machine. Other names are checked when they are resolved.
+/// Returns whether `host` is a loopback address or a `localhost` name. Other names are checked when they are resolved.
 fn is_local_name(host: &str) -> bool {
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     parse_ip(host).map_or(name == "localhost" || name.ends_with(".localhost"), |address| address.is_loopback())

@@ -1,4 +1,4 @@
-//! `gatelodge precheck`: rates a server before anything connects to it.
+//! `gatelodge precheck`: rates a server before any client connects to it.
 
 mod docker_catalogue;
 mod indexer_read;
@@ -26,7 +26,7 @@ use crate::{input_file, server_url, stdout_output};
 
 /// Precheck result for one server.
 struct PrecheckedServer {
-    /// Name of the server, ready to be printed.
+    /// Name of the server, escaped for the terminal.
     name: String,
     advice: PrecheckResult,
     grade: Option<char>,
@@ -48,7 +48,7 @@ pub fn run(args: &PrecheckArgs) -> Result<CommandExitCode> {
     Ok(if verdict == PrecheckVerdict::AskFirst { CommandExitCode::Findings } else { CommandExitCode::Success })
 }
 
-/// Checks a target, which is a URL, a file (recognized by its extension) or a package name.
+/// Checks the target given on the command line: a URL, a file (recognized by its extension) or a package name.
 fn check_target(facts_source: PackageFactsSource<'_>, what: &str) -> Result<Vec<PrecheckedServer>> {
     if what.contains("://") {
         return match registry_entry::is_registry_url(what) {
@@ -88,8 +88,8 @@ fn unknown_server(name: &str, why: &str) -> PrecheckedServer {
 }
 
 impl PrecheckedServer {
-    /// Rates a server by the tools that its author lists. Since the list is not verified, there is no grade, and the
-    /// verdict is to ask first.
+    /// Rates a server by the tools that its author lists. Since the list is not verified, the server gets no grade, and
+    /// the verdict is "ask first".
     fn from_claims(name: &str, claims: ManifestTools, why: &str) -> Self {
         let mut server = unknown_server(&escape_for_terminal(name), why);
         server.advice.reasons.extend(claims.skipped_reason());
@@ -104,7 +104,7 @@ impl PrecheckedServer {
         server
     }
 
-    /// Raises the verdict to "ask first" and adds the reason.
+    /// Changes the verdict to "ask first" and adds the reason.
     fn with_doubt(mut self, why: &str) -> Self {
         self.advice = self.advice.at_least(PrecheckVerdict::AskFirst, why.to_owned());
         self

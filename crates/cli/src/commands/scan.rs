@@ -20,7 +20,7 @@ use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::mcp_client::{McpClient, McpClientError, McpProtocolChoice, ServerProbe};
 use crate::{input_file, process_environment, server_url, stdout_output, store_command_context};
 
-/// Time limit for the server to respond.
+/// How long the server has to respond.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn run(args: ScanServerArgs) -> Result<CommandExitCode> {
@@ -80,7 +80,7 @@ async fn probe_url(url: &str, args: &ScanServerArgs) -> Result<ServerProbe> {
     })
 }
 
-/// Classifies a server's tools and prints the result or a policy; `redact` removes secrets.
+/// Classifies a server's tools and prints the result or a policy. `redact` removes secrets from what is printed.
 fn print_scan(probe: &ServerProbe, args: &ScanServerArgs, redact: impl Fn(&str) -> String) -> Result<CommandExitCode> {
     // Redacted before anything is parsed, so that no later step can print a secret.
     let list = redact(&json!({"server": probe.server, "tools": probe.tools}).to_string());

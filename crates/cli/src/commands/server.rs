@@ -37,16 +37,16 @@ pub fn run(command: ServerCommand) -> Result<CommandExitCode> {
     }
 }
 
-/// The printed form of a server, without the values of its headers.
+/// A server as it is printed, without the values of its headers.
 #[derive(Debug, Serialize)]
 struct ServerView {
     name: String,
     url: String,
-    /// Header names.
+    /// Names of the headers that are sent to the server.
     headers: Vec<String>,
-    /// Environment variables used in the headers; empty for servers defined in the configuration file.
+    /// Environment variables to which the headers refer; empty for servers defined in the configuration file.
     variables: Vec<String>,
-    /// Whether the call log includes the arguments of calls.
+    /// Whether call arguments are logged.
     log_arguments: bool,
     #[serde(rename = "from")]
     source: &'static str,
@@ -114,8 +114,8 @@ async fn all_servers(ctx: &StoreCommandContext) -> Result<Vec<ServerView>> {
     Ok(all)
 }
 
-/// Creates the view of a server that is neither in the configuration file nor in the store; `place` says where it
-/// exists.
+/// Creates the view of a server that is neither in the configuration file nor in the store. `place` says where the
+/// server exists and is printed instead of a URL.
 fn view_of_unlisted(name: String, place: &str, from: &'static str) -> ServerView {
     ServerView {
         name,

@@ -1,7 +1,7 @@
-//! `gatelodge stack`: reports all servers that a client's agents can reach, and the risks of combining them.
+//! `gatelodge stack`: reports all servers that each client's agents can reach, and the risks of combining them.
 //!
-//! `collect_servers` decides which parts of a configuration may be printed, and the reports print nothing else. If a
-//! file given on the command line cannot be read, the error shows its name as it was given.
+//! `collect_servers` decides which parts of a client's configuration may be printed, and the reports print nothing
+//! else. If a file given on the command line cannot be read, the error shows the name as the user wrote it.
 
 mod collect_servers;
 mod display_path;
@@ -27,16 +27,16 @@ use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 use collect_servers::ServerInventoryEntry;
 
-/// Maximum number of combinations to list; the others are only counted.
+/// Maximum number of leaking server combinations to list; the rest are only counted.
 const MAX_LEAKS: usize = 20;
 
-/// The content of the report.
+/// The content of a stack report.
 struct ServerStackReport {
     servers: Vec<ServerInventoryEntry>,
     members: Vec<ServerStackMember>,
     /// Totals for the enabled servers.
     totals: ServerStackSummary,
-    /// The first combinations that can leak data; `leak_count` is the number of all of them.
+    /// The first [`MAX_LEAKS`] server combinations that can leak data; `leak_count` is the total number.
     leaks: Vec<LeakCombination>,
     leak_count: usize,
     /// Messages about client files that could not be read.
@@ -44,11 +44,11 @@ struct ServerStackReport {
     date: String,
 }
 
-/// Servers of one agent that together provide access to private data, untrusted text and a way to send data out.
+/// A set of servers that together give one agent access to private data, untrusted text and a way to send data out.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct LeakCombination {
     client: &'static str,
-    /// Indices of these servers in the report.
+    /// Indices of the combined servers in the report.
     servers: Vec<usize>,
 }
 
@@ -82,19 +82,19 @@ impl ServerStackReport {
         Self { totals: summarize_stack(&on), members, servers, leaks, leak_count, unread, date }
     }
 
-    /// Returns the names of the servers in a combination.
+    /// Returns the names of the servers in a leaking combination.
     fn leak_names(&self, leak: &LeakCombination) -> Vec<&str> {
         leak.servers.iter().filter_map(|at| self.servers.get(*at)).map(|entry| entry.name.as_str()).collect()
     }
 
-    /// Returns the public incidents that affect, or may affect, the version of an enabled server.
+    /// Returns the public incidents that affect, or may affect, the configured version of an enabled server.
     fn public_cases(&self) -> impl Iterator<Item = (&str, &str)> {
         let on = self.servers.iter().filter(|entry| !entry.is_disabled);
         let all = on.flat_map(|entry| entry.concerns.iter().map(|own| (entry.name.as_str(), own)));
         all.filter(|(_, own)| own.is_affected).map(|(name, own)| (name, own.message.as_str()))
     }
 
-    /// Returns the highest risk level in the stack, raised by leaks and public incidents.
+    /// Returns the stack's overall risk level. Leaks and public incidents raise it.
     fn overall_level(&self) -> Option<RiskLevel> {
         self.totals.overall_level(self.leak_count > 0, self.public_cases().next().is_some())
     }
@@ -135,7 +135,7 @@ pub fn run(args: &ServerStackArgs) -> Result<CommandExitCode> {
     Ok(if fails || !report.unread.is_empty() { CommandExitCode::Findings } else { CommandExitCode::Success })
 }
 
-/// Builds the report. The error has the cause, and a text that is safe to include in a report.
+/// Builds the report. The error consists of a message that is safe to include in a report, and the cause.
 fn build_report(args: &ServerStackArgs) -> Result<ServerStackReport, (String, anyhow::Error)> {
     // The report must not contain the path of the index.
     let no_index = |error| ("the package index cannot be used; the error of the command says why".to_owned(), error);
@@ -153,7 +153,7 @@ fn server_policy(entry: &ServerInventoryEntry) -> Option<String> {
     show_package::server_policy(&known, StarterPolicyStrictness::Recommended).ok()
 }
 
-/// Writes the policies to new files and prints the file names.
+/// Writes the recommended policies to new files and prints the file names.
 fn write_policies(report: &ServerStackReport, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     let mut count = 0;
@@ -169,9 +169,10 @@ fn write_policies(report: &ServerStackReport, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a policy to the first unused file name. If a file with that content already exists, returns its path instead.
+/// Writes a policy to the first unused file name and returns the path. If a file with the same name and content exists,
+/// returns its path instead.
 fn write_policy(folder: &Path, name: &str, policy: &str) -> Result<PathBuf> {
-    /// Limit on the number of files for one name, beyond which people could not tell them apart.
+    /// Limit on the number of files with the same base name. With more files, users could not tell them apart.
     const MAX_FILES_PER_NAME: usize = 1_000;
     for number in 1..MAX_FILES_PER_NAME {
         let name = if number == 1 { format!("{name}.json") } else { format!("{name}-{number}.json") };
@@ -257,8 +258,8 @@ fn report_text(report: &ServerStackReport) -> String {
     out
 }
 
-/// Returns a note on the version if the server may start a version other than the indexed one. `format` escapes the
-/// version, which is untrusted text.
+/// Returns a note if the server may start a version other than the indexed one, else an empty string. `format` escapes
+/// the indexed version, which is untrusted.
 fn version_note(entry: &ServerInventoryEntry, format: impl Fn(&str) -> String) -> String {
     let read = format(entry.version.as_deref().unwrap_or_default());
     match (entry.version_match, &entry.launched_version) {
@@ -305,7 +306,7 @@ fn summary_text(report: &ServerStackReport) -> String {
 }
 
 impl ServerInventoryEntry {
-    /// Rates the server, with concerns about its command, version and incidents.
+    /// Rates the server, taking into account its command, its version and public incidents.
     fn advice(&self) -> PrecheckResult {
         let mut advice = match &self.tools {
             Some(tools) => precheck(tools),

@@ -1,4 +1,5 @@
-//! `gatelodge status`: prints whether a gateway is running, its servers and grants, and attachments in observe mode.
+//! `gatelodge status`: prints whether a gateway is running, its servers and grants, and which attachments are in
+//! observe mode.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::process_environment;
 use crate::stdout_output;
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
-/// Time limit for the readiness request.
+/// Time limit for asking the gateway whether it is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The content of the status report.
@@ -26,15 +27,15 @@ const READY_TIMEOUT: Duration = Duration::from_secs(3);
 struct StatusReport {
     data: String,
     gateway: GatewayRunState,
-    /// Servers in the active configuration, or in the one that would be active if a gateway were running.
+    /// Servers in the configuration that is active, or would be if a gateway were running.
     servers: Vec<String>,
     grants: GrantSummary,
-    /// Attachments in observe mode, which refuse nothing.
+    /// Attachments in observe mode, in which no call is refused.
     observing: Vec<String>,
-    /// Warnings about entries that were left out or overridden.
+    /// Warnings about configuration entries that were left out or overridden.
     #[serde(rename = "remarks")]
     warnings: Vec<String>,
-    /// Errors in a configuration that the gateway did not load, one line each.
+    /// Errors that keep the gateway from loading the configuration file, one line each.
     #[serde(rename = "refused")]
     config_errors: Vec<String>,
     head: ChainHead,
@@ -44,14 +45,15 @@ struct StatusReport {
 #[derive(Debug, Serialize)]
 struct GatewayRunState {
     state: &'static str,
-    /// The gateway's status file, if the gateway responds.
+    /// Content of the gateway's status file, if the gateway responds.
     #[serde(flatten)]
     status_file: Option<GatewayStatusFile>,
 }
 
 #[derive(Debug, Serialize)]
 struct GrantSummary {
-    /// Number of live grants known to this command; if the configuration file has errors, its grants are not counted.
+    /// Number of grants that are neither expired nor revoked. If the configuration file has errors, its grants are not
+    /// counted.
     #[serde(rename = "live")]
     active: usize,
     /// Number of grants in the running gateway's active configuration.

@@ -1,4 +1,4 @@
-//! Formats times for people to read. Times in `--json` output are in UTC instead.
+//! Formats times for output: in local time for the terminal, in UTC for `--json`.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -54,7 +54,7 @@ pub fn run(args: UpArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Stores the demo policy if it does not exist yet. A policy that the user has changed is kept.
+/// Stores the demo policy unless it already exists, so that the user's changes to it are kept.
 async fn ensure_policy(ctx: &StoreCommandContext) -> Result<()> {
     let name = demo_server::DEMO_NAME.parse()?;
     match ctx.stores.policies.get(&name, None).await {
@@ -79,7 +79,7 @@ async fn ensure_policy(ctx: &StoreCommandContext) -> Result<()> {
     }
 }
 
-/// Gives the demo grant a new token, or creates the grant. An existing grant keeps its counters.
+/// Creates the demo grant or, if it exists, gives it a new token. An existing grant keeps its counters.
 async fn renew_grant(ctx: &StoreCommandContext) -> Result<GrantToken> {
     let token = GrantToken::random()?;
     let (server, policy) = (demo_server::DEMO_NAME.parse()?, Some(demo_server::DEMO_NAME.parse()?));

@@ -21,12 +21,12 @@ use crate::{header_template, process_environment, store_command_context};
 
 /// Prefix of the environment variables that are not passed on to the server.
 const OWN_VARIABLE_PREFIX: &str = "GATELODGE_";
-/// Programs that only start other programs.
+/// Programs that only start another program and therefore do not identify the server.
 const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "run", "exec", "node", "python", "bunx", "bun", "pnpm", "deno", "docker"];
-/// Maximum length of the program's part of a server name.
+/// Maximum length of the part of a derived server name that comes from the command.
 const MAX_NAME_STEM_CHARS: usize = 40;
-/// How long the server has to exit. Short, because clients do not wait long for a server that they close.
+/// How long the server has to exit on shutdown. This is short because clients do not wait long for a server to exit.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
@@ -58,7 +58,7 @@ pub fn run(args: WrapArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Returns an error if the program does not exist. Otherwise the client would only learn that the server is
+/// Returns an error if the program does not exist. Without this check, the client would only see that the server is
 /// unreachable.
 pub fn refuse_missing_program(command: &[String]) -> Result<(), UsageError> {
     let Some(program) = command.first() else { return Ok(()) };
@@ -72,7 +72,7 @@ fn active_policy(path: &Path, policy: Policy) -> Result<ActivePolicy> {
     Ok(ActivePolicy { name, version: PolicyVersionNumber(0), policy })
 }
 
-/// Returns a server that runs the command, with the given name or one derived from the command.
+/// Returns the configuration of a server that runs `command`. If no name is given, one is derived from the command.
 pub fn server_from_command(command: &[String], name: Option<&str>) -> Result<UpstreamConfig> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(UsageError("write the server's command after `--`".to_owned()).into());
@@ -102,8 +102,8 @@ pub fn server_from_command(command: &[String], name: Option<&str>) -> Result<Ups
     })
 }
 
-/// Derives a name from a command: the program, followed by a few digits of a hash of the whole command, so that two
-/// servers with the same launcher do not share pinned definitions.
+/// Derives a server name from a command: the program, followed by a few digits of a hash of the whole command. The hash
+/// keeps similar commands from sharing pinned tool definitions.
 fn default_name(command: &[String]) -> String {
     let is_launcher = |word: &str| LAUNCHERS.iter().any(|launcher| word.starts_with(launcher));
     let stem = |word: &String| {
@@ -116,7 +116,7 @@ fn default_name(command: &[String]) -> String {
     format!("{}-{}", name.trim_matches('-'), digits.get(..6).unwrap_or_default())
 }
 
-/// Converts a text so that it has only lower-case letters, digits and `-`.
+/// Converts a name to lower case and replaces all characters other than letters and digits with `-`.
 fn normalize_name(text: &str) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };
     text.chars().map(plain).collect::<String>().trim_matches('-').to_owned()

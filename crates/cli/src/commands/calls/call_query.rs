@@ -1,5 +1,5 @@
-//! Finds the newest calls. Reads the log backwards from its end, one page at a time, and stops as soon as enough calls
-//! are found.
+//! Finds the newest calls in the log. Reads it backwards from the end, one page at a time, until enough calls are
+//! found.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallRecord, Ledger, Rec
 
 use crate::cli::CallsArgs;
 
-/// Number of rows to read at a time.
+/// Number of log rows to read at a time.
 const PAGE_ROWS: usize = 500;
 
 /// Filter and limit for logged calls.
 #[derive(Debug)]
 pub struct CallQuery {
     filter: CallLogFilter,
-    /// Whether to include calls that no rule covers.
+    /// Whether to include calls that were not checked against any rule.
     includes_policy_exempt: bool,
     /// Maximum number of calls to return.
     max_calls: usize,
@@ -31,11 +31,11 @@ pub struct LoggedCall {
 /// Result of [`newest_calls`].
 #[derive(Debug, Default)]
 pub struct CallQueryResult {
-    /// Calls, oldest first.
+    /// The calls that were found, oldest first.
     pub calls: Vec<LoggedCall>,
-    /// Sequence number of the chain head when the query started.
+    /// Sequence number of the newest log row when the query started.
     pub last_seq: u64,
-    /// Number of rows that the query read.
+    /// Number of log rows that were read to answer the query.
     pub rows_read: usize,
 }
 
@@ -52,7 +52,7 @@ impl CallQuery {
         Self { filter, includes_policy_exempt: args.all, max_calls: args.last }
     }
 
-    /// Creates a query for every call that passes `filter`.
+    /// Creates a query for all calls that match `filter`.
     #[cfg(test)]
     pub fn all(filter: CallLogFilter) -> Self {
         Self { filter, includes_policy_exempt: true, max_calls: usize::MAX }
@@ -64,8 +64,8 @@ impl CallQuery {
     }
 }
 
-/// Finds the newest calls. Since the log is read backwards, each outcome is met before its intent, and is kept by call
-/// id until the intent is found.
+/// Finds the newest calls. The log is read backwards, so the outcome of a call is read before its intent, and is kept
+/// under the call id until the intent is found.
 pub async fn newest_calls(ledger: &dyn Ledger, query: &CallQuery) -> Result<CallQueryResult> {
     let mut found = CallQueryResult { last_seq: ledger.head().await?.seq, ..CallQueryResult::default() };
     // Outcomes with an intent further back; at most as many as there were calls in flight at that moment.
@@ -99,7 +99,7 @@ pub async fn newest_calls(ledger: &dyn Ledger, query: &CallQuery) -> Result<Call
 }
 
 impl LoggedCall {
-    /// Returns the first row's record with the outcome merged into it.
+    /// Returns the record from the call's first row with the outcome merged into it.
     pub fn merged_record(&self) -> CallRecord {
         let mut record = self.row.record.clone();
         if let Some(CallLogRow { record: outcome, .. }) = &self.outcome {
@@ -128,7 +128,8 @@ mod tests {
 
     const CALLS: usize = 20_000;
 
-    /// Creates a log of overlapping calls with two rows each: every outcome comes after the next two intents.
+    /// Creates a log of overlapping calls with two rows each. The outcome of a call follows the intents of the next two
+    /// calls.
     async fn filled_store() -> MemoryStore {
         let at: Timestamp = "2026-11-15T12:00:00Z".parse().expect("a time");
         let store = MemoryStore::new(Arc::new(ManualClock::at(at)));

@@ -51,8 +51,8 @@ fn outcome_text(outcome: CallOutcome) -> &'static str {
     }
 }
 
-/// Says why the call was refused, would have been refused, or failed: code, rule, policy, and the message to the
-/// client.
+/// Explains why a call was refused, would have been refused, or failed: gives the code, the rule, the policy and the
+/// message sent to the client.
 fn reason_text(record: &CallRecord) -> Option<String> {
     let code = record.code.as_deref()?;
     let rule = record.rule.as_deref().map(|rule| format!(" by {rule}")).unwrap_or_default();

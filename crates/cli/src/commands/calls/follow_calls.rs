@@ -1,4 +1,4 @@
-//! `calls --follow`: prints calls as they are logged. Polls the log for rows after the last one read.
+//! `calls --follow`: prints calls as they are logged, by polling the log for new rows.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::{print_call, print_row};
 use crate::stdout_output;
 use crate::store_command_context::StoreCommandContext;
 
-/// Interval between reads of the log.
+/// Interval at which the call log is polled.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Number of polls after which a call without an outcome is printed as it is.
+/// Number of polls after which a call is printed even though its outcome has not been logged.
 const MAX_POLLS_WITHOUT_OUTCOME: u32 = 8;
-/// Maximum number of calls waiting for their outcome; beyond that, the oldest is dropped.
+/// Maximum number of calls to keep while their outcome is pending; beyond that, the oldest is dropped.
 const MAX_UNFINISHED_CALLS: usize = 4_096;
 
-/// Calls that have no outcome yet, oldest first.
+/// Calls whose outcome has not been logged yet, oldest first.
 struct CallOutcomeWaitQueue {
     calls: VecDeque<UnfinishedCall>,
     json: bool,
@@ -30,7 +30,7 @@ struct UnfinishedCall {
     is_printed: bool,
 }
 
-/// Prints new calls until interrupted, starting after the last row that was in the log when `found` was queried.
+/// Prints new calls until interrupted, starting where the query that returned `found` ended.
 pub async fn follow_calls(
     ctx: &StoreCommandContext,
     query: &CallQuery,
@@ -63,7 +63,7 @@ pub async fn follow_calls(
 }
 
 impl CallOutcomeWaitQueue {
-    /// Processes a new row of the log.
+    /// Processes a new log row.
     fn add_row(&mut self, row: CallLogRow, query: &CallQuery) -> Result<()> {
         if row.record.kind == RecordKind::Outcome {
             return self.print_outcome(row, query);
@@ -79,7 +79,8 @@ impl CallOutcomeWaitQueue {
         Ok(())
     }
 
-    /// Prints an outcome together with its call if the call is still waiting, or alone if it matches the query itself.
+    /// Prints an outcome together with its call if the call is in this list. Otherwise prints the outcome alone if it
+    /// matches the query.
     fn print_outcome(&mut self, outcome: CallLogRow, query: &CallQuery) -> Result<()> {
         let place = self.calls.iter().position(|waiting| waiting.row.record.call == outcome.record.call);
         match place.and_then(|place| self.calls.remove(place)) {
@@ -96,7 +97,7 @@ impl CallOutcomeWaitQueue {
         }
     }
 
-    /// Prints the calls that have waited too long for their outcome.
+    /// Prints the calls whose outcome has been pending for too long.
     fn print_overdue(&mut self) -> Result<()> {
         for waiting in self.calls.iter_mut().filter(|waiting| !waiting.is_printed) {
             waiting.polls += 1;

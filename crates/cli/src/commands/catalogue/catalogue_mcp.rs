@@ -1,5 +1,5 @@
-//! `catalogue mcp`: runs an MCP server for the catalogue over stdio. Messages are handled one at a time, because every
-//! response is computed from memory.
+//! `catalogue mcp`: runs an MCP server for the catalogue over stdio. Messages are handled one at a time, which is fast
+//! enough because responses are computed from memory.
 
 mod catalogue_mcp_methods;
 mod catalogue_mcp_tools;

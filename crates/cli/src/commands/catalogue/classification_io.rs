@@ -12,7 +12,7 @@ use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::UsageError;
 use crate::input_file::{self, InputFileText};
 
-/// Reads a file with tool definitions, of at most 64 MiB.
+/// Reads a file of at most 64 MiB that contains tool definitions.
 pub fn read_tool_definitions(path: &Path) -> Result<InputFileText> {
     let source =
         input_file::try_read_reply(path).map_err(|error| UsageError(format!("{}; {}", error.message, error.help)))?;
@@ -24,7 +24,7 @@ pub fn read_tool_definitions(path: &Path) -> Result<InputFileText> {
     Ok(source)
 }
 
-/// Groups tools by server key, because a tool is classified in the context of the server's other tools.
+/// Groups tools by server, because a tool is classified in the context of the server's other tools.
 pub fn group_servers<'t>(tools: impl IntoIterator<Item = &'t ToolListEntry<'t>>) -> BTreeMap<String, ServerContext> {
     let mut groups: BTreeMap<String, (String, Vec<&str>)> = BTreeMap::new();
     for item in tools {
@@ -34,14 +34,14 @@ pub fn group_servers<'t>(tools: impl IntoIterator<Item = &'t ToolListEntry<'t>>)
     groups.into_iter().map(|(group, (name, tools))| (group, ServerContext::new(&name, None, tools))).collect()
 }
 
-/// Reports the entries that are not valid tool definitions.
+/// Prints an error for each entry that is not a valid tool definition.
 pub fn report_errors(errors: &[ReadToolError]) {
     report_messages(errors.iter().map(ToString::to_string).collect());
 }
 
 /// Prints each message on a line that begins with `not classified`.
 pub fn report_messages(errors: Vec<String>) {
-    /// Maximum number of lines to print; a longer list would not be read.
+    /// Maximum number of messages to print; the rest of a longer list is only counted.
     const MAX_PRINTED_ERRORS: usize = 20;
     for error in errors.iter().take(MAX_PRINTED_ERRORS) {
         print_stderr(&format!("not classified: {}", escape_for_terminal(error)));

@@ -16,7 +16,7 @@ use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use crate::{config, server_url, store_command_context};
 
-/// Opens the index given with `--index`, else the one in the data directory, else the built-in one.
+/// Opens the index given with `--index`, else the index in the data directory, else the built-in index.
 pub fn open_index(from: &IndexSourceArgs) -> Result<PackageIndex> {
     if let Some(path) = &from.index {
         let bytes =
@@ -28,7 +28,7 @@ pub fn open_index(from: &IndexSourceArgs) -> Result<PackageIndex> {
     open_installed(&from.store)
 }
 
-/// Opens the index in the data directory, else the built-in one. Warns if the built-in index is newer.
+/// Opens the index in the data directory, else the built-in index. Warns if the built-in index is newer.
 pub fn open_installed(store: &StoreArgs) -> Result<PackageIndex> {
     let index = open_installed_quietly(store)?;
     warn_if_outdated(&index);
@@ -56,8 +56,8 @@ pub fn open_installed_quietly(store: &StoreArgs) -> Result<PackageIndex> {
     })
 }
 
-/// Warns if the built-in index is newer than the one in use. The older index stays in use because someone installed it,
-/// perhaps with private servers in it, and because `catalogue update` records the changes between the two.
+/// Warns if the built-in index is newer than the installed one. The installed index stays in use, because someone chose
+/// to install it, perhaps with private servers, and because `catalogue update` records the changes between the two.
 fn warn_if_outdated(index: &PackageIndex) {
     let own = PackageIndex::built_in_date().unwrap_or_default();
     if index.metadata().date < own {
@@ -93,14 +93,15 @@ pub fn index_paths(store: &StoreArgs) -> Result<(PathBuf, PathBuf)> {
     Ok((data.join(INDEX_FILE), data.join(CHANGES_FILE)))
 }
 
-/// Publishes the staged changes of the installed index. If that fails, they stay staged.
+/// Publishes the changes staged for the installed index. If that fails, they stay staged.
 pub fn publish_staged_changes(index: &Path, log: &Path) {
     if let Ok(bytes) = read_index_file(index) {
         let _ = index_change_feed::publish_staged(log, &index_hash(&bytes));
     }
 }
 
-/// Reads an index file, up to one byte more than the maximum size so that a larger file can be recognized.
+/// Reads an index file. Stops one byte after the maximum size, so that the caller can recognize a file that is too
+/// large.
 pub fn read_index_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(PackageIndex::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
@@ -123,7 +124,7 @@ pub fn require_package<'i>(index: &'i PackageIndex, package: &str) -> Result<(Pa
     Ok((named, server))
 }
 
-/// Rates an indexed package, with warnings about its version, its source and known incidents.
+/// Rates an indexed package, with warnings about its version, its registry and known incidents.
 pub fn advise(
     index: &PackageIndex,
     named: &PackageReference,
@@ -142,7 +143,7 @@ pub fn advise(
     advice.with_incidents(&named.incidents(Some(server)))
 }
 
-/// Returns a warning if the named version differs from the indexed one or cannot be compared with it.
+/// Returns a warning if the version that the user named differs from the indexed version or cannot be compared with it.
 pub fn version_mismatch(named: &PackageReference, server: &IndexedServer<'_>) -> Option<String> {
     let read = format!("the indexed version is {}", escape_for_terminal(server.version()));
     match named.compare_version(server.source(), server.version()) {
@@ -154,8 +155,8 @@ pub fn version_mismatch(named: &PackageReference, server: &IndexedServer<'_>) ->
     }
 }
 
-/// Returns a warning if no source is given and only one registry's package of this name is indexed. The other registry
-/// may have one too, and the user may mean that one.
+/// Returns a warning if the user names no registry and a package of this name is indexed from only one. The user may
+/// mean a package of the same name in the other registry.
 fn single_source_warning(index: &PackageIndex, named: &PackageReference, server: &IndexedServer<'_>) -> Option<String> {
     let is_unambiguous = named.source.is_some() || index.same_name_elsewhere(server).is_some();
     let (own, other) = match server.source() {
@@ -170,7 +171,7 @@ fn single_source_warning(index: &PackageIndex, named: &PackageReference, server:
     })
 }
 
-/// Returns a warning if no source is given and packages of this name are indexed from both registries.
+/// Returns a warning if the user names no registry and packages of this name are indexed from both registries.
 pub fn ambiguous_source_warning(
     index: &PackageIndex,
     named: &PackageReference,
@@ -192,12 +193,12 @@ pub fn advise_unknown(index: &PackageIndex, named: &PackageReference) -> Prechec
     advice
 }
 
-/// Finds an indexed package whose name differs from `named` by one or two typos, and formats it with its source and
+/// Finds an indexed package whose name differs from `named` by one or two typos, and formats it with its registry and
 /// version.
 fn similar_package(index: &PackageIndex, named: &PackageReference) -> Option<String> {
-    /// Minimum length of the names: in a shorter name, changing one letter often gives a different word.
+    /// Minimum length of names to compare. In a shorter name, changing one letter often gives a different word.
     const MIN_NAME_LENGTH: usize = 6;
-    /// Minimum length of a name in which two differences are still considered typos.
+    /// Minimum length of a name for which two differences still count as typos.
     const LONG_NAME_LENGTH: usize = 14;
     let (scope, name) = split_scope(&named.name);
     let max_distance = if name.len() >= LONG_NAME_LENGTH { 2 } else { 1 };
@@ -219,7 +220,7 @@ fn similar_package(index: &PackageIndex, named: &PackageReference) -> Option<Str
     ))
 }
 
-/// Splits a package name into its scope and the rest.
+/// Splits a package name such as `@scope/name` into its scope and the rest.
 fn split_scope(name: &str) -> (&str, &str) {
     name.rsplit_once('/').unwrap_or(("", name))
 }

@@ -1,8 +1,8 @@
-//! The change feed of the package index: a file of JSON lines next to the index, each with a sequence number that
+//! The change feed of the package index: a JSON Lines file next to the index. Each line has a sequence number that
 //! clients use as a cursor.
 //!
-//! Each user has only a few of the indexed servers, so every changed server must appear: its most severe changes get a
-//! line each, and the rest are counted in one more line.
+//! Each user has only a few of the indexed servers, so every changed server must appear in the feed. The most severe
+//! changes of a server get a line each, and the rest are counted in one more line.
 
 mod index_change_page;
 
@@ -19,30 +19,31 @@ use serde_json::Value;
 use crate::input_file;
 pub use index_change_page::{IndexChangePage, events_after};
 
-/// Maximum number of lines; the oldest are dropped first.
+/// Maximum number of lines in the feed; the oldest are dropped first.
 const MAX_FEED_LINES: usize = 80_000;
-/// Maximum number of lines that one update adds.
+/// Maximum number of lines that one index update adds to the feed.
 const MAX_ADDED_LINES: usize = 40_000;
-/// Possible numbers of listed changes per server. The first one with which all changes fit is used.
+/// Candidates for the number of changes listed per server. The first that keeps an update within [`MAX_ADDED_LINES`] is
+/// used.
 const CHANGES_PER_SERVER_STEPS: [usize; 6] = [50, 20, 10, 4, 1, 0];
-/// Maximum size of the file; the oldest lines are dropped first.
+/// Maximum size of the feed file; the oldest lines are dropped first.
 const MAX_FEED_BYTES: usize = 64 << 20;
 
-/// Counts of the changes that [`stage_changes`] wrote and of what it left out.
+/// Counts of the changes that [`stage_changes`] wrote and left out.
 #[derive(Debug, Default, Serialize)]
 pub struct FeedUpdateSummary {
     /// Number of tools that changed.
     pub changes: usize,
     /// Number of servers with changed tools.
     pub servers: usize,
-    /// Number of changed tools that have their own line.
+    /// Number of changed tools that have their own line in the feed.
     #[serde(rename = "told")]
     pub listed: usize,
     /// Number of changed tools that are only counted, in a summary line for their server.
     pub counted: usize,
     /// Number of changed tools that are neither listed nor counted.
     pub left_out: usize,
-    /// Number of older lines that were dropped.
+    /// Number of old lines that were dropped from the feed.
     pub dropped: usize,
 }
 
@@ -103,8 +104,8 @@ pub fn stage_changes(
     Ok(kept)
 }
 
-/// Replaces the feed with the one staged for the index with this hash, if there is one. An interrupted update may have
-/// left it unpublished.
+/// Replaces the feed with the one staged for the index with the given hash, if there is one. Also called after an
+/// interrupted update, which may have left a staged feed unpublished.
 pub fn publish_staged(log: &Path, hash: &str) -> io::Result<()> {
     match fs::rename(staged_path(log, hash), log) {
         // Another process published it, or nothing is staged.
@@ -130,13 +131,13 @@ pub fn remove_stale_files(index: &Path, log: &Path) {
     }
 }
 
-/// Returns the path of the feed staged for the index with this hash.
+/// Returns the path of the feed staged for the index with the given hash.
 fn staged_path(log: &Path, hash: &str) -> PathBuf {
     log.with_file_name(pending_changes_file(hash))
 }
 
 /// Reads the lines of the feed, oldest first. If the file is larger than [`MAX_FEED_BYTES`], skips the oldest lines, so
-/// that new changes are always returned.
+/// that the newest changes are always returned.
 pub fn feed_lines(log: &Path) -> io::Result<impl Iterator<Item = io::Result<String>>> {
     let mut file = match File::open(log) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,

@@ -27,14 +27,14 @@ pub fn run(args: &IndexChangesArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Reads the events after `cursor` that have at least the requested level.
+/// Reads the events after `cursor` that have at least the requested risk level.
 fn load_page(log: &std::path::Path, cursor: u64, args: &IndexChangesArgs, limit: usize) -> Result<IndexChangePage> {
     let page = index_change_feed::events_after(log, cursor, args.level.unwrap_or(RiskLevel::Low), limit);
     let page = page.with_context(|| format!("cannot read `{}`", log.display()))?;
     page.map_err(|ahead| ExitError(CommandExitCode::Findings, ahead.to_string()).into())
 }
 
-/// Returns a page as JSON, for `--json` and webhooks.
+/// Returns a page of events as JSON, for `--json` and webhooks.
 fn page_json(page: &IndexChangePage) -> Value {
     json!({"events": page.events, "cursor": page.cursor, "has_more": page.has_more, "left_out": page.left_out})
 }

@@ -40,7 +40,7 @@ pub fn run(args: &SearchIndexArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Returns a server for `--json`.
+/// Returns the JSON for an indexed server.
 pub fn server_json(server: &IndexedServer<'_>) -> Value {
     let facts = server.facts();
     json!({
@@ -50,7 +50,7 @@ pub fn server_json(server: &IndexedServer<'_>) -> Value {
     })
 }
 
-/// Returns a tool for `--json`.
+/// Returns the JSON for an indexed tool.
 pub fn tool_json(tool: &IndexedTool<'_>) -> Value {
     json!({
         "name": escape_for_terminal(tool.name()), "package": tool.server().map(|server| escape_for_terminal(server.package())),
@@ -75,7 +75,7 @@ fn server_row(server: &IndexedServer<'_>) -> Vec<String> {
     ]
 }
 
-/// Returns the name of the registry that a server is published in.
+/// Returns the name of the registry in which a server is published.
 pub fn source_name(server: &IndexedServer<'_>) -> &'static str {
     server.source().as_str()
 }

@@ -1,4 +1,4 @@
-//! `catalogue update`: installs another index and records the changes in the change feed.
+//! `catalogue update`: installs a new package index and records the changes in the change feed.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,9 +15,10 @@ use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{input_file, mcp_client, server_url, stdout_output, store_command_context};
 
-/// Time limit for the download; long enough for eight megabytes over a slow connection.
+/// Time limit for downloading the index; long enough for eight megabytes over a slow connection.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
-/// A new index with fewer than half as many servers is more likely a mistake than an update.
+/// Divisor for the minimum size of a new index. An index with fewer than half as many servers as the old one is more
+/// likely a mistake than an update.
 const MIN_SIZE_DIVISOR: usize = 2;
 
 pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
@@ -65,7 +66,7 @@ pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Returns all reasons for rejecting the new index, with the options that would allow it.
+/// Returns all reasons for rejecting the new index, and the options with which it would be accepted.
 fn rejection_reason(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateIndexArgs) -> Option<String> {
     let (mut why, mut options) = (Vec::new(), Vec::new());
     if after.date < before.date && !args.allow_older {

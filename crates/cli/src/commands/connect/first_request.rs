@@ -16,10 +16,10 @@ use crate::diagnostic_report::{escape_for_terminal, print_stderr};
 use crate::exit_code::{UnreachableError, UsageError};
 use crate::{stdout_output, store_command_context};
 
-/// Interval between reads of the log.
+/// Interval at which the call log is polled.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Waits for the first row that is logged after [`FirstRequestWatch::start`].
+/// Waits for the first request that is logged after [`FirstRequestWatch::start`].
 pub struct FirstRequestWatch {
     stores: StoreHandles,
     filter: CallLogFilter,
@@ -28,7 +28,7 @@ pub struct FirstRequestWatch {
 }
 
 impl FirstRequestWatch {
-    /// Opens the call log and remembers its chain head.
+    /// Opens the call log and records where it currently ends, so that only later requests are considered.
     pub fn start(args: &ConnectArgs, server: Option<String>, gateway: &GatewayTarget) -> Result<Self> {
         let bad = || {
             UsageError(format!("`{}` is not a duration: write {DURATION_SYNTAX}", escape_for_terminal(&args.timeout)))
@@ -54,7 +54,7 @@ impl FirstRequestWatch {
         Ok(Self { stores, filter, timeout: time, json: args.json })
     }
 
-    /// Waits for a row with a grant and prints its time.
+    /// Waits for a request with a valid token, and prints its time and grant.
     pub fn wait(self, client: &ClientProfile, result: &mut Map<String, Value>) -> Result<()> {
         if !self.json {
             print_stderr(&format!("waiting for the first request of {}; press Ctrl-C to stop", client.name));

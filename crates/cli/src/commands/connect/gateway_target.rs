@@ -1,8 +1,8 @@
 //! Finds the gateway's address and servers. The address comes from the running gateway, else from the configuration,
-//! else it is the default; server names come from both.
+//! else the default is used. Server names come from both the running gateway and the configuration.
 //!
-//! The configuration is read without validation, because the environment variables that it refers to are usually not
-//! set where a client is configured.
+//! The configuration is read without validation, because `connect` usually runs where the environment variables for the
+//! gateway are not set.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -19,16 +19,16 @@ use crate::{app, input_file, server_url};
 pub struct GatewayTarget {
     /// Address that clients connect to.
     pub listen: SocketAddr,
-    /// Server names, sorted.
+    /// Names of the gateway's servers, sorted.
     pub servers: Vec<String>,
-    /// Data directory.
+    /// The gateway's data directory.
     pub data: PathBuf,
-    /// Configured grants that have a token file, as label, server and file.
+    /// Label, server and token file of each configured grant that has a token file.
     token_files: Vec<(String, String, PathBuf)>,
 }
 
 impl GatewayTarget {
-    /// Reads the configuration, if one is given, and the status file of a running gateway.
+    /// Reads the configuration file, if one is given, and the running gateway's status file, if there is one.
     pub fn load(args: &StoreArgs) -> Result<Self> {
         let mut table = toml::Table::new();
         let mut home = PathBuf::new();
@@ -70,7 +70,7 @@ impl GatewayTarget {
         found.map(|(_, _, file)| file.clone()).filter(|file| file.exists())
     }
 
-    /// Returns the server to connect to and its URL.
+    /// Returns the server to which the client should connect, and its URL.
     pub fn resolve_server(&self, args: &ConnectArgs) -> Result<(Option<String>, String), UsageError> {
         if let Some(url) = &args.url {
             let usage_error =
@@ -107,7 +107,8 @@ impl GatewayTarget {
     }
 }
 
-/// Replaces the unspecified address with loopback, where a gateway that listens on all interfaces can be reached.
+/// Replaces an unspecified address such as `0.0.0.0` with loopback, where a gateway that listens on all interfaces can
+/// be reached.
 fn loopback_if_unspecified(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -16,10 +16,10 @@ use crate::exit_code::UsageError;
 use crate::stdout_output;
 use crate::terminal_prompt;
 
-/// File in the data directory that records the changes `connect` made.
+/// Name of the file in the data directory that records the changes made by `connect`.
 pub const UNDO_JOURNAL_NAME: &str = "connect.json";
 
-/// Writes the entry into the client's file.
+/// Writes the gateway's entry to the client's configuration file.
 pub fn run(
     args: &ConnectArgs,
     client: &'static ClientProfile,
@@ -93,7 +93,7 @@ fn write_with_undo(output: &PlannedWrite, data: &Path) -> Result<Option<PathBuf>
     Ok(backup)
 }
 
-/// Returns the error for a client file that cannot be read or written.
+/// Creates the error for a client file that cannot be read or written.
 pub fn file_error(name: &str, error: &ClientFileError) -> anyhow::Error {
     ClientFileError(format!("`{name}`: {error}")).into()
 }

@@ -14,7 +14,7 @@ use crate::diagnostic_report::escape_for_terminal;
 
 const CHECK_NAME: &str = "clients";
 
-/// Returns one result for each server that a client connects to directly.
+/// Returns one check result for each server to which a client connects directly.
 pub fn check_bypasses(args: &DoctorArgs, active_config: &EffectiveConfig) -> Result<Vec<DoctorCheckResult>> {
     let (Ok(home), Ok(target)) = (home_directory(args.home.as_deref()), GatewayTarget::load(&args.store)) else {
         return Ok(Vec::new());
@@ -59,7 +59,7 @@ fn bypass_check(seen: &ClientScanEntry, active_config: &EffectiveConfig, file: &
     }
 }
 
-/// Returns whether a client's entry runs the same command, or has the same URL, as one of the gateway's servers.
+/// Returns whether a client's entry has the same command or the same URL as one of the gateway's servers.
 fn is_same_server(seen: &ClientScanEntry, server: &UpstreamConfig) -> bool {
     match (&seen.named_entry.entry, &server.transport) {
         (Some(ClientServerEntry::Remote { url, .. }), UpstreamTransport::Http(http)) => {

@@ -1,4 +1,4 @@
-//! The individual checks of `gatelodge doctor`, one function each.
+//! The checks that `gatelodge doctor` runs, one function each.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,9 +21,9 @@ use crate::config::{ConfigFileEntries, GatewaySection, StoreSection};
 use crate::diagnostic_report::count_noun;
 use crate::{header_template, process_environment, store_command_context};
 
-/// Earliest plausible time; an earlier one means that the clock was never set.
+/// Earliest plausible current time. If the clock shows an earlier time, it has never been set.
 const MIN_PLAUSIBLE_TIME: &str = "2026-01-01T00:00:00Z";
-/// Maximum number of rows to check for times in the future.
+/// Maximum number of call log rows to check for times in the future.
 const MAX_CLOCK_CHECK_ROWS: usize = 10_000;
 /// Time limit for connecting to the running gateway.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ fn write_error_fix(kind: ErrorKind) -> String {
     }
 }
 
-/// Checks that this build can open the databases, and returns the opened stores.
+/// Checks that this version of the program can open the databases, and returns the opened stores.
 pub fn check_databases(
     store: &StoreSection,
     clock: &Arc<dyn Clock>,
@@ -99,7 +99,7 @@ pub fn check_databases(
     stores
 }
 
-/// Checks that the clock is plausible, because the time windows of limits depend on it.
+/// Checks that the system clock is plausible, because the time windows of rate limits depend on it.
 pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -> DoctorCheckResult {
     let name = "clock";
     let time = |at: Timestamp| time_text(at, json);
@@ -128,7 +128,7 @@ pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -
     }
 }
 
-/// Checks that the environment variables used in the headers of stored servers are set in this environment.
+/// Checks that the environment variables to which the headers of stored servers refer are set for this command.
 pub async fn check_variables(stores: &StoreHandles) -> Vec<DoctorCheckResult> {
     let name = "environment";
     let Ok(servers) = stores.servers.list().await else { return Vec::new() };
@@ -147,8 +147,7 @@ pub async fn check_variables(stores: &StoreHandles) -> Vec<DoctorCheckResult> {
     checks
 }
 
-/// Checks that each server responds. Returns the active configuration, or the one that would be active if a gateway
-/// were running.
+/// Checks that each server responds. Returns the configuration that is active, or would be if a gateway were running.
 pub async fn check_servers(
     stores: Option<&StoreHandles>,
     entries: &ConfigFileEntries,
@@ -243,7 +242,7 @@ fn unreachable_check(server: &UpstreamConfig, error: &str) -> DoctorCheckResult 
     DoctorCheckResult::wrong("server", format!("`{}` does not respond: {error}", server.name), fix)
 }
 
-/// Returns the name of a server's program if the program cannot be found where the gateway would search for it.
+/// Returns the name of a server's program if the gateway would not find the program.
 fn find_missing_program(child: &UpstreamProcessConfig) -> Option<String> {
     let program = Path::new(&child.program);
     let is_there = if child.program.contains('/') {
@@ -255,7 +254,7 @@ fn find_missing_program(child: &UpstreamProcessConfig) -> Option<String> {
     (!is_there).then(|| child.program.clone())
 }
 
-/// Checks that an address is free, or in use by the running gateway itself.
+/// Checks that an address is free or, if the gateway is running, that the gateway responds there.
 pub fn check_port(
     name: &'static str,
     configured: Option<SocketAddr>,

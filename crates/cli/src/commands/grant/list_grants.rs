@@ -16,8 +16,7 @@ use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
-/// The printed form of a grant. Omits the token hash, which is not secret but is of no use to anyone reading the
-/// output.
+/// A grant as it is printed: without the token hash, which is not secret but of no use to readers.
 #[derive(Debug, Serialize)]
 pub struct GrantView {
     id: String,
@@ -111,7 +110,7 @@ fn grant_state(revoked_at: Option<Timestamp>, expires_at: Option<Timestamp>, now
     }
 }
 
-/// Returns one table row per server. Only the first row has the label.
+/// Returns one table row for each server of a grant. Only the first row contains the grant's label.
 fn grant_rows(grant: &GrantView) -> Vec<Vec<String>> {
     let first = [escape_for_terminal(&grant.label), grant.state.to_owned(), grant.source.to_owned()];
     let mut servers = grant.attachments.iter().map(attachment_text);

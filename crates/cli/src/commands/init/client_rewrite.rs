@@ -1,5 +1,5 @@
-//! Plans the changes that point the clients' entries to the gateway. Entries that the user did not choose stay
-//! unchanged.
+//! Plans the changes that make the clients' server entries point to the gateway. Entries that the user did not choose
+//! stay unchanged.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ use crate::diagnostic_report::escape_for_terminal;
 pub struct ClientRewrite {
     /// Files to write, with their new content.
     pub writes: Vec<PlannedWrite>,
-    /// Diffs of the changed files, to be printed.
+    /// Diffs of the changed files, for printing.
     pub diffs: Vec<String>,
-    /// Entries for files that the user has to change by hand.
+    /// Entries that the user has to add to files by hand.
     pub manual_changes: Vec<String>,
     /// Files that cannot be written.
     pub problems: Vec<ClientConfigProblem>,
@@ -27,9 +27,9 @@ pub struct ClientRewrite {
 
 /// What clients need to connect to the gateway.
 pub struct ClientConnectionSettings<'a> {
-    /// Returns the URL of the server with the given name.
+    /// Function that returns the gateway's URL for the server with the given name.
     pub url: &'a dyn Fn(&str) -> String,
-    /// Path of the program that runs the bridge.
+    /// Path of the `gatelodge` program, which clients start as the bridge.
     pub program: &'a str,
     /// Directory that contains the token files.
     pub token_directory: &'a Path,

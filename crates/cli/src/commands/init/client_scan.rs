@@ -11,7 +11,7 @@ use crate::client_config::{
 /// A server entry in a client's file.
 #[derive(Debug)]
 pub struct ClientScanEntry {
-    /// The file, and the path of the servers within it.
+    /// The client's file, and where in it the servers are listed.
     pub location: ClientConfigLocation,
     /// Name and content of the entry.
     pub named_entry: ClientConfigServer,
@@ -20,25 +20,25 @@ pub struct ClientScanEntry {
 /// A client's file that has been read and parsed.
 #[derive(Debug)]
 pub struct ClientScanFile {
-    /// Content at the time of the scan.
+    /// Content of the file at the time of the scan.
     pub snapshot: ClientFileSnapshot,
-    /// Parsed content.
+    /// Parsed content of the file.
     pub document: ClientConfigDocument,
 }
 
-/// A file or entry that was skipped; the others are still used.
+/// A problem because of which a client's file, or an entry in it, was skipped.
 #[derive(Debug, serde::Serialize)]
 pub struct ClientConfigProblem {
-    /// The file, or the server entry in it.
+    /// The file or server entry that has the problem.
     pub subject: String,
-    /// Why it was skipped.
+    /// Why the file or entry was skipped.
     pub message: String,
 }
 
-/// Result of a scan.
+/// Result of scanning the clients' files.
 #[derive(Debug, Default)]
 pub struct ClientScan {
-    /// Servers, ordered by client and file.
+    /// The servers that were found, ordered by client and file.
     pub servers: Vec<ClientScanEntry>,
     /// Files that were read, by path.
     pub files: BTreeMap<PathBuf, ClientScanFile>,
@@ -79,7 +79,7 @@ impl ClientScanEntry {
 }
 
 impl ClientScan {
-    /// Returns the servers that the files contain for projects other than the scanned one, by location.
+    /// Returns the servers that the scanned files contain for other projects, by location.
     pub fn other_project_servers(
         &self,
         directories: &UserDirectories,
@@ -112,8 +112,8 @@ pub fn scan_clients(directories: &UserDirectories, clients: &[&'static ClientPro
     scan
 }
 
-/// Like [`scan_clients`], but also includes the servers that the files contain for other projects. By default, Claude
-/// Code stores a server under the folder in which it was added.
+/// Like [`scan_clients`], but also includes the servers that the files contain for other projects. For example, Claude
+/// Code by default stores a server under the project folder in which the user added it.
 pub fn scan_all_projects(directories: &UserDirectories, clients: &[&'static ClientProfile]) -> ClientScan {
     let mut scan = scan_clients(directories, clients);
     for (location, found) in scan.other_project_servers(directories, clients) {

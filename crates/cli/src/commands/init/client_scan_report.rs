@@ -9,7 +9,7 @@ use crate::client_config::{ClientServerEntry, redact_command, shorten_home};
 use crate::diagnostic_report::escape_for_terminal;
 use crate::{server_url, stdout_output};
 
-/// Formats all servers as a table.
+/// Formats all scanned servers as a table.
 pub fn scan_table(scan: &ClientScan, home: &Path, gateway: &str) -> String {
     let header = ["client", "file", "server", "runs", "variables and headers"];
     let mut rows = vec![header.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>()];
@@ -29,7 +29,7 @@ pub fn scan_table(scan: &ClientScan, home: &Path, gateway: &str) -> String {
     stdout_output::format_table(&rows)
 }
 
-/// Returns all servers for `--json`.
+/// Returns all scanned servers for `--json`.
 pub fn scan_json(scan: &ClientScan, gateway: &str) -> Value {
     let to_json = |server: &ClientScanEntry| {
         json!({

@@ -1,4 +1,5 @@
-//! Converts the chosen client entries to configured servers, one for each distinct definition, with valid names.
+//! Converts the chosen client entries to servers for the gateway's configuration. Entries with the same definition
+//! become one server, and names are made valid.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,19 +13,19 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::process_environment::find_program_problem;
 use crate::{header_template, server_url};
 
-/// Maximum length of a name, not counting the number that is added to make it unique.
+/// Maximum length of a server name, not counting the number that is appended to make it unique.
 const MAX_NAME_STEM_BYTES: usize = 60;
 
 /// A server to be added to the gateway's configuration.
 #[derive(Debug)]
 pub struct ImportedServer {
-    /// Name in the gateway's configuration.
+    /// Name of the server in the gateway's configuration.
     pub name: String,
-    /// Command or URL.
+    /// The server's command or URL.
     pub entry: ClientServerEntry,
-    /// Environment variables or headers, with `${NAME}` references in the syntax of the gateway's configuration.
+    /// The server's environment variables or headers, with `${NAME}` references as in the gateway's configuration.
     pub values: Vec<(String, String)>,
-    /// Indices of the scanned servers that have this same definition.
+    /// Indices of the scanned client entries that have this definition.
     pub scanned_indices: Vec<usize>,
 }
 
@@ -35,18 +36,18 @@ pub struct ServerImport {
     pub servers: Vec<ImportedServer>,
     /// Environment variables that the gateway needs.
     pub variables: ServerEnvVariables,
-    /// Notes that require no action.
+    /// Notes for the user, for example about changed names.
     pub notes: Vec<String>,
-    /// Servers that were skipped.
+    /// Servers that were skipped, with the reasons.
     pub problems: Vec<ClientConfigProblem>,
 }
 
 /// Options for an import.
 #[derive(Debug, Clone, Copy)]
 pub struct ImportOptions<'a> {
-    /// Whether secrets may be copied.
+    /// Whether secrets in clients' files may be copied to the gateway's files.
     pub copy_secrets: bool,
-    /// Project folder that was scanned.
+    /// The project folder, if one was scanned.
     pub project: Option<&'a Path>,
 }
 
@@ -88,7 +89,7 @@ pub fn import_servers(
     import
 }
 
-/// Checks that a server can be imported. The error says why it cannot.
+/// Checks whether a server can be imported. The error says why not.
 fn check_importable(server: &ClientScanEntry, entry: &ClientServerEntry, copy_secrets: bool) -> Result<(), String> {
     let is_reference =
         |text: &str| !matches!(server.location.client.env_syntax.read(text), ClientConfigEntryValue::Literal(_));
@@ -122,7 +123,7 @@ fn check_importable(server: &ClientScanEntry, entry: &ClientServerEntry, copy_se
     }
 }
 
-/// Adds the working directory to a project's server, because clients start such a server in the project's folder.
+/// Sets the working directory of a server from a project's file to the project folder, where clients start it.
 fn with_working_directory(
     entry: &ClientServerEntry,
     server: &ClientScanEntry,
@@ -172,7 +173,7 @@ fn read_values(
     values
 }
 
-/// Returns a valid server name that is not taken.
+/// Returns a valid server name that is not in `taken`.
 fn unique_name(written: &str, taken: &mut BTreeSet<String>, notes: &mut Vec<String>) -> String {
     let plain = normalize_name(written);
     let numbered = (2..).map(|number| format!("{plain}-{number}"));
@@ -189,7 +190,7 @@ fn unique_name(written: &str, taken: &mut BTreeSet<String>, notes: &mut Vec<Stri
     free
 }
 
-/// Converts any text to a valid server name.
+/// Converts any string to a valid server name.
 fn normalize_name(written: &str) -> String {
     let letters = written.to_lowercase();
     let letters = letters.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' });

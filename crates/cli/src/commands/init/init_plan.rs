@@ -1,4 +1,4 @@
-//! Plans all of the gateway's files before any of them is written.
+//! Plans the content of all of the gateway's files before any of them is written.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use super::server_env_variables::variable_name;
 use crate::client_config::{ClientFileSnapshot, DEFAULT_TOKEN_ENV, PlannedWrite};
 use crate::exit_code::UsageError;
 
-/// A grant for one client and one server. Grants in the configuration file have only one server each.
+/// A grant for one client and one server. In the configuration file, a grant can have only one server.
 #[derive(Debug)]
 pub struct PlannedGrant {
     /// Label of the grant, which is also the name of its token file.
     pub label: String,
-    /// Id of the client.
+    /// Id of the client that gets the grant.
     pub client: &'static str,
     /// Name of the server in the gateway's configuration.
     pub server: String,
@@ -73,7 +73,7 @@ impl ExistingConfig {
     }
 }
 
-/// Plans the gateway's files.
+/// Plans the grants and files for the imported servers.
 pub fn plan_files(
     existing: ExistingConfig,
     import: &ServerImport,
@@ -130,7 +130,7 @@ pub fn plan_files(
     })
 }
 
-/// Plans one grant for each pair of client and server, with labels that are not in use yet.
+/// Plans one grant for each pair of client and server. Each grant gets a label that is not in use yet.
 fn plan_grants(
     import: &ServerImport,
     scanned: &[ClientScanEntry],

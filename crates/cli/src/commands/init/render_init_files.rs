@@ -1,4 +1,4 @@
-//! Generates the text that `init` writes: configuration sections, starter policies and shell scripts.
+//! Generates the content of the files that `init` writes: configuration sections, starter policies and shell scripts.
 
 use std::path::Path;
 
@@ -50,8 +50,8 @@ pub fn grant_section(grant: &PlannedGrant) -> String {
     format!("\n[[grants]]\nlabel = {label}\ntoken_file = {file}\nserver = {server}\npolicy = {server}\n")
 }
 
-/// Returns the first policy for an imported server. It allows everything, because a policy that denies calls would
-/// break the client on the first day, and a guessed policy would be worse.
+/// Returns the initial policy for an imported server. It denies no tool, because denied calls would break the client
+/// from the first day, and a guessed policy would be worse.
 pub fn starter_policy(server: &str) -> String {
     format!(
         r#"// The first policy of `{server}`: EVERYTHING IS ALLOWED, and everything is recorded.
@@ -67,7 +67,8 @@ pub fn starter_policy(server: &str) -> String {
     )
 }
 
-/// Returns a shell script that reads each token from its file and exports it in the variable that the client uses.
+/// Returns a shell script that exports each token, read from its file, in the environment variable that the client
+/// uses.
 pub fn export_script(grants: &[PlannedGrant], tokens: &Path) -> String {
     let mut out = "# Written by `gatelodge init`. Where clients start: . tokens/export.sh\n".to_owned();
     for grant in grants {
@@ -77,7 +78,8 @@ pub fn export_script(grants: &[PlannedGrant], tokens: &Path) -> String {
     out
 }
 
-/// Returns a shell script that sets, for the gateway, the variables whose values were in the clients' files.
+/// Returns the gateway's environment file, a shell script that sets the variables whose values were in the clients'
+/// files.
 pub fn env_file_text<'v>(values: impl Iterator<Item = (&'v str, &'v str)>) -> String {
     let mut out =
         "# Written by `gatelodge init --copy-secrets`. Where the gateway starts: set -a; . gatelodge.env\n".to_owned();

@@ -1,5 +1,5 @@
-//! Collects the environment variables that the gateway needs so that imported servers keep their variables and headers.
-//! Only the names are ever printed.
+//! Collects the environment variables that the gateway needs for the variables and headers of imported servers. The
+//! names may be printed, but never the values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,8 @@ use std::fmt;
 use crate::client_config::{ClientConfigEntryValue, ClientServerEntry};
 use crate::header_template;
 
-/// Variables that affect every program. If a server sets one of them, its value is stored under another name.
+/// Environment variables that affect every program. If a server sets one of them, the value is stored under another
+/// name.
 const COMMON_VARIABLES: &[&str] = &["PATH", "HOME", "USER", "SHELL", "LANG", "PWD", "TMPDIR", "TMP", "TEMP"];
 
 /// A value that may be a secret; `Debug` does not print it.
@@ -20,12 +21,13 @@ impl fmt::Debug for SecretValue {
     }
 }
 
-/// Variables by name, each with its value from a client's file, or `None` if the file does not contain the value.
+/// Environment variables by name, each with its value from a client's file, or `None` if the file does not contain the
+/// value.
 #[derive(Debug, Default)]
 pub struct ServerEnvVariables(BTreeMap<String, Option<SecretValue>>);
 
 impl ServerEnvVariables {
-    /// Adds a server's values and returns them as `${NAME}` references.
+    /// Adds the values of a server's variables or headers, and returns `${NAME}` references that replace the values.
     pub fn add_server_values(
         &mut self,
         server: &str,
@@ -51,8 +53,8 @@ impl ServerEnvVariables {
         references
     }
 
-    /// Returns the names of the variables that the user has to set, sorted. If values are copied, these are only the
-    /// variables without a known value.
+    /// Returns the sorted names of the variables that the user has to set. If known values are copied, only the
+    /// variables without a known value are returned.
     pub fn required_names(&self, are_copied: bool) -> Vec<&str> {
         let is_left = |secret: &Option<SecretValue>| !are_copied || secret.is_none();
         self.0.iter().filter(|(_, secret)| is_left(secret)).map(|(name, _)| name.as_str()).collect()
@@ -63,7 +65,7 @@ impl ServerEnvVariables {
         self.0.iter().filter_map(|(name, secret)| Some((name.as_str(), secret.as_ref()?)))
     }
 
-    /// Returns a reference to a variable that is not in use yet or already has the same value.
+    /// Returns a reference to a new variable, or to an existing one that has the same value.
     fn allocate_reference(
         &mut self,
         server: &str,
@@ -88,7 +90,7 @@ impl ServerEnvVariables {
     }
 }
 
-/// Converts any text to a valid variable name.
+/// Converts any string to a valid environment variable name.
 pub fn variable_name(text: &str) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
     let name: String = text.chars().map(letter).collect();

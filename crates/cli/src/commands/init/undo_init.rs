@@ -1,5 +1,5 @@
-//! `init --undo`: restores every file that `init` changed, byte for byte. If a file has changed since then, nothing is
-//! restored unless `--force` is given, which keeps those later changes.
+//! `init --undo`: restores every file that `init` changed, byte for byte. If any of them has changed since, nothing is
+//! restored unless `--force` is given, which keeps the later changes.
 
 use std::path::Path;
 
@@ -73,7 +73,7 @@ fn config_path(args: &InitArgs) -> std::path::PathBuf {
     std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone())
 }
 
-/// Removes the folders that `init` created if they are empty.
+/// Removes those folders created by `init` that are empty.
 pub fn remove_created_folders(journal: &UndoJournal) {
     for folder in journal.folders.iter().rev() {
         let _ = std::fs::remove_dir(folder);

@@ -12,13 +12,13 @@ use crate::exit_code::UsageError;
 pub struct InitWriteSet {
     /// Folders to create.
     pub folders: Vec<PathBuf>,
-    /// The gateway's files; either all of them are written or none.
+    /// The gateway's files; either all or none of them are written.
     pub own_files: Vec<PlannedWrite>,
-    /// The clients' files; if one of them cannot be written, the others still are.
+    /// The clients' files. If one of them cannot be written, the others are written nevertheless.
     pub client_files: Vec<PlannedWrite>,
 }
 
-/// Which files were written and which could not be.
+/// The files that were written, and those that could not be.
 #[derive(Debug, Default)]
 pub struct InitWriteOutcome {
     /// Files that were written.
@@ -79,7 +79,7 @@ fn roll_back_file(
     roll_back(journal, journal_file, format!("`{}`: {error}", output.snapshot.path().display()))
 }
 
-/// Undoes all steps in the journal and returns an error with the reason.
+/// Undoes all steps in the journal, and returns an error with the reason for the rollback.
 fn roll_back(journal: &UndoJournal, journal_file: &Path, why: String) -> anyhow::Error {
     for step in journal.steps.iter().rev() {
         // For a file that was not written yet, this only removes its backup.

@@ -1,6 +1,6 @@
 //! Reads the screenshot for `read_screen` from the path that the image returns.
 //!
-//! This means that code in the image chooses the file, which can be any readable file that begins with the PNG
+//! Code in the image therefore chooses which file is read. It can be any readable file that begins with the PNG
 //! signature.
 
 use std::fs::File;
@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 /// Maximum size of a screenshot.
 const MAX_PNG_BYTES: u64 = 8 << 20;
-/// First bytes of every PNG file. Since the image chooses the path, nothing more is read from files that begin
-/// differently.
+/// First bytes of every PNG file. Since the image chooses the path, the rest of a file is read only if the file begins
+/// with these bytes.
 const PNG_SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// Reads a PNG file.

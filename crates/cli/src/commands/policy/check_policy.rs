@@ -50,7 +50,7 @@ pub fn run(args: &CheckPolicyArgs) -> Result<CommandExitCode> {
     Ok(diagnostics_by_file.exit_code())
 }
 
-/// Reads a server's tools from a file. If the file cannot be used, records a diagnostic and returns `None`.
+/// Reads a server's tool list from a file. If the file cannot be used, records a diagnostic and returns `None`.
 fn read_tools(path: &Path, diagnostics_by_file: &mut FileDiagnostics) -> Option<ToolList> {
     let source = diagnostics_by_file.record_unreadable(input_file::try_read_reply(path))?;
     ToolList::read(&source.text).map_err(|diagnostics| diagnostics_by_file.add(&source, diagnostics)).ok()

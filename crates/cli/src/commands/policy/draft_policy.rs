@@ -49,7 +49,7 @@ pub fn run(args: DraftPolicyArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// Parses a date, a time, or a duration that is counted back from now.
+/// Parses the value of `--since`: a date, a time, or a duration before now.
 fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, UsageError> {
     let back = parse_duration(text).and_then(|length| now.checked_sub(length).ok());
     let form = "a date like `2026-11-15`, a time like `2026-11-15T12:00:00Z`, or a duration before now";
@@ -58,8 +58,8 @@ fn parse_since(text: &str, now: Timestamp) -> Result<Timestamp, UsageError> {
     })
 }
 
-/// Returns an error if the grant does not exist. Called only if the log has no rows for it, because grants made by
-/// `wrap` or defined in an earlier configuration file may appear only in the log.
+/// Returns an error if the grant does not exist. Must be called only if the log has no rows for the grant, because
+/// grants created by `wrap` or defined in an earlier configuration file may appear only in the log.
 async fn refuse_unknown_grant(ctx: &StoreCommandContext, name: &str) -> Result<()> {
     let configured =
         ctx.config_entries().grants.iter().map(|grant| (grant.id.to_string(), grant.label.to_string())).collect();
@@ -77,7 +77,8 @@ async fn refuse_unknown_grant(ctx: &StoreCommandContext, name: &str) -> Result<(
     .into())
 }
 
-/// Returns the server that calls were sent to. A policy applies to one server, so it is an error if there are several.
+/// Returns the server to which the grant's calls were sent. Returns an error if there are several, because a policy
+/// applies to one server.
 fn single_server<'g>(
     usage: &'g GrantCallHistory,
     grant: &str,

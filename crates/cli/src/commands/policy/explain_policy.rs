@@ -34,7 +34,7 @@ pub fn run(args: &ExplainPolicyArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Reads the call. The argument is a file name or, if it begins with `{`, the call itself.
+/// Reads the call to evaluate. `call` is a file name or, if it begins with `{`, the call as JSON.
 fn read_call(call: &str, diagnostics: &mut FileDiagnostics) -> Option<InputFileText> {
     if call.trim_start().starts_with('{') {
         return Some(InputFileText { name: "<call>".into(), text: call.as_bytes().to_vec() });
@@ -42,7 +42,7 @@ fn read_call(call: &str, diagnostics: &mut FileDiagnostics) -> Option<InputFileT
     diagnostics.read(Path::new(call))
 }
 
-/// Parses the call and evaluates it if the policy was loaded.
+/// Parses the call and, if the policy could be loaded, evaluates it.
 fn explain_source(policy: Option<&Policy>, source: &InputFileText) -> Result<Option<Explanation>, Vec<Diagnostic>> {
     let document =
         read(&source.text, &JsonLimits::REQUEST).map_err(|error| vec![Diagnostic::from_call_error(&error)])?;

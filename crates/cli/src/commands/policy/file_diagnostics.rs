@@ -12,8 +12,8 @@ use crate::diagnostic_report::{self, DiagnosticJson};
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::input_file::{self, InputFileError, InputFileText};
 
-/// Diagnostics for all files, in the order in which they were read. An invalid file does not keep the others from being
-/// checked.
+/// Diagnostics for all files, in the order in which they were read. After an invalid file, the remaining files are
+/// still checked.
 #[derive(Debug, Default)]
 pub struct FileDiagnostics {
     pub files: Vec<(InputFileText, Vec<Diagnostic>)>,
@@ -26,7 +26,7 @@ impl FileDiagnostics {
         self.record_unreadable(read)
     }
 
-    /// Records a diagnostic if the file could not be read.
+    /// Returns the file if it was read. Otherwise records a diagnostic and returns `None`.
     pub fn record_unreadable(&mut self, read: Result<InputFileText, InputFileError>) -> Option<InputFileText> {
         read.map_err(|unreadable| {
             let diagnostic = unreadable_diagnostic(0..0, &unreadable);
@@ -42,7 +42,7 @@ impl FileDiagnostics {
         loaded.map_err(|diagnostics| self.add(source, suggest_yaml(source, format, diagnostics))).ok()
     }
 
-    /// Records the diagnostics for a file; the list may be empty.
+    /// Records the diagnostics for a file. The list of diagnostics may be empty.
     pub fn add(&mut self, source: &InputFileText, diagnostics: Vec<Diagnostic>) {
         self.files.push((source.clone(), diagnostics));
     }
@@ -65,7 +65,7 @@ impl FileDiagnostics {
         Ok(())
     }
 
-    /// Returns the exit code for a command with these diagnostics.
+    /// Returns the exit code that corresponds to the recorded diagnostics.
     pub fn exit_code(&self) -> CommandExitCode {
         let mut diagnostics = self.files.iter().flat_map(|(_, diagnostics)| diagnostics);
         if diagnostics.clone().any(|diagnostic| diagnostic.code == DiagnosticCode::UnreadableFile) {
@@ -79,7 +79,7 @@ impl FileDiagnostics {
     }
 }
 
-/// Creates the diagnostic for a file that cannot be read; `span` is the place that names the file.
+/// Creates the diagnostic for a file that cannot be read. `span` is where the file is named.
 pub fn unreadable_diagnostic(span: Range<usize>, unreadable: &InputFileError) -> Diagnostic {
     Diagnostic {
         code: DiagnosticCode::UnreadableFile,
@@ -91,7 +91,7 @@ pub fn unreadable_diagnostic(span: Range<usize>, unreadable: &InputFileError) ->
     }
 }
 
-/// Adds a hint to the syntax error if the document is YAML but was read as JSON.
+/// Adds a hint to the syntax error if the document appears to be YAML but was parsed as JSON.
 pub fn suggest_yaml(
     source: &InputFileText,
     format: DocumentFormat,
@@ -111,7 +111,7 @@ pub fn suggest_yaml(
     diagnostics
 }
 
-/// Returns an error if `-` occurs more than once among the paths.
+/// Returns an error if more than one path is `-`, because standard input can be read only once.
 pub fn refuse_repeated_stdin<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<()> {
     if paths.into_iter().filter(|path| *path == Path::new("-")).count() > 1 {
         let message = "standard input can be read only once, but `-` is given twice; name files for the others";

@@ -1,4 +1,4 @@
-//! `policy fmt`: formats a policy.
+//! `policy fmt`: formats a policy file.
 
 use std::path::Path;
 
@@ -80,7 +80,7 @@ fn comment_count_text(count: usize) -> String {
     if count == 1 { "1 YAML comment is".to_owned() } else { format!("{count} YAML comments are") }
 }
 
-/// Returns an error if the file is read-only, although it could be replaced if its folder is writable.
+/// Returns an error if the file is read-only. Without this check, the file would be replaced if its folder is writable.
 fn refuse_read_only(path: &Path) -> Result<()> {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly()) {
         let path = path.display();
@@ -90,7 +90,7 @@ fn refuse_read_only(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a new file next to the old one and then renames it, so that a full disk does not destroy the policy.
+/// Writes a new file next to the old one and then renames it, so that the policy is not lost if the disk is full.
 fn replace_policy(path: &Path, text: &str) -> std::io::Result<()> {
     // A symbolic link stays one: the file it points to is replaced.
     let path = path.canonicalize()?;

@@ -1,4 +1,4 @@
-//! `policy import`: converts an Intercept policy from YAML.
+//! `policy import`: converts a policy in Intercept's YAML format.
 
 use anyhow::Result;
 use gatelodge_json::LineColumn;

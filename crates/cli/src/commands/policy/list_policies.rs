@@ -76,7 +76,7 @@ pub fn list_versions(args: NamedItemArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// Returns a version without the policy text, for `--json`.
+/// Describes a policy version for `--json`, without the policy itself.
 fn version_json(policy: &StoredPolicy) -> Value {
     json!({"version": policy.version, "restores": policy.restores, "created_at": policy.created_at,
            "created_by": policy.created_by})

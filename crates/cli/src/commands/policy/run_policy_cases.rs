@@ -1,4 +1,4 @@
-//! `policy test`: runs the test cases in case files.
+//! `policy test`: runs the policy tests in case files.
 
 use std::path::Path;
 
@@ -18,14 +18,14 @@ use crate::input_file::{self, InputFileText};
 #[derive(Debug, Default)]
 struct CaseFileReport {
     name: String,
-    /// The case file; `None` if it cannot be read.
+    /// Content of the case file; `None` if it cannot be read.
     source: Option<InputFileText>,
     cases: Vec<CaseReport>,
-    /// Diagnostics for the case file, its calls and its policies.
+    /// Diagnostics for the case file and for the calls and policies in it.
     findings: FileDiagnostics,
 }
 
-/// A policy, or the diagnostics if it is invalid; `None` if its file cannot be read.
+/// A policy, or its diagnostics if it is invalid; `None` if its file cannot be read.
 type PolicyLoadResult = Option<Result<Policy, Vec<Diagnostic>>>;
 
 pub fn run(args: &TestPolicyArgs) -> Result<CommandExitCode> {
@@ -91,7 +91,7 @@ fn run_cases(path: &Path, source: &InputFileText, file: &CaseFile, report: &mut 
     report.findings.files.extend(findings.files);
 }
 
-/// Parses a policy. Returns it with its file, unless it is defined inline.
+/// Parses the policy for a test case. Also returns the policy's file, unless the policy is defined inline.
 fn load_policy(
     cases: &Path,
     source: &InputFileText,
@@ -119,7 +119,7 @@ fn load_policy(
     }
 }
 
-/// The result of a case file, for `--json`.
+/// Result of running a case file, for `--json`.
 #[derive(Debug, Serialize)]
 struct CaseFileJson<'a> {
     file: &'a str,

@@ -1,4 +1,4 @@
-//! Reads a Docker catalogue file: YAML that lists the servers by name under `registry`.
+//! Reads a Docker MCP catalogue, a YAML file that lists servers by name under `registry`.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::UsageError;
 use crate::input_file;
 
-/// Maximum number of servers in a file.
+/// Maximum number of servers in a catalogue file.
 const MAX_SERVERS: usize = 2_000;
 
 const UNREAD_IMAGE_REASON: &str =
     "the image was not read and is not in the index; its tools are as the catalogue lists them";
 const UNREAD_REMOTE_REASON: &str = "a URL does not show the tools behind it; they are as the catalogue lists them";
 
-/// Checks each server in a catalogue.
+/// Rates each server in a catalogue.
 pub fn check_catalogue(path: &Path) -> Result<Vec<PrecheckedServer>> {
     let source = input_file::read_source(path)?;
     let refused = |why: &str| UsageError(format!("`{}` {why}", escape_for_terminal(&source.name)));

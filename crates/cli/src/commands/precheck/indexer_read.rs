@@ -1,6 +1,6 @@
 //! Fetches and reads a published package by running `gatelodge-indexer read`.
 //!
-//! The parsers for untrusted source code are part of that program and not of this one.
+//! The parsers for untrusted source code are part of `gatelodge-indexer`, not of this program.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -21,13 +21,13 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{process_environment, store_command_context};
 
-/// Maximum size of the JSON output for one package; 4,000 tools with 256 parameters each take less.
+/// Maximum size of the indexer's JSON output for one package, which is enough for 4,000 tools with 256 parameters each.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
-/// Time limit for one package. The indexer itself gives up after two minutes if the registry refuses connections, and
-/// its own message is more precise.
+/// Time limit for reading one package. If the registry refuses connections, the indexer gives up by itself after two
+/// minutes and prints a more precise message.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The part of the output of `gatelodge-indexer read` that is used here.
+/// The members of the `gatelodge-indexer read` output that `precheck` uses.
 #[derive(Debug, Deserialize)]
 struct IndexerOutput {
     outcome: String,
@@ -60,7 +60,7 @@ pub fn check_package(index: &PackageIndex, named: &PackageReference) -> Result<P
     Ok(PackagePrecheck::known(name, &facts.version, &known, advice))
 }
 
-/// Rates a package that has been read.
+/// Rates a package that the indexer has read.
 fn advise_read(
     named: &PackageReference,
     source: PackageRegistry,
@@ -76,7 +76,7 @@ fn advise_read(
     advice.with_incidents(&PackageReference { version, ..named.clone() }.incidents(None))
 }
 
-/// Rates a package that could not be read, or in which no tools were found.
+/// Rates a package that the indexer could not read, or in which it found no tools.
 fn advise_unread(
     index: &PackageIndex,
     named: &PackageReference,
@@ -94,7 +94,7 @@ fn advise_unread(
     advice
 }
 
-/// Explains why there are no facts about a package with this outcome.
+/// Explains an indexer outcome: why nothing is known about the package.
 fn outcome_reason(outcome: &str) -> &'static str {
     match outcome {
         "not-found" => "the registry has no such package",
@@ -109,7 +109,7 @@ fn outcome_reason(outcome: &str) -> &'static str {
     }
 }
 
-/// Returns the argument that names a package for `gatelodge-indexer read`.
+/// Formats a package as an argument for `gatelodge-indexer read`.
 fn package_argument(source: PackageRegistry, name: &str, version: Option<&str>) -> String {
     let separator = if source == PackageRegistry::Pypi { "==" } else { "@" };
     let version = version.map(|version| format!("{separator}{version}")).unwrap_or_default();

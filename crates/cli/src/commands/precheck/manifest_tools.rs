@@ -7,16 +7,15 @@ use serde_json::{Map, Value, json};
 
 use crate::diagnostic_report::count_noun;
 
-/// The tools in such a list.
+/// The tools that a bundle manifest or a Docker catalogue lists for a server.
 pub struct ManifestTools {
     pub tools: Vec<ToolFacts>,
-    /// Number of tools that were skipped because their name is missing or too long, or because there are too many
-    /// tools.
+    /// Number of tools that were skipped because the name is missing or too long, or because the list is too long.
     pub skipped: usize,
 }
 
 impl ManifestTools {
-    /// Returns the reason to print if tools were skipped.
+    /// Returns a message that says how many tools were skipped, or `None` if there were none.
     pub fn skipped_reason(&self) -> Option<String> {
         let count = count_noun(self.skipped, "tool");
         (self.skipped > 0)
@@ -24,7 +23,7 @@ impl ManifestTools {
     }
 }
 
-/// Reads a list of tools and derives the facts about them.
+/// Parses a list of tools and classifies them.
 pub fn read_claimed_tools(server: &str, list: Option<&Value>) -> ManifestTools {
     let list = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let found: Vec<ExtractedTool> = list.iter().filter_map(read_tool).collect();
@@ -44,7 +43,7 @@ fn read_tool(tool: &Value) -> Option<ExtractedTool> {
     Some(ExtractedTool { name, description, input_schema: input_schema(tool), annotations, optional: false })
 }
 
-/// Returns a tool's input schema. Docker catalogues have an argument list instead, from which a schema is made.
+/// Returns a tool's input schema. Docker catalogues contain an argument list instead, which is converted to a schema.
 fn input_schema(tool: &Value) -> Value {
     if let Some(schema) = tool.get("inputSchema").filter(|schema| schema.is_object()) {
         return schema.clone();

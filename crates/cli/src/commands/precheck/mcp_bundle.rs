@@ -14,15 +14,15 @@ use super::{PrecheckedServer, manifest_tools};
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 use crate::exit_code::UsageError;
 
-/// Maximum size of a manifest.
+/// Maximum size of a bundle's manifest.
 const MAX_MANIFEST_BYTES: usize = 1 << 20;
-/// Supported manifest versions. In version `0.1`, the member that holds the version is called `dxt_version`.
+/// Supported manifest versions. Manifests of version `0.1` have `dxt_version` instead of `manifest_version`.
 const MANIFEST_VERSIONS: [&str; 4] = ["0.1", "0.2", "0.3", "0.4"];
 
 const UNREAD_BUNDLE_REASON: &str =
     "the contents of the bundle were not read and are not in the index; its tools are as its manifest lists them";
 
-/// Checks the server in a bundle.
+/// Rates the server in a bundle.
 pub fn check_bundle(facts_source: PackageFactsSource<'_>, path: &Path) -> Result<PrecheckedServer> {
     let manifest = read_manifest(path)?;
     let name = manifest.get("name").and_then(Value::as_str).unwrap_or("a bundle without a name");
@@ -68,7 +68,8 @@ pub fn check_bundle(facts_source: PackageFactsSource<'_>, path: &Path) -> Result
     Ok(own)
 }
 
-/// Returns the package that the bundle starts, or `None` if it runs its own files or the package could only be guessed.
+/// Returns the package that the bundle starts, or `None` if the bundle runs its own files or the package can only be
+/// guessed.
 fn launched_package(config: &Value) -> Option<PackageReference> {
     let mut words = vec![config.get("command")?.as_str()?.to_owned()];
     for word in config.get("args").and_then(Value::as_array).into_iter().flatten() {
@@ -78,7 +79,7 @@ fn launched_package(config: &Value) -> Option<PackageReference> {
     PackageReference::of_command(&words, variables.map(|(name, _)| name.as_str())).filter(|own| !own.is_guess)
 }
 
-/// Returns a reason that says how many settings the bundle asks for.
+/// Returns a message that says how many settings the bundle asks the user for.
 fn settings_reason(manifest: &Value) -> Option<String> {
     let all = manifest.get("user_config").and_then(Value::as_object).filter(|all| !all.is_empty())?;
     let is_secret = |own: &&Value| own.get("sensitive") == Some(&Value::Bool(true));

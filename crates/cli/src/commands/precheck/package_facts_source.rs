@@ -14,21 +14,21 @@ use crate::diagnostic_report::escape_for_terminal;
 /// Where the facts about packages come from.
 #[derive(Debug, Clone, Copy)]
 pub enum PackageFactsSource<'i> {
-    /// The package index. Nothing is started or fetched.
+    /// The package index. No program is started, and nothing is downloaded.
     Index(&'i PackageIndex),
-    /// The package itself, which `gatelodge-indexer` fetches and reads. The index is only searched for similar names.
+    /// The package itself, which `gatelodge-indexer` downloads and reads. The index is searched only for similar names.
     Indexer(&'i PackageIndex),
 }
 
 /// Precheck result for one package.
 pub struct PackagePrecheck {
     pub server: PrecheckedServer,
-    /// Names of the package's tools; `None` if there are no facts about the package.
+    /// Names of the package's tools; `None` if nothing is known about the package.
     pub tool_names: Option<HashSet<String>>,
 }
 
 impl PackageFactsSource<'_> {
-    /// Checks a package.
+    /// Rates a package by the facts from this source.
     pub fn check_package(self, named: &PackageReference) -> Result<PackagePrecheck> {
         match self {
             Self::Index(index) => Ok(check_indexed_package(index, named)),
@@ -38,7 +38,7 @@ impl PackageFactsSource<'_> {
 }
 
 impl PackagePrecheck {
-    /// Creates the result for a package whose facts are known.
+    /// Creates the result for a package whose tools are known.
     pub fn known(name: String, version: &str, known: &ServerCatalogueEntry, advice: PrecheckResult) -> Self {
         let server = PrecheckedServer {
             name,
@@ -50,7 +50,7 @@ impl PackagePrecheck {
         Self { server, tool_names: Some(known.tools.iter().map(|tool| tool.name.clone()).collect()) }
     }
 
-    /// Creates the result for a package without known facts.
+    /// Creates the result for a package about which nothing is known.
     pub fn unknown(name: String, advice: PrecheckResult) -> Self {
         let server = PrecheckedServer { name, advice, grade: None, version: None, rule: None };
         Self { server, tool_names: None }

@@ -10,9 +10,9 @@ use super::{PrecheckedServer, check_document};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{mcp_client, server_url, store_command_context};
 
-/// Maximum size of a response.
+/// Maximum size of the registry's response.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
-/// Time limit for the whole request. [`IDLE_TIMEOUT`] limits how long no data may arrive.
+/// Time limit for the whole request; [`IDLE_TIMEOUT`] limits each pause in which no data arrives.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Key in `_meta` under which the registry stores its own data about an entry.
@@ -24,7 +24,7 @@ pub fn is_registry_url(url: &str) -> bool {
     ["/v0.1/servers/", "/v0/servers/"].iter().any(|part| path.contains(part)) && path.contains("/versions/")
 }
 
-/// Checks the packages and URLs in a registry entry.
+/// Fetches a registry entry and rates the packages and URLs in it.
 pub fn check_registry_entry(facts_source: PackageFactsSource<'_>, url: &str) -> Result<Vec<PrecheckedServer>> {
     let shown = server_url::redact_url(url);
     let uri = server_url::parse_server_url(url)

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::server_url;
 
-/// Keys that a literal argument may have; any other key may change the words that the argument expands to.
+/// Keys that an argument with a fixed value may have. Any other key could change the words to which the argument
+/// expands.
 const LITERAL_ARGUMENT_KEYS: [&str; 9] =
     ["type", "name", "value", "description", "isRequired", "is_required", "isRepeated", "is_repeated", "format"];
 
@@ -16,15 +17,15 @@ pub struct ServerJson {
     pub remotes: usize,
 }
 
-/// A package in a `server.json`, with any concern about how it is started.
+/// A package in a `server.json`, with the concern about how it is started, if any.
 pub struct ServerJsonPackage {
-    /// Name of the package; `None` if the index does not cover the package's registry.
+    /// Name of the package; `None` if the package is in a registry that the index does not cover.
     pub package_name: Option<PackageReference>,
-    /// Why the command may start something other than the published package.
+    /// Why the command may start something other than the published package; `None` if there is no such concern.
     pub launch_concern: Option<&'static str>,
 }
 
-/// Parses a document. In some documents, the server is under the key `server`.
+/// Parses a `server.json`. In some of them, the content is nested under the key `server`.
 pub fn parse_server_json(document: &Value) -> ServerJson {
     let document = document.get("server").unwrap_or(document);
     let packages = list_member(document, &["packages"]).iter().map(parse_package).collect();
@@ -72,8 +73,7 @@ fn launch_concern(package: &Value, identifier: &str, named: &PackageReference) -
     is_changed.then_some("it is started with variables that may change what runs")
 }
 
-/// Returns whether the server runs on this machine: over stdio, or at a loopback URL without a placeholder for the
-/// host.
+/// Returns whether the server runs on this machine: it uses stdio, or a loopback URL whose host is not a placeholder.
 fn is_local_transport(package: &Value) -> bool {
     let Some(transport) = package.get("transport").filter(|own| !own.is_null()) else { return true };
     match transport.get("url") {
@@ -85,7 +85,7 @@ fn is_local_transport(package: &Value) -> bool {
     }
 }
 
-/// Returns the words that an argument expands to, or `None` if a value is filled in later.
+/// Returns the words to which an argument expands, or `None` if they are not fixed.
 fn literal_words(argument: &Value) -> Option<Vec<String>> {
     let members = argument.as_object()?;
     let is_plain = members.keys().all(|name| LITERAL_ARGUMENT_KEYS.contains(&name.as_str()));
@@ -97,8 +97,8 @@ fn literal_words(argument: &Value) -> Option<Vec<String>> {
     (is_plain && !words.is_empty()).then_some(words)
 }
 
-/// Adds the value of the `version` member to a package name. If the name already has a different version, either could
-/// apply, so the result is treated as a version range.
+/// Adds the value of the `version` member to a package name. If the name already contains a different version, either
+/// could be meant, so the result is treated as a version range.
 fn with_version(own: PackageReference, version: Option<&str>) -> PackageReference {
     let is_ambiguous = own.version.is_some() && version.is_some() && own.version.as_deref() != version;
     let version = version.map(str::to_owned).or(own.version);

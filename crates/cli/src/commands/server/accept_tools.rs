@@ -87,14 +87,14 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// Returns the change that accepting a tool makes, for `--json`.
+/// Returns what accepting a tool changes, for `--json`.
 fn change_json(drift: &ToolDrift) -> Value {
     let word = |category: Option<Category>| category.map(Category::as_str);
     json!({"tool": drift.tool, "category": word(drift.category), "category_before": word(drift.category_before),
         "lapses": drift.lapsed_override})
 }
 
-/// Returns the drift of the chosen tools, and the named tools that have not drifted.
+/// Returns the drifts to accept, and the names from the command line for which there is nothing to accept.
 fn choose_drifts<'d>(drifts: &'d [ToolDrift], args: &AcceptToolsArgs) -> (Vec<&'d ToolDrift>, Vec<String>) {
     let open: Vec<&ToolDrift> = drifts.iter().filter(|drift| drift.kind != DriftKind::Gone).collect();
     if args.all {
@@ -105,8 +105,8 @@ fn choose_drifts<'d>(drifts: &'d [ToolDrift], args: &AcceptToolsArgs) -> (Vec<&'
     (open.iter().filter(|drift| args.tools.contains(&drift.tool)).copied().collect(), unknown)
 }
 
-/// Loads a server's tools. A server run by `wrap` is in neither the configuration nor the list of stored servers, but
-/// its tools are stored too.
+/// Loads a server's tools from the store. This includes servers run by `wrap`, which are neither in the configuration
+/// nor in the list of stored servers.
 pub(super) async fn known_tools(ctx: &StoreCommandContext, name: &str) -> Result<(ServerName, ServerTools)> {
     let name = super::parse_server_name(name)?;
     if let Some(known) = ctx.stores.tool_pins.server_tools(&name).await? {

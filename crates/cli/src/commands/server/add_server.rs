@@ -1,5 +1,5 @@
-//! `server add`: stores a server and its headers. Secrets are not stored; headers refer to environment variables
-//! instead.
+//! `server add`: stores a server and its headers. Headers refer to environment variables for secrets, which are not
+//! stored.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use crate::exit_code::{CommandExitCode, UsageError};
 use crate::stdout_output;
 use crate::store_command_context::{self, StoreCreationMode};
 
-/// Maximum length of the reason for an override.
+/// Maximum length of the reason that the user gives for an override.
 const MAX_REASON_BYTES: usize = 1_000;
 
 pub fn run(args: OverrideCategoryArgs) -> Result<CommandExitCode> {

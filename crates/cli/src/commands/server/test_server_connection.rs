@@ -16,9 +16,9 @@ use crate::mcp_client::{McpClient, McpClientError, McpProtocolChoice, ServerProb
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 use crate::{process_environment, stdout_output};
 
-/// Time limit for a server that is reached over HTTP.
+/// Time limit for testing a server over HTTP.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for a server that has to be started.
+/// Time limit for testing a server that has to be started as a process.
 const START_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// A server's name, protocol revision and tools.
@@ -26,7 +26,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(25);
 pub struct ServerTestReport {
     server: String,
     revision: String,
-    /// Tool names.
+    /// Names of the server's tools.
     pub tools: Vec<String>,
 }
 
@@ -34,7 +34,8 @@ pub fn run(args: NamedItemArgs) -> Result<CommandExitCode> {
     with_server(&args.store, &args.name, async |server| print_report(&server, args.json).await)
 }
 
-/// Runs `work` with the named server. Opens the store only if the server is not in the configuration file.
+/// Calls `work` with the named server's configuration. Opens the store only if the server is not in the configuration
+/// file.
 pub fn with_server(
     args: &StoreArgs,
     name: &str,
@@ -110,13 +111,13 @@ pub async fn probe_server(server: &UpstreamConfig) -> Result<ServerProbe, McpCli
     }
 }
 
-/// Returns the error for a server whose tools could not be listed.
+/// Creates the error to report when a server's tools could not be listed.
 pub fn probe_error(server: &UpstreamConfig, error: &McpClientError) -> anyhow::Error {
     ExitError(probe_exit_code(error), format!("server `{}`: {}", server.name, redact_text(server, &error.to_string())))
         .into()
 }
 
-/// Removes the server's secrets from a text and escapes the text for the terminal.
+/// Removes the server's secrets from `text` and escapes the rest for the terminal.
 pub fn redact_text(server: &UpstreamConfig, text: &str) -> String {
     escape_for_terminal(&server.secret_redactor().redact_text(text))
 }

@@ -25,32 +25,33 @@ pub struct ToolDrift {
     pub tool: String,
     #[serde(rename = "what")]
     pub kind: DriftKind,
-    /// Category of the listed definition in the context of all listed tools; `None` if the tool is no longer listed.
+    /// Category of the definition that the server now lists, classified together with the server's other tools; `None`
+    /// if the tool is no longer listed.
     #[serde(serialize_with = "serialize_optional_category")]
     pub category: Option<Category>,
     /// Category of the accepted definition; `None` if the tool is new.
     #[serde(serialize_with = "serialize_optional_category")]
     pub category_before: Option<Category>,
-    /// A category override that was set for the accepted definition and does not apply to the listed one.
+    /// Category override that was set for the accepted definition and does not apply to the new one.
     #[serde(rename = "lapses")]
     pub lapsed_override: Option<LapsedOverride>,
-    /// Fingerprint of the listed definition.
+    /// Fingerprint of the definition that the server now lists.
     pub fingerprint: Option<String>,
-    /// Why the tool cannot be accepted, if that is the case.
+    /// Why the tool cannot be accepted; `None` if it can be.
     #[serde(rename = "refused")]
     pub rejection: Option<String>,
     /// Grants that could call the tool, each with the rule that applies.
     pub reached_by: Vec<ToolAccessGrant>,
-    /// Unified diff between the accepted definition and the listed one.
+    /// Unified diff between the accepted definition and the one that the server now lists.
     #[serde(rename = "difference")]
     pub diff: String,
 }
 
-/// The kind of drift.
+/// How a tool's current definition relates to the accepted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriftKind {
-    /// The tool was never accepted.
+    /// The tool has never been accepted.
     New,
     /// The definition differs from the accepted one.
     Changed,
@@ -76,7 +77,7 @@ fn serialize_optional_category<S: Serializer>(category: &Option<Category>, to: S
 struct DriftComparison<'k> {
     accepted: BTreeMap<&'k str, &'k ToolDefinition>,
     offered: BTreeSet<&'k str>,
-    /// Names that cannot be accepted because they look like another tool's name or are unreadable.
+    /// Tool names that cannot be accepted because they are unreadable or look like another tool's name.
     confusable_names: BTreeSet<&'k str>,
     before: BTreeMap<String, ToolCategorization>,
     after: BTreeMap<String, ToolCategorization>,
@@ -84,7 +85,7 @@ struct DriftComparison<'k> {
     context: &'k StoreCommandContext,
 }
 
-/// Returns the drift for all of a server's tools.
+/// Returns the drift of each of a server's tools that is new, changed or gone.
 pub async fn find_drifts(
     ctx: &StoreCommandContext,
     server: &ServerName,

@@ -1,4 +1,4 @@
-//! Determines the category and risk level of a server's accepted tools, riskiest first.
+//! Determines the category and risk level of each accepted tool of a server, and lists the riskiest tools first.
 
 use gatelodge_catalogue::{RiskLevel, category_name};
 use gatelodge_gateway::{ToolCategorization, categorize_accepted_tools};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::diagnostic_report::escape_for_terminal;
 
-/// The risk of one tool.
+/// Category and risk level of one tool, with the evidence.
 #[derive(Debug, Serialize)]
 pub struct ToolRisk {
     pub tool: String,
@@ -17,19 +17,19 @@ pub struct ToolRisk {
     pub category: Category,
     pub level: RiskLevel,
     /// The catalogue's confidence in the category; `None` if the category is overridden or the definition cannot be
-    /// read.
+    /// parsed.
     pub confidence: Option<f64>,
-    /// Evidence for the category.
+    /// Evidence on which the category is based.
     pub evidence: Vec<String>,
     /// The category override, if any: who set it, when and why.
     #[serde(rename = "said")]
     pub category_override: Option<Value>,
-    /// A category override that was set for an earlier definition and no longer applies.
+    /// Category override that was set for an earlier definition and no longer applies.
     #[serde(rename = "lapsed")]
     pub lapsed_override: Option<Value>,
 }
 
-/// Returns the risks of the accepted tools, sorted by level and name.
+/// Returns the risks of a server's accepted tools, sorted by risk level and name.
 pub fn tool_risks(server: &ServerName, known: &ServerTools) -> Vec<ToolRisk> {
     let mut risks: Vec<ToolRisk> = categorize_accepted_tools(server, known)
         .into_iter()
@@ -67,7 +67,7 @@ fn tool_risk(tool: String, categorization: ToolCategorization) -> ToolRisk {
 }
 
 impl ToolRisk {
-    /// Formats the risk as a table row.
+    /// Formats the tool and its risk as table rows.
     pub fn rows(&self) -> Vec<Vec<String>> {
         let confidence = self.confidence.map(|confidence| format!("{:.0} %", confidence * 100.0)).unwrap_or_default();
         let text = |value: &Value, member: &str| {

@@ -1,8 +1,8 @@
 //! Collects the servers from clients' configurations and looks them up in the index.
 //!
-//! INVARIANT: only these parts of an entry leave this module: name, client, file and line, whether it is disabled, and
-//! a version that consists of digits and dots. Command, other arguments, URL, variables and headers do not. A package
-//! name is printed only as the index spells it.
+//! INVARIANT: only these parts of an entry leave this module: its name, client, file and line, whether it is disabled,
+//! and a version that consists of digits and dots. The command, other arguments, URL, variables and headers do not. A
+//! package name is printed only as spelled in the index.
 
 mod package_lookup;
 
@@ -24,32 +24,33 @@ use crate::diagnostic_report::escape_for_terminal;
 use crate::exit_code::{CommandExitCode, ExitError, UsageError};
 use package_lookup::{ServerIdentity, look_up_package};
 
-/// Maximum number of servers; a report on more would not be useful.
+/// Maximum number of servers. A report on more than that would not be useful.
 const MAX_SERVERS: usize = 1_000;
 
-/// Shown instead of the client's name for a file that several clients could read.
+/// Shown instead of a client's name for a file that could belong to several clients.
 const UNKNOWN_CLIENT: &str = "a file";
 
 /// A server that one or more clients have configured.
 pub struct ServerInventoryEntry {
     /// Name of the server in the configuration.
     pub name: String,
-    /// Ids of the clients that have the server.
+    /// Ids of the clients in whose configuration the server appears.
     pub clients: Vec<String>,
     /// Agents for which the server is enabled.
     agents: Vec<ClientProject>,
-    /// Path of the file, relative to the current directory; `None` for the user's own files and for files elsewhere.
+    /// Path of the file, relative to the current directory; `None` for the user's own client files and for files
+    /// outside that directory.
     pub file: Option<String>,
     /// Line of the entry in the file.
     pub line: usize,
-    /// Package name as spelled in the index.
+    /// Name of the package as spelled in the index; `None` if it is not indexed.
     pub package: Option<String>,
     pub source: Option<PackageRegistry>,
-    /// Version of the package in the index.
+    /// Indexed version of the package.
     pub version: Option<String>,
-    /// What the entry starts, for the report: a package, a program or a URL.
+    /// Description of what the entry refers to: a package, a program or a URL.
     pub kind_text: &'static str,
-    /// Whether the package is only guessed.
+    /// Whether the package is only a guess from the command and variables.
     pub is_guess: bool,
     /// Whether the entry starts the indexed version.
     pub version_match: VersionComparison,
@@ -65,7 +66,7 @@ pub struct ServerInventoryEntry {
     identity: ServerIdentity,
 }
 
-/// An agent: a client and, if the client has servers for several projects, one of these projects.
+/// An agent, identified by the client and, if the client has separate servers for each project, by the project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ClientProject {
     client: &'static str,
@@ -78,14 +79,14 @@ impl ClientProject {
         Self { client: client.strip_suffix("-project").unwrap_or(client), project }
     }
 
-    /// Returns whether this agent also has `other`'s servers: `other` must be the same client, for all projects or for
-    /// the same project.
+    /// Returns whether this agent also has `other`'s servers. This is the case if both have the same client, and
+    /// `other` is for all projects or for the same project.
     fn includes(self, other: Self) -> bool {
         self.client == other.client && (other.project.is_none() || other.project == self.project)
     }
 }
 
-/// Returns all agents, each with its client and the indices of its servers.
+/// Returns the client and the indices of the servers for each agent.
 pub fn agent_servers(entries: &[ServerInventoryEntry]) -> Vec<(&'static str, Vec<usize>)> {
     let mut agents: Vec<ClientProject> = Vec::new();
     for agent in entries.iter().flat_map(|entry| &entry.agents) {
@@ -100,20 +101,25 @@ pub fn agent_servers(entries: &[ServerInventoryEntry]) -> Vec<(&'static str, Vec
     agents.iter().map(|agent| (agent.client, servers(agent))).collect()
 }
 
-/// Where an entry was found.
+/// Where a server entry was found.
 struct ClientConfigEntryLocation<'s> {
-    /// Id of the client.
+    /// Id of the client whose file contains the entry.
     client: &'static str,
     project: Option<usize>,
     file: Option<&'s str>,
     line: usize,
 }
 
+<<<<<<< HEAD
 /// Collects all servers. Returns them with messages about the files that could not be read.
 pub fn collect_servers(
     args: &ServerStackArgs,
     index: &PackageIndex,
 ) -> Result<(Vec<ServerInventoryEntry>, Vec<String>)> {
+=======
+/// Collects all servers. Also returns messages about the files that could not be read.
+pub fn collect_servers(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<ServerInventoryEntry>, Vec<String>)> {
+>>>>>>> k1
     let client = match &args.client {
         Some(id) => Some(client_config::find_client(id).ok_or_else(|| {
             let all: Vec<&str> = ALL.iter().filter(|own| !own.config_paths.is_empty()).map(|own| own.id).collect();
@@ -164,7 +170,8 @@ pub fn collect_servers(
     Ok((entries, scan.problems.iter().map(problem_text).collect()))
 }
 
-/// Returns the line numbers of all entries, by file and by path within the file. Parses each file once.
+/// Returns the line number of each entry by name, grouped by file and by path within the file. Parses each file only
+/// once.
 fn entry_lines(scan: &ClientScan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<String, usize>> {
     let mut roots: HashMap<&PathBuf, Vec<&Vec<String>>> = HashMap::new();
     for ClientConfigLocation { file, servers_path: root, .. } in scan.servers.iter().map(|scanned| &scanned.location) {
@@ -183,7 +190,7 @@ fn entry_lines(scan: &ClientScan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<S
     all
 }
 
-/// Returns the index of a folder in `folders`; adds the folder if it is new.
+/// Returns the index of a project folder in `folders`, to which it is added if it is new.
 fn project_index<'s>(folder: &'s str, folders: &mut Vec<&'s str>) -> usize {
     folders.iter().position(|known| *known == folder).unwrap_or_else(|| {
         folders.push(folder);
@@ -191,13 +198,14 @@ fn project_index<'s>(folder: &'s str, folders: &mut Vec<&'s str>) -> usize {
     })
 }
 
-/// Returns the name of a file as the client's documentation gives it, because the full path must not be printed.
+/// Returns the path of a client's file as the client's documentation gives it, because the full path must not be
+/// printed.
 fn client_file_name(location: &ClientConfigLocation) -> &'static str {
     let place = location.client.config_paths.iter().find(|place| location.file.ends_with(place.path));
     place.map_or("", |place| place.path)
 }
 
-/// Returns an error if there are more than [`MAX_SERVERS`] servers, before they are looked up.
+/// Returns an error if there are more than [`MAX_SERVERS`] servers. Called before any of them is looked up.
 fn check_count(count: usize) -> Result<()> {
     if count > MAX_SERVERS {
         let why = format!("there are more than {MAX_SERVERS} servers; report on one file or client at a time");
@@ -206,8 +214,8 @@ fn check_count(count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether line numbers are needed. Only SARIF reports contain them, and finding them means parsing each file
-/// again.
+/// Returns whether the report needs line numbers. Only SARIF reports do, and each file must be parsed again to find
+/// them.
 fn wants_lines(args: &ServerStackArgs) -> bool {
     args.format == Some(StackReportFormat::Sarif)
 }
@@ -277,12 +285,12 @@ fn collect_from_file(
     }
 }
 
-/// Returns whether a path within a file belongs to a Claude Code project; no other client stores projects in its file.
+/// Returns whether a path within a file belongs to a Claude Code project. No other client lists projects in its file.
 fn is_project_root(root: &[String]) -> bool {
     root.first().map(String::as_str) == Some(CLAUDE_PROJECTS_KEY)
 }
 
-/// Returns an error message if the servers in the file are not where the named client has them, but where another
+/// Returns an error message if the servers are not where the named client expects them in the file, but where another
 /// client does.
 fn find_misplaced_servers(client: &ClientProfile, bytes: &[u8]) -> Option<String> {
     let all: Vec<(&ClientProfile, bool)> =
@@ -300,7 +308,7 @@ fn find_misplaced_servers(client: &ClientProfile, bytes: &[u8]) -> Option<String
     Some(format!("its servers are not where {} has them, but where {owner} them; name another `--client`", client.id))
 }
 
-/// Parses a file once in each format that the clients use.
+/// Parses a file once in each format that the given clients use.
 fn parse_documents(
     readers: &[(&ClientProfile, bool)],
     bytes: &[u8],
@@ -309,8 +317,8 @@ fn parse_documents(
     formats.into_iter().map(|format| (format, ClientConfigDocument::read(format, bytes))).collect()
 }
 
-/// Returns the clients that may read a file, each with whether it uses a file of this name. The place of the servers in
-/// the file identifies the client; if several clients use the same place, it is unknown which one reads the file.
+/// Returns the clients to which a file may belong, and for each whether it uses a file of this name. The place of the
+/// servers within the file identifies the client, unless several clients use the same place.
 fn candidate_clients(client: Option<&'static ClientProfile>, path: &Path) -> Vec<(&'static ClientProfile, bool)> {
     if let Some(client) = client {
         return vec![(client, true)];
@@ -325,19 +333,19 @@ fn candidate_clients(client: Option<&'static ClientProfile>, path: &Path) -> Vec
     readers
 }
 
-/// Returns whether the file has a name that only this client uses, in whatever folder it is.
+/// Returns whether the file has a name that only this client uses, regardless of the folder.
 fn is_unique_file_name(client: &ClientProfile, place: &ClientConfigPath, path: &Path) -> bool {
     let last = |place: &ClientConfigPath| place.path.rsplit('/').next().unwrap_or_default();
     let mut others = ALL.iter().filter(|other| other.id != client.id).flat_map(|other| other.config_paths);
     path.ends_with(last(place)) && others.all(|other| last(other) != last(place))
 }
 
-/// Returns whether two clients have their servers at the same path within a file of the same format.
+/// Returns whether two clients use the same file format and list their servers at the same path in the file.
 fn has_same_location(one: &ClientProfile, other: &ClientProfile) -> bool {
     one.format == other.format && one.servers_path == other.servers_path
 }
 
-/// Returns whether the file's extension matches the client's format.
+/// Returns whether the file's extension is one that the client uses, or is missing.
 fn has_matching_extension(client: &ClientProfile, path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     client.config_paths.iter().any(|place| {

@@ -3,13 +3,14 @@
 
 use std::path::{Component, Path};
 
-/// Returns the relative path of a file, or only its name if it is not below the current directory.
+/// Returns the path of a file relative to the current directory, or only the file name if it is not below that
+/// directory.
 pub fn report_path(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     path_below_current_directory(path).unwrap_or_else(|| relative_uri(Path::new(name)))
 }
 
-/// Returns the path relative to the current directory, or `None` if the file is elsewhere.
+/// Returns the path relative to the current directory, or `None` if the file is not below that directory.
 pub fn path_below_current_directory(path: &Path) -> Option<String> {
     let here = std::env::current_dir().ok()?.canonicalize().ok()?;
     // Relative to the root directory, the path would be the full path.

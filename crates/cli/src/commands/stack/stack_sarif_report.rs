@@ -69,7 +69,7 @@ pub fn sarif_report(report: &ServerStackReport) -> Value {
     })
 }
 
-/// Escapes an untrusted name, because SARIF viewers would turn brackets into a link.
+/// Escapes Markdown in an untrusted name, because SARIF viewers would turn brackets into a link.
 fn escape_markdown(name: &str) -> String {
     name.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]")
 }
@@ -100,7 +100,7 @@ fn rule_definitions() -> Value {
     ])
 }
 
-/// Creates a SARIF result for a server. `of` names the tool, or the servers in a combination.
+/// Creates a SARIF result for a server. `of` names the tool or the combined servers that the result is about.
 fn sarif_result(rule: &str, level: &str, text: &str, entry: &ServerInventoryEntry, of: &str) -> Value {
     // The fingerprint must not change with the message text or with other results.
     let print = format!("{rule}/{}/{of}", entry.name);

@@ -1,4 +1,4 @@
-//! Answers the requests to the catalogue's MCP server, for both protocol generations.
+//! Answers requests to the catalogue's MCP server, in both the stateful and the stateless generation of the protocol.
 
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::http_headers::{check_meta, has_stateless_meta};
@@ -100,7 +100,7 @@ fn text_content(text: &str) -> String {
     block
 }
 
-/// Adds the members that every result has in the stateless protocol.
+/// Adds the members that the stateless protocol generation requires in every result.
 fn add_stateless_members(text: &str, generation: ProtocolGeneration) -> String {
     let Some(members) = text.strip_suffix('}').filter(|_| generation == ProtocolGeneration::Stateless) else {
         return text.to_owned();

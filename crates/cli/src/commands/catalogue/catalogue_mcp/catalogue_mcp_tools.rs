@@ -1,5 +1,5 @@
-//! The tools of the catalogue's MCP server. They are all read-only. Errors are returned as tool results that say what
-//! to do.
+//! Implements the tools of the catalogue's MCP server, all of which are read-only. Errors are returned as tool results
+//! that tell the model what to do.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::super::{classification_io, index_access, index_change_feed, search_index, show_package};
 use crate::diagnostic_report::escape_for_terminal;
 
-/// Maximum number of items in one response.
+/// Maximum number of list items in one response.
 const MAX_ITEMS: u64 = 100;
 /// Number of tools returned when `limit` is not given.
 const DEFAULT_TOOL_LIMIT: u64 = 25;
@@ -30,7 +30,7 @@ pub const TOOL_DEFINITIONS: &str = r#"[
 {"name":"get_change_events","title":"What changed","description":"Lists changes of tools between the indexes that were in use here, in order: raised level, added, lost claims, changed definitions, removed. For a server with many changes, the most severe are listed and the others counted (`more_changes`). Pass the last cursor to get later events; `left_out` is the number of older events that are no longer stored.","inputSchema":{"type":"object","properties":{"cursor":{"type":"integer","minimum":0},"level":{"type":"string","enum":["low","medium","high","critical"],"description":"Only tools of this level or higher."},"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false},"annotations":{"readOnlyHint":true,"openWorldHint":false}}
 ]"#;
 
-/// Data that the tools read.
+/// Data that the MCP server's tools read.
 pub struct CatalogueMcpServer {
     pub index: PackageIndex,
     /// Path of the change feed; `None` if there is no data directory.
@@ -162,13 +162,14 @@ fn check_server(
     Ok(result)
 }
 
-/// Returns a tool as an entry in a list.
+/// Returns the JSON for a tool in a list of tools.
 fn tool_row_json(tool: &ToolFacts) -> Value {
     json!({"name": escape_for_terminal(&tool.name), "category": category_name(tool.category), "level": RiskLevel::of(tool.category),
         "confidence": tool.confidence, "optional": tool.optional})
 }
 
-/// Returns the recommended policy or, if it is too long for a model's context, the command that prints it.
+/// Returns the recommended policy or, if it is too long for a model's context, a message with the command that prints
+/// it.
 fn short_policy(server: &IndexedServer<'_>, known: &ServerCatalogueEntry) -> Value {
     let policy = show_package::server_policy(known, StarterPolicyStrictness::Recommended).ok();
     match policy {

@@ -12,13 +12,13 @@ use crate::diagnostic_report::escape_for_terminal;
 /// A page of events that follow a cursor.
 #[derive(Debug)]
 pub struct IndexChangePage {
-    /// The events, with text from packages escaped.
+    /// The events. Strings that come from packages are escaped.
     pub events: Vec<Value>,
     /// Cursor for the next page.
     pub cursor: u64,
     /// Whether there are more events after this page.
     pub has_more: bool,
-    /// Number of events after the requested cursor that are no longer stored.
+    /// Number of events after the requested cursor that have already been dropped from the feed.
     pub left_out: u64,
 }
 
@@ -32,7 +32,7 @@ pub struct FeedCursorRangeError {
     newest: u64,
 }
 
-/// Reads up to `limit` events after `cursor` whose level is at least `least`.
+/// Reads up to `limit` events after `cursor` whose risk level is at least `least`.
 pub fn events_after(
     log: &Path,
     cursor: u64,
@@ -75,7 +75,7 @@ pub fn events_after(
     Ok(Ok(page))
 }
 
-/// Escapes the text in an event that comes from a package.
+/// Escapes the strings in an event that come from a package.
 fn escape_event(mut event: Value) -> Value {
     for name in ["package", "version", "tool"] {
         if let Some(Value::String(text)) = event.get_mut(name) {

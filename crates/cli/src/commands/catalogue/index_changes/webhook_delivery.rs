@@ -1,5 +1,5 @@
-//! Posts signed change events to a webhook with at-least-once delivery: the cursor for a URL is saved only after the
-//! receiver has acknowledged the events.
+//! Posts signed change events to a webhook with at-least-once delivery: the cursor for a webhook is saved only after
+//! the receiver has acknowledged the events.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,13 +19,13 @@ use crate::diagnostic_report::{count_noun, print_stderr};
 use crate::exit_code::{CommandExitCode, ExitError, UnreachableError, UsageError};
 use crate::{app, input_file, mcp_client, process_environment, server_url, stdout_output, store_command_context};
 
-/// File that stores the delivery cursors, next to the change feed.
+/// Name of the file next to the change feed that stores the delivery cursors.
 const CURSORS_FILE_NAME: &str = "catalogue-posted.json";
 /// Maximum number of events in one request.
 const EVENTS_PER_REQUEST: usize = 100;
-/// Minimum length of a secret; a shorter one could be guessed.
+/// Minimum length of a signing secret; a shorter one could be guessed.
 const MIN_SECRET_BYTES: usize = 16;
-/// Prefix of a Base64-encoded secret.
+/// Prefix that marks a signing secret as Base64-encoded.
 const BASE64_SECRET_PREFIX: &str = "whsec_";
 
 pub fn run(args: &IndexChangesArgs, url: &str, log: &Path) -> Result<CommandExitCode> {
@@ -73,8 +73,8 @@ fn delivery_error(error: &anyhow::Error, shown: &str, count: usize, cursor: u64)
     .into()
 }
 
-/// Reads the secret from an environment variable or a file. It cannot be given as a command-line argument, which other
-/// processes could see.
+/// Reads the signing secret from an environment variable or a file. It cannot be given on the command line, where other
+/// processes could see it.
 fn load_secret(args: &IndexChangesArgs) -> Result<Vec<u8>> {
     let text = match (&args.secret_env, &args.secret_file) {
         (Some(name), _) => process_environment::find_variable(name)
@@ -98,7 +98,7 @@ fn load_secret(args: &IndexChangesArgs) -> Result<Vec<u8>> {
     }
 }
 
-/// Posts a page. Retries up to `--retries` times after a temporary failure.
+/// Posts one page of events. After temporary failures, retries up to `--retries` times.
 async fn deliver(uri: &Uri, page: &IndexChangePage, secret: &[u8], args: &IndexChangesArgs) -> Result<()> {
     let body = super::page_json(page).to_string();
     let time = Duration::from_secs(args.timeout);
@@ -138,10 +138,10 @@ fn signed_headers(body: &str, cursor: u64, secret: &[u8], second: i64) -> Result
     Ok(headers)
 }
 
-/// Delivery cursors by URL hash. Holds an exclusive lock on their file.
+/// Delivery cursors of all webhooks, by URL hash. Holds a lock that keeps other processes from using the cursor file.
 struct DeliveryCursors {
     path: PathBuf,
-    /// Hash of the URL; the URL itself may contain a secret.
+    /// Hash of the webhook's URL. The URL itself is not stored because it may contain a secret.
     endpoint_hash: String,
     cursors: BTreeMap<String, u64>,
     _lock: File,

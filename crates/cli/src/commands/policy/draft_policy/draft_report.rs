@@ -1,4 +1,4 @@
-//! Formats the notes and the excluded calls that are printed with a draft.
+//! Formats the notes and the list of excluded calls that are printed with a policy draft.
 
 use gatelodge_policy::CallLogDraft;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::cli::DraftPolicyArgs;
 use crate::commands::time_text::time_text;
 use crate::diagnostic_report::{count_noun, escape_for_terminal};
 
-/// Maximum number of lines to print; the rest are only counted.
+/// Maximum number of lines to print about excluded calls; the rest are only counted.
 const MAX_PRINTED_LINES: usize = 20;
 
 /// Returns notes on why the draft may be incomplete.
@@ -39,7 +39,7 @@ pub fn draft_notes(usage: &GrantCallHistory, query: &CallHistoryQuery<'_>, json:
     notes
 }
 
-/// Lists the calls that were not sent, for all servers.
+/// Lists the calls to any server that were refused, not sent or unusable, with the reasons.
 pub fn unsent_lines(usage: &GrantCallHistory) -> Vec<String> {
     truncate_lines(usage.servers.values().flat_map(exclusion_lines).collect())
 }
@@ -71,7 +71,7 @@ pub fn call_count_text(count: u64) -> String {
     if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
 }
 
-/// Returns the draft with usage, excluded calls and notes, for `--json`.
+/// Returns the draft for `--json`, with the grant's usage, the excluded calls and the notes.
 pub fn draft_json(
     args: &DraftPolicyArgs,
     server: &str,

@@ -8,12 +8,12 @@ use gatelodge_policy::{CallLogDraftBuilder, ClientRequestKind, ObservedCall, is_
 use gatelodge_store::{CallId, CallLogFilter, CallLogRow, CallOutcome, CallRecord, Ledger, RecordKind};
 use jiff::Timestamp;
 
-/// Number of rows to read at a time.
+/// Number of log rows to read at a time.
 const PAGE_ROWS: usize = 500;
 /// Length of a name that was truncated in the log, including the `…` at its end.
 const TRUNCATED_NAME_CHARS: usize = 513;
 
-/// Selects the calls to collect.
+/// Query that selects the logged calls to collect.
 #[derive(Debug)]
 pub struct CallHistoryQuery<'a> {
     /// The grant's label or id.
@@ -25,15 +25,15 @@ pub struct CallHistoryQuery<'a> {
 /// The calls logged for a grant.
 #[derive(Debug, Default)]
 pub struct GrantCallHistory {
-    /// Usage by server, limited to the servers and times in the query.
+    /// Call history by server, limited to the servers and times that the query selects.
     pub servers: BTreeMap<String, ServerCallHistory>,
     /// All servers that the grant has ever called.
     pub called_servers: BTreeSet<String>,
-    /// Ids of the matching grants; several may have had the same label over time.
+    /// Ids of the grants that match the query. Several grants may have had the same label over time.
     pub grants: BTreeSet<String>,
     /// Whether the log has any rows for the grant.
     pub has_rows: bool,
-    /// Time of the oldest row in the log, for any grant.
+    /// Time of the oldest row in the log, regardless of the grant.
     pub oldest: Option<Timestamp>,
     /// Number of rows that have been pruned from the log.
     pub pruned_rows: u64,
@@ -43,15 +43,16 @@ pub struct GrantCallHistory {
 #[derive(Debug, Default)]
 pub struct ServerCallHistory {
     pub draft: CallLogDraftBuilder,
-    /// Number of calls that were sent.
+    /// Number of calls that were sent to the server.
     pub sent: u64,
-    /// Number of calls that were refused, not sent or unusable, by call and reason.
+    /// Number of calls that were refused, not sent or unusable, by description and reason.
     pub left_out: BTreeMap<(String, String), u64>,
-    /// Tools whose current definition is not accepted; no policy allows them until it is.
+    /// Tools whose current definition has not been accepted. No policy can allow calls to them until it is accepted.
     pub unaccepted: BTreeSet<String>,
 }
 
-/// Reads the log. Since it is read backwards, each outcome is met before its intent; an outcome has only the call id.
+/// Reads the log backwards, so that each outcome is read before its intent. An outcome identifies its call only by the
+/// call id.
 pub async fn collect_usage(ledger: &dyn Ledger, query: &CallHistoryQuery<'_>) -> Result<GrantCallHistory> {
     let mut usage = GrantCallHistory::default();
     let mut not_sent: HashSet<CallId> = HashSet::new();
@@ -102,8 +103,8 @@ impl GrantCallHistory {
     }
 }
 
-/// Returns whether policies have rules for what a row records. For unchecked rows, this is only the case for client
-/// input that a server requested.
+/// Returns whether a policy can have a rule for what a log row records. Among unchecked rows, only servers' requests
+/// for client input qualify.
 fn is_policy_relevant(method: &str, kind: RecordKind) -> bool {
     let is_client_input = ClientRequestKind::of_method(method).is_some();
     match kind {

@@ -4,15 +4,14 @@ use gatelodge_store::ToolDefinition;
 use serde_json::Value;
 use similar::TextDiff;
 
-/// Returns a unified diff between two definitions. A missing definition is treated as empty.
+/// Returns a unified diff between two tool definitions. A missing definition is treated as empty.
 pub(super) fn definition_diff(before: Option<&ToolDefinition>, now: Option<&ToolDefinition>) -> String {
     let (before, now) =
         (before.map(pretty_definition).unwrap_or_default(), now.map(pretty_definition).unwrap_or_default());
     TextDiff::from_lines(&before, &now).unified_diff().context_radius(2).to_string()
 }
 
-/// Formats a definition on several lines with its members sorted, so that a different member order is not shown as a
-/// change.
+/// Pretty-prints a definition with its members sorted, so that a different member order does not show up in the diff.
 fn pretty_definition(definition: &ToolDefinition) -> String {
     let value: Value = serde_json::from_str(&definition.text).unwrap_or_default();
     let text = serde_json::to_string_pretty(&sort_members(value)).unwrap_or_default();

@@ -18,7 +18,7 @@ pub fn drift_headline(drift: &ToolDrift) -> String {
     format!("{tool}: {}; callable by {grants}", change_text(drift))
 }
 
-/// Describes the kind of drift, and the categories before and after.
+/// Describes how the tool has drifted, with its old and new category.
 fn change_text(drift: &ToolDrift) -> String {
     let what = match drift.kind {
         DriftKind::New => "new",
@@ -33,7 +33,7 @@ fn change_text(drift: &ToolDrift) -> String {
     }
 }
 
-/// Returns a message about a category override that no longer applies because of the change.
+/// Returns a message if a category override no longer applies because the tool's definition changed.
 pub fn lapsed_override_text(drift: &ToolDrift) -> Option<String> {
     let lapsed = drift.lapsed_override.as_ref()?;
     let (by, why) = (escape_for_terminal(&lapsed.by), escape_for_terminal(&lapsed.why));
@@ -43,7 +43,7 @@ pub fn lapsed_override_text(drift: &ToolDrift) -> Option<String> {
     ))
 }
 
-/// Formats the drift of a tool with its notes and its diff.
+/// Formats the drift of a tool, including the notes and the diff.
 pub fn drift_text(drift: &ToolDrift) -> String {
     let line = |text: String| format!("  {text}\n");
     let refused = drift.rejection.as_deref().map(|why| line(format!("withheld: {why}"))).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Finds the grants that could call a tool, and the rule that applies to each.
+//! Finds the grants that could call a tool, and the policy rule that applies to each.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ pub struct ToolAccessGrant {
     pub rule: Option<String>,
 }
 
-/// Labels of the grants to which a server is attached, each with its policy.
+/// Labels of the grants to which a server is attached, each with the policy that applies.
 pub(super) type ServerGrantPolicies = Vec<(String, Arc<ActivePolicy>)>;
 
-/// Loads the grants to which a server is attached, from the active configuration.
+/// Loads from the active configuration the grants to which a server is attached.
 pub(super) async fn load_grant_policies(ctx: &StoreCommandContext, server: &ServerName) -> Result<ServerGrantPolicies> {
     let active_config = merge_config(
         &ctx.config_entries(),

@@ -1,4 +1,4 @@
-//! Finds the package that an entry starts.
+//! Finds the package that a client's server entry starts.
 
 use gatelodge_catalogue::{
     IncidentMatch, IndexedServer, PackageIndex, PackageReference, PackageRegistry, VersionComparison,
@@ -6,39 +6,39 @@ use gatelodge_catalogue::{
 
 use crate::client_config::{ClientConfigServer, ClientServerEntry as Written};
 
-/// Identity of a server. Two entries with the same name and the same identity are the same server.
+/// Identity of a server. Entries with the same name and the same identity are treated as one server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ServerIdentity {
-    /// A package in the index, with the version that is started.
+    /// A package in the index, with the version that the entry starts.
     Package {
         source: PackageRegistry,
         name: String,
         version: Option<String>,
-        /// Distinguishes `>=1.0` from `==1.0`.
+        /// Whether the version is a range, such as `>=1.0`, and not exact, such as `==1.0`.
         is_range: bool,
         is_guess: bool,
     },
-    /// A program and its arguments.
+    /// The program and its arguments, for a command that starts no indexed package.
     Command(Vec<String>),
     Address(String),
     Unknown,
 }
 
-/// The result of looking up an entry.
+/// Result of looking up a client's server entry in the index.
 pub struct PackageLookup<'i> {
     pub server: Option<IndexedServer<'i>>,
     pub kind_text: &'static str,
     pub is_guess: bool,
     pub version_match: VersionComparison,
-    /// Version that the entry starts, if it differs from the indexed one and consists only of digits and dots. Any
-    /// other text could be private.
+    /// Version that the entry starts, if it differs from the indexed one and consists only of digits and dots. Anything
+    /// else could be private information.
     pub launched_version: Option<String>,
     pub identity: ServerIdentity,
-    /// Public incidents that concern the package. Their messages are our own and contain nothing from the entry.
+    /// Public incidents that concern the package. Their messages contain nothing from the entry.
     pub concerns: Vec<IncidentMatch>,
 }
 
-/// Looks up an entry in the index.
+/// Looks up a client's server entry in the index.
 pub fn look_up_package<'i>(found: &ClientConfigServer, index: &'i PackageIndex) -> PackageLookup<'i> {
     let named = match &found.entry {
         Some(Written::Command { argv: words, env, .. }) => {
