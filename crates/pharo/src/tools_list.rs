@@ -1,4 +1,4 @@
-//! Builds the `tools/list` result, once.
+//! Builds the tool list for `tools/list` results.
 
 use serde_json::{Map, Value, json};
 

@@ -58,7 +58,8 @@ struct FakeSseState {
 }
 
 impl FakeSseUpstream {
-    /// Starts a server with tools of the given names. `handler` may replace the default behaviour for each message.
+    /// Starts a server that offers tools with the given names. `handler` may replace the default behaviour for each
+    /// message.
     pub async fn start(
         names: &[&str],
         handler: impl Fn(&RecordedRequest) -> Option<SsePostReply> + Send + Sync + 'static,
@@ -66,7 +67,7 @@ impl FakeSseUpstream {
         Self::start_at(Some("/message?sessionId=ID"), names, handler).await
     }
 
-    /// Like [`Self::start`], but with a different `endpoint` event, or none.
+    /// Like [`Self::start`], but with a different `endpoint` event, or without one.
     pub async fn start_at(
         endpoint: Option<&str>,
         names: &[&str],
@@ -116,7 +117,7 @@ impl FakeSseUpstream {
         self.state.streams.lock().unwrap().len()
     }
 
-    /// Runs a step on every open stream.
+    /// Runs a script step on every open stream.
     pub fn run_on_streams(&self, step: &ScriptStep) {
         self.state.streams.lock().unwrap().values().for_each(|stream| drop(stream.send(step.clone())));
     }

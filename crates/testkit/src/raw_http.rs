@@ -52,7 +52,8 @@ impl TestResponse {
     }
 }
 
-/// Limits on the time without data and on the whole response time. A large response is slow while many tests run.
+/// Time limits for each wait for data and for the whole response. A large response can be slow while many tests are
+/// running.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 

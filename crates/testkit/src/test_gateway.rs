@@ -149,7 +149,7 @@ impl TestGatewayBuilder {
         self.start_with_transport(http_transport(url, headers)).await
     }
 
-    /// Starts the gateway in front of a stdio server that runs in a shell. The shell is also its supervisor.
+    /// Starts the gateway in front of a stdio server that runs in a shell. A shell also replaces the supervisor.
     #[expect(clippy::disallowed_methods, reason = "the shell finds programs by the PATH of the test")]
     pub async fn start_process(mut self, script: &str) -> TestGateway {
         self.settings.supervisor = ["sh", "-c", r#"shift; exec "$@""#, "supervisor"].map(Into::into).to_vec();
@@ -256,7 +256,7 @@ async fn bind_listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.expect("a port")
 }
 
-/// Returns a grant that can reach only the one server.
+/// Returns a grant that can reach only the default server.
 fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: EnforcementMode) -> GrantConfig {
     let policy = policy.map(shared_policy);
     let attachments = HashMap::from([(SERVER.parse().expect("a name"), GrantServerAccess { policy, mode })]);
@@ -370,12 +370,12 @@ impl TestGateway {
         self.session.lock().unwrap().clone().expect("a session")
     }
 
-    /// Sends a message in the session, opening one if necessary.
+    /// Sends a message in the current session, opening a session first if necessary.
     pub async fn send(&self, message: &Value) -> TestResponse {
         self.send_text(&message.to_string()).await
     }
 
-    /// Sends a body unchanged in the session.
+    /// Sends a message body unchanged in the current session, opening a session first if necessary.
     pub async fn send_text(&self, body: &str) -> TestResponse {
         if self.session.lock().unwrap().is_none() {
             Box::pin(self.initialize()).await;
@@ -390,7 +390,7 @@ impl TestGateway {
         self.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})).await
     }
 
-    /// Sends a body with additional headers and the grant's token.
+    /// Sends a message body with additional headers and the grant's token.
     pub async fn post(&self, headers: &[(&str, &str)], body: &str) -> TestResponse {
         let bearer = format!("Bearer {}", self.token.reveal());
         let mut all = vec![
@@ -430,7 +430,7 @@ impl TestGateway {
         self.run = std::sync::Mutex::new(Some(instance.run));
     }
 
-    /// Starts a second gateway on the same stores, which also knows this gateway's session.
+    /// Starts a second gateway on the same stores. The returned test gateway continues in the same client session.
     pub async fn second_gateway(&self) -> Self {
         let grants = self.grants.lock().unwrap().clone();
         let servers = self.servers.lock().unwrap().clone();
