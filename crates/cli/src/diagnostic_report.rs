@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::input_file::InputFileText;
 
-/// If a line is longer than this, only the part around the error is shown.
+/// Maximum length of a line that is shown in full. Longer lines show only the part around the error.
 const MAX_SNIPPET_LINE_BYTES: usize = 400;
 /// Number of characters shown on either side of the error.
 const EXCERPT_CHARS: usize = 40;

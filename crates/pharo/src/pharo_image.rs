@@ -63,7 +63,7 @@ pub(crate) enum PharoImageError {
 pub(crate) struct BodyTruncation {
     /// Number of bytes received.
     pub received: u64,
-    /// Number of bytes that the response's length header announced, if it had one.
+    /// Number of bytes announced in the `Content-Length` header, if present.
     pub expected: Option<u64>,
 }
 

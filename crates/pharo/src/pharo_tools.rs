@@ -11,7 +11,7 @@ pub(crate) struct PharoTool {
     pub title: &'static str,
     pub description: &'static str,
     pub parameters: &'static [PharoParameter],
-    /// Path that the tool requests from the image. It requests no other.
+    /// The only path on the image's interop server that the tool requests.
     pub endpoint: &'static str,
     pub verb: HttpVerb,
     pub effect: ToolEffect,

@@ -73,7 +73,7 @@ pub(crate) struct ImageSuccess<'a> {
     pub object: &'a str,
     /// The value as JSON, or `None` if it cannot be represented in JSON.
     pub value: Option<&'a str>,
-    /// The `error` member next to the value, as JSON.
+    /// The response's `error` member as JSON, which may be present even if the call succeeded.
     pub error: Option<&'a str>,
 }
 

@@ -17,7 +17,7 @@ use crate::fake_upstream::{
 /// How the upstream handles one message.
 #[derive(Debug, Clone)]
 pub struct SsePostReply {
-    /// HTTP status of the POST.
+    /// HTTP status of the response to the POST request.
     pub status: &'static str,
     /// Script that runs on the event stream.
     pub script: ResponseScript,
@@ -122,7 +122,8 @@ impl FakeSseUpstream {
         self.state.streams.lock().unwrap().values().for_each(|stream| drop(stream.send(step.clone())));
     }
 
-    /// From now on, accepts messages at the stream's URL, as servers have done since revision 2025-03-26.
+    /// Makes the upstream accept messages at the stream's URL from now on, as servers have done since revision
+    /// 2025-03-26.
     pub fn become_streamable(&self) {
         self.state.is_streamable.store(true, Ordering::SeqCst);
     }

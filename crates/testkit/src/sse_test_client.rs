@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::raw_http::{TestResponse, exchange};
 use crate::test_gateway::TestGateway;
 
-/// Connection of one test client.
+/// A test client connected over HTTP+SSE.
 pub struct SseTestClient {
     /// URL to send messages to, which the server announces in its first event.
     pub endpoint: String,

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use crate::fake_upstream::FakeUpstream;
 use crate::raw_http::{TestResponse, exchange};
 
-/// The server's name at the gateway.
+/// Name of the test gateway's default server.
 const SERVER: &str = "desk";
 
 /// Builds a [`TestGateway`].
@@ -126,7 +126,7 @@ impl TestGatewayBuilder {
         self
     }
 
-    /// Adds a server to the grant, with its own policy.
+    /// Adds another server, which the grant can reach under a separate policy.
     pub fn with_server(mut self, name: &str, url: &str, policy: &str) -> Self {
         self.more_servers.push((name.to_owned(), url.to_owned(), policy.to_owned()));
         self
@@ -149,7 +149,8 @@ impl TestGatewayBuilder {
         self.start_with_transport(http_transport(url, headers)).await
     }
 
-    /// Starts the gateway in front of a stdio server that runs in a shell. A shell also replaces the supervisor.
+    /// Starts the gateway in front of a stdio server that runs in a shell. A shell command also takes the place of the
+    /// supervisor.
     #[expect(clippy::disallowed_methods, reason = "the shell finds programs by the PATH of the test")]
     pub async fn start_process(mut self, script: &str) -> TestGateway {
         self.settings.supervisor = ["sh", "-c", r#"shift; exec "$@""#, "supervisor"].map(Into::into).to_vec();
@@ -326,7 +327,7 @@ impl TestGateway {
         self.gateway.apply_config(servers.clone(), grants.clone());
     }
 
-    /// Activates the next version of the first grant's policy for a server, which may be new to the grant.
+    /// Activates the next version of the first grant's policy for a server. Adds the server to the grant if necessary.
     pub fn put_policy(&self, server: &str, policy: &str) {
         let server = server.parse().expect("a name");
         self.change_grants(|grants| {
@@ -462,7 +463,7 @@ impl TestGateway {
         self.change_grants(|_| ());
     }
 
-    /// Sets the category of a tool, either for its pinned definition only or for future ones as well.
+    /// Sets the category of a tool, either for its pinned definition only or for future definitions as well.
     pub async fn classify_tool(&self, tool: &str, category: Category, even_if_changed: bool) {
         let server = SERVER.parse().expect("a name");
         let known = self.pins.server_tools(&server).await.expect("a store").expect("the tools were listed");

@@ -24,7 +24,7 @@ use crate::process_environment;
 
 /// How often files are checked for changes.
 const FILE_POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Files that have not changed for this long are assumed to be completely written.
+/// How long files must stay unchanged before they are assumed to be completely written.
 const FILE_SETTLE_TIME: Duration = Duration::from_millis(150);
 /// Maximum number of polls to wait for a file that keeps changing. It is then read anyway.
 const MAX_SETTLE_POLLS: usize = 20;

@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
-/// File descriptors for uses other than client connections: databases, logs, connections to servers.
+/// File descriptors reserved for uses other than client connections: databases, logs and connections to servers.
 pub const RESERVED_FILE_DESCRIPTORS: usize = 256;
 
 /// Returns the current (soft) limit, or `None` if there is no limit.

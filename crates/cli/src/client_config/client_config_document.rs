@@ -35,7 +35,7 @@ pub struct ClientConfigEntryChange {
 }
 
 impl ClientConfigEntryChange {
-    /// Returns the path of the entry, ending with its own name.
+    /// Returns the key path of the entry, which ends with its name.
     pub fn path(&self) -> Vec<String> {
         [self.servers_path.as_slice(), std::slice::from_ref(&self.name)].concat()
     }

@@ -25,7 +25,7 @@ pub fn redact_command(words: &[String]) -> String {
     out.join(" ")
 }
 
-/// Redacts an argument, depending on the previous one.
+/// Redacts a command's argument if the argument itself or the one before it suggests a secret.
 fn redact_argument(previous: &str, word: &str) -> String {
     if !is_likely_secret(previous, word) {
         return diagnostic_report::escape_for_terminal(word);

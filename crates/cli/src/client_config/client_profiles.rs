@@ -42,7 +42,7 @@ pub enum ClientConfigFormat {
 /// Format of a server entry in a client's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientConfigEntryFormat {
-    /// A URL under the key that the client uses for it, headers, and optionally a type.
+    /// A URL, under a key that depends on the client, with headers and optionally a type.
     Http { kind: Option<&'static str>, url: &'static str },
     /// A `[mcp_servers.NAME]` table that names the environment variable for the token.
     Codex,

@@ -31,7 +31,7 @@ impl std::error::Error for ClientFileError {}
 #[derive(Debug)]
 pub struct FileSnapshot {
     path: PathBuf,
-    /// The file after resolving all links. This file is replaced, and the links are kept.
+    /// Path of the file after resolving all symbolic links. That file is replaced, and the links are kept.
     target: PathBuf,
     bytes: Option<Vec<u8>>,
 }
