@@ -49,7 +49,7 @@ pub struct StoreHandles {
     pub task_owners: Arc<dyn TaskOwners>,
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
-    /// The same ledger as its concrete type, which also reports an error count.
+    /// The same ledger as its concrete type, which also counts its errors.
     pub sqlite_ledger: Arc<SqliteLedger>,
 }
 

@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use crate::input_file::InputFileText;
 
-/// If a line is longer than this, only the part around the error is shown.
+/// Maximum length of a line that is shown in full. Longer lines show only the part around the error.
 const MAX_SNIPPET_LINE_BYTES: usize = 400;
 /// Number of characters shown on either side of the error.
 const EXCERPT_CHARS: usize = 40;
-/// Beyond this number, the diagnostics of a document are only counted. The policy parser reports 200 errors, and one
-/// more to say that there are others.
+/// Maximum number of diagnostics printed for a document; any others are only counted. The policy parser reports at most
+/// 200 errors, and one more to say that there are others.
 const MAX_PRINTED_DIAGNOSTICS: usize = 201;
 
 /// A diagnostic for any kind of document.
@@ -23,13 +23,13 @@ const MAX_PRINTED_DIAGNOSTICS: usize = 201;
 pub struct DiagnosticRef<'a> {
     /// The code, which does not change between versions.
     pub code: &'static str,
-    /// Says whether the document can be used despite the diagnostic.
+    /// Severity, which says whether the document can be used despite the diagnostic.
     pub severity: Severity,
     /// Byte range of the offending text.
     pub span: Range<usize>,
     /// The problem in one line.
     pub message: &'a str,
-    /// How to fix it.
+    /// How to fix the problem.
     pub help: Option<&'a str>,
     /// A related location, with a label.
     pub related: Option<(Range<usize>, &'a str)>,
@@ -102,7 +102,7 @@ pub fn print_error(error: &anyhow::Error) {
     print_stderr(&format!("error: {}", escape_for_terminal(&format!("{error:#}"))));
 }
 
-/// Prints diagnostics with the lines they refer to, with the offending text underlined.
+/// Prints diagnostics with the lines they refer to, underlining the offending text.
 pub fn print_diagnostics<'f>(
     source: &InputFileText,
     diagnostics: impl IntoIterator<Item = impl Into<DiagnosticRef<'f>>>,
@@ -171,7 +171,7 @@ pub fn render_diagnostic(source: &InputFileText, diagnostic: &DiagnosticRef<'_>)
     Renderer::styled().render(&[group])
 }
 
-/// Renders a diagnostic whose line is too long or not text, with an excerpt if possible.
+/// Renders a diagnostic whose line is too long or not valid UTF-8, with an excerpt if possible.
 fn render_without_snippet(source: &InputFileText, diagnostic: &DiagnosticRef<'_>) -> String {
     let location = LineColumn::of(&source.text, diagnostic.span.start);
     let help = diagnostic.help.map(|help| format!("\n  help: {}", escape_for_terminal(help))).unwrap_or_default();
@@ -186,7 +186,7 @@ fn render_without_snippet(source: &InputFileText, diagnostic: &DiagnosticRef<'_>
     format!("{severity}[{code}]: {message}\n  --> {name}:{}:{}{excerpt}{help}", location.line, location.column)
 }
 
-/// Returns the text around a span, with the span underlined.
+/// Returns an excerpt around a span, with the span underlined.
 fn source_excerpt(text: &[u8], span: &Range<usize>) -> Option<String> {
     let text = str::from_utf8(text).ok()?;
     let first_line = |part: &str| part.lines().next().unwrap_or_default().to_owned();
@@ -202,8 +202,8 @@ fn source_excerpt(text: &[u8], span: &Range<usize>) -> Option<String> {
     Some(format!("\n   | …{before}{inside}{after}…\n   |  {}{carets}", " ".repeat(before.chars().count())))
 }
 
-/// Returns the number and text of the line in which a span starts, and the span within it; `None` if the line is too
-/// long, empty or not UTF-8.
+/// Returns the number and text of the line in which a span starts, and the span relative to that line. Returns `None`
+/// if the line is too long, empty or not UTF-8.
 fn find_snippet_line<'a>(text: &'a [u8], span: &Range<usize>) -> Option<(usize, &'a str, Range<usize>)> {
     let text = str::from_utf8(text).ok()?;
     let begin = text.get(..span.start)?.rfind('\n').map_or(0, |at| at + 1);

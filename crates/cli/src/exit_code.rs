@@ -19,7 +19,7 @@ pub enum CommandExitCode {
     Denied = 3,
     /// A server or gateway cannot be reached.
     Unreachable = 4,
-    /// An internal error, or the output could not be written.
+    /// An internal error occurred, or the output could not be written.
     InternalError = 5,
 }
 

@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue};
 /// Looks up an environment variable.
 pub type EnvironmentLookup<'e> = &'e dyn Fn(&str) -> Option<String>;
 
-/// Headers that only the gateway sets, because they describe the message and where it ends.
+/// Headers that only the gateway sets, because they describe the connection or the format and length of the message.
 const RESERVED_HEADERS: &[&str] = &[
     "accept",
     "connection",
@@ -26,7 +26,7 @@ pub const INHERITED_VARIABLES: [&str; 8] = ["HOME", "LANG", "LOGNAME", "PATH", "
 const CREDENTIAL_PARTS: &[&str] = &["token", "key", "secret", "password"];
 const CREDENTIAL_NAMES: &[&str] = &["authorization", "cookie", "proxy-authorization"];
 
-/// A header that cannot be sent. The error does not contain the header's value.
+/// Why a header cannot be sent. The error does not contain the header's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderError {
     /// The name is not a valid header name.
@@ -35,7 +35,7 @@ pub enum HeaderError {
     Reserved,
     /// The value is not a valid header value.
     InvalidValue,
-    /// There is a `${` without `}`, or without a variable name in between.
+    /// A `${` has no closing `}`, or no variable name inside the braces.
     InvalidReference,
     /// The environment variable is not set.
     MissingVariable(String),
@@ -123,7 +123,7 @@ pub fn expand_header(
     Ok(InjectedHeader { name: header, value: header_value, secrets })
 }
 
-/// Expands the variables in a text. Also returns their values, which are treated as secrets.
+/// Expands the variables in a string. Also returns their values, which are treated as secrets.
 pub fn expand_template(
     written: &str,
     environment: EnvironmentLookup<'_>,

@@ -1,4 +1,4 @@
-//! Reads the files or standard input named in the arguments, up to a size limit, and writes files.
+//! Reads files or standard input, as named in the arguments, up to a size limit, and writes files.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -13,27 +13,27 @@ use gatelodge_policy::DocumentFormat;
 use crate::cli::PolicyFormatArg;
 use crate::exit_code::UsageError;
 
-/// A text and the name of its source.
+/// Content of a file or of standard input, with its name.
 #[derive(Debug, Clone)]
 pub struct InputFileText {
-    /// Name of the source, for messages.
+    /// Name of the file or of standard input, for messages.
     pub name: String,
-    /// The text, up to one byte more than the limit, so that the parser reports a document that is too large.
+    /// The content, up to one byte more than the limit, so that the parser reports a document that is too large.
     pub text: Vec<u8>,
 }
 
-/// Error for a source that could not be read.
+/// Error for a file or standard input that could not be read.
 #[derive(Debug)]
 pub struct InputFileError {
-    /// Name of the source.
+    /// Name of the file or of standard input.
     pub name: String,
     /// The error message.
     pub message: String,
-    /// How to fix it.
+    /// How to fix the problem.
     pub help: &'static str,
 }
 
-/// A file with its metadata from just before it was read, so that a change during reading is noticed.
+/// A file's path and its metadata from just before it was read, so that a change during reading is noticed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileStamp {
     /// Path of the file.
@@ -92,7 +92,8 @@ fn read_source_error(path: &Path, error: &std::io::Error) -> InputFileError {
 }
 
 impl InputFileText {
-    /// Returns the policy format: the requested one, or else by file extension, or else by the first character.
+    /// Returns the policy format: the requested one, or else the one indicated by the file extension, or else by the
+    /// first character.
     pub fn policy_format(&self, requested: Option<PolicyFormatArg>) -> DocumentFormat {
         let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
         match (requested, extension) {
@@ -110,7 +111,7 @@ impl InputFileText {
     }
 }
 
-/// Replaces a file atomically: readers find either the old or the new content.
+/// Replaces a file atomically: other programs see either the old or the new content.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let shown = path.display();
     let mut name = path.file_name().ok_or_else(|| UsageError(format!("`{shown}` is not a file")))?.to_owned();

@@ -33,16 +33,16 @@ pub enum McpProtocolChoice {
     Stateful,
 }
 
-/// A request that failed.
+/// Why a request failed.
 #[derive(Debug)]
 pub enum McpClientError {
-    /// The server cannot be reached, or does not respond in time.
+    /// The server cannot be reached, or did not respond in time.
     Unreachable(String),
-    /// The server responds with an HTTP error status.
+    /// The server responded with an HTTP error status.
     Status(u16, String),
-    /// The server violates the protocol.
+    /// The server violated the protocol.
     Protocol(String),
-    /// The server responds with a JSON-RPC error.
+    /// The server responded with a JSON-RPC error.
     Rpc(RpcError),
 }
 
@@ -204,7 +204,7 @@ impl McpClient {
     }
 }
 
-/// Returns whether the other protocol generation would fail as well.
+/// Returns whether a request would fail in the other protocol generation as well, so that trying it is pointless.
 fn is_final_error(error: &McpClientError) -> bool {
     matches!(error, McpClientError::Unreachable(_) | McpClientError::Status(401 | 403 | 421 | 429, _))
         || matches!(error, McpClientError::Status(status, _) if *status >= 500)

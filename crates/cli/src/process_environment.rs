@@ -70,7 +70,7 @@ pub fn own_program_command() -> String {
     quote_for_shell(&if is_same { name.to_string_lossy().into_owned() } else { full.display().to_string() })
 }
 
-/// Quotes a text so that a shell treats it as one word.
+/// Quotes a string so that a shell treats it as one word.
 pub fn quote_for_shell(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_' | b':' | b'=');
     if !text.is_empty() && text.bytes().all(is_plain) {

@@ -1,17 +1,17 @@
-//! Server URLs.
+//! Parses, checks and redacts the URLs of MCP servers.
 
 use std::net::IpAddr;
 
 use http::Uri;
 
-/// Why a text is not a valid server URL.
+/// Why a string is not a valid server URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerUrlError {
     /// The URL is not `http://…` or `https://…` with a host.
     InvalidForm,
     /// The URL contains a user name or password.
     HasCredentials,
-    /// Both of the above apply.
+    /// The URL has an invalid form, and also contains a user name or password.
     InvalidFormWithCredentials,
     /// The URL contains a `#`.
     HasFragment,

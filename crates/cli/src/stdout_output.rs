@@ -30,24 +30,25 @@ pub fn print_error_json(message: &str, exit: CommandExitCode) -> Result<()> {
     print_json(&serde_json::json!({"error": {"message": message, "exit_code": exit as u8}}))
 }
 
-/// Prints to standard output. A closed pipe is not an error: the reading program needed no more.
+/// Prints to standard output. A closed pipe is not an error: the program that reads the output needs no more of it.
 ///
 /// # Errors
-/// The text could not be written completely.
+/// The output could not be written completely.
 pub fn print(text: &str) -> Result<()> {
     write_to(anstream::stdout().lock(), text)
 }
 
-/// Prints every byte unchanged, for texts that are covered by hashes. [`print`] removes colour codes if standard output
-/// is not a terminal.
+/// Prints every byte unchanged, for content that is covered by a hash. [`print`] removes colour codes if standard
+/// output is not a terminal.
 ///
 /// # Errors
-/// The text could not be written completely.
+/// The output could not be written completely.
 pub fn print_raw(text: &str) -> Result<()> {
     write_to(std::io::stdout().lock(), text)
 }
 
-/// Returns whether the program reading standard output has closed it. A write would report that only later.
+/// Returns whether the program reading standard output has closed it. Otherwise this would be noticed only at the next
+/// write.
 pub fn is_stdout_closed() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let out = std::io::stdout();

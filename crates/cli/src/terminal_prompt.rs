@@ -1,4 +1,5 @@
-//! Prompts on the terminal. Each prompt can be answered by a flag instead, and without a terminal none is shown.
+//! Prompts on the terminal. Each prompt can be answered in advance with a flag, and no prompt is shown without a
+//! terminal.
 
 use std::io::{BufRead, IsTerminal, Write};
 

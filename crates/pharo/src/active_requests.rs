@@ -7,10 +7,10 @@ use gatelodge_mcp::RequestId;
 use gatelodge_mutants::mutant;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Maximum number of concurrent calls, which is more than an image can use.
+/// Maximum number of concurrent calls. An image cannot make use of that many.
 const MAX_CALLS: usize = 64;
-/// Maximum number of open streams. Streams stay open as long as their clients and cost the image nothing. They have
-/// their own limit so that they do not block calls.
+/// Maximum number of open streams. A stream stays open until its client disconnects, and costs the image nothing.
+/// Streams have their own limit so that they do not block calls.
 const MAX_STREAMS: usize = 64;
 
 type ActiveRequestKey = (String, RequestId<'static>);
@@ -20,7 +20,8 @@ type ActiveRequestKey = (String, RequestId<'static>);
 pub(crate) struct ActiveRequests {
     calls: Arc<Semaphore>,
     streams: Arc<Semaphore>,
-    /// Requests in sessions. A request without a session cannot be cancelled, because two clients may use the same id.
+    /// Requests that belong to a session. A request without a session cannot be cancelled, because two clients may use
+    /// the same id.
     cancellable: Mutex<HashMap<ActiveRequestKey, Arc<Notify>>>,
 }
 
@@ -33,8 +34,7 @@ pub(crate) enum RequestSlotKind {
     Stream,
 }
 
-/// A permit that is held until the client has read the reply, so that replies do not pile up for a client that does not
-/// read.
+/// A permit that is held until the client has read the reply, so that unread replies do not pile up.
 pub(crate) type RequestSlot = Arc<OwnedSemaphorePermit>;
 
 /// A request in progress. Dropping it frees its id.
@@ -49,10 +49,10 @@ pub(crate) struct ActiveRequest {
 /// Why a request cannot be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BeginRequestError {
-    /// The limit has been reached.
+    /// The maximum number of concurrent requests has been reached.
     #[error("too many requests are in progress; try again later")]
     Busy,
-    /// The session already has a request with this id.
+    /// The session already has a request in progress with this id.
     #[error("a request with this id is in progress")]
     DuplicateId,
 }

@@ -10,11 +10,11 @@ use crate::pharo_tools::{PharoParameter, PharoParameterType, PharoTool};
 pub(crate) enum PharoArgument {
     Text(String),
     Flag(bool),
-    /// An object as the client wrote it.
+    /// A JSON object, exactly as the client sent it.
     Object(String),
 }
 
-/// Arguments under the image's parameter names, in the order of the tool table.
+/// Arguments with the image's parameter names, in the order of the tool table.
 pub(crate) type PharoArguments = Vec<(&'static str, PharoArgument)>;
 
 /// Reads the arguments of a call.

@@ -43,16 +43,16 @@ pub struct PharoSettings {
     pub progress_interval: Duration,
     /// How long calls may continue after a stdio client has closed its input.
     pub call_drain_timeout: Duration,
-    /// How long writing the remaining output to that client may then take.
+    /// How long writing the remaining output to a stdio client may take once its calls have ended or run out of time.
     pub output_drain_timeout: Duration,
-    /// Reads a screenshot file. `None` if the image is on another machine, where the path would refer to an unrelated
-    /// local file.
+    /// Function that reads a screenshot file, or `None` if the image is on another machine, where the path would refer
+    /// to an unrelated local file.
     pub read_screenshot: Option<ScreenshotReader>,
     /// Whether results use the format of the interop project's own MCP server.
     pub compat: bool,
 }
 
-/// Returns the content of a PNG file, or why it cannot be read. It may block.
+/// Function that returns the content of a PNG file, or why it cannot be read. It may block.
 pub type ScreenshotReader = fn(&str) -> Result<Vec<u8>, String>;
 
 /// MCP server for one image.
@@ -71,13 +71,14 @@ pub(crate) enum McpOperation {
     Ping,
     Discover,
     ListTools,
-    /// List something that this server does not have. The value is the name of the empty list in the result.
+    /// List resources, resource templates or prompts, of which this server has none. The value is the name of the empty
+    /// list in the result.
     ListEmpty(&'static str),
     CallTool,
     Listen,
 }
 
-/// Receives the messages to send before the reply.
+/// Channel for the messages that are sent before the reply.
 pub(crate) type NotificationSender = mpsc::Sender<String>;
 
 impl PharoServer {
@@ -292,8 +293,8 @@ pub(crate) fn protocol_error_reply(id: Option<&RequestId<'_>>, protocol_error: &
     error_response(id, protocol_error.code, &protocol_error.message, protocol_error.data.as_deref())
 }
 
-/// Returns whether a message has neither an id nor a known method: a notification from a later revision, which gets no
-/// reply.
+/// Returns whether a message has neither an id nor a known method. It is then a notification from a later protocol
+/// revision, and gets no reply.
 pub(crate) fn is_unknown_notification(wire_error: &MessageError) -> bool {
     wire_error.id.is_none() && wire_error.code == code::METHOD_NOT_FOUND
 }

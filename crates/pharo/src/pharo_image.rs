@@ -28,7 +28,7 @@ pub struct PharoImage {
     pub max_response_bytes: usize,
 }
 
-/// Why there is no valid response from the image.
+/// Why a request to the image got no valid response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PharoImageError {
     /// The host name cannot be resolved.
@@ -40,8 +40,8 @@ pub(crate) enum PharoImageError {
     /// The connection cannot be opened.
     #[error("{0}")]
     Unreachable(std::io::Error),
-    /// The connection was closed before the response was complete. If the headers had arrived, says how much of the
-    /// body was received.
+    /// The connection was closed before the response was complete. The value says how much of the body was received, if
+    /// the headers had arrived.
     #[error("the connection was closed before the response was complete")]
     ConnectionDropped(Option<BodyTruncation>),
     /// The response is not HTTP.
@@ -63,7 +63,7 @@ pub(crate) enum PharoImageError {
 pub(crate) struct BodyTruncation {
     /// Number of bytes received.
     pub received: u64,
-    /// Number of bytes announced, if the response had a length.
+    /// Number of bytes announced in the `Content-Length` header, if present.
     pub expected: Option<u64>,
 }
 
@@ -117,7 +117,8 @@ impl PharoImage {
         }
     }
 
-    /// Connects to the first address that accepts. The name is resolved each time, because its addresses may change.
+    /// Connects to the first address that accepts a connection. The name is resolved each time, because its addresses
+    /// may change.
     async fn connect(&self) -> Result<TcpStream, PharoImageError> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         let found = tokio::net::lookup_host((host, self.port)).await.map_err(PharoImageError::UnknownHost)?;

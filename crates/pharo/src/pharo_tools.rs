@@ -4,14 +4,14 @@ mod tool_table;
 
 pub(crate) use tool_table::TOOLS;
 
-/// A tool.
+/// A tool that this server offers.
 #[derive(Debug)]
 pub(crate) struct PharoTool {
     pub name: &'static str,
     pub title: &'static str,
     pub description: &'static str,
     pub parameters: &'static [PharoParameter],
-    /// The only path that the tool requests.
+    /// The only path on the image's interop server that the tool requests.
     pub endpoint: &'static str,
     pub verb: HttpVerb,
     pub effect: ToolEffect,
@@ -20,11 +20,11 @@ pub(crate) struct PharoTool {
     pub is_long_running: bool,
 }
 
-/// A parameter. Parameters are sent in the order of the table.
+/// A tool parameter. Parameters are sent in the order of the table.
 #[derive(Debug)]
 pub(crate) struct PharoParameter {
     pub name: &'static str,
-    /// Its name in requests to the image.
+    /// The parameter's name in requests to the image.
     pub sent_as: &'static str,
     pub kind: PharoParameterType,
     pub description: &'static str,
@@ -54,7 +54,7 @@ pub(crate) enum HttpVerb {
     Post,
 }
 
-/// A call's effect, for the tool annotations. If in doubt, the worse one is given.
+/// A call's effect, for the tool annotations. If in doubt, the more harmful one is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolEffect {
     /// Only reads, and changes nothing.

@@ -13,7 +13,7 @@ use crate::pharo_image::{ImageResponse, PharoImageError};
 use crate::pharo_tools::PharoTool;
 use crate::tool_result::ToolResult;
 
-/// Rewrites arguments as Python would: floats are not kept as the client wrote them.
+/// Rewrites JSON objects in the arguments as Python would, which may change how floats are written.
 pub(crate) fn rewrite_arguments(arguments: PharoArguments) -> PharoArguments {
     let rewrite = |argument| match argument {
         PharoArgument::Object(raw) => PharoArgument::Object(
@@ -52,7 +52,7 @@ pub(crate) fn to_tool_result(tool: &PharoTool, answer: Result<ImageResponse, Pha
     }
 }
 
-/// Returns an error as an ordinary result.
+/// Returns a tool result that reports an error but is not marked as one.
 fn error_result(error: &str) -> ToolResult {
     let mut object = String::from(r#"{"success":false,"error":"#);
     quote_into(error, &mut object);
@@ -61,7 +61,7 @@ fn error_result(error: &str) -> ToolResult {
     python_json::read(&object).map_or_else(|_| ToolResult::failed(error), |object| object_result(&object))
 }
 
-/// Returns the object both as text and as structured content.
+/// Returns a tool result that contains the object both as text and as structured content.
 fn object_result(object: &PythonValue) -> ToolResult {
     let mut result = ToolResult::of_object(object.write(JsonFloatStyle::StructuredContent))
         .with_text(&object.write(JsonFloatStyle::TextContent));

@@ -20,10 +20,11 @@ use crate::mcp_server::{
 
 /// Maximum number of messages queued for a client that does not read.
 const MAX_QUEUED_MESSAGES: usize = 64;
-/// Session of all requests: the process has only one client.
+/// Session that all requests belong to, because the process has only one client.
 const STDIO_SESSION: &str = "stdio";
 
-/// Serves the client until its input ends. Running calls and their replies may then take as long as the settings allow.
+/// Serves the client until its input ends. Calls that are still running then get the configured time to finish and
+/// reply.
 ///
 /// # Errors
 /// A stream cannot be read or written.
@@ -80,7 +81,7 @@ async fn read_messages(
     Ok(())
 }
 
-/// Handles one message. Streams never end on their own, so they are in a separate set that is not awaited.
+/// Handles one message. Streams never end on their own, so their tasks are kept in a separate set that is not awaited.
 async fn handle_line(
     pharo: &Arc<PharoServer>,
     line: Vec<u8>,

@@ -1,6 +1,6 @@
 //! Streamable HTTP at `/mcp`, with both protocol generations at one URL.
 //!
-//! A session is only an id that relates cancellations to requests. It has no state that could be lost.
+//! A session is only an id that links cancellations to their requests. It has no state that could be lost.
 
 mod mcp_reply_body;
 
@@ -161,7 +161,7 @@ async fn handle_post(pharo: Arc<PharoServer>, headers: HeaderMap, incoming: Inco
     }
 }
 
-/// Accepts a message that has no reply. Runs `done` if the headers are valid.
+/// Accepts a message that needs no reply. Calls `done` if the headers are valid.
 fn accept_one_way(headers: &HeaderMap, done: impl FnOnce()) -> Response<McpReplyBody> {
     match http_headers::revision(headers, || Revision::ALL.to_vec()) {
         Err(why) => json_reply(why.status, protocol_error_reply(None, &why)),

@@ -73,7 +73,7 @@ pub(crate) struct ImageSuccess<'a> {
     pub object: &'a str,
     /// The value as JSON, or `None` if it cannot be represented in JSON.
     pub value: Option<&'a str>,
-    /// The `error` member next to the value, as JSON.
+    /// The response's `error` member as JSON, which may be present even if the call succeeded.
     pub error: Option<&'a str>,
 }
 
@@ -117,12 +117,12 @@ pub(crate) fn read<'a>(
     }
 }
 
-/// Returns a value as text: the content of a string, or the JSON of any other value.
+/// Returns a JSON value as text: strings without quotes, and any other value as JSON.
 pub(crate) fn as_text(raw: &str) -> String {
     serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned())
 }
 
-/// Returns the text for a successful call without a value, including the image's explanation.
+/// Returns a message for a successful call without a value, including the image's explanation.
 pub(crate) fn missing_value_text(tool: &PharoTool, error: Option<&str>) -> String {
     let said = error.map(|error| format!(" The image reports:\n\n{}", member_lines(error))).unwrap_or_default();
     let what = match tool.result_kind {
@@ -136,7 +136,7 @@ pub(crate) fn missing_value_text(tool: &PharoTool, error: Option<&str>) -> Strin
     format!("{what}{said}")
 }
 
-/// Returns whether a string in a JSON text contains a lone surrogate. Strict parsers, including some clients, would
+/// Returns whether a string in a JSON document contains a lone surrogate. Strict parsers, including some clients, would
 /// refuse the whole reply.
 fn has_lone_surrogate(json: &str) -> bool {
     let unit = |escape: &str| u16::from_str_radix(escape.strip_prefix('u')?.get(..4)?, 16).ok();

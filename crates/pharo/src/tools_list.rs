@@ -1,4 +1,4 @@
-//! Builds the `tools/list` result, once.
+//! Builds the tool list for `tools/list` results.
 
 use serde_json::{Map, Value, json};
 
@@ -54,7 +54,7 @@ fn property_schema(parameter: &PharoParameter) -> Value {
     }
 }
 
-/// Returns the schema of the image's response object. It only describes the usual form and allows more members: the
+/// Returns the schema of the image's response object. It describes the usual members but allows others, because the
 /// image decides what it returns, and clients drop a whole result if one member has the wrong type.
 fn output_schema(gives: ToolResultKind) -> Value {
     let usual = match gives {

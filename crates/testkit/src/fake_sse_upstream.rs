@@ -17,7 +17,7 @@ use crate::fake_upstream::{
 /// How the upstream handles one message.
 #[derive(Debug, Clone)]
 pub struct SsePostReply {
-    /// HTTP status of the POST.
+    /// HTTP status of the response to the POST request.
     pub status: &'static str,
     /// Script that runs on the event stream.
     pub script: ResponseScript,
@@ -58,7 +58,8 @@ struct FakeSseState {
 }
 
 impl FakeSseUpstream {
-    /// Starts a server with tools of the given names. `handler` may replace the default behaviour for each message.
+    /// Starts a server that offers tools with the given names. `handler` may replace the default behaviour for each
+    /// message.
     pub async fn start(
         names: &[&str],
         handler: impl Fn(&RecordedRequest) -> Option<SsePostReply> + Send + Sync + 'static,
@@ -66,7 +67,7 @@ impl FakeSseUpstream {
         Self::start_at(Some("/message?sessionId=ID"), names, handler).await
     }
 
-    /// Like [`Self::start`], but with a different `endpoint` event, or none.
+    /// Like [`Self::start`], but with a different `endpoint` event, or without one.
     pub async fn start_at(
         endpoint: Option<&str>,
         names: &[&str],
@@ -116,12 +117,13 @@ impl FakeSseUpstream {
         self.state.streams.lock().unwrap().len()
     }
 
-    /// Runs a step on every open stream.
+    /// Runs a script step on every open stream.
     pub fn run_on_streams(&self, step: &ScriptStep) {
         self.state.streams.lock().unwrap().values().for_each(|stream| drop(stream.send(step.clone())));
     }
 
-    /// From now on, accepts messages at the stream's URL, as servers have done since revision 2025-03-26.
+    /// Makes the upstream accept messages at the stream's URL from now on, as servers have done since revision
+    /// 2025-03-26.
     pub fn become_streamable(&self) {
         self.state.is_streamable.store(true, Ordering::SeqCst);
     }

@@ -42,22 +42,22 @@ impl RecordedRequest {
     }
 }
 
-/// One step of a script.
+/// One step of a response script.
 #[derive(Debug, Clone)]
 pub enum ScriptStep {
     /// Writes bytes.
     Write(Vec<u8>),
     /// Waits for a duration.
     Pause(Duration),
-    /// Waits for a notification, which may already have been sent.
+    /// Waits until the `Notify` is signalled, which may already have happened.
     WaitFor(Arc<tokio::sync::Notify>),
-    /// Waits until the other side disconnects, and sets the flag.
+    /// Waits until the other side disconnects, and then sets the flag.
     WaitForHangUp(Arc<AtomicBool>),
     /// Closes the connection immediately.
     Close,
 }
 
-/// The steps of the response to one request.
+/// The script for the response to one request.
 pub type ResponseScript = Vec<ScriptStep>;
 
 type UpstreamHandler = Arc<dyn Fn(&RecordedRequest) -> Option<ResponseScript> + Send + Sync>;
@@ -71,7 +71,7 @@ pub struct FakeUpstream {
 }
 
 impl FakeUpstream {
-    /// Starts a server with tools of the given names, which echo their arguments.
+    /// Starts a server that offers tools with the given names, which echo their arguments.
     pub async fn with_tools(names: &[&str]) -> Self {
         let tools: Vec<Value> = names.iter().map(|name| tool_definition(name)).collect();
         Self::start(json!(tools), |_| None).await
@@ -130,7 +130,7 @@ impl FakeUpstream {
     }
 }
 
-/// Returns a definition for a tool with this name.
+/// Returns a tool definition with the given name.
 pub fn tool_definition(name: &str) -> Value {
     json!({"name": name, "description": format!("does {name}"), "inputSchema": {"type": "object"}})
 }

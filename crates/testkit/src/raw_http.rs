@@ -24,7 +24,7 @@ impl TestResponse {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns all messages: the body itself, or the data of each event in it.
+    /// Returns all JSON-RPC messages: the body itself, or the data of each event in it.
     pub fn messages(&self) -> Vec<Value> {
         if self.header("content-type") != Some("text/event-stream") {
             return vec![serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body))];
@@ -38,7 +38,7 @@ impl TestResponse {
         self.messages().pop().expect("a message")
     }
 
-    /// Returns the text of a tool result.
+    /// Returns the text content of a tool result.
     pub fn text(&self) -> String {
         let message = self.message();
         let text = &message["result"]["content"][0]["text"];
@@ -52,7 +52,8 @@ impl TestResponse {
     }
 }
 
-/// Limits on the time without data and on the whole response time. A large response is slow while many tests run.
+/// Time limits for each wait for data and for the whole response. A large response can be slow while many tests are
+/// running.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -1,5 +1,5 @@
-//! A client for the HTTP+SSE transport (2024-11-05): it opens one event stream, and sends messages to the URL named
-//! there.
+//! A client for the HTTP+SSE transport (2024-11-05): it opens one event stream, and sends messages to the URL that the
+//! stream announces.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use tokio::net::TcpStream;
 use crate::raw_http::{TestResponse, exchange};
 use crate::test_gateway::TestGateway;
 
-/// One client's connection.
+/// A test client connected over HTTP+SSE.
 pub struct SseTestClient {
-    /// URL to send messages to, from the first event.
+    /// URL to send messages to, which the server announces in its first event.
     pub endpoint: String,
     address: SocketAddr,
     token: String,
@@ -21,7 +21,7 @@ pub struct SseTestClient {
 }
 
 impl SseTestClient {
-    /// Connects with the gateway's first grant, and waits for the `endpoint` event.
+    /// Connects with the token of the gateway's first grant, and waits for the `endpoint` event.
     pub async fn open(gw: &TestGateway) -> Self {
         Self::open_with(gw.address, gw.token.reveal()).await
     }
@@ -51,18 +51,18 @@ impl SseTestClient {
         client
     }
 
-    /// Sends a message, which must be accepted.
+    /// Sends a message, and checks that the gateway accepts it.
     pub async fn send(&self, message: &Value) {
         let response = self.post(&message.to_string()).await;
         assert_eq!((response.status, response.body.as_str()), (202, ""));
     }
 
-    /// Sends a body.
+    /// Posts a message body.
     pub async fn post(&self, body: &str) -> TestResponse {
         self.post_with(&[], body).await
     }
 
-    /// Sends a body with additional headers.
+    /// Posts a message body with additional headers.
     pub async fn post_with(&self, headers: &[(&str, &str)], body: &str) -> TestResponse {
         let more_headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let head = format!(
@@ -75,7 +75,7 @@ impl SseTestClient {
         exchange(self.address, format!("{head}{body}").as_bytes()).await
     }
 
-    /// Sends a request and returns its response. Earlier messages are dropped.
+    /// Sends a request and returns its response. Messages that arrive before the response are dropped.
     pub async fn request(&mut self, id: &str, method: &str, params: Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
         loop {

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use crate::fake_upstream::FakeUpstream;
 use crate::raw_http::{TestResponse, exchange};
 
-/// The server's name at the gateway.
+/// Name of the test gateway's default server.
 const SERVER: &str = "desk";
 
 /// Builds a [`TestGateway`].
@@ -126,7 +126,7 @@ impl TestGatewayBuilder {
         self
     }
 
-    /// Adds a server to the grant, with its own policy.
+    /// Adds another server, which the grant can reach under a separate policy.
     pub fn with_server(mut self, name: &str, url: &str, policy: &str) -> Self {
         self.more_servers.push((name.to_owned(), url.to_owned(), policy.to_owned()));
         self
@@ -149,7 +149,8 @@ impl TestGatewayBuilder {
         self.start_with_transport(http_transport(url, headers)).await
     }
 
-    /// Starts the gateway in front of a stdio server that runs in a shell. The shell is also its supervisor.
+    /// Starts the gateway in front of a stdio server that runs in a shell. A shell command also takes the place of the
+    /// supervisor.
     #[expect(clippy::disallowed_methods, reason = "the shell finds programs by the PATH of the test")]
     pub async fn start_process(mut self, script: &str) -> TestGateway {
         self.settings.supervisor = ["sh", "-c", r#"shift; exec "$@""#, "supervisor"].map(Into::into).to_vec();
@@ -256,7 +257,7 @@ async fn bind_listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.expect("a port")
 }
 
-/// Returns a grant that can reach only the one server.
+/// Returns a grant that can reach only the default server.
 fn grant(label: &str, token: TokenHash, policy: Option<&str>, mode: EnforcementMode) -> GrantConfig {
     let policy = policy.map(shared_policy);
     let attachments = HashMap::from([(SERVER.parse().expect("a name"), GrantServerAccess { policy, mode })]);
@@ -326,7 +327,7 @@ impl TestGateway {
         self.gateway.apply_config(servers.clone(), grants.clone());
     }
 
-    /// Activates the next version of the first grant's policy for a server, which may be new to the grant.
+    /// Activates the next version of the first grant's policy for a server. Adds the server to the grant if necessary.
     pub fn put_policy(&self, server: &str, policy: &str) {
         let server = server.parse().expect("a name");
         self.change_grants(|grants| {
@@ -370,12 +371,12 @@ impl TestGateway {
         self.session.lock().unwrap().clone().expect("a session")
     }
 
-    /// Sends a message in the session, opening one if necessary.
+    /// Sends a message in the current session, opening a session first if necessary.
     pub async fn send(&self, message: &Value) -> TestResponse {
         self.send_text(&message.to_string()).await
     }
 
-    /// Sends a body unchanged in the session.
+    /// Sends a message body unchanged in the current session, opening a session first if necessary.
     pub async fn send_text(&self, body: &str) -> TestResponse {
         if self.session.lock().unwrap().is_none() {
             Box::pin(self.initialize()).await;
@@ -390,7 +391,7 @@ impl TestGateway {
         self.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})).await
     }
 
-    /// Sends a body with additional headers and the grant's token.
+    /// Sends a message body with additional headers and the grant's token.
     pub async fn post(&self, headers: &[(&str, &str)], body: &str) -> TestResponse {
         let bearer = format!("Bearer {}", self.token.reveal());
         let mut all = vec![
@@ -430,7 +431,7 @@ impl TestGateway {
         self.run = std::sync::Mutex::new(Some(instance.run));
     }
 
-    /// Starts a second gateway on the same stores, which also knows this gateway's session.
+    /// Starts a second gateway on the same stores. The returned test gateway continues in the same client session.
     pub async fn second_gateway(&self) -> Self {
         let grants = self.grants.lock().unwrap().clone();
         let servers = self.servers.lock().unwrap().clone();
@@ -462,7 +463,7 @@ impl TestGateway {
         self.change_grants(|_| ());
     }
 
-    /// Sets the category of a tool, either for its pinned definition only or for future ones as well.
+    /// Sets the category of a tool, either for its pinned definition only or for future definitions as well.
     pub async fn classify_tool(&self, tool: &str, category: Category, even_if_changed: bool) {
         let server = SERVER.parse().expect("a name");
         let known = self.pins.server_tools(&server).await.expect("a store").expect("the tools were listed");

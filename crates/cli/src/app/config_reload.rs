@@ -24,9 +24,9 @@ use crate::process_environment;
 
 /// How often files are checked for changes.
 const FILE_POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Files that have not changed for this long are assumed to be completely written.
+/// How long files must stay unchanged before they are assumed to be completely written.
 const FILE_SETTLE_TIME: Duration = Duration::from_millis(150);
-/// A file that never stops changing is read after this many polls.
+/// Maximum number of polls to wait for a file that keeps changing. It is then read anyway.
 const MAX_SETTLE_POLLS: usize = 20;
 /// How long to wait after a store error before watching for changes again.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub struct ConfigReloader {
     pub clock: Arc<dyn Clock>,
     /// The configuration file, if there is one.
     pub file: Option<WatchedConfig>,
-    /// Entries defined in the configuration file, or built-in ones.
+    /// Entries from the configuration file, or the command's built-in entries if there is no file.
     pub entries: ConfigFileEntries,
     /// Data directory, which contains the status file.
     pub data: PathBuf,
@@ -51,14 +51,14 @@ pub struct ConfigReloader {
 pub struct WatchedConfig {
     /// Path of the file.
     pub path: PathBuf,
-    /// Stamps of the file and of all files it refers to, taken just before they were read.
+    /// Metadata of the file and of all files it refers to, read just before their content.
     pub files: Vec<FileStamp>,
     /// Sections that can only be changed by a restart.
     pub restart_only: (GatewaySection, StoreSection),
 }
 
 impl WatchedConfig {
-    /// Returns whether a file has changed since the last check. Each change is reported only once.
+    /// Returns whether any of the files has changed since the last check. Each change is reported only once.
     fn has_changed(&mut self) -> bool {
         let now: Vec<FileStamp> = self.files.iter().map(|file| FileStamp::of(&file.path)).collect();
         let is_new = now != self.files;
@@ -122,7 +122,7 @@ impl ConfigReloader {
         tokio::join!(watching_store, reloading);
     }
 
-    /// Checks the files for changes. Returns whether they changed and are valid.
+    /// Checks the files for changes. Returns whether they have changed and the new configuration is valid.
     async fn poll_files(&mut self) -> bool {
         self.status.restore_if_missing(&self.data);
         let Some(file) = &mut self.file else { return false };
@@ -133,7 +133,7 @@ impl ConfigReloader {
         self.reload_file()
     }
 
-    /// Applies a change. Returns true if the store could not be read and the caller must try again.
+    /// Applies a configuration change. Returns true if the store could not be read and the caller must try again.
     async fn apply_change(&mut self, is_retry: bool) -> bool {
         match self.apply().await {
             Ok(()) => false,
@@ -147,7 +147,8 @@ impl ConfigReloader {
         }
     }
 
-    /// Reads the file again. Returns false if it is invalid, in which case nothing changes.
+    /// Reloads the configuration file. Returns false if it is invalid, in which case the current configuration stays
+    /// active.
     fn reload_file(&mut self) -> bool {
         let Some(file) = &mut self.file else { return true };
         let errors = match config::load_config_file(&file.path, &process_environment::find_variable) {

@@ -79,8 +79,8 @@ pub fn merge_config(
     config
 }
 
-/// Returns the end of the warning about a grant whose server does not exist. `doctor` recognizes the warning by this
-/// text, and drops it if the running gateway has that server.
+/// Returns the last part of the warning about a grant whose server does not exist. `doctor` recognizes the warning by
+/// this text, and omits it if the running gateway has that server.
 pub fn missing_server_text(server: &str) -> String {
     format!(" refers to a server `{server}`, which does not exist")
 }

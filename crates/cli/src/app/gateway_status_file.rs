@@ -31,7 +31,7 @@ pub struct GatewayStatusFile {
     /// Entries that were left out or overridden, with reasons.
     #[serde(rename = "remarks")]
     pub warnings: Vec<String>,
-    /// Errors in a later configuration that was not applied, one line each.
+    /// Errors in a newer configuration that could not be applied, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "refused")]
     pub config_errors: Vec<String>,
@@ -53,8 +53,8 @@ pub fn find_running_gateway(data: &Path) -> Option<GatewayStatusFile> {
 }
 
 impl GatewayStatusFile {
-    /// Writes the file again if it is missing because another gateway with the same directory removed its own. Does not
-    /// recreate a directory that was removed.
+    /// Rewrites the status file if it is missing, for example after another gateway with the same data directory has
+    /// removed it. Does not recreate a missing directory.
     pub fn restore_if_missing(&self, data: &Path) {
         if data.is_dir() && !data.join(STATUS_FILE_NAME).exists() {
             // Retried at the next poll.
@@ -62,7 +62,7 @@ impl GatewayStatusFile {
         }
     }
 
-    /// Replaces the file atomically.
+    /// Replaces the status file atomically.
     pub fn write(&self, data: &Path) -> std::io::Result<()> {
         let text = serde_json::to_vec_pretty(self)?;
         let draft = data.join(format!("{STATUS_FILE_NAME}.{}", self.pid));
@@ -70,7 +70,7 @@ impl GatewayStatusFile {
         std::fs::rename(&draft, data.join(STATUS_FILE_NAME))
     }
 
-    /// Removes the file if it still belongs to this process.
+    /// Removes the status file if it was written by this process.
     pub fn remove(&self, data: &Path) {
         if find_status_file(data).is_some_and(|status| status.pid == self.pid) {
             // A file that cannot be removed is harmless: readers check whether its process runs.

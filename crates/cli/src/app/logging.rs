@@ -48,8 +48,8 @@ pub fn start_logging(args: &LoggingArgs) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Parses a log filter, in which a part without `=` must be a level. `Targets` would take any other word for a module
-/// and log everything from it, so a misspelt level would log too much.
+/// Parses a log filter, in which a part without `=` must be a level. `Targets` would interpret any other word as a
+/// module name and log everything from that module, so a misspelt level would log too much.
 fn parse_filter(text: &str) -> Option<Targets> {
     let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
     let is_valid = text.split(',').all(|part| part.contains('=') || is_level(part));

@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
-/// File descriptors for uses other than client connections: databases, logs, connections to servers.
+/// File descriptors reserved for uses other than client connections: databases, logs and connections to servers.
 pub const RESERVED_FILE_DESCRIPTORS: usize = 256;
 
 /// Returns the current (soft) limit, or `None` if there is no limit.
@@ -21,7 +21,7 @@ pub fn is_too_low(limit: Option<u64>, connections: usize) -> bool {
     limit.is_some_and(|limit| limit < connections.saturating_add(RESERVED_FILE_DESCRIPTORS) as u64)
 }
 
-/// Raises the limit to the maximum, and warns if that is too low.
+/// Raises the soft limit to the hard limit, and warns if that is too low for the given number of connections.
 pub fn raise_limit(connections: usize) {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // If this fails the limit stays as it is, which is checked below.

@@ -1,4 +1,5 @@
-//! Runs a gateway from start to stop: bind, load the configuration, serve, reload on changes, drain.
+//! Runs a gateway from startup to shutdown: binds the addresses, loads the configuration, serves clients, reloads on
+//! changes and drains running calls.
 
 use std::net::SocketAddr;
 use std::num::NonZero;

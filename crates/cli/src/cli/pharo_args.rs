@@ -54,7 +54,7 @@ pub struct PharoArgs {
     pub beyond_loopback: bool,
 }
 
-/// Upper limit for timeouts. Larger values would come close to the timer's range, and serve no purpose.
+/// Upper limit for timeouts. Larger values would approach the timer's maximum, and serve no purpose.
 const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {

@@ -114,7 +114,7 @@ pub struct AddServerArgs {
     pub store: StoreArgs,
 }
 
-/// Arguments of commands that list something.
+/// Arguments of the `list` commands.
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Print JSON.
@@ -124,7 +124,7 @@ pub struct ListArgs {
     pub store: StoreArgs,
 }
 
-/// Arguments of commands that act on one named item.
+/// Arguments of commands that act on one item, given by name.
 #[derive(Debug, Args)]
 pub struct NamedItemArgs {
     /// Name of the item; for a grant, its label or id.

@@ -1,5 +1,5 @@
-//! Text of a client's configuration. Reads its servers and replaces entries, keeping comments, order, indentation, line
-//! endings and the byte order mark.
+//! The content of a client's configuration file. Reads the servers in it and replaces entries, keeping comments, order,
+//! indentation, line endings and the byte order mark.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::{client_jsonc_editor, client_toml_editor, client_yaml_reader};
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A parsed configuration, together with its text.
+/// A parsed client configuration, together with its source text.
 #[derive(Debug, Clone)]
 pub struct ClientConfigDocument {
     format: ClientConfigFileFormat,
@@ -30,12 +30,12 @@ pub struct ClientConfigEntryChange {
     pub name: String,
     /// New value; `None` removes the entry.
     pub entry: Option<Value>,
-    /// An input that VS Code prompts for, which is added unless it exists.
+    /// Definition of an input that VS Code prompts for. It is added unless it already exists.
     pub vscode_input: Option<Value>,
 }
 
 impl ClientConfigEntryChange {
-    /// Returns the path of the entry, ending with its own name.
+    /// Returns the key path of the entry, which ends with its name.
     pub fn path(&self) -> Vec<String> {
         [self.servers_path.as_slice(), std::slice::from_ref(&self.name)].concat()
     }
@@ -91,8 +91,8 @@ impl ClientConfigDocument {
         }
     }
 
-    /// Returns the line of each entry below each of `roots`, by name, if it can be determined. Parses the text only
-    /// once.
+    /// Returns the line number of each entry below each of `roots`, by entry name, where it can be determined. Parses
+    /// the file content only once.
     pub fn entry_lines(&self, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
         let offsets = match self.format {
             ClientConfigFileFormat::Json => client_jsonc_editor::entry_offsets(&self.text, roots),
@@ -115,7 +115,8 @@ impl ClientConfigDocument {
         self.value.as_object().is_none_or(Map::is_empty)
     }
 
-    /// Returns the paths of all server tables that the client uses: its root, and one for each project it knows.
+    /// Returns the key paths of all server tables in the file: the main one, and one for each project in Claude Code's
+    /// file.
     pub fn servers_paths(&self, client: &ClientProfile) -> Vec<Vec<String>> {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let projects = self.value.get(CLAUDE_PROJECTS_KEY).and_then(Value::as_object);
@@ -131,10 +132,10 @@ impl ClientConfigDocument {
         self.find_value(root)?.get(name)
     }
 
-    /// Returns the text with the entries changed. Nothing else in it changes.
+    /// Returns the file content with the entries changed and everything else as it was.
     ///
     /// # Errors
-    /// The entries cannot be changed without changing something else.
+    /// Returns an error if the entries cannot be changed without changing anything else.
     pub fn apply_changes(&self, changes: &[ClientConfigEntryChange]) -> Result<Vec<u8>, String> {
         let text = match self.format {
             ClientConfigFileFormat::Json => client_jsonc_editor::apply_changes(&self.text, changes)?,
@@ -189,7 +190,7 @@ fn apply_change(value: &mut Value, change: &ClientConfigEntryChange) {
     }
 }
 
-/// Removes empty tables on a path: after the last entry is removed, TOML has no table left, but JSON has an empty one.
+/// Removes empty tables along a path. Removing the last entry leaves an empty table in JSON, but none in TOML.
 fn remove_empty_tables(value: &mut Value, root: &[String]) {
     let Some((first, rest)) = root.split_first() else { return };
     let Value::Object(fields) = value else { return };

@@ -25,7 +25,7 @@ pub enum BaseDirectory {
     Project,
 }
 
-/// Path of a file below its base directory, with a separate one for Windows if needed.
+/// Path of a file relative to a base directory, with a different location for Windows if needed.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientConfigPath {
     /// The base directory.
@@ -143,7 +143,7 @@ impl UserDirectories {
         }
     }
 
-    /// Returns all locations where a client may have servers, most common first.
+    /// Returns all locations where a client's servers may be configured, most common first.
     pub fn config_locations(&self, client: &'static ClientProfile) -> Vec<ClientConfigLocation> {
         let root = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let mut locations = Vec::new();

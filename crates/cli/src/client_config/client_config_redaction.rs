@@ -7,9 +7,9 @@ use crate::header_template::is_credential_header;
 use crate::{diagnostic_report, server_url};
 
 const REDACTED_TEXT: &str = "***";
-/// A word with letters and digits that is at least this long may be a key.
+/// Minimum length at which a word with letters and digits is treated as a possible key.
 const MIN_KEY_LENGTH: usize = 20;
-/// Fields whose values are shown, because they only say what kind of entry it is.
+/// Fields whose values are shown because they only describe the entry.
 const SAFE_TEXT_KEYS: &[&str] = &["type", "transport", "command", "cmd", "cwd", "name", "bearer_token_env_var"];
 /// Fields that contain a URL.
 const URL_KEYS: &[&str] = &["url", "httpUrl", "serverUrl", "uri"];
@@ -25,7 +25,7 @@ pub fn redact_command(words: &[String]) -> String {
     out.join(" ")
 }
 
-/// Redacts an argument, depending on the previous one.
+/// Redacts a command's argument if the argument itself or the one before it suggests a secret.
 fn redact_argument(previous: &str, word: &str) -> String {
     if !is_likely_secret(previous, word) {
         return diagnostic_report::escape_for_terminal(word);
@@ -59,7 +59,7 @@ pub fn is_likely_secret(previous: &str, word: &str) -> bool {
     is_header || is_line || is_key_like(word)
 }
 
-/// Returns whether a text contains the name of a secret followed by a value: `TOKEN=x`, `"token":"x"`, `Pwd=x;`.
+/// Returns whether a string contains the name of a secret followed by a value: `TOKEN=x`, `"token":"x"`, `Pwd=x;`.
 fn has_secret_assignment(word: &str) -> bool {
     let parts: Vec<&str> = word.split(['=', ':']).collect();
     parts.windows(2).any(|pair| match pair {
@@ -90,7 +90,7 @@ fn is_key_like(word: &str) -> bool {
     word.len() >= MIN_KEY_LENGTH && is_dense && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
-/// Formats a change to an entry as a diff. The fields in `ours` are shown in full; the rest is redacted.
+/// Formats a change to an entry as a diff. The fields in `ours` are shown in full, and all others are redacted.
 pub fn entry_diff(old: Option<&Value>, new: &Value, ours: &Value) -> String {
     let mut out = String::new();
     let mut put = |sign: char, value: &Value| {
@@ -132,7 +132,7 @@ fn redact_field(name: &str, value: &Value) -> Value {
     }
 }
 
-/// Keeps the names in a value and redacts everything else.
+/// Redacts everything in a JSON value except the member names.
 fn redact_values(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -32,7 +32,7 @@ pub fn config_snippet(client: &ClientProfile, gateway_entry: &GatewayEntry) -> S
     }
 }
 
-/// Wraps an entry in the keys that lead to it.
+/// Nests an entry inside the keys that lead to it in the configuration.
 fn wrap_in_servers_path(client: &ClientProfile, gateway_entry: &GatewayEntry, entry: Value) -> Value {
     let servers = if client.entry_shape == ClientConfigEntryFormat::Continue {
         json!([entry])

@@ -1,4 +1,4 @@
-//! Other programs' files: read up to a size limit, backed up, and replaced atomically.
+//! Reads other programs' files up to a size limit, backs them up, and replaces them atomically.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ const PRIVATE_FILE_MODE: u32 = 0o600;
 /// Suffix of backup file names.
 const BACKUP_SUFFIX: &str = "gatelodge-backup";
 
-/// A file could not be used. It has not been changed.
+/// Why a file could not be read, backed up or replaced. The file itself has not been changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientFileError(pub String);
 
@@ -31,7 +31,7 @@ impl std::error::Error for ClientFileError {}
 #[derive(Debug)]
 pub struct ClientFileSnapshot {
     path: PathBuf,
-    /// The file after resolving all links. This file is replaced, and the links are kept.
+    /// Path of the file after resolving all symbolic links. That file is replaced, and the links are kept.
     target: PathBuf,
     bytes: Option<Vec<u8>>,
 }
@@ -98,7 +98,7 @@ impl ClientFileSnapshot {
     /// Replaces the content atomically, keeping the mode and owner.
     ///
     /// # Errors
-    /// Nothing was written: the file is not writable, or it has changed since it was read.
+    /// Returns an error, and writes nothing, if the file is not writable or has changed since it was read.
     pub fn replace(&self, bytes: &[u8]) -> Result<(), ClientFileError> {
         self.check_writable()?;
         let write_error = |error: std::io::Error| ClientFileError(format!("it cannot be written: {error}"));
@@ -203,7 +203,7 @@ fn copy_mode(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::set_permissions(to, metadata.permissions())
 }
 
-/// Removes an incompletely written file, and returns the error.
+/// Removes an incompletely written file, and passes the write error through.
 fn remove_incomplete(path: &Path, error: std::io::Error) -> std::io::Error {
     let _ = fs::remove_file(path);
     error

@@ -123,7 +123,7 @@ fn check_unique_key(table: &CstObject, name: &str) -> Result<(), String> {
     if count > 1 { Err(format!("`{name}` occurs twice")) } else { Ok(()) }
 }
 
-/// Adds an input unless one with the same id exists.
+/// Adds a VS Code input unless one with the same id exists.
 fn add_vscode_input(top: &CstObject, input: &Value) -> Result<(), String> {
     check_unique_key(top, "inputs")?;
     let inputs = top.array_value_or_create("inputs").ok_or("`inputs` is not a list")?;

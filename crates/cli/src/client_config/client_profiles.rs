@@ -3,7 +3,7 @@
 use super::client_config_locations::{BaseDirectory, ClientConfigPath};
 use super::env_reference::EnvReferenceSyntax;
 
-/// A client.
+/// A supported MCP client.
 #[derive(Debug)]
 pub struct ClientProfile {
     /// Name on the command line.
@@ -18,7 +18,7 @@ pub struct ClientProfile {
     pub servers_path: &'static [&'static str],
     /// Syntax of references to environment variables.
     pub env_syntax: EnvReferenceSyntax,
-    /// Shape of an entry for the gateway.
+    /// Format of the entry that connects the client to the gateway.
     pub entry_shape: ClientConfigEntryFormat,
     /// Field that disables an entry.
     pub disable_field: DisableField,
@@ -39,34 +39,35 @@ pub enum ClientConfigFileFormat {
     NoFile,
 }
 
-/// Shape of an entry.
+/// Format of a server entry in a client's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientConfigEntryFormat {
-    /// A URL under the key that the client uses for it, headers, and optionally a type.
+    /// A URL, under a key that depends on the client, with headers and optionally a type.
     Http { kind: Option<&'static str>, url: &'static str },
-    /// A `[mcp_servers.NAME]` table with the name of the environment variable.
+    /// A `[mcp_servers.NAME]` table that names the environment variable for the token.
     Codex,
     /// An entry with `type: remote`.
     OpenCode,
-    /// An extension with a list of environment variables.
+    /// A Goose extension, with a list of the environment variables it uses.
     Goose,
-    /// A list item.
+    /// An item in a list of servers, with its name in a `name` field.
     Continue,
-    /// A command that starts the bridge: the client supports only stdio servers, or cannot read a token from the
+    /// A command that starts the bridge, for clients that support only stdio servers or cannot read a token from the
     /// environment.
     Bridge,
-    /// A part of an Anthropic API request.
+    /// Part of an Anthropic API request.
     Anthropic,
-    /// A part of an OpenAI API request.
+    /// Part of an OpenAI API request.
     OpenAi,
     /// A form in a web interface.
     WebForm,
 }
 
-/// Field that disables a server. Only documented fields are listed: a client may ignore others, and run the server.
+/// Field that disables a server. Only documented fields are listed, because a client may ignore an undocumented one and
+/// run the server anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DisableField {
-    /// Entries have no such field.
+    /// Entries have no field that disables them.
     None,
     /// `disabled: true`.
     Disabled,
@@ -81,7 +82,7 @@ pub enum ConnectionMethod {
     Http,
     /// Over stdio, through `gatelodge bridge`.
     Bridge,
-    /// Over HTTPS, from a service's machines.
+    /// Over HTTPS, from the machines of a hosted service.
     PublicHttps,
 }
 
@@ -100,12 +101,12 @@ impl ClientProfile {
         }
     }
 
-    /// Whether the client reads the token from the environment. Other clients prompt for it.
+    /// Returns whether the client reads the token from the environment. Other clients prompt for it.
     pub fn can_read_token_env(&self) -> bool {
         self.env_syntax != EnvReferenceSyntax::Input && self.entry_shape != ClientConfigEntryFormat::WebForm
     }
 
-    /// Whether the client's files can be edited without losing comments or layout.
+    /// Returns whether the client's files can be edited without losing comments or layout.
     pub fn is_writable(&self) -> bool {
         matches!(self.format, ClientConfigFileFormat::Json | ClientConfigFileFormat::Toml)
     }

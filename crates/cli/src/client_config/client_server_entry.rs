@@ -27,7 +27,7 @@ pub enum ClientServerEntry {
     },
 }
 
-/// An entry with its name.
+/// A server entry with its name.
 #[derive(Debug, Clone)]
 pub struct ClientConfigServer {
     /// Name in the file.
@@ -79,7 +79,7 @@ const ENV_KEYS: [&str; 3] = ["env", "environment", "envs"];
 const URL_KEYS: [&str; 4] = ["httpUrl", "serverUrl", "url", "uri"];
 /// Field names for a working directory and an environment file.
 const EXTERNAL_CONTEXT_KEYS: [&str; 5] = ["cwd", "workingDirectory", "working_directory", "envFile", "env_file"];
-/// Field names for a list of environment variables that are passed on.
+/// Field names for a list of environment variables that the client passes on to the server.
 const FORWARDED_ENV_KEYS: [&str; 2] = ["env_vars", "env_keys"];
 
 fn has_external_context(fields: &Map<String, Value>) -> bool {
@@ -93,8 +93,8 @@ fn forwarded_variables(value: &Value) -> Vec<String> {
     lists.flatten().filter_map(name).collect()
 }
 
-/// Returns whether an entry sets the same thing twice, or has both a command and a URL. It is unknown which one the
-/// client uses, so the assessment could be based on the wrong one.
+/// Returns whether an entry has the same setting under two names, or has both a command and a URL. It is unknown which
+/// one the client uses, so an assessment could be based on the wrong one.
 fn is_ambiguous(fields: &Map<String, Value>) -> bool {
     let count = |names: &[&str]| {
         let is_set = |name: &&&str| fields.get(**name).is_some_and(|value| !value.is_null());
@@ -151,12 +151,12 @@ fn read_remote(client: &ClientProfile, fields: &Map<String, Value>) -> Option<Cl
     Some(ClientServerEntry::Remote { url, headers, is_sse })
 }
 
-/// Finds the first of these fields that is set and not null.
+/// Finds the first of the given fields that is present and not null.
 fn find_first_key<'f, 'n>(fields: &'f Map<String, Value>, names: &[&'n str]) -> Option<(&'n str, &'f Value)> {
     names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !value.is_null())?)))
 }
 
-/// Returns a command's arguments as text. Values that are not strings are returned as JSON.
+/// Returns a command's arguments as strings. Values of other types are returned as JSON.
 fn value_texts(values: &[Value]) -> Vec<String> {
     values.iter().map(value_text).collect()
 }

@@ -95,7 +95,7 @@ fn read_fields(entry: Option<&Item>) -> Map<String, Value> {
     }
 }
 
-/// Converts a value in an entry that we write: a string, a list, or a table of strings.
+/// Converts a value of a new entry to TOML: usually a string, a list or a table of strings.
 fn toml_value(value: &Value) -> TomlValue {
     match value {
         Value::Null => TomlValue::from(""),

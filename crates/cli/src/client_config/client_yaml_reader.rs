@@ -1,4 +1,5 @@
-//! Reads YAML. It is not edited, because no editor changes YAML in place and keeps comments and layout.
+//! Reads YAML configurations. They are never edited, because no known library edits YAML in place while keeping
+//! comments and layout.
 
 use std::collections::HashMap;
 

@@ -32,7 +32,7 @@ pub enum ClientConfigEntryValue {
     ClientOnly,
 }
 
-/// Texts that may precede a reference and are not secret.
+/// Prefixes that may precede a reference in a value and are not secret.
 const AUTH_SCHEME_PREFIXES: &[&str] = &["", "Bearer ", "bearer ", "Basic ", "Token ", "token "];
 
 impl EnvReferenceSyntax {
@@ -69,7 +69,7 @@ impl EnvReferenceSyntax {
         }
     }
 
-    /// Returns the text before, inside and after the first reference.
+    /// Splits a value at its first reference. Returns what is before, inside and after it.
     fn split_reference(self, text: &str) -> Option<(&str, &str, &str)> {
         let between = |open: &str, close: &str| {
             let (before, rest) = text.split_once(open)?;

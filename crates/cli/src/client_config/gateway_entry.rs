@@ -39,7 +39,7 @@ const CONNECTION_KEYS: &[&str] = &[
     "auth",
 ];
 
-/// A server behind the gateway, as a client connects to it. Names the variable or file that holds the token, but never
+/// A server behind the gateway, as a client sees it. Names the variable or file that holds the token, but never
 /// contains the token itself.
 #[derive(Debug, Clone)]
 pub struct GatewayEntry {

@@ -13,7 +13,7 @@ pub struct PlannedWrite {
     pub new_bytes: Vec<u8>,
     /// Client that the file belongs to, or `None` if it is one of our own files.
     pub client: Option<&'static ClientProfile>,
-    /// Path of keys of each entry that changes.
+    /// Key path of each entry that changes.
     pub entries: Vec<Vec<String>>,
 }
 

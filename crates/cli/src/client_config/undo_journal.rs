@@ -10,7 +10,7 @@ use super::client_config_document::{ClientConfigDocument, ClientConfigEntryChang
 use super::client_file_snapshot::{ClientFileError, ClientFileSnapshot, content_hash};
 use super::client_profiles::find_client;
 
-/// Everything that one command wrote.
+/// Record of everything that one command wrote.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct UndoJournal {
     /// Files, in the order in which they are written.
@@ -20,7 +20,7 @@ pub struct UndoJournal {
     pub folders: Vec<PathBuf>,
 }
 
-/// A file that was written.
+/// A file that a command wrote, with the data needed to restore it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UndoStep {
     /// Path of the file.
@@ -36,12 +36,12 @@ pub struct UndoStep {
     /// Client that the file belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Path of keys of each changed entry.
+    /// Key path of each changed entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<Vec<String>>,
 }
 
-/// A file's state compared with the journal.
+/// State of a file compared with what the journal recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoFileState {
     /// The file is as we wrote it.
@@ -55,9 +55,9 @@ pub enum UndoFileState {
 /// Result of undoing a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoOutcome {
-    /// The file, or at least our entries in it, are as before.
+    /// The file, or at least each entry that we changed in it, is restored.
     Restored,
-    /// We created the file, but it has changed since, so it is kept.
+    /// We created the file, but it has been modified since, so it is kept.
     LeftModified,
 }
 

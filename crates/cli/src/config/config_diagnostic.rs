@@ -10,13 +10,13 @@ use crate::diagnostic_report::DiagnosticRef;
 /// An error or warning about the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigDiagnostic {
-    /// Its code, which does not change between versions.
+    /// Code of the diagnostic, which does not change between versions.
     pub code: ConfigDiagnosticCode,
     /// Byte range of the offending text.
     pub span: Range<usize>,
     /// The problem in one line. Never contains a secret.
     pub message: String,
-    /// How to fix it.
+    /// How to fix the problem.
     pub help: Option<String>,
     /// A related location, with a label.
     pub related: Option<(Range<usize>, String)>,
@@ -24,7 +24,7 @@ pub struct ConfigDiagnostic {
 
 macro_rules! diagnostic_codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal $severity:ident,)+) => {
-        /// Diagnostic codes. Their texts do not change between versions.
+        /// Diagnostic codes. The strings that identify them do not change between versions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum ConfigDiagnosticCode { $($(#[doc = $doc])+ $name,)+ }
 
@@ -32,7 +32,7 @@ macro_rules! diagnostic_codes {
             /// All codes with their descriptions, for the documentation.
             pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$name, concat!($($doc),+)),)+];
 
-            /// Returns the code as text, which does not change between versions.
+            /// Returns the string that identifies the code, which does not change between versions.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }

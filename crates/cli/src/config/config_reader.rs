@@ -108,7 +108,8 @@ impl ConfigValueType for ConfigSecretTable {
     }
 }
 
-/// Returns why a value does not have the required type: its own type is wrong, or the type of its elements.
+/// Describes why a value does not have the required type: the value itself or one of its elements has the wrong type,
+/// or a number is out of range.
 fn mismatch_reason(value: &DeValue<'_>, required: &str) -> String {
     match value {
         DeValue::Integer(_) if required == u64::TYPE_NAME => "from 0 to 18446744073709551615".to_owned(),
@@ -160,8 +161,8 @@ impl ConfigReader {
         }
     }
 
-    /// Reads a name that must be unique in its section. Invalid names are added to `taken` as well, so that uses of
-    /// them are not reported again.
+    /// Reads a name that must be unique in its section. Invalid names are added to `taken` as well, so that references
+    /// to them do not cause further errors.
     pub fn read_unique_name<T: FromStr<Err = ParseNameError>>(
         &mut self,
         written: Option<&SpannedValue<String>>,
@@ -214,7 +215,7 @@ impl ConfigReader {
         }
     }
 
-    /// Warns about a field under its former name. Using both names is an error.
+    /// Warns about a field that is used under its former name. Using both names is an error.
     fn report_renamed(&mut self, table: &DeTable<'_>, key: &Spanned<DeString<'_>>, current: &str) {
         let former = key.get_ref();
         let diagnostic = match table.get_key_value(current) {

@@ -1,17 +1,17 @@
-//! Redacts the file for messages: replaces everything that could be a secret with stars, and keeps the position of each
-//! byte.
+//! Redacts the configuration file for messages: overwrites everything that could be a secret with asterisks, so that
+//! all byte offsets stay the same.
 
 use std::ops::Range;
 
 /// Prefix of gatelodge tokens.
 const TOKEN_PREFIX: &str = "glt_";
 
-/// Returns whether a text contains a token or part of one.
+/// Returns whether a string contains a token or the beginning of one.
 pub fn has_token(text: &str) -> bool {
     text.contains(TOKEN_PREFIX)
 }
 
-/// Redacts everything that looks like a token in a message.
+/// Redacts everything in a message that looks like a token.
 pub fn redact_tokens(text: String) -> String {
     match has_token(&text) {
         true => String::from_utf8_lossy(&redact_spans(&text, &[])).into_owned(),
@@ -19,7 +19,8 @@ pub fn redact_tokens(text: String) -> String {
     }
 }
 
-/// Redacts the given ranges, and everything that looks like a token up to a space, a quote, a bracket, `,` or `;`.
+/// Redacts the given ranges, and everything that looks like a token. A token ends at a space, a quote, a bracket, `,`
+/// or `;`.
 pub fn redact_spans(text: &str, secrets: &[Range<usize>]) -> Vec<u8> {
     let mut out = text.as_bytes().to_vec();
     let tokens = text.match_indices(TOKEN_PREFIX).map(|(at, _)| {
@@ -35,7 +36,7 @@ pub fn redact_spans(text: &str, secrets: &[Range<usize>]) -> Vec<u8> {
     out
 }
 
-/// Redacts everything except names and headings, for a text that is not TOML, where values cannot be recognized.
+/// Redacts everything except names and headings, for a file that is not valid TOML, in which values cannot be located.
 pub fn redact_values(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

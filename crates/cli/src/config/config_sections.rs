@@ -30,27 +30,27 @@ pub fn former_name(new: &str) -> Option<&'static str> {
     RENAMED_FIELDS.iter().find(|(_, name)| *name == new).map(|(old, _)| *old)
 }
 
-/// A section, for the parser and the documentation.
+/// A section of the configuration file, for the parser and the documentation.
 #[derive(Debug)]
 pub struct ConfigSection {
-    /// Its heading in the file.
+    /// Heading of the section in the file.
     pub heading: &'static str,
-    /// Its description in the documentation.
+    /// Description of the section in the documentation.
     pub description: &'static str,
-    /// Its fields.
+    /// Fields of the section.
     pub fields: &'static [ConfigField],
 }
 
-/// A field in a section.
+/// A field of a configuration section.
 #[derive(Debug)]
 pub struct ConfigField {
-    /// Its name.
+    /// Name of the field.
     pub name: &'static str,
-    /// The type of its value, as shown in the documentation.
+    /// Type of the value, as shown in the documentation.
     pub type_name: &'static str,
-    /// Its default, as shown in the documentation.
+    /// Default value, as shown in the documentation.
     pub default: &'static str,
-    /// Its description in the documentation.
+    /// Description of the field in the documentation.
     pub description: &'static str,
 }
 
@@ -68,7 +68,7 @@ macro_rules! section {
         }
 
         impl $name {
-            /// Heading and fields, for the documentation.
+            /// The section's heading and fields, for the documentation.
             pub const SECTION: ConfigSection = ConfigSection {
                 heading: $heading,
                 description: concat!($($about, "\n"),+),

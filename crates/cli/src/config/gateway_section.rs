@@ -42,7 +42,7 @@ impl Default for GatewaySection {
     }
 }
 
-/// Validates both sections.
+/// Validates the `[gateway]` and `[admin]` sections.
 pub fn read_gateway_section(gateway: RawGateway, admin: &RawAdmin, reader: &mut ConfigReader) -> GatewaySection {
     let hosts = read_names(gateway.hosts, "host", is_host_text, reader);
     let origins = read_names(gateway.origins, "origin", is_origin, reader);
@@ -117,8 +117,8 @@ fn is_origin(text: &str) -> bool {
     host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ', '*']))
 }
 
-/// Upper bound for configured limits, more than any machine can have. Zero is not allowed either, because a limit of
-/// zero would refuse everything.
+/// Upper bound for configured limits, beyond what any machine can handle. Zero is not allowed either, because it would
+/// refuse everything.
 const MAX_LIMIT: u64 = 1 << 40;
 
 fn set_limit(field: &mut usize, written: Option<&SpannedValue<u64>>, reader: &mut ConfigReader) {

@@ -25,7 +25,7 @@ pub const FILE_GRANT_ID_PREFIX: &str = "file:";
 /// Maximum length of a label, to keep output readable.
 const MAX_LABEL_CHARS: usize = 128;
 
-/// What grants refer to: servers, policies, files and environment variables.
+/// Everything that grants refer to: servers, policies, files and environment variables.
 #[derive(Clone, Copy)]
 pub struct GrantsSectionContext<'a> {
     /// Servers defined in the configuration file.
@@ -107,7 +107,7 @@ fn read_label(raw: &RawGrant, taken: &mut HashMap<String, Range<usize>>, reader:
     Some(value.clone())
 }
 
-/// Returns whether a text can be the label of a grant. A token cannot, because labels are written to the logs.
+/// Returns whether a string can be the label of a grant. A token cannot, because labels are written to the logs.
 pub fn is_valid_label(text: &str) -> bool {
     let length = text.chars().count();
     let is_clean = !text.chars().any(char::is_control) && !text.starts_with(FILE_GRANT_ID_PREFIX) && !has_token(text);
@@ -276,7 +276,7 @@ fn read_one_server_access(
     Some((name, GrantServerAccess { policy, mode }))
 }
 
-/// Reports a name that is not defined. Returns whether the name is defined.
+/// Returns whether a name is defined, and reports an error if it is not.
 fn check_known_name<'n>(
     name: &SpannedValue<String>,
     noun: &str,

@@ -1,4 +1,4 @@
-//! `[[policies]]`: each policy is checked as by `policy check`, and diagnostics refer to its own file.
+//! `[[policies]]`: each policy is checked like `policy check` does, and its diagnostics refer to its own file.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,10 +15,10 @@ use super::config_sections::RawPolicy;
 use crate::diagnostic_report::count_noun;
 use crate::input_file::{self, FileStamp, InputFileText};
 
-/// Version that the log shows for policies from the configuration file, which have no versions.
+/// Version number that the log shows for policies from the configuration file, which are not versioned.
 pub const FILE_POLICY_VERSION: PolicyVersionNumber = PolicyVersionNumber(0);
 
-/// Words for messages about names: singular, plural, and what the name is for.
+/// Words for messages about policy names: singular, plural, and how the name is used.
 const POLICY_NAME_MESSAGES: (&str, &str, &str) = ("policy", "policies", "grants refer to it");
 
 /// Policies, and the diagnostics for their files.

@@ -19,10 +19,10 @@ use super::stdio_server_command;
 use crate::header_template::{self, EnvironmentLookup, HeaderError};
 use crate::server_url;
 
-/// Words for messages about names: singular, plural, and what the name is for.
+/// Words for messages about server names: singular, plural, and how the name is used.
 const SERVER_NAME_MESSAGES: (&str, &str, &str) = ("server", "servers", "clients reach it at `/mcp/<name>`");
 
-/// Valid servers, and the names of all servers, so that uses of an invalid server are not reported again.
+/// Valid servers, and the names of all servers, so that references to an invalid server do not cause further errors.
 #[derive(Debug, Default)]
 pub struct ServersSection {
     /// Valid servers.

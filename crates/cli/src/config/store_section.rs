@@ -16,7 +16,7 @@ use super::time_syntax::{DURATION_SYNTAX, parse_duration};
 pub struct StoreSection {
     /// Data directory.
     pub data: PathBuf,
-    /// What a charge survives: only a killed process, or a power failure as well.
+    /// Durability of charges: whether they survive only a killed process, or a power failure as well.
     pub durability: Durability,
     /// How long call log rows are kept; `None` keeps them forever.
     pub retention: Option<Duration>,

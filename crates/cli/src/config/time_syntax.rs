@@ -26,7 +26,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     number.checked_mul(milliseconds).filter(|duration| *duration > 0).map(Duration::from_millis)
 }
 
-/// Parses a date, which means midnight UTC at its start, or a date with a time and offset.
+/// Parses a date, which is taken as midnight UTC at the start of that day, or a date with a time and offset.
 pub fn parse_timestamp(text: &str) -> Option<Timestamp> {
     if let Ok(timestamp) = text.parse::<Timestamp>() {
         return Some(timestamp);

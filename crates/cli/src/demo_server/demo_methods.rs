@@ -1,4 +1,4 @@
-//! Methods of the demo server, for stateful and stateless clients.
+//! MCP methods of the demo server, for stateful and stateless clients.
 
 use gatelodge_json::quote_into;
 use gatelodge_mcp::{ClientRequest, Method, RequestId, Revision, code, error_response, result_response};

@@ -78,12 +78,12 @@ impl ClientHttpTransport {
         self.with_timeout(exchange).await
     }
 
-    /// Sends a message that has no response.
+    /// Sends a message that gets no response.
     pub async fn notify(&self, body: String, headers: &HeaderMap) -> Result<(), McpClientError> {
         self.notify_at(&self.url, body, headers).await
     }
 
-    /// Like [`Self::notify`], but sends to another URL of the server.
+    /// Like [`Self::notify`], but sends the message to a different URL on the same server.
     pub async fn notify_at(&self, url: &Uri, body: String, headers: &HeaderMap) -> Result<(), McpClientError> {
         self.with_timeout(async {
             let response = self.send(url, Method::POST, body.into(), headers).await?;
@@ -151,7 +151,7 @@ pub async fn post_for_status(
 }
 
 /// Downloads a file of at most `max_bytes`, without following redirects. `idle_timeout` limits each wait for data, and
-/// `time` the whole download.
+/// `time` limits the whole download.
 pub async fn download_bytes(
     url: Uri,
     time: Duration,
@@ -220,7 +220,8 @@ async fn status_error(status: StatusCode, body: Incoming) -> McpClientError {
     McpClientError::Status(status.as_u16(), crate::diagnostic_report::escape_for_terminal(&reason.unwrap_or_default()))
 }
 
-/// Returns the last cause, which says what happened. The others only say where in the library it happened.
+/// Returns the innermost cause of an error, which says what happened. The outer errors only say where in the HTTP
+/// library it happened.
 fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

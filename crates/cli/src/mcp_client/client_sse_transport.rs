@@ -22,7 +22,7 @@ pub struct ClientSseTransport {
 }
 
 impl ClientSseTransport {
-    /// Opens the stream and waits for the `endpoint` event. Returns `None` if the server has no such stream.
+    /// Opens the event stream and waits for the `endpoint` event. Returns `None` if the server does not offer a stream.
     pub async fn open(transport: &ClientHttpTransport, headers: &HeaderMap) -> Result<Option<Self>, McpClientError> {
         let opening = async {
             let response = transport.send(transport.url(), Method::GET, Bytes::new(), headers).await?;

@@ -63,7 +63,7 @@ pub fn add_stateless_metadata(params: &mut Value, headers: &mut HeaderMap, metho
     }
 }
 
-/// Encodes a value as `=?base64?…?=` if it is not visible ASCII.
+/// Encodes a header value as `=?base64?…?=` unless it can be sent as plain ASCII.
 fn encode_header_value(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     let needs_encoding = text.starts_with("=?") || text != text.trim();

@@ -1,4 +1,5 @@
-//! The table of tools. Names, parameters and defaults match the interop project's own MCP server, which agents know.
+//! The table of tools. Names, parameters and defaults match the interop project's own MCP server, which agents may
+//! already know.
 
 use super::{HttpVerb, PharoParameter, PharoParameterType, PharoTool, ToolEffect, ToolResultKind};
 
@@ -6,7 +7,7 @@ const fn text_parameter(name: &'static str, description: &'static str) -> PharoP
     PharoParameter { name, sent_as: name, kind: PharoParameterType::Text, description }
 }
 
-/// Defines a tool that only reads. The table adds its title and description.
+/// Defines a read-only tool, whose title and description are filled in by the table.
 const fn read_only_tool(
     name: &'static str,
     endpoint: &'static str,
@@ -32,7 +33,7 @@ const PACKAGE: PharoParameter =
     text_parameter("package_name", "The exact name of the package, such as `Collections-Sequenceable`.");
 const SELECTOR: PharoParameter = text_parameter("method_name", "The exact selector, such as `at:put:`.");
 
-/// A directory with packages. The default is the interop server's own.
+/// Parameter for a directory that contains packages. The default is the same as the interop server's.
 const PATH: PharoParameter = PharoParameter {
     name: "path",
     sent_as: "path",

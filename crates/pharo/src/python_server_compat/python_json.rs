@@ -1,7 +1,7 @@
 //! Parses JSON like Python's `json` module, with the same error messages, and writes it like pydantic.
 //!
 //! This parser is more lenient than our own: the last of several equal keys wins, NaN and Infinity are numbers, and
-//! floats are not kept as written.
+//! floats do not keep their original notation.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// A Python value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PythonValue {
-    /// `None`, `True`, `False` and integers of any length, as written.
+    /// `None`, `True`, `False` or an integer of any length, as written in the JSON document.
     Literal(String),
     Float(f64),
     Str(String),
@@ -28,12 +28,12 @@ pub(crate) enum JsonFloatStyle {
     RequestBody,
 }
 
-/// Why a text cannot be converted to a value.
+/// Why a JSON document cannot be converted to a Python value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PythonJsonError {
-    /// The text is not JSON. The message matches Python's `json` decoder.
+    /// The document is not valid JSON. The message matches Python's `json` decoder.
     NotJson(String),
-    /// The text is JSON, but Python cannot represent it or pydantic cannot write it.
+    /// The document is valid JSON, but Python cannot represent it or pydantic cannot write it.
     PythonException(String),
 }
 
@@ -42,7 +42,7 @@ const MAX_DEPTH: usize = 254;
 /// Maximum number of digits in an integer that Python can parse.
 const MAX_DIGITS: usize = 4_300;
 
-/// Parses a JSON text.
+/// Parses a JSON document.
 ///
 /// # Errors
 /// Returns the error that Python would report.

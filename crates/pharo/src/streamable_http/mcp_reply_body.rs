@@ -1,4 +1,4 @@
-//! Reply bodies: a single text, or a stream of events.
+//! Reply bodies: a single message, or a stream of events.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 
 use crate::active_requests::RequestSlot;
 
-/// Size of the chunks that a large text is sent in. The slot is released only when the client has read the last chunk.
+/// Size of the chunks in which a large message is sent. The request slot is released only when the client has read the
+/// last chunk.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// A reply body together with the request slot it holds.
@@ -23,7 +24,7 @@ pub(crate) struct McpReplyBody {
 
 #[derive(Debug)]
 enum McpReplyBodySource {
-    /// A single text, or an empty body.
+    /// A single message, or an empty body.
     Whole(Option<Bytes>),
     /// A stream of events. The body ends when all senders are dropped.
     Events(mpsc::Receiver<Bytes>),
@@ -38,7 +39,7 @@ impl McpReplyBody {
         Self { content: McpReplyBodySource::Events(events), _slot: None }
     }
 
-    /// Makes the body hold a slot until the client has read everything.
+    /// Makes the body hold a request slot until the client has read everything.
     pub fn holding_slot(self, slot: RequestSlot) -> Self {
         Self { _slot: (!mutant!("http-answer-frees-slot-unread")).then_some(slot), ..self }
     }
