@@ -1,5 +1,5 @@
-//! The syntax of Python, reduced to what tool definitions need. Unsupported syntax becomes `Other` and is never
-//! guessed.
+//! The syntax of Python, reduced to what tool definitions need. Unsupported syntax becomes `Other`, and its meaning is
+//! never guessed.
 
 use std::rc::Rc;
 
@@ -62,14 +62,14 @@ pub enum PyComparison {
 pub struct PyCall {
     pub callee: Rc<PyExpr>,
     pub positional: Vec<Rc<PyExpr>>,
-    /// A keyword without a name is `**other`.
+    /// Keyword arguments. One without a name is `**other`.
     pub keywords: Vec<(Option<Rc<str>>, Rc<PyExpr>)>,
 }
 
 /// A comprehension.
 #[derive(Debug)]
 pub struct PyComprehension {
-    /// The expression that is produced. For a dictionary, these are key and value.
+    /// The expression that is produced. A dictionary comprehension has two: key and value.
     pub body: Vec<Rc<PyExpr>>,
     /// `for target in iterated`, outermost first.
     pub clauses: Vec<(Rc<PyExpr>, Rc<PyExpr>)>,
@@ -91,13 +91,13 @@ pub enum PyStmt {
         iterated: Rc<PyExpr>,
         body: Vec<PyStmt>,
     },
-    /// An `if` with its alternative.
+    /// An `if` statement with its alternative.
     If {
         condition: Rc<PyExpr>,
         body: Vec<PyStmt>,
         otherwise: Vec<PyStmt>,
     },
-    /// The statements in a `try`, `with` or `while`.
+    /// The statements in a `try`, `with` or `while` block.
     Block(Vec<PyStmt>),
     /// Statements that run after an exception. They do not replace earlier bindings.
     Fallback(Vec<PyStmt>),
@@ -128,9 +128,9 @@ pub struct PyFunctionDef {
     pub parameters: Vec<PyParameter>,
     pub docstring: Option<Rc<str>>,
     pub body: Vec<PyStmt>,
-    /// Whether the function's text mentions tools. Functions that do not are not walked.
+    /// Whether the function's source mentions tools. Functions that do not mention tools are not walked.
     pub mentions_tools: bool,
-    /// Whether the function's text may register tools. Its calls are followed only then.
+    /// Whether the function's source may register tools. Calls to the function are followed only if it may.
     pub can_register_tools: bool,
 }
 
