@@ -31,7 +31,7 @@ const READER_STACK_BYTES: usize = 256 << 20;
 
 /// Maximum number of syntax nodes in a package. Each takes about 160 bytes.
 const MAX_NODES: usize = 1_500_000;
-/// Minimum number of source bytes per syntax node. Minified code comes close to it.
+/// Assumed minimum number of source bytes per syntax node, as in minified code.
 const MIN_BYTES_PER_NODE: usize = 3;
 
 /// Extracts the tools that the files of one package define, sorted by name.

@@ -57,7 +57,7 @@ impl LabelSource {
 
 /// A labelled tool, prepared as a training example.
 pub(crate) struct TrainingExample {
-    /// Number of the tool's server. All tools of a server are in the same fold.
+    /// Number that identifies the tool's server. All tools of a server are in the same fold.
     pub server: usize,
     label: CategoryLabel,
     source: LabelSource,

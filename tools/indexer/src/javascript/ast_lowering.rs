@@ -160,7 +160,7 @@ impl JsLowering<'_> {
         self.add_node(JsNode::Opaque)
     }
 
-    /// Returns the scope that a `var` declared here belongs to.
+    /// Returns the scope that a `var` declared at the current position belongs to.
     fn var_scope(&self) -> JsScopeId {
         let mut at = self.scope;
         while let Some(scope) = self.syntax.scopes.get(at.0 as usize) {

@@ -59,9 +59,9 @@ pub(super) enum JsValue {
     Class(JsClassId, JsFrameChain),
     Instance(JsClassId, Rc<Vec<JsValue>>),
     Module(JsFileId),
-    /// `process.env`.
+    /// The object `process.env`.
     Environment,
-    /// `process.argv`.
+    /// The list `process.argv`.
     CommandLine,
     /// An unknown value. The expression is kept if its syntax may still be useful.
     Opaque(Option<(JsNodeId, JsFrameChain)>),

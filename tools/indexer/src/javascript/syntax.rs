@@ -51,17 +51,17 @@ pub(super) enum JsNode {
     Spread(JsNodeId),
     Function(JsFunctionId),
     Class(JsClassId),
-    /// `a || b`.
+    /// Logical or: `a || b`.
     Or(JsNodeId, JsNodeId),
-    /// `a && b`.
+    /// Logical and: `a && b`.
     And(JsNodeId, JsNodeId),
-    /// `test ? a : b`, or the alternative return values of a function.
+    /// A conditional expression `test ? a : b`, or the alternative return values of a function.
     Conditional(JsNodeId, JsNodeId, JsNodeId),
-    /// `a === b`, or `a !== b` if the third field is `false`.
+    /// A comparison: `a === b`, or `a !== b` if the third field is `false`.
     Equal(JsNodeId, JsNodeId, bool),
-    /// `require("…")` and `import("…")`.
+    /// A module loaded with `require("…")` or `import("…")`.
     Module(JsFileId, Box<str>),
-    /// `!a`.
+    /// Logical negation: `!a`.
     Not(JsNodeId),
     Opaque,
 }

@@ -41,7 +41,7 @@ struct RegistrationCallPath {
 pub struct RegistrationCallPaths(Vec<RegistrationCallPath>);
 
 impl RegistrationCallPaths {
-    /// Returns whether a path to the tool starts in one of these files.
+    /// Returns whether any path to the tool starts in one of the given files.
     pub fn has_start_in(&self, files: &HashSet<usize>) -> bool {
         self.0.iter().any(|way| matches!(way.origins.first(), Some(WalkOrigin::File(file)) if files.contains(file)))
     }

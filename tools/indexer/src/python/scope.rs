@@ -14,7 +14,7 @@ pub type PyScopeId = usize;
 pub enum PyBinding {
     /// An expression, which is evaluated on demand.
     Expr(Rc<PyExpr>),
-    /// One of several expressions, depending on which assignment runs.
+    /// One of several expressions, depending on which statement runs.
     Alternatives(Vec<Rc<PyExpr>>),
     Def(Rc<PyFunctionDef>),
     Class(Rc<PyClassDef>),
@@ -27,7 +27,7 @@ pub enum PyBinding {
     Parameter {
         annotation: Option<Rc<PyExpr>>,
         default: Option<Rc<PyExpr>>,
-        /// Whether an argument was passed, but its value is unknown.
+        /// Whether an argument was passed whose value is unknown.
         is_passed: bool,
     },
     Value(PyValue),
@@ -53,7 +53,7 @@ pub struct PyScope {
     pub file: usize,
     /// Parameters and loop variables.
     parameter_bindings: Vec<(Rc<str>, PyBinding)>,
-    /// Names that the function's statements bind. All calls to the function share them.
+    /// Names that the statements in the scope bind. All calls to a function share them.
     body_names: Option<Rc<PyBoundNames>>,
     /// Cached values of names. The flag in the key says whether the value was evaluated for a condition.
     resolved_values: HashMap<(Rc<str>, bool), PyValue>,

@@ -84,7 +84,7 @@ pub struct PyExternalObject {
 /// A decorator that registers a function as a tool.
 #[derive(Debug)]
 pub struct PyToolDecorator {
-    /// `mcp.tool` or an equivalent.
+    /// The function that registers tools: `mcp.tool` or an equivalent.
     pub callee: PyValue,
     pub arguments: PyArguments,
 }

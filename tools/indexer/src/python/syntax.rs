@@ -21,20 +21,20 @@ pub enum PyExpr {
     /// Key-value pairs. A pair without a key is `**other`.
     Dict(Vec<(Option<Rc<PyExpr>>, Rc<PyExpr>)>),
     Index(Rc<PyExpr>, Vec<Rc<PyExpr>>),
-    /// `a + b`.
+    /// Addition: `a + b`.
     Add(Rc<PyExpr>, Rc<PyExpr>),
     /// `a | b`: a union of types, or of dictionaries.
     Union(Rc<PyExpr>, Rc<PyExpr>),
-    /// `a or b`.
+    /// Logical or: `a or b`.
     Or(Rc<PyExpr>, Rc<PyExpr>),
-    /// `a and b`.
+    /// Logical and: `a and b`.
     And(Rc<PyExpr>, Rc<PyExpr>),
     Not(Rc<PyExpr>),
-    /// `a == b` and other comparisons.
+    /// A comparison such as `a == b`.
     Compare(Rc<PyExpr>, PyComparison, Rc<PyExpr>),
     /// An f-string, or adjacent strings.
     JoinedStr(Vec<Rc<PyExpr>>),
-    /// `then if condition else otherwise`.
+    /// A conditional expression: `then if condition else otherwise`.
     Conditional {
         then: Rc<PyExpr>,
         condition: Rc<PyExpr>,
@@ -42,7 +42,7 @@ pub enum PyExpr {
     },
     /// A comprehension.
     Comprehension(Rc<PyComprehension>),
-    /// `*other` in a list or in arguments.
+    /// An unpacked value: `*other` in a list or in arguments.
     Spread(Rc<PyExpr>),
     /// Unsupported syntax, with the expressions that it contains.
     Other(Vec<Rc<PyExpr>>),
@@ -71,7 +71,7 @@ pub struct PyCall {
 pub struct PyComprehension {
     /// The expression that is produced. A dictionary comprehension has two: key and value.
     pub body: Vec<Rc<PyExpr>>,
-    /// `for target in iterated`, outermost first.
+    /// The clauses `for target in iterated`, outermost first.
     pub clauses: Vec<(Rc<PyExpr>, Rc<PyExpr>)>,
 }
 
@@ -102,7 +102,7 @@ pub enum PyStmt {
     /// Statements that run after an exception. They do not replace earlier bindings.
     Fallback(Vec<PyStmt>),
     Return(Rc<PyExpr>),
-    /// `continue`.
+    /// A `continue` statement.
     Continue,
     Expr(Rc<PyExpr>),
 }
@@ -148,9 +148,9 @@ pub struct PyParameter {
 pub enum PyParameterKind {
     /// An ordinary parameter.
     Single,
-    /// `*rest`.
+    /// A parameter that collects positional arguments: `*rest`.
     VarPositional,
-    /// `**rest`.
+    /// A parameter that collects keyword arguments: `**rest`.
     VarKeyword,
 }
 

@@ -26,7 +26,7 @@ pub fn links(page: &str) -> impl Iterator<Item = HtmlLink> {
     })
 }
 
-/// Parses the attributes of a tag. Returns them and the rest of the page.
+/// Parses the attributes of a tag. Returns them and the text after the tag.
 fn parse_attributes(mut rest: &str) -> (HashMap<String, String>, &str) {
     let mut found = HashMap::new();
     loop {

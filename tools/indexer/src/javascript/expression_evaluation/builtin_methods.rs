@@ -1,4 +1,4 @@
-//! Evaluates the built-in methods that lists of tools typically pass through.
+//! Evaluates the built-in methods that packages typically apply to lists of tools.
 
 use std::rc::Rc;
 

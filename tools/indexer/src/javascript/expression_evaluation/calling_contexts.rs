@@ -12,7 +12,7 @@ const MAX_CONTEXT_DEPTH: usize = 7;
 const MAX_CONTEXTS: usize = 3_000;
 
 impl JsEvaluator<'_> {
-    /// Returns the contexts in which all of these expressions have values.
+    /// Returns the contexts in which all of the given expressions have values.
     pub fn calling_contexts(&mut self, nodes: &[JsNodeId], env: &JsFrameChain) -> Vec<JsFrameChain> {
         self.contexts_within(nodes, env, MAX_CONTEXT_DEPTH)
     }

@@ -68,7 +68,7 @@ impl JsEvaluator<'_> {
         Ok(values)
     }
 
-    /// Returns the result of calling a function with these arguments. The result is not evaluated yet.
+    /// Returns the result of calling a function with the given arguments, without evaluating the result.
     pub(super) fn apply(&mut self, function: JsFunctionId, closure: &JsFrameChain, arguments: Vec<JsValue>) -> JsValue {
         match self.syntax.function(function).and_then(|function| function.result) {
             Some(result) => {
