@@ -1,19 +1,19 @@
-//! Category labels of tools. People assign them, and the classifier is trained and evaluated with them.
+//! Category labels that people assigned to tools, used to train and evaluate the classifier.
 
 use gatelodge_catalogue::{ReadToolError, ToolAnnotations, ToolListEntry, category_name};
 use gatelodge_policy::Category;
 
-/// The true category of a tool, as precisely as the label states it.
+/// The true category of a tool, as precise as its label allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CategoryLabel {
     /// The tool has exactly this category.
     Category(Category),
-    /// Write, Execute or Financial. Labels derived from annotations cannot be more precise than this.
+    /// The tool is Write, Execute or Financial. Labels derived from annotations cannot be more precise than this.
     NotReadNotDestructive,
 }
 
 impl CategoryLabel {
-    /// Returns the label that a line gives its tool, or `None` if the line has no `category`.
+    /// Returns a tool's label from its line in a label file, or `None` if the line has no `category`.
     pub fn of(item: &ToolListEntry<'_>) -> Result<Option<Self>, ReadToolError> {
         let Some(label) = item.entry.get("category") else { return Ok(None) };
         let word = label.as_str().unwrap_or_default();
@@ -28,7 +28,7 @@ impl CategoryLabel {
         found.map(Some).ok_or_else(|| ReadToolError { number: item.line_number, why: why() })
     }
 
-    /// Whether a predicted category agrees with the label.
+    /// Returns whether a predicted category is compatible with the label.
     pub fn matches(self, category: Category) -> bool {
         match self {
             Self::Category(own) => own == category,
@@ -38,12 +38,12 @@ impl CategoryLabel {
         }
     }
 
-    /// Whether the label is Read.
+    /// Returns whether the label is Read.
     pub fn is_read(self) -> bool {
         self == Self::Category(Category::Read)
     }
 
-    /// Whether the label is Destructive.
+    /// Returns whether the label is Destructive.
     pub fn is_destructive(self) -> bool {
         self == Self::Category(Category::Destructive)
     }
@@ -62,7 +62,7 @@ impl CategoryLabel {
 pub struct LabelledTool<'a> {
     /// The tool without its annotations, because some labels are derived from them.
     pub item: ToolListEntry<'a>,
-    /// The label, if the line has one.
+    /// The tool's label, if its line has one.
     pub label: Option<CategoryLabel>,
 }
 

@@ -9,15 +9,15 @@ use serde::Serialize;
 use crate::category_labels::CategoryLabel;
 use crate::training::HeldOutPrediction;
 
-/// Number of equally wide confidence bins.
+/// Number of confidence bins, which are all equally wide.
 const BIN_COUNT: usize = 10;
 
-/// How many of a number of cases met a criterion.
+/// The number of cases that met a criterion, out of a total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct EvaluationRatio {
     /// Number of cases that met the criterion.
     pub count: usize,
-    /// Number of all cases.
+    /// Total number of cases.
     #[serde(rename = "of")]
     pub total: usize,
 }
@@ -46,7 +46,7 @@ pub struct PrecisionRecall {
 /// One confidence bin of the calibration table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct ConfidenceBin {
-    /// Predictions in this bin, and how many of them were right.
+    /// Number of predictions in this bin, and how many of them were right.
     pub right: EvaluationRatio,
     /// Sum of the confidences in this bin.
     #[serde(rename = "claimed")]
@@ -76,9 +76,9 @@ pub struct Misclassification {
 /// All results of an evaluation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ClassifierEvaluation {
-    /// Labelled tools, and how many of them were classified correctly.
+    /// Number of labelled tools, and how many of them were classified correctly.
     pub right: EvaluationRatio,
-    /// Number of lines without a label. Their tools serve only as siblings of labelled tools.
+    /// Number of tools without a label, which serve only as siblings of labelled tools.
     pub unlabelled: usize,
     /// How often the prediction and the label agree on whether the tool is Read.
     pub read_or_not: EvaluationRatio,

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use gatelodge_json::{escape_unprintable, is_unprintable};
 use serde::Serialize;
 
-/// Maximum width of a column. A wider cell does not widen its column.
+/// Maximum width of a column. A cell that is wider than this does not widen its column any further.
 const MAX_COLUMN_WIDTH: usize = 200;
 
 /// Prints a message to standard error. A failure to write it is ignored.
@@ -58,7 +58,7 @@ pub fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Escapes the control characters and hidden characters in foreign text, so that it can be shown on one line.
+/// Escapes the control characters and hidden characters in untrusted text, so that it can be shown on one line.
 pub fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -98,7 +98,7 @@ fn check_package(package: &PackageFacts) -> Result<(), WriteIndexError> {
     }
 }
 
-/// Interned strings: each distinct text is written once and referred to by number.
+/// Interned strings: each distinct string is written once and referred to by number.
 struct StringInterner<'f> {
     texts: Vec<&'f str>,
     numbers: HashMap<&'f str, u32>,
@@ -111,8 +111,8 @@ impl<'f> StringInterner<'f> {
         Self { texts, numbers }
     }
 
-    /// Writes the texts with front coding: the length of the prefix shared with the preceding text, followed by the
-    /// rest.
+    /// Writes the strings with front coding: for each one, the length of the prefix that it shares with the preceding
+    /// string, and the rest of the string.
     fn write(&self, out: &mut ColumnWriter) {
         let (mut shared, mut lengths, mut bytes) =
             (ColumnWriter::default(), ColumnWriter::default(), ColumnWriter::default());

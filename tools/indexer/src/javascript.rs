@@ -1,7 +1,7 @@
 //! Extracts tools from JavaScript and TypeScript sources without running them.
 //!
-//! `lower` turns files into a small syntax tree, `registration_forms` finds the known ways of defining a tool in it,
-//! and `evaluate` resolves names, descriptions and schemas that are defined elsewhere.
+//! `ast_lowering` turns files into a small syntax tree, `registration_forms` finds the known ways of defining a tool in
+//! it, and `expression_evaluation` resolves names, descriptions and schemas that are defined elsewhere.
 
 mod ast_lowering;
 mod default_tools;
@@ -26,12 +26,12 @@ use gatelodge_catalogue::SourceFile;
 
 use crate::tool_extraction::ToolExtraction;
 
-/// Stack size for the most deeply nested expressions that are read, independent of the caller's thread.
+/// Stack size that is enough for the most deeply nested expressions, whatever stack the caller's thread has.
 const READER_STACK_BYTES: usize = 256 << 20;
 
 /// Maximum number of syntax nodes in a package. Each takes about 160 bytes.
 const MAX_NODES: usize = 1_500_000;
-/// Minimum number of source bytes per node, as in minified code.
+/// Assumed minimum number of source bytes per syntax node, as in minified code.
 const MIN_BYTES_PER_NODE: usize = 3;
 
 /// Extracts the tools that the files of one package define, sorted by name.
@@ -39,8 +39,8 @@ pub fn extract_javascript_tools(files: &[SourceFile<'_>]) -> ToolExtraction {
     run_with_stack(READER_STACK_BYTES, || read_package(files))
 }
 
-/// Runs `read` on a thread with a large stack. If it panics or the thread cannot be started, the caller panics, too,
-/// because a failure must not look like an empty result.
+/// Runs `read` on a thread with a large stack. If `read` panics or the thread cannot be started, the caller panics,
+/// too, because a failure must not look like an empty result.
 fn run_with_stack<T: Send>(stack: usize, read: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let reader = thread::Builder::new().stack_size(stack).spawn_scoped(scope, read);

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 pub struct Pep440Version {
     epoch: u64,
     release: Vec<u64>,
-    /// The kind, `a`, `b` or `rc`, and its number.
+    /// The kind of pre-release (`a`, `b` or `rc`) and its number.
     pre_release: Option<(u8, u64)>,
     post: Option<u64>,
     dev: Option<u64>,
@@ -47,7 +47,7 @@ impl Pep440Version {
         rest.is_empty().then_some(Self { epoch, release, pre_release: before, post, dev })
     }
 
-    /// Whether the version is a pre-release or a development release.
+    /// Returns whether the version is a pre-release or a development release.
     pub fn is_pre_release(&self) -> bool {
         self.pre_release.is_some() || self.dev.is_some()
     }

@@ -67,12 +67,12 @@ pub fn extract_python_tools(files: &[SourceFile<'_>]) -> crate::tool_extraction:
     crate::tool_extraction::ToolExtraction::from_definitions(reader.into_tools(), ExtractedTool::says)
 }
 
-/// Whether a file with this path is read.
+/// Returns whether the file at this path is read.
 pub fn is_python_input(path: &str) -> bool {
     entry_points::is_python_input(path)
 }
 
-/// Whether any of these files uses an MCP SDK.
+/// Returns whether any of these files uses an MCP SDK.
 pub fn uses_mcp(files: &[SourceFile<'_>]) -> bool {
     files.iter().any(|file| file_selection::imports_mcp(file.text))
 }
@@ -80,50 +80,53 @@ pub fn uses_mcp(files: &[SourceFile<'_>]) -> bool {
 /// State of the analysis of a package.
 struct PyAnalyzer<'f> {
     files: PyModuleFiles<'f>,
-    /// Whether any file imports an MCP SDK. If none does, unknown objects are not taken for servers.
+    /// Whether any file imports an MCP SDK. If none does, unknown objects are not assumed to be servers.
     imports_mcp: bool,
     modules: HashMap<usize, (PyScopeId, Rc<Vec<PyStmt>>)>,
     scopes: Vec<PyScope>,
-    /// Scopes with ids below this are kept.
+    /// Scopes with ids below this are kept until the analysis ends.
     retained_scope_count: usize,
-    /// The names that statements bind, by the address of the statements.
+    /// The names that statements bind, keyed by the address of the statements.
     bound_names: HashMap<usize, Rc<PyBoundNames>>,
     /// Scopes of modules and classes.
     permanent_scopes: HashSet<PyScopeId>,
     /// Cached values of names in permanent scopes.
     resolved_names: HashMap<(PyScopeId, Rc<str>, bool), PyValue>,
-    /// Scopes of classes, by the address of the class.
+    /// Scopes of classes, keyed by the address of the class.
     class_scopes: HashMap<usize, PyScopeId>,
     evaluation: PyEvaluationState,
-    /// Functions whose return values are being evaluated, and functions whose bodies are being walked.
+    /// Functions whose return values are being evaluated.
     return_stack: Vec<usize>,
+    /// Functions whose bodies are being walked.
     walk_stack: Vec<usize>,
     class_schema_depth: usize,
     steps: usize,
     /// Whether a limit was reached.
     is_truncated: bool,
-    /// Number of source bytes parsed, and number of files that were not parsed.
+    /// Number of source bytes parsed.
     parsed_bytes: usize,
+    /// Number of files that were not parsed.
     unparsed_files: usize,
     follows_calls: bool,
     registered_tools: ToolRegistrations,
-    /// Functions that have been registered, and tools that a decorator has only collected.
+    /// Functions that have been registered as tools.
     registered_functions: HashSet<usize>,
+    /// Tools that a decorator has only collected.
     deferred_tools: ToolRegistrations,
-    /// For functions with one of the package's own decorators, the server that they belong to.
+    /// The server that each function decorated with one of the package's own decorators belongs to.
     server_by_function: HashMap<usize, usize>,
-    /// Whether a condition is being evaluated, so that only values that are certain count.
+    /// Whether a condition is being evaluated. If so, values that are not certain are ignored.
     is_strict: bool,
     /// Number of enclosing conditions that are false by default.
     disabled_depth: usize,
     reachability: RegistrationReachability,
-    /// Functions that are renamed at run time, by file.
+    /// Functions that are renamed at run time, keyed by file.
     function_renames: HashMap<usize, RuntimeFunctionRenames>,
-    /// Functions that were walked with the arguments of calls, each with those calls.
+    /// For each function that was walked with the arguments of its calls, the calls in question.
     entered_calls: HashMap<usize, HashSet<usize>>,
-    /// Default values of command-line flags, or `None` for a flag that is defined with different defaults.
+    /// Default values of command-line flags. A flag that is defined more than once with different defaults has `None`.
     flag_defaults: HashMap<String, Option<PyValue>>,
-    /// Prefixes of the servers that are mounted on others.
+    /// Name prefixes of servers that are mounted on other servers, keyed by the mounted server.
     mount_prefixes: HashMap<usize, Rc<str>>,
 }
 

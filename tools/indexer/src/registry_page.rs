@@ -1,4 +1,4 @@
-//! Parses the pages of package registries: lists of packages, and the release files of a package.
+//! Parses the pages of package registries: lists of packages, and lists of a package's release files.
 
 mod html_links;
 

@@ -1,6 +1,6 @@
 //! Settings that the user has to supply for a server to work at all.
 
-/// Last words in the names of such settings: credentials and locations, but not switches.
+/// Last words in the names of settings that the user has to supply: credentials and locations, but not switches.
 const USER_SUPPLIED_SUFFIXES: [&str; 39] = [
     "KEY",
     "KEYS",
@@ -43,7 +43,7 @@ const USER_SUPPLIED_SUFFIXES: [&str; 39] = [
     "CLIENT",
 ];
 
-/// Whether the user has to supply a setting, such as a credential, a URL or a path.
+/// Returns whether the user has to supply a setting, such as a credential, a URL or a path.
 pub fn is_user_supplied(name: &str) -> bool {
     let last = name.trim_end_matches('_').rsplit('_').next().unwrap_or(name);
     USER_SUPPLIED_SUFFIXES.iter().any(|word| last.eq_ignore_ascii_case(word))

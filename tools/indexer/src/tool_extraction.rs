@@ -7,10 +7,10 @@ use gatelodge_catalogue::ExtractedTool;
 /// A package's tools, or the number of parts that were not read.
 #[derive(Debug, Default)]
 pub struct ToolExtraction {
-    /// The tools, with the most detailed definition for each name. Empty if any parts were not read, because some of
-    /// the tools must not be mistaken for all of them.
+    /// The tools, with the most detailed definition for each name. Empty if any parts were not read, because an
+    /// incomplete list must not be mistaken for a complete one.
     pub tools: Vec<ExtractedTool>,
-    /// Other definitions with the same names. It is unknown which one a client sees.
+    /// Other definitions of tools with the same names. It is unknown which definition a client sees.
     pub alternatives: Vec<ExtractedTool>,
     /// Number of parts that were not read because of a limit.
     pub unread_parts: usize,

@@ -22,10 +22,11 @@ use model_fit::Weights;
 
 /// Number of folds in the cross-validation.
 const FOLD_COUNT: usize = 8;
-/// Weight of an author's label relative to a reader's label: authors annotate in passing, and often out of habit.
+/// Weight of a label from the author's annotations, relative to one by a person who read the definition: authors
+/// annotate in passing, and often out of habit.
 const AUTHOR_LABEL_WEIGHT: f64 = 0.3;
 
-/// Weight of a label that the reader was unsure of.
+/// Weight of a label by a person who was unsure of it.
 const UNSURE_LABEL_WEIGHT: f64 = 0.5;
 
 /// Where a label comes from.
@@ -35,14 +36,14 @@ pub enum LabelSource {
     Author,
     /// A person read the definition. The tools were drawn at random, a few per package.
     RandomSample,
-    /// A person read the definition. The tools were taken from servers that had been run, some from each.
+    /// A person read the definition. The tools were taken from servers that had been run, some tools from each server.
     ServerSample,
     /// A person read the definition. The tools were selected because they are hard to classify.
     HardCases,
 }
 
 impl LabelSource {
-    /// Returns where a line's label comes from. The member `read` says that a person labelled the tool by reading its
+    /// Returns the source of a line's label. The member `read` says that a person labelled the tool by reading its
     /// definition.
     fn of(item: &ToolListEntry<'_>) -> Self {
         match item.entry.get("read").and_then(|read| read.as_str()).as_deref() {
@@ -56,7 +57,7 @@ impl LabelSource {
 
 /// A labelled tool, prepared as a training example.
 pub(crate) struct TrainingExample {
-    /// Number of the tool's server. All tools of a server are in the same fold.
+    /// Number that identifies the tool's server. All tools of a server are in the same fold.
     pub server: usize,
     label: CategoryLabel,
     source: LabelSource,
@@ -65,7 +66,7 @@ pub(crate) struct TrainingExample {
     /// Categories that the label allows.
     pub allowed_categories: [bool; 5],
     pub keys: Vec<FeatureKey>,
-    /// Weight of the example. It takes into account that tools of the same server, and their labels, are similar.
+    /// Weight of the example. It takes into account that a server's tools and their labels are similar to one another.
     pub weight: f64,
 }
 
@@ -81,7 +82,7 @@ pub struct TrainingResult {
 /// The prediction for a tool, made with weights learned from other servers.
 #[derive(Debug)]
 pub struct HeldOutPrediction {
-    /// The server and the name of the tool, escaped for display.
+    /// The tool's server and name, escaped for display.
     pub tool: String,
     /// The tool's label.
     pub label: CategoryLabel,
@@ -91,7 +92,7 @@ pub struct HeldOutPrediction {
     pub category: Category,
     /// The calibrated confidence of the prediction.
     pub confidence: f64,
-    /// Why the tool cannot be Read, if there is a reason.
+    /// The reason why the tool cannot be Read, if there is one.
     pub not_read_reason: Option<String>,
     fold: usize,
     probability: f64,
@@ -130,7 +131,7 @@ pub fn train(tools: &[LabelledTool<'_>], origin: &str) -> Result<TrainingResult,
     Ok(TrainingResult { weights_json: weights, held_out: unseen })
 }
 
-/// Fits, for each fold, weights to the examples in the other folds. The folds are fitted in parallel.
+/// For each fold, fits weights to the examples in the other folds. The folds are fitted in parallel.
 fn fit_folds(examples: &[TrainingExample], model: &TrainingModel) -> Vec<Weights> {
     let without = |part: usize| {
         let learned: Vec<&TrainingExample> =
@@ -143,8 +144,7 @@ fn fit_folds(examples: &[TrainingExample], model: &TrainingModel) -> Vec<Weights
     })
 }
 
-/// Calibrates the confidence with the tools that were sampled and read by a person, because their frequencies are
-/// representative.
+/// Calibrates the confidence on the sampled tools that a person labelled, because their frequencies are representative.
 fn calibrate<'u>(unseen: impl IntoIterator<Item = &'u HeldOutPrediction>) -> ConfidenceCalibration {
     let mut seen: BTreeMap<String, Vec<(f64, bool)>> = BTreeMap::new();
     for one in
@@ -156,7 +156,7 @@ fn calibrate<'u>(unseen: impl IntoIterator<Item = &'u HeldOutPrediction>) -> Con
     ConfidenceCalibration { curves: seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect() }
 }
 
-/// Servers with their numbers, keyed by server key.
+/// The number and the context of each server, keyed by server key.
 pub(crate) type TrainingServers = BTreeMap<String, (usize, ServerContext)>;
 
 fn group_by_server(tools: &[LabelledTool<'_>]) -> TrainingServers {
@@ -189,7 +189,7 @@ fn make_example(tool: &LabelledTool<'_>, servers: &TrainingServers, model: &Trai
 }
 
 /// Sets the weights of the examples: 1 for a label by a person who read the definition, and less if that person was
-/// unsure. The more tools of a server have the same label by their author, the less each of them counts.
+/// unsure. The more tools of a server have the same label from their author, the less each of them counts.
 fn set_weights(examples: &mut [TrainingExample]) {
     let mut alike: BTreeMap<(usize, CategoryLabel), f64> = BTreeMap::new();
     for example in examples.iter().filter(|example| example.source == LabelSource::Author) {

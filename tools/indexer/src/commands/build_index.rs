@@ -17,7 +17,7 @@ use crate::console_output::{counted, say, shown};
 use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
 use crate::{file_io, process_environment};
 
-/// Maximum size of one package's facts.
+/// Maximum size of a line, which describes one package.
 const MAX_LINE_BYTES: u64 = 32 << 20;
 
 /// One line of `done.jsonl`.
@@ -28,7 +28,7 @@ struct CrawlOutcomeLine {
     source: Option<PackageRegistry>,
     package: String,
     outcome: String,
-    /// Number of skipped parts for each reason.
+    /// Number of skipped parts of the package, by reason.
     #[serde(default)]
     skipped: BTreeMap<String, u64>,
     #[serde(default)]
@@ -37,7 +37,8 @@ struct CrawlOutcomeLine {
 }
 
 impl CrawlOutcomeLine {
-    /// Whether only part of the package was read. Older versions recorded the outcome `tools` even for such a package.
+    /// Returns whether only part of the package was read. For such packages, older versions recorded the outcome
+    /// `tools`.
     fn is_incomplete(&self) -> bool {
         !self.skipped.is_empty() || self.unusable_names > 0
     }

@@ -29,7 +29,7 @@ use source_cache::SourceCache;
 
 /// Maximum number of packages read at once, however many cores there are, because each thread needs its own memory.
 const MAX_CONCURRENT_READS: usize = 4;
-/// The crawl stops after this many consecutive failures, because the registry appears to refuse everything.
+/// The crawl stops after this many consecutive failures, because the registry appears to refuse all requests.
 const MAX_CONSECUTIVE_FAILURES: usize = 20;
 
 pub fn run(command: CrawlCommand) -> Result<IndexerExitCode> {
@@ -165,7 +165,7 @@ async fn run_worker(index: Arc<RegistryContext>, shared: Arc<CrawlWorkerContext>
     }
 }
 
-/// Prints the progress, even while no package finishes.
+/// Prints the progress periodically, even while no package finishes.
 async fn report_periodically(shared: Arc<CrawlWorkerContext>) {
     loop {
         let pause = shared.output.lock().unwrap_or_else(PoisonError::into_inner).progress.report_interval();

@@ -1,4 +1,4 @@
-//! Columns of numbers and bytes in the index file.
+//! Builds the columns of numbers and bytes that an index file consists of.
 
 /// Buffer for one column.
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ impl ColumnWriter {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Appends a LEB128 number: seven bits per byte, low bits first.
+    /// Appends a number in LEB128 encoding: seven bits per byte, low bits first.
     pub fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push((number & 0x7f) as u8 | 0x80);

@@ -16,7 +16,7 @@ use super::syntax::{
     JsBranchCondition, JsClassId, JsFile, JsFileId, JsFunctionId, JsIdentifierId, JsNode, JsNodeId, JsScopeId, JsSyntax,
 };
 
-/// Maximum nesting of expressions. More deeply nested ones are opaque.
+/// Maximum nesting of expressions. Expressions that are nested more deeply are treated as opaque.
 const MAX_NESTING: usize = 1_500;
 
 /// Kinds of syntax nodes that have no value at run time.
@@ -40,17 +40,18 @@ struct JsLowering<'a> {
     class: Option<JsClassId>,
     /// Return values of the current function, with the conditions around each.
     returns: Vec<(JsNodeId, Vec<JsBranchCondition>)>,
-    /// Conditions around the current position, and how many of them are outside of the current function.
+    /// Conditions around the current position.
     guards: Vec<JsBranchCondition>,
+    /// How many of the conditions around the current position are outside the current function.
     outer_guard_count: usize,
     function: Option<JsFunctionId>,
     depth: usize,
-    /// How many examples, or definitions for APIs other than MCP, enclose the current position.
+    /// Number of examples, or of definitions for APIs other than MCP, that enclose the current position.
     ignored_depth: usize,
     deferred: deferred_bindings::DeferredBindings,
 }
 
-/// Lowers a file and adds it to the syntax.
+/// Lowers a file and adds it to the package's syntax.
 pub(super) fn lower_file(syntax: &mut JsSyntax, path: &str, text: &str, root: Tree<'_>) {
     let file = JsFileId(syntax.files.len() as u32);
     syntax.files.push(JsFile { path: path.to_owned(), first_node: syntax.node_count(), ..JsFile::default() });
@@ -121,7 +122,7 @@ impl JsLowering<'_> {
         self.syntax.intern(text)
     }
 
-    /// Lowers the children only for the declarations and calls in them.
+    /// Lowers the children only to record the declarations and calls in them.
     fn lower_children(&mut self, tree: Tree<'_>) {
         let around = self.guards.len();
         let mut cursor = tree.walk();
@@ -131,7 +132,7 @@ impl JsLowering<'_> {
         self.guards.truncate(around);
     }
 
-    /// Lowers all children and returns the last one, as for parentheses, sequences, `await` and `return`.
+    /// Lowers all children and returns the last one. Used for parentheses, sequences, `await` and `return`.
     fn lower_last_child(&mut self, tree: Tree<'_>) -> JsNodeId {
         let mut last = None;
         let mut cursor = tree.walk();
@@ -143,7 +144,7 @@ impl JsLowering<'_> {
         last.unwrap_or_else(|| self.add_node(JsNode::Nullish))
     }
 
-    /// Lowers the child in the named field. A missing child is opaque.
+    /// Lowers the child in the named field. A missing child becomes an opaque node.
     fn lower_field(&mut self, tree: Tree<'_>, name: &str) -> JsNodeId {
         match tree.child_by_field_name(name) {
             Some(child) => self.lower_node(child),
@@ -159,7 +160,7 @@ impl JsLowering<'_> {
         self.add_node(JsNode::Opaque)
     }
 
-    /// Returns the scope that a `var` declared here belongs to.
+    /// Returns the scope that a `var` declared at the current position belongs to.
     fn var_scope(&self) -> JsScopeId {
         let mut at = self.scope;
         while let Some(scope) = self.syntax.scopes.get(at.0 as usize) {

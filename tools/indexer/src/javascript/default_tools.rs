@@ -8,9 +8,9 @@ use super::registration_forms::{JsToolDefinition, ToolRegistrationStatus};
 use super::syntax::{JsFileId, JsNode};
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 
-/// In a package with more files than this, files that others mention by name are not searched for.
+/// Mentions of file names are followed only in packages with at most this many files.
 const MAX_MENTIONED_FILES: usize = 400;
-/// Maximum length of a tool's name if the tool is defined but no registration was found.
+/// Maximum length of the name of a tool that is defined but for which no registration was found.
 const MAX_DEFINED_NAME_BYTES: usize = 128;
 
 /// The files that each file imports.
@@ -23,8 +23,9 @@ struct ToolRegistrationSummary {
     is_disabled: bool,
     /// Whether any definition is registered, enabled or not.
     is_registered: bool,
-    /// Whether a definition is loaded by the main program, or by any of the package's programs.
+    /// Whether a definition is in a file whose tools count (see `find_program_files`).
     in_main: bool,
+    /// Whether a definition is in a file that any of the package's programs loads.
     in_any: bool,
 }
 
@@ -63,8 +64,8 @@ pub(super) fn mark_optional_tools(
     tools.collect()
 }
 
-/// Whether a name looks like a tool name. Many other objects also have a name, a description and a schema, and unusual
-/// characters in the name are a sign of these. A tool that is registered counts whatever its name is.
+/// Returns whether a name looks like a tool name. Many other objects also have a name, a description and a schema, but
+/// their names often contain unusual characters. This is not checked for tools that are registered.
 fn is_tool_like_name(name: &str) -> bool {
     name.len() <= MAX_DEFINED_NAME_BYTES
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-./:".contains(letter))
@@ -72,7 +73,7 @@ fn is_tool_like_name(name: &str) -> bool {
 
 /// Returns the files whose tools count: the main program's files; if these have no tools, the files of all entry
 /// points; if these have none either, also the files that they mention by name. Returns `None` if some imports cannot
-/// be followed: then all files count.
+/// be followed, in which case all files count.
 fn find_program_files(
     evaluator: &JsEvaluator<'_>,
     imports: &JsImportGraph,
@@ -90,8 +91,8 @@ fn find_program_files(
     is_followed.then_some(named)
 }
 
-/// Returns the reachable files and the files whose names they mention, as a program that starts another one does.
-/// Returns no files if the package has more than `MAX_MENTIONED_FILES`.
+/// Returns the reachable files and the files whose names they mention, because a program may start another one by its
+/// file name. Returns no files if the package has more than `MAX_MENTIONED_FILES`.
 fn mentioned_files(
     evaluator: &JsEvaluator<'_>,
     imports: &JsImportGraph,
@@ -119,7 +120,7 @@ fn mentioned_files(
     found
 }
 
-/// Whether any of these files imports a module by a computed name.
+/// Returns whether any of these files imports a module by a computed name.
 fn has_computed_imports(evaluator: &JsEvaluator<'_>, files: &HashSet<JsFileId>) -> bool {
     let syntax = evaluator.syntax;
     let is_loading = |callee| match syntax.node(callee) {

@@ -1,4 +1,4 @@
-//! A package's entry points according to its `package.json`: programs and exports.
+//! A package's entry points (programs and exports) according to its `package.json`.
 
 use serde_json::Value as Json;
 
@@ -68,14 +68,14 @@ impl PackageJsonPaths {
         }
     }
 
-    /// Whether a file is an entry point.
+    /// Returns whether the file at a path is an entry point.
     pub fn contains(&self, path: &str) -> bool {
         let inside = path.strip_prefix(&self.root).unwrap_or(path).trim_start_matches('/');
         let mut all = self.programs.iter().chain(&self.library).chain(&self.exports);
         all.any(|named| named.trim_start_matches("./") == inside)
     }
 
-    /// Finds the files that the paths refer to.
+    /// Finds the files that the paths in `package.json` refer to.
     pub fn resolve(&self, evaluator: &JsEvaluator<'_>) -> JsEntryPoints {
         let files = |named: &[String]| -> Vec<JsFileId> {
             named.iter().filter_map(|path| evaluator.find_file_from(&self.root, path)).collect()
@@ -87,7 +87,7 @@ impl PackageJsonPaths {
     }
 }
 
-/// Collects the paths in `exports` or `imports`, whichever form these have.
+/// Collects the paths in `exports` or `imports`, in any of the forms that `package.json` allows.
 pub(super) fn collect_paths(exports: &Json, depth: usize, found: &mut Vec<String>) {
     match exports {
         Json::String(path) => found.push(path.clone()),

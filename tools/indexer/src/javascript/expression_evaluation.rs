@@ -21,9 +21,9 @@ use super::syntax::{
     JsPatternStep, JsScopeId, JsSyntax,
 };
 
-/// Step limit for a package.
+/// Maximum number of evaluation steps for a package.
 const MAX_STEPS_PER_PACKAGE: usize = 8_000_000;
-/// Step limit for one query.
+/// Maximum number of evaluation steps for one query.
 const MAX_STEPS_PER_QUERY: usize = 400_000;
 /// Maximum number of cached values. Values beyond it are evaluated again.
 const MAX_CACHED_VALUES: usize = 1_000_000;
@@ -38,13 +38,14 @@ pub(super) struct JsEvaluator<'a> {
     package_paths: &'a PackageJsonPaths,
     steps: usize,
     step_limit: usize,
-    /// Whether elements have been left out in the current query, and whether this has affected tools in any query.
+    /// Whether elements have been left out in the current query.
     has_omissions: bool,
+    /// Whether tools may have been left out in any query.
     is_truncated: bool,
     depth: usize,
     /// Cached values of expressions that do not depend on a calling context.
     known_values: HashMap<(JsNodeId, bool), JsValue>,
-    /// Whether a condition is being evaluated, so that only values that are certain count.
+    /// Whether a condition is being evaluated. If so, values that are not certain are ignored.
     is_strict: bool,
     /// Names of the tools that a filter removes by default.
     pub filtered_tools: HashSet<Rc<str>>,
@@ -55,7 +56,7 @@ pub(super) struct JsEvaluator<'a> {
     dead_functions: HashMap<JsFunctionId, bool>,
     /// Collections that are being evaluated, to detect cycles.
     collections_in_progress: HashSet<JsAppendTarget>,
-    /// Elements that other files add to an imported collection.
+    /// Calls in other files that add elements to an imported collection, keyed by the collection.
     cross_file_additions: HashMap<JsAppendTarget, Vec<JsNodeId>>,
     call_index: Option<Rc<call_sites::JsCallIndex>>,
     files_by_path: HashMap<&'a str, super::syntax::JsFileId>,
@@ -92,17 +93,17 @@ impl<'a> JsEvaluator<'a> {
         self.has_omissions = false;
     }
 
-    /// Records that elements have been left out because of a limit.
+    /// Records whether elements have been left out because of a limit.
     pub fn record_omission(&mut self, more: bool) {
         self.has_omissions |= more;
     }
 
-    /// Records that the current query returned tools, which means that elements left out may be tools, too.
+    /// Records that the current query returned tools. Elements that it left out may then be tools, too.
     pub fn record_tools_found(&mut self) {
         self.is_truncated |= self.has_omissions;
     }
 
-    /// Whether tools may be missing because a limit was reached.
+    /// Returns whether tools may be missing because a limit was reached.
     pub fn is_truncated(&self) -> bool {
         self.steps > MAX_STEPS_PER_PACKAGE || self.is_truncated
     }
@@ -343,7 +344,7 @@ impl<'a> JsEvaluator<'a> {
         Ok(JsValue::Object(Rc::new(pairs)))
     }
 
-    /// Evaluates two alternatives, either of which may apply.
+    /// Evaluates two alternatives when it is unknown which of them applies.
     fn evaluate_uncertain(&mut self, first: JsNodeId, second: JsNodeId, env: &JsFrameChain) -> JsValueResult {
         match (self.evaluate(first, env)?, self.evaluate(second, env)?) {
             (JsValue::Bool(left), JsValue::Bool(right)) if left != right => Ok(JsValue::Opaque(None)),

@@ -1,4 +1,4 @@
-//! Selects which files of a package are read.
+//! Selects the files of a package that are read.
 
 use super::entry_points::PackageJsonPaths;
 use gatelodge_catalogue::SourceFile;
@@ -6,7 +6,7 @@ use gatelodge_catalogue::SourceFile;
 /// Maximum total size of a package's files.
 const MAX_SOURCE_BYTES: usize = 24 << 20;
 
-/// Maximum number of auxiliary files that are looked for among the imports of other files.
+/// Maximum number of auxiliary files for which the imports of other files are searched.
 const MAX_AUXILIARY_FILES: usize = 200;
 
 /// Folders that contain tests.
@@ -16,7 +16,7 @@ const TEST_FOLDERS: [&str; 10] =
 const EXAMPLE_FOLDERS: [&str; 9] =
     ["example", "examples", "demo", "demos", "docs", "doc", "website", "templates", "template"];
 
-/// Every package with tools contains at least one of these strings.
+/// Strings of which every package with tools contains at least one.
 const SERVER_SIGNS: [&str; 12] = [
     "@modelcontextprotocol/",
     "tools/list",
@@ -32,11 +32,11 @@ const SERVER_SIGNS: [&str; 12] = [
     "McpServer",
 ];
 
-/// A file that contains none of these strings defines no tools.
+/// Strings of which every file that defines tools contains at least one.
 const TOOL_SIGNS: [&str; 8] =
     ["registerTool", ".tool(", "addTool", "inputSchema", "ListTools", "tools/list", "registerAppTool", "Tool"];
 
-/// Whether the package uses MCP at all. Test files count only if they are selected.
+/// Returns whether the package uses MCP at all. Test files count only if they are selected.
 pub(super) fn has_mcp_server(files: &[SourceFile<'_>], chosen: &[SourceFile<'_>]) -> bool {
     let speaks = |file: &SourceFile<'_>| SERVER_SIGNS.iter().any(|sign| file.text.contains(sign));
     // `package.json` names the dependencies.
@@ -47,7 +47,7 @@ pub(super) fn has_mcp_server(files: &[SourceFile<'_>], chosen: &[SourceFile<'_>]
     chosen.iter().any(speaks) || files.iter().any(|file| counts(file) && speaks(file))
 }
 
-/// Whether a path ends in this file name and is not inside `node_modules`.
+/// Returns whether a path ends in the given file name and is not inside `node_modules`.
 pub(super) fn is_package_file(path: &str, name: &str) -> bool {
     path.rsplit('/').next() == Some(name) && !path.split('/').any(|folder| folder == "node_modules")
 }
@@ -59,8 +59,8 @@ pub(super) struct SelectedFiles<'a> {
     pub excluded_count: usize,
 }
 
-/// Selects the files to read, starting with those that mention tools. Auxiliary files count only if they are entry
-/// points or are imported.
+/// Selects the files to read, starting with those that mention tools. Auxiliary files are selected only if they are
+/// entry points or are imported.
 pub(super) fn select_files<'a>(files: &[SourceFile<'a>], named: &PackageJsonPaths) -> SelectedFiles<'a> {
     let readable = files.iter().copied().filter(is_source);
     let (mut auxiliary, mut chosen): (Vec<SourceFile<'a>>, Vec<SourceFile<'a>>) =
@@ -90,13 +90,14 @@ fn mentions_tools(file: &SourceFile<'_>) -> bool {
     TOOL_SIGNS.iter().any(|sign| file.text.contains(sign))
 }
 
-/// Whether a text has relative imports. If it does, a file with the same text in another folder is not the same module.
+/// Returns whether a source file has relative imports. If it does, an identical file in another folder is not the same
+/// module.
 fn has_relative_import(text: &str) -> bool {
     ["\"./", "'./", "`./", "\"../", "'../", "`../"].iter().any(|start| text.contains(start))
 }
 
-/// Whether one file imports another. Compares the end of the import path: folder and name, or only the name if both are
-/// in the same folder.
+/// Returns whether one file imports another, judging by the end of the import path: folder and name, or only the name
+/// if both files are in the same folder.
 fn has_import_of(asking: SourceFile<'_>, path: &str) -> bool {
     let Some((folder, name)) = path.rsplit_once('/') else { return false };
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);

@@ -19,7 +19,8 @@ impl ImportAliases {
         Self(named.collect())
     }
 
-    /// Returns the paths that an import without a path may refer to, relative to the package folder, likeliest first.
+    /// Returns the paths that an aliased import such as `#tools/x` may refer to, relative to the package folder,
+    /// likeliest first.
     pub fn paths(&self, specifier: &str) -> Vec<String> {
         let said = self.0.iter().filter_map(|(name, paths)| Some((paths, find_alias_match(name, specifier)?)));
         let said = said.flat_map(|(paths, rest)| paths.iter().map(move |path| path.replace('*', rest)));
@@ -32,7 +33,7 @@ impl ImportAliases {
     }
 }
 
-/// Returns the text matched by the `*` in an alias. An alias without `*` matches only itself.
+/// Returns the part of an import that the `*` in an alias matches. An alias without `*` matches only itself.
 fn find_alias_match<'s>(name: &str, specifier: &'s str) -> Option<&'s str> {
     match name.split_once('*') {
         Some((start, end)) => specifier.strip_prefix(start)?.strip_suffix(end),

@@ -8,10 +8,10 @@ use super::syntax::{JsClassId, JsFileId, JsNode, JsNodeId, JsObjectEntry};
 use super::tool_builder::SCHEMA_KEYS;
 use gatelodge_catalogue::ExtractedTool;
 
-/// Functions that register a tool, given either its name or an object.
+/// Functions that register a tool, given either the tool's name or an object.
 const REGISTER_FUNCTIONS: [&str; 5] = ["registerTool", "tool", "addTool", "registerAppTool", "registerToolTask"];
 
-/// Whether a definition is registered.
+/// Whether and how a tool definition is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolRegistrationStatus {
     /// The tool is registered, or is in the list that the server returns.
@@ -60,14 +60,14 @@ pub(super) fn collect_definitions(evaluator: &mut JsEvaluator<'_>) -> Vec<JsTool
     found
 }
 
-/// Whether the package finds the files to load by listing its own folders.
+/// Returns whether the package finds the files to load by listing its own folders.
 fn loads_files_by_path(evaluator: &JsEvaluator<'_>) -> bool {
     let words = ["readdir", "readdirSync", "mcp-framework", "glob"];
     words.iter().any(|word| evaluator.syntax.find_symbol(word).is_some() || evaluator.syntax.has_import_of(word))
 }
 
-/// Returns the files that are in use because other files import them or because they contain calls. Definitions in any
-/// other file are leftovers that are never registered.
+/// Returns the files that are in use because other files import them or because they contain calls. Definitions in all
+/// other files are leftovers that are never registered.
 fn used_files(evaluator: &JsEvaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
     let syntax = evaluator.syntax;
     let mut live = evaluator.imported_files();
@@ -232,7 +232,7 @@ impl JsEvaluator<'_> {
     }
 }
 
-/// Whether the name looks like one of the package's own registration functions, such as `addReadTool`.
+/// Returns whether the name looks like that of one of the package's own registration functions, such as `addReadTool`.
 fn is_register_helper(word: &str) -> bool {
     ["add", "register", "define", "create"].iter().any(|start| word.starts_with(start)) && word.contains("Tool")
 }

@@ -87,7 +87,7 @@ impl JsEvaluator<'_> {
         Some(self.property_schema(&JsValue::Lazy(first, env.clone()), depth + 1))
     }
 
-    /// Returns the properties in a zod shape.
+    /// Returns the properties in a zod shape (an object that maps property names to schemas).
     pub(super) fn property_schemas(&mut self, shape: &JsValue, depth: usize) -> Vec<(String, PropertySchema)> {
         let mut parts: Vec<(String, PropertySchema)> = Vec::new();
         for (key, value) in self.object_entries(shape).into_iter().take(MAX_PROPERTIES) {
@@ -135,7 +135,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Converts a value to text. For a template, only the known parts are kept.
+    /// Converts a value to a string. For a template, only the known parts are kept.
     #[expect(clippy::wrong_self_convention, reason = "evaluation needs the cache of values")]
     pub fn to_text(&mut self, value: &JsValue) -> Option<String> {
         match self.force(value).ok()? {

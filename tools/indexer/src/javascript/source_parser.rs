@@ -1,12 +1,12 @@
-//! Parses source text within a step limit.
+//! Parses source files within a step limit.
 
 use std::ops::ControlFlow;
 
 use tree_sitter::{Language, ParseOptions, ParseState, Parser, Tree};
 
-/// Number of parser steps that a file may take in addition to those allowed for its length. Invalid text takes more
-/// steps than valid text, but must not take arbitrarily many. Counting steps rather than time ensures that the same
-/// text always gives the same tools.
+/// Number of parser steps that a file may take in addition to those allowed for its length. Invalid code takes more
+/// steps than valid code, but must not take arbitrarily many. Counting steps rather than time ensures that the same
+/// file always gives the same tools.
 const EXTRA_PARSER_STEPS: usize = 50_000;
 
 /// Returns a file's syntax tree, or `None` if the step limit is reached.

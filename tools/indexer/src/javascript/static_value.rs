@@ -8,7 +8,7 @@ use super::syntax::{JsClassId, JsFileId, JsFunctionId, JsLoopId, JsNodeId};
 /// kept to show that the limit was exceeded.
 const MAX_LIST_ELEMENTS: usize = 5_000;
 
-/// The construct that binds a name at run time.
+/// The construct that binds a name at run time: a function, a loop or a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum JsFrameOwner {
     Function(JsFunctionId),
@@ -33,7 +33,7 @@ impl JsFrame {
     }
 }
 
-/// Returns the frame that belongs to an owner.
+/// Returns the innermost frame that belongs to an owner.
 pub(super) fn find_frame(env: &JsFrameChain, owner: JsFrameOwner) -> Option<Rc<JsFrame>> {
     let mut at = env.as_ref();
     while let Some(frame) = at {
@@ -59,9 +59,9 @@ pub(super) enum JsValue {
     Class(JsClassId, JsFrameChain),
     Instance(JsClassId, Rc<Vec<JsValue>>),
     Module(JsFileId),
-    /// `process.env`.
+    /// The object `process.env`.
     Environment,
-    /// `process.argv`.
+    /// The list `process.argv`.
     CommandLine,
     /// An unknown value. The expression is kept if its syntax may still be useful.
     Opaque(Option<(JsNodeId, JsFrameChain)>),
@@ -81,7 +81,7 @@ impl JsValue {
         Self::List(Rc::new(items))
     }
 
-    /// Whether the value is a list that exceeds the length limit.
+    /// Returns whether the value is a list that exceeds the length limit.
     pub fn is_over_limit(&self) -> bool {
         matches!(self, Self::List(items) if items.len() > MAX_LIST_ELEMENTS)
     }
@@ -94,7 +94,8 @@ impl JsValue {
 /// Why an expression has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsEvaluationError {
-    /// It depends on the calling context. The fields are the owner of the frame and the index of the value in it.
+    /// The expression depends on the calling context. The fields are the owner of the frame and the index of the value
+    /// in it.
     Unbound(JsFrameOwner, usize),
     /// The step limit was reached.
     OutOfSteps,

@@ -1,6 +1,6 @@
 //! The syntax of a package's sources, reduced to what the evaluation needs.
 //!
-//! All files of a package share one [`JsSyntax`], so that a number identifies a node regardless of its file.
+//! All files of a package share one [`JsSyntax`], so that a node's id identifies it regardless of its file.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -51,17 +51,17 @@ pub(super) enum JsNode {
     Spread(JsNodeId),
     Function(JsFunctionId),
     Class(JsClassId),
-    /// `a || b`.
+    /// Logical or: `a || b`.
     Or(JsNodeId, JsNodeId),
-    /// `a && b`.
+    /// Logical and: `a && b`.
     And(JsNodeId, JsNodeId),
-    /// `test ? a : b`, or the alternative return values of a function.
+    /// A conditional expression `test ? a : b`, or the alternative return values of a function.
     Conditional(JsNodeId, JsNodeId, JsNodeId),
-    /// `a === b`, or `a !== b` if the third field is `false`.
+    /// A comparison: `a === b`, or `a !== b` if the third field is `false`.
     Equal(JsNodeId, JsNodeId, bool),
-    /// `require("…")` and `import("…")`.
+    /// A module loaded with `require("…")` or `import("…")`.
     Module(JsFileId, Box<str>),
-    /// `!a`.
+    /// Logical negation: `!a`.
     Not(JsNodeId),
     Opaque,
 }
@@ -77,10 +77,10 @@ pub(super) enum JsObjectEntry {
     Spread(JsNodeId),
 }
 
-/// Where the value of a name comes from.
+/// The origin of a name's value.
 #[derive(Debug, Clone)]
 pub(super) enum JsBindingSource {
-    /// Declared without a value.
+    /// The name is declared without a value.
     Unset,
     Node(JsNodeId),
     Parameter(JsFunctionId, usize),
@@ -106,7 +106,7 @@ pub(super) struct JsBinding {
     pub source: JsBindingSource,
     pub path: Vec<JsPatternStep>,
     pub default: Option<JsNodeId>,
-    /// `name.key = value`, anywhere in the file.
+    /// Assignments of the form `name.key = value`, anywhere in the file.
     pub assigned_members: Vec<(JsNodeId, JsNodeId)>,
     /// Whether the name is assigned again later.
     pub is_reassigned: bool,
@@ -116,24 +116,24 @@ pub(super) struct JsBinding {
 pub(super) struct JsScope {
     pub parent: Option<JsScopeId>,
     pub class: Option<JsClassId>,
-    /// Whether `var` declarations belong to this scope.
+    /// Whether `var` declarations inside this scope belong to it.
     pub holds_vars: bool,
 }
 
 /// How a function is used at the place where it is defined.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum JsFunctionUse {
-    /// It is used by its name, or not at all.
+    /// The function is used by its name, or not at all.
     Named,
-    /// It is an argument of this call.
+    /// The function is an argument of this call.
     Argument(JsNodeId),
-    /// It is called immediately.
+    /// The function is called immediately.
     Called(JsNodeId),
 }
 
 #[derive(Debug)]
 pub(super) struct JsFunction {
-    /// The expression that is returned. Several `return` statements are alternatives.
+    /// The expression that is returned. If there are several `return` statements, it combines them as alternatives.
     pub result: Option<JsNodeId>,
     /// The enclosing function.
     pub enclosing: Option<JsFunctionId>,
@@ -163,7 +163,7 @@ pub(super) struct JsClass {
     pub parent: Option<JsNodeId>,
     pub members: Vec<JsClassMember>,
     pub constructor: Option<JsFunctionId>,
-    /// `this.key = value`, anywhere in the class.
+    /// Assignments of the form `this.key = value`, anywhere in the class.
     pub this_assignments: Vec<(JsIdentifierId, JsNodeId)>,
     /// Arguments of `super(…)`.
     pub super_arguments: Option<Box<[JsNodeId]>>,
@@ -176,9 +176,9 @@ pub(super) struct JsFile {
     /// The first node of the file. The nodes of a file are contiguous.
     pub first_node: u32,
     pub exports: HashMap<JsIdentifierId, JsNodeId>,
-    /// `export * from "…"`.
+    /// Modules that are re-exported with `export * from "…"`.
     pub star_exports: Vec<Box<str>>,
-    /// `module.exports = …`.
+    /// The value assigned in `module.exports = …`.
     pub module_exports: Option<JsNodeId>,
 }
 
@@ -210,9 +210,9 @@ pub(super) struct JsSyntax {
     /// Object literals that have a `name`.
     pub named_objects: Vec<JsNodeId>,
     pub additions: HashMap<JsAppendTarget, Vec<JsNodeId>>,
-    /// The conditions around those calls and objects that have any.
+    /// The conditions around each call or object, for those that have any.
     pub guards: HashMap<JsNodeId, Rc<[JsBranchCondition]>>,
-    /// The functions that enclose calls and objects.
+    /// The function that encloses each call or object, if there is one.
     pub enclosing_functions: HashMap<JsNodeId, JsFunctionId>,
     /// Imports, each with the importing file and the module specifier.
     pub imports: Vec<(JsFileId, Box<str>)>,
@@ -233,8 +233,8 @@ impl JsSyntax {
         self.nodes.len() as u32
     }
 
-    /// Returns the modules that are required as a whole: neither through a member, as in `const { a } = …` and
-    /// `require("…").a`, nor under a name of which only members are used.
+    /// Returns the modules that are required as a whole. This excludes modules of which only members are used, as in
+    /// `const { a } = …`, `require("…").a`, or `b.a` after `const b = require("…")`.
     pub fn whole_module_requires(&self) -> Vec<(JsFileId, &str)> {
         let parts =
             self.nodes.iter().filter_map(|node| if let JsNode::Member(whole, _) = node { Some(*whole) } else { None });
@@ -286,7 +286,7 @@ impl JsSyntax {
         word
     }
 
-    /// Returns the symbol for a name, if the name occurs anywhere.
+    /// Returns the id of a name, or `None` if the name does not occur in the package.
     pub fn find_symbol(&self, text: &str) -> Option<JsIdentifierId> {
         self.symbol_ids.get(text).copied()
     }

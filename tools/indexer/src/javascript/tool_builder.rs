@@ -48,7 +48,7 @@ impl JsEvaluator<'_> {
         Some(tool)
     }
 
-    /// Whether the object is `{ title, description, inputSchema }` rather than a shape whose parameters have these
+    /// Returns whether the object is `{ title, description, inputSchema }` rather than a shape with parameters of these
     /// names.
     fn is_settings(&mut self, object: &JsValue) -> bool {
         let entries = self.object_entries(object);
@@ -93,7 +93,7 @@ impl JsEvaluator<'_> {
         false
     }
 
-    /// Returns a member, unevaluated if possible, because the expression of a schema says more than its value.
+    /// Returns a member, unevaluated if possible, because a schema's expression says more than its value.
     pub(super) fn raw_member(&mut self, value: &JsValue, key: &str) -> Option<JsValue> {
         match value {
             JsValue::Instance(..) => match self.evaluate_member(value, &key.into()) {

@@ -7,11 +7,12 @@ use super::expression_evaluation::JsEvaluator;
 use super::syntax::{JsBindingSource, JsIdentifierId, JsNode};
 use gatelodge_catalogue::SourceFile;
 
-/// Shorter names, such as those in bundles, occur too often to be meaningful.
+/// Minimum length of a name that is considered. Shorter names, such as those in bundles, occur too often to be
+/// meaningful.
 const MIN_NAME_BYTES: usize = 5;
 
-/// Returns the names of functions that occur only once in the sources, not counting lines that export them. Exports of
-/// entry points are left out, because other packages may call them.
+/// Returns the function names that occur only once in the sources, not counting lines that export them. Names exported
+/// by entry points are left out, because other packages may call these functions.
 pub(super) fn unused_function_names(
     evaluator: &JsEvaluator<'_>,
     files: &[SourceFile<'_>],
@@ -44,8 +45,8 @@ pub(super) fn unused_function_names(
     counts.into_iter().filter(|(_, count)| *count == 1).map(|(word, _)| word).collect()
 }
 
-/// Whether a line does nothing but export: `export { a };` or `exports.a = a;`. An export under another name does not
-/// count, because the function may be called by that name.
+/// Returns whether a line does nothing but export: `export { a };` or `exports.a = a;`. An export under another name
+/// does not count, because the function may be called by that name.
 fn is_export_line(line: &str) -> bool {
     let line = line.trim();
     let is_list = line.starts_with("export {") && line.trim_end_matches(';').ends_with('}') && !line.contains(" as ");

@@ -63,7 +63,7 @@ const ZOD_METHODS: [&str; 47] = [
 /// Zod methods whose names are also methods of built-in types.
 const AMBIGUOUS_METHODS: [&str; 4] = ["map", "set", "catch", "min"];
 
-/// Whether a callee is a zod function. Bundlers add digits and underscores to names.
+/// Returns whether a callee is a zod function. Digits and underscores that bundlers append to names are ignored.
 pub(super) fn is_zod_call(syntax: &JsSyntax, callee: JsNodeId) -> bool {
     match syntax.node(callee) {
         JsNode::Member(_, word) => {
@@ -78,12 +78,12 @@ pub(super) fn is_zod_call(syntax: &JsSyntax, callee: JsNodeId) -> bool {
     }
 }
 
-/// Whether the method derives one schema from another.
+/// Returns whether the method derives one schema from another.
 pub(super) fn is_modifier(word: &str) -> bool {
     ZOD_METHODS.iter().skip(29).any(|known| *known == word) || word == "array"
 }
 
-/// Whether the method adds properties to an object schema.
+/// Returns whether the method adds properties to an object schema.
 pub(super) fn is_extension(word: &str) -> bool {
     matches!(word, "extend" | "merge" | "safeExtend")
 }
@@ -93,7 +93,7 @@ fn strip_bundler_suffix(word: &str) -> &str {
 }
 
 impl JsEvaluator<'_> {
-    /// Returns the schema that a call builds, if it is a call to zod.
+    /// Returns the schema that a call builds, or `None` if the call is not to zod.
     pub(super) fn find_zod_schema(
         &mut self,
         node: JsNodeId,
@@ -250,7 +250,7 @@ impl JsEvaluator<'_> {
     }
 }
 
-/// Whether the expression is `z` itself, rather than a schema that the package defines.
+/// Returns whether the expression is `z` itself, rather than a schema that the package defines.
 fn is_zod_namespace(syntax: &JsSyntax, object: JsNodeId) -> bool {
     matches!(syntax.node(object), JsNode::Name(word, _) if strip_bundler_suffix(syntax.symbol_text(*word)) == "z")
 }
@@ -261,7 +261,7 @@ fn set_member(schema: &mut Json, key: &str, value: Option<Json>) {
     }
 }
 
-/// Adds the properties of another object schema.
+/// Merges the properties of another object schema into this one.
 fn merge_object(schema: &mut Json, more: Option<Json>) {
     let Some(Json::Object(mut more)) = more else { return };
     let Some(schema) = schema.as_object_mut() else { return };

@@ -1,4 +1,4 @@
-//! Parses Python text and lowers it to statements. Syntax errors are skipped.
+//! Parses Python source code and lowers it to statements. Syntax errors are skipped.
 
 mod expression_lowering;
 mod literal_lowering;
@@ -17,16 +17,16 @@ const MAX_NESTING: usize = 120;
 /// Step limit for the parser. Counting steps rather than time gives the same result on every machine.
 const MAX_PARSER_STEPS: usize = 400_000;
 
-/// The text that is being lowered, and the current nesting in it.
+/// The source code that is being lowered, and the current nesting in it.
 #[derive(Clone, Copy)]
 struct PyLoweringContext<'t> {
     text: &'t str,
     depth: usize,
-    /// Set inside a function that does not mention tools: only its bindings and returns are kept.
+    /// Whether the current function does not mention tools, so that only its bindings and returns are kept.
     bindings_only: bool,
 }
 
-/// Parses a text. Returns `None` if the step limit is reached.
+/// Parses source code into statements. Returns `None` if the step limit is reached.
 pub fn parse_statements(text: &str) -> Option<Vec<PyStmt>> {
     let text = &*shorten_comment_runs(text);
     let mut parser = Parser::new();
@@ -189,12 +189,12 @@ fn lower_def(node: Node<'_>, decorators: Vec<Rc<PyExpr>>, source: PyLoweringCont
     })
 }
 
-/// Whether a text contains `tool`, ignoring case.
+/// Returns whether source code contains `tool`, ignoring case.
 pub fn mentions_tools(text: &str) -> bool {
     text.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"tool")) || text.contains("inputSchema")
 }
 
-/// Whether a text may register tools when it runs.
+/// Returns whether source code may register tools when it runs.
 fn can_register_tools(text: &str) -> bool {
     let calls_tool = || text.as_bytes().windows(5).any(|word| word.eq_ignore_ascii_case(b"tool("));
     ["inputSchema", ".tool", "register", "mount("].iter().any(|word| text.contains(word)) || calls_tool()

@@ -9,7 +9,7 @@ const MAX_COMMENT_RUN_LINES: usize = 100;
 /// Quotes that delimit multi-line strings.
 const TRIPLE_QUOTES: [&str; 2] = ["\"\"\"", "'''"];
 
-/// Returns the text without excess comment lines.
+/// Returns the source code without excess comment lines.
 pub fn shorten_comment_runs(text: &str) -> Cow<'_, str> {
     if max_comment_run(text) <= MAX_COMMENT_RUN_LINES {
         return Cow::Borrowed(text);
@@ -42,7 +42,7 @@ fn max_comment_run(text: &str) -> usize {
     longest
 }
 
-/// Returns the quotes of the string that is still open after a line, given the quotes of the one open before it.
+/// Returns the quotes of the string that is open at the end of a line, given those of the string open at its start.
 fn open_quotes_after<'t>(line: &'t str, before: Option<&'t str>) -> Option<&'t str> {
     let (mut open, mut rest) = (before, line);
     while let Some(first) = rest.chars().next() {

@@ -1,4 +1,4 @@
-//! Decides whether a condition holds with default settings. Only results that are certain count.
+//! Decides whether a condition holds with default settings. Results that are not certain are ignored.
 
 use std::rc::Rc;
 
@@ -9,10 +9,10 @@ use super::static_value::{PyArguments, PyExternalObject, PyValue};
 use super::syntax::{PyCall, PyComparison, PyExpr};
 use crate::required_setting_heuristic::is_user_supplied;
 
-/// Path that marks a value as the parsed command-line arguments.
+/// Dotted name that marks a value as the parsed command-line arguments.
 const PARSED_ARGS_PATH: &str = "argparse.parse_args";
 
-/// Returns the value that an environment variable or a settings field has if it is not set.
+/// Returns the value that an unset environment variable or settings field has.
 pub fn default_setting(path: &str, arguments: &PyArguments) -> Option<PyValue> {
     match path.rsplit('.').next().unwrap_or(path) {
         "getenv" | "get" if path.starts_with("os.") => Some(match arguments.positional.first() {
@@ -38,8 +38,8 @@ impl PyAnalyzer<'_> {
         truth
     }
 
-    /// Returns whether a value is truthy, or `None` if that is unknown. In a condition an empty list is unknown, too,
-    /// because it may be filled elsewhere.
+    /// Returns whether a value is truthy, or `None` if that is unknown. In a condition, the truthiness of an empty list
+    /// is also unknown, because the list may be filled elsewhere.
     pub fn truthiness(&self, value: &PyValue) -> Option<bool> {
         let is_sure =
             value.is_certain() || matches!(value, PyValue::Function(_) | PyValue::Class(_) | PyValue::Module(_));
@@ -61,7 +61,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Whether a name may have a value other than the one it is bound to.
+    /// Returns whether a name may have a value other than the one in its binding.
     pub fn is_reassignable(&self, name: &Rc<str>, binding: &PyBinding, scope: PyScopeId) -> bool {
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let is_empty = matches!(binding, PyBinding::Expr(value) if matches!(**value, PyExpr::None));
@@ -80,7 +80,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Returns the result of parsing a command line that has no flags.
+    /// Returns the result of parsing a command line without flags.
     pub fn parse_args_result(&self, name: &str) -> PyValue {
         let made = || {
             PyValue::ExternalObject(Rc::new(PyExternalObject {
@@ -126,7 +126,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// Returns the value that a flag has if it is not given.
+/// Returns the value of a flag that is not given on the command line.
 pub fn omitted_flag_value(arguments: &PyArguments) -> Option<PyValue> {
     let action = arguments.get("action", None).and_then(PyValue::as_str).map(|action| &**action);
     let is_flag = arguments.get("is_flag", None).is_some_and(|flag| flag.truthiness() == Some(true));

@@ -1,6 +1,6 @@
 //! Removes indentation from docstrings.
 
-/// Removes the indentation from a docstring in the same way as Python.
+/// Removes the indentation from a docstring in the same way as Python does.
 pub fn clean_docstring(text: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let rest = text.lines().skip(1).filter(|line| !line.trim().is_empty());

@@ -3,7 +3,7 @@
 /// Functions that import a module.
 const IMPORT_CALLS: [&str; 2] = ["import_module(", "__import__("];
 
-/// A module imported by a literal name, or by a name whose folder is literal.
+/// A module that is imported by a literal name, or by a name of which only the folder is literal.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DynamicImport<'t> {
     /// Number of parent folders to go up, or 0 for an absolute import.
@@ -29,7 +29,7 @@ const MODULE_DISCOVERY_CALLS: [&str; 12] = [
     "run_path(",
     "exec(compile(",
 ];
-/// Signs that a module name is computed or found in a folder.
+/// Strings that indicate a module name that is computed or found in a folder.
 const COMPOSED_NAME_SIGNS: [&str; 13] = [
     "__package__",
     "__name__}",
@@ -48,13 +48,13 @@ const COMPOSED_NAME_SIGNS: [&str; 13] = [
 /// Placeholders that refer to the file's own package.
 const OWN_PACKAGE_PLACEHOLDERS: [&str; 2] = ["{__package__}", "{__name__}"];
 
-/// Returns the modules that a text imports by name.
+/// Returns the modules that source code imports by name.
 pub fn dynamic_imports(text: &str) -> Vec<DynamicImport<'_>> {
     import_arguments(text).filter_map(parse_import_argument).collect()
 }
 
-/// Whether a text imports modules of its package only by literal names. A name in a variable counts, because it is a
-/// literal somewhere else.
+/// Returns whether source code imports modules of its package only by literal names. A name in a variable also counts,
+/// because it is a literal somewhere else.
 pub fn has_only_named_imports(text: &str) -> bool {
     let is_composed = || COMPOSED_NAME_SIGNS.iter().any(|sign| text.contains(sign));
     let is_variable = |argument: &str| {
@@ -64,14 +64,14 @@ pub fn has_only_named_imports(text: &str) -> bool {
         && import_arguments(text).all(|argument| is_named_module(argument) || (is_variable(argument) && !is_composed()))
 }
 
-/// Whether an argument names a module. A placeholder before the first dot must refer to the file's own package.
+/// Returns whether an argument names a module. A placeholder before the first dot must refer to the file's own package.
 fn is_named_module(argument: &str) -> bool {
     let text = argument.trim_start_matches(['f', 'r', 'F', 'R', '"', '\'']);
     parse_import_argument(argument).is_some()
         && (!text.starts_with('{') || OWN_PACKAGE_PLACEHOLDERS.iter().any(|own| text.starts_with(own)))
 }
 
-/// Returns the text that follows the opening parenthesis of each import call.
+/// Returns what follows the opening parenthesis of each import call.
 fn import_arguments(text: &str) -> impl Iterator<Item = &str> {
     let calls = IMPORT_CALLS.iter().flat_map(|call| text.match_indices(call).map(|(at, call)| at + call.len()));
     calls.filter_map(|at| Some(text.get(at..)?.trim_start()))

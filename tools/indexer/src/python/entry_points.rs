@@ -11,7 +11,7 @@ use gatelodge_catalogue::SourceFile;
 const HELPER_PROGRAM_WORDS: [&str; 10] =
     ["setup", "install", "auth", "login", "init", "test", "client", "http", "sse", "config"];
 
-/// A program's name and module.
+/// The name of a program and the module in which it starts.
 type ConsoleScript = (String, String);
 
 /// Returns the modules in which programs start, without duplicates, the most likely server first.
@@ -31,7 +31,7 @@ pub fn program_modules(files: &[SourceFile<'_>]) -> Vec<String> {
     programs.into_iter().map(|(_, module)| module).filter(|module| known.insert(module.clone())).collect()
 }
 
-/// Whether a file lists the programs of a package that has been built.
+/// Returns whether a file lists the programs of a built package.
 fn is_entry_points_file(path: &str) -> bool {
     let Some((folder, "entry_points.txt")) = path.rsplit_once('/') else { return false };
     folder.ends_with(".dist-info") || folder.ends_with(".egg-info")
@@ -41,7 +41,8 @@ fn is_pyproject(path: &str) -> bool {
     path.rsplit('/').next() == Some("pyproject.toml")
 }
 
-/// Whether a file in a Python package is read: source files, and files that list the package's programs.
+/// Returns whether a file in a Python package is read. Source files are, and so are files that list the package's
+/// programs.
 pub fn is_python_input(path: &str) -> bool {
     path.ends_with(".py") || is_entry_points_file(path) || is_pyproject(path)
 }

@@ -15,7 +15,7 @@ use super::syntax::{PyClassDef, PyComparison, PyExpr};
 
 /// Maximum nesting of evaluations.
 const MAX_EVALUATION_DEPTH: usize = 60;
-/// Step limit for one value. It is enough for a table of several hundred tools with their parameters.
+/// Step limit for evaluating one value. It is enough for a table of several hundred tools with their parameters.
 const MAX_STEPS_PER_VALUE: usize = 100_000;
 /// Maximum length of a concatenated string.
 const MAX_JOINED_LENGTH: usize = 64 << 10;
@@ -205,7 +205,7 @@ impl PyAnalyzer<'_> {
         value
     }
 
-    /// Returns the value of a function. One decorated with `functools.wraps(other)` has the value of `other`.
+    /// Returns the value of a function. A function decorated with `functools.wraps(other)` has the value of `other`.
     fn function_value(&mut self, function: Rc<PyFunction>) -> PyValue {
         for decorator in &function.def.decorators {
             let PyExpr::Call(call) = &**decorator else { continue };
@@ -278,7 +278,7 @@ impl PyAnalyzer<'_> {
         self.module_member(file, item)
     }
 
-    /// Returns the value of a name in a module, or a submodule.
+    /// Returns the value of a name in a module, which may be a submodule.
     pub fn module_member(&mut self, file: usize, item: &str) -> PyValue {
         let scope = self.module_scope(file);
         let name: Rc<str> = item.into();
@@ -385,7 +385,7 @@ fn join_dotted(module: &str, item: &str) -> String {
     if module.is_empty() { item.to_owned() } else { format!("{module}.{item}") }
 }
 
-/// Given that one operand is unknown, returns the other one if it alone decides the result.
+/// Returns the known operand if it alone decides the result, given that the other operand is unknown.
 fn deciding_operand(other: PyValue, deciding: bool) -> PyValue {
     if other.is_certain() && other.truthiness() == Some(deciding) { other } else { PyValue::unknown() }
 }

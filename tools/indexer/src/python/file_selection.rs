@@ -1,4 +1,4 @@
-//! Selects which files of a package are read.
+//! Selects the files of a package that are read.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ const MAX_IMPORT_LOOKUPS: usize = 100_000;
 const AUXILIARY_FILES: [&str; 3] = ["setup.py", "conftest.py", "noxfile.py"];
 
 /// Returns the package's files and the auxiliary files that they import. If a package consists only of examples, their
-/// tools count; tools in tests never do.
+/// tools count. Tools in tests never count.
 pub fn select_files<'f>(files: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
     let python = || files.iter().copied().filter(|file| file.path.ends_with(".py") && !is_template(file.path));
     let main: Vec<_> = python().filter(|file| !is_auxiliary(file)).collect();
@@ -90,8 +90,8 @@ fn add_imported_files<'f>(main: &[SourceFile<'f>], aside: &[SourceFile<'f>]) -> 
     chosen.into_iter().filter_map(|at| all.get(at).copied()).collect()
 }
 
-/// Finds the file of a module. An absolute import has to name any auxiliary folders: `import books.shelf` does not
-/// refer to `examples/books/shelf.py`.
+/// Finds the file that a module is in. An absolute import has to name any auxiliary folders: `import books.shelf` does
+/// not refer to `examples/books/shelf.py`.
 fn find_imported_file(files: &PyModuleFiles<'_>, from: usize, up: usize, module: &[&str]) -> Option<usize> {
     let at = files.find_module(from, up, &module.join("."))?;
     (up > 0 || is_import_target(files, at, module.len())).then_some(at)
@@ -103,7 +103,8 @@ fn files_in_folder(files: &PyModuleFiles<'_>, from: usize, up: usize, folder: &[
     inside.filter(|at| up > 0 || is_import_target(files, *at, folder.len() + 1)).collect()
 }
 
-/// Whether a file is in no auxiliary folder, except for folders among the last `named_parts` parts of its path.
+/// Returns whether a file is outside all auxiliary folders, not counting folders among the last `named_parts` parts of
+/// its path.
 fn is_import_target(files: &PyModuleFiles<'_>, at: usize, named_parts: usize) -> bool {
     let path = files.get(at).map_or("", |file| file.path);
     let path = path.strip_suffix("/__init__.py").unwrap_or(path);
@@ -130,12 +131,12 @@ fn is_test(file: &SourceFile<'_>) -> bool {
     file.path.split('/').any(|part| matches!(part, "tests" | "test")) || (is_named && tests())
 }
 
-/// Whether the path contains template placeholders.
+/// Returns whether the path contains template placeholders.
 fn is_template(path: &str) -> bool {
     path.contains("{{") || path.contains("{%")
 }
 
-/// Whether a text imports an MCP SDK.
+/// Returns whether a source file imports an MCP SDK.
 pub fn imports_mcp(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim_start();
@@ -147,7 +148,7 @@ pub fn imports_mcp(text: &str) -> bool {
     })
 }
 
-/// Whether a text can define tools.
+/// Returns whether a source file can define tools.
 pub fn can_have_tools(text: &str) -> bool {
     mentions_tools(text) || text.contains("inputSchema")
 }

@@ -9,7 +9,7 @@ use super::module_files::{FileReferenceForms, PyModuleFiles};
 use super::registration_reachability::{WalkOrigin, import_statements};
 use gatelodge_catalogue::SourceFile;
 
-/// Limits on the number of files, searched bytes and programs. If one of them is exceeded, every file counts as loaded.
+/// Limits on the number of files, searched bytes and programs. If any of them is exceeded, every file counts as loaded.
 const MAX_FOLLOWED_FILES: usize = 400;
 const MAX_SEARCHED_BYTES: usize = 1 << 31;
 const MAX_FOLLOWED_PROGRAMS: usize = 20;
@@ -64,7 +64,7 @@ fn find_loaded_files(
     Some(known)
 }
 
-/// Returns the files that a file imports, and the packages that enclose it.
+/// Returns the files that a file imports, and the packages that contain the file.
 fn imported_files(files: &PyModuleFiles<'_>, at: usize, text: &str) -> Vec<usize> {
     let below = |up, module: &str| {
         let folder: Vec<&str> = module.split('.').filter(|part| !part.is_empty()).collect();
@@ -91,7 +91,7 @@ fn imported_files(files: &PyModuleFiles<'_>, at: usize, text: &str) -> Vec<usize
     found
 }
 
-/// Whether a text mentions a file.
+/// Returns whether source code mentions a file.
 fn mentions_file(text: &str, spoken: &FileReferenceForms) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let has_name = |name: &String| {

@@ -31,7 +31,7 @@ impl<'f> PyModuleFiles<'f> {
         Self { files, module_parts, comparisons: Cell::new(0), by_last_part }
     }
 
-    /// Whether the limit on comparisons was exceeded.
+    /// Returns whether the limit on comparisons was exceeded.
     pub fn is_truncated(&self) -> bool {
         self.comparisons.get() > MAX_COMPARISONS
     }
@@ -59,7 +59,7 @@ impl<'f> PyModuleFiles<'f> {
         self.files.get(at)
     }
 
-    /// Finds the file of a module that another file imports. `up` is the number of leading dots.
+    /// Finds the file that another file imports as a module. `up` is the number of leading dots.
     pub fn find_module(&self, from: usize, up: usize, module: &str) -> Option<usize> {
         let wanted: Vec<&str> = module.split('.').filter(|part| !part.is_empty()).collect();
         if up == 0 {
@@ -82,7 +82,7 @@ impl<'f> PyModuleFiles<'f> {
         (0..count).filter(is_inside).collect()
     }
 
-    /// Returns the parts of the folder that `up` dots refer to.
+    /// Returns the path parts of the folder that `up` leading dots refer to.
     fn find_parent_parts(&self, from: usize, up: usize) -> Option<Vec<&'f str>> {
         let path = self.files.get(from)?.path;
         let mut whole = self.module_parts(from).to_vec();
@@ -92,7 +92,7 @@ impl<'f> PyModuleFiles<'f> {
         Some(whole)
     }
 
-    /// Finds the file of an absolute module name.
+    /// Finds the file of a module, given the module's absolute name.
     pub fn find_absolute_module(&self, module: &str) -> Option<usize> {
         self.find_absolute(usize::MAX, &module.split('.').collect::<Vec<_>>())
     }
@@ -124,7 +124,7 @@ impl<'f> PyModuleFiles<'f> {
         folders.filter_map(owns).filter(|own| *own != at).collect()
     }
 
-    /// Returns the forms in which a text may refer to a file.
+    /// Returns the forms in which source code may refer to a file.
     pub fn file_references(&self, at: usize) -> FileReferenceForms {
         let path = self.files.get(at).map_or("", |file| file.path);
         let name = path.rsplit('/').next().filter(|name| !name.starts_with("__"));
@@ -145,8 +145,8 @@ impl<'f> PyModuleFiles<'f> {
         }
     }
 
-    /// Finds an absolute module. An archive may have folders above the module; if there are several candidates, takes
-    /// the one that shares most parts with the importing file, then the one with the shortest path.
+    /// Finds a module by its absolute name. An archive may have folders above the module; if there are several
+    /// candidates, takes the one that shares most parts with the importing file, then the one with the shortest path.
     fn find_absolute(&self, from: usize, wanted: &[&str]) -> Option<usize> {
         let here = self.module_parts(from);
         let shared = |path: &[&str]| path.iter().zip(here).take_while(|(one, other)| one == other).count();
@@ -157,8 +157,8 @@ impl<'f> PyModuleFiles<'f> {
         })
     }
 
-    /// Whether the first package in a module name is not nested in another package: `mcp.server` does not refer to
-    /// `books/mcp/server.py`.
+    /// Returns whether the first package in a module name is not nested in another package. For example, `mcp.server`
+    /// does not refer to `books/mcp/server.py`.
     pub fn is_outermost(&self, at: usize, module: &str) -> bool {
         let (path, first) = (self.module_parts(at), module.split('.').next().unwrap_or_default());
         let above = path.iter().rposition(|part| *part == first).and_then(|above| path.get(..above));
@@ -171,13 +171,13 @@ impl<'f> PyModuleFiles<'f> {
     }
 }
 
-/// Forms in which a text may refer to a file.
+/// The forms in which source code may refer to a file.
 pub struct FileReferenceForms {
     /// Names together with their delimiters: `books.shelf"`, `shelf.py"`, `"shelf:`, `books.{`.
     pub quoted_forms: Vec<String>,
-    /// The last parts of the file's module name, as they may follow `-m`.
+    /// The last parts of the file's module name, which may appear after `-m`.
     pub module: Option<String>,
-    /// The name of the file's folder, in a string that is continued elsewhere: `"books."`.
+    /// The name of the file's folder followed by a dot, as in `"books." + name`.
     pub folder: Option<String>,
 }
 

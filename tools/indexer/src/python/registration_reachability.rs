@@ -12,7 +12,7 @@ use gatelodge_catalogue::SourceFile;
 
 /// Maximum number of paths to a tool. A tool with this many paths counts as reached.
 const MAX_PATHS_PER_TOOL: usize = 12;
-/// Maximum number of bytes in which names are searched for.
+/// Maximum number of source bytes that are searched for names.
 const MAX_SEARCHED_BYTES: usize = 1 << 30;
 /// Maximum length of an import statement.
 const MAX_IMPORT_CHARS: usize = 20_000;
@@ -28,7 +28,7 @@ pub enum WalkOrigin {
     Function(usize),
 }
 
-/// One path to a registration: the origins of the walk, and whether none of the conditions on the path is false by
+/// One path to a registration: where the walks started, and whether none of the conditions on the path is false by
 /// default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RegistrationCallChain {
@@ -41,7 +41,7 @@ struct RegistrationCallChain {
 pub struct RegistrationCallChains(Vec<RegistrationCallChain>);
 
 impl RegistrationCallChains {
-    /// Whether a path to the tool starts in one of these files.
+    /// Returns whether any path to the tool starts in one of the given files.
     pub fn has_start_in(&self, files: &HashSet<usize>) -> bool {
         self.0.iter().any(|way| matches!(way.origins.first(), Some(WalkOrigin::File(file)) if files.contains(file)))
     }
@@ -55,25 +55,25 @@ impl RegistrationCallChains {
     }
 }
 
-/// Calls and imports, with the conditions around them.
+/// Recorded calls and imports, with the conditions around them.
 #[derive(Debug, Default)]
 pub struct RegistrationReachability {
     /// Origins of the current walk, outermost first.
     origins: Vec<WalkOrigin>,
-    /// Calls, by the function that is called.
+    /// Calls, keyed by the called function.
     calls: HashMap<usize, PyFunctionCallSites>,
     /// For each file, the statements that import it: the importing file, the statement, and whether none of the
     /// conditions around it is false.
     imports: HashMap<usize, HashMap<(usize, usize), bool>>,
     /// Module-level names that functions reassign.
     reassigned_names: HashSet<(usize, Rc<str>)>,
-    /// Files that the package's program does not load.
+    /// Files that the package's entry point does not load.
     pub unloaded_files: HashSet<WalkOrigin>,
     /// Origins that are not reached by default.
     unreachable: HashSet<WalkOrigin>,
 }
 
-/// The calls to a function.
+/// The calls to a function, and whether the function is used in other ways.
 #[derive(Debug)]
 struct PyFunctionCallSites {
     name: Rc<str>,
@@ -88,7 +88,7 @@ impl RegistrationReachability {
         self.reassigned_names.contains(&(file, name.clone()))
     }
 
-    /// Whether all paths to a tool start in files that the program does not load.
+    /// Returns whether all paths to a tool start in files that the package's entry point does not load.
     pub fn is_unloaded(&self, ways: &RegistrationCallChains) -> bool {
         ways.0.iter().all(|way| way.origins.iter().any(|place| self.unloaded_files.contains(place)))
     }
@@ -98,7 +98,7 @@ impl RegistrationReachability {
         !calls.is_used_elsewhere && calls.sites.iter().all(is_closed)
     }
 
-    /// Whether every import of a file is disabled or in an unreachable file.
+    /// Returns whether every import of a file is disabled or in an unreachable file.
     fn is_file_unreachable(&self, seen: &HashMap<(usize, usize), bool>, importers: &[usize]) -> bool {
         let counts = |file: &usize| !self.unreachable.contains(&WalkOrigin::File(*file));
         let off = seen.iter().filter(|((file, _), is_on)| !**is_on && counts(file)).count();
@@ -107,7 +107,7 @@ impl RegistrationReachability {
 }
 
 impl<'f> PyAnalyzer<'f> {
-    /// Runs `work` with a new origin.
+    /// Runs `work` as a walk that starts at a new origin.
     pub fn walk_from<T>(&mut self, place: WalkOrigin, work: impl FnOnce(&mut Self) -> T) -> T {
         self.reachability.origins.push(place);
         let done = work(self);
@@ -131,7 +131,7 @@ impl<'f> PyAnalyzer<'f> {
         }])
     }
 
-    /// Records a call.
+    /// Records a call to one of the package's functions.
     pub fn record_call(&mut self, call: &Rc<PyCall>, function: &PyFunction) {
         let def = Rc::as_ptr(&function.def) as usize;
         let here =
@@ -218,8 +218,8 @@ impl<'f> PyAnalyzer<'f> {
         }
     }
 
-    /// Whether a tool is registered by default. If a function was walked for all of its calls, these decide, rather
-    /// than the walk of the function on its own.
+    /// Returns whether a tool is registered by default. If a function was walked with the arguments of each of its
+    /// calls, only those walks count, not the walk of the function on its own.
     pub fn is_reachable(&self, ways: &RegistrationCallChains) -> bool {
         let is_by_itself = |way: &RegistrationCallChain| matches!(way.origins.last(), Some(WalkOrigin::Function(def)) if self.has_all_calls_entered(*def));
         let is_open = |way: &RegistrationCallChain| {
@@ -230,7 +230,7 @@ impl<'f> PyAnalyzer<'f> {
             || if called.peek().is_some() { called.any(is_open) } else { ways.0.iter().any(is_open) }
     }
 
-    /// Whether all calls to a function were walked with their arguments.
+    /// Returns whether all calls to a function were walked with their arguments.
     fn has_all_calls_entered(&self, def: usize) -> bool {
         let (Some(calls), Some(entered)) = (self.reachability.calls.get(&def), self.entered_calls.get(&def)) else {
             return false;
@@ -251,7 +251,7 @@ impl<'f> PyAnalyzer<'f> {
     }
 }
 
-/// Returns the names that a line changes or declares as `global`: `global a, b`, `a |= …`, `a.append(…)`.
+/// Returns the names that a line changes or declares as `global`, as in `global a, b`, `a |= …` and `a.append(…)`.
 fn reassigned_names(line: &str) -> impl Iterator<Item = &str> {
     const MUTATING_METHODS: [&str; 9] =
         ["append", "add", "update", "extend", "insert", "remove", "discard", "setdefault", "difference_update"];
@@ -266,7 +266,7 @@ fn reassigned_names(line: &str) -> impl Iterator<Item = &str> {
     global.chain(is_changed.then_some(name))
 }
 
-/// Counts the uses of a name in a text, not counting definitions, imports and quoted names.
+/// Counts the uses of a name in source code, not counting definitions, imports and quoted names.
 fn count_uses(text: &str, name: &str) -> usize {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut times = 0;
@@ -280,7 +280,8 @@ fn count_uses(text: &str, name: &str) -> usize {
     times
 }
 
-/// Returns the imports in a text, grouped by statement: parent folders, module and item of each.
+/// Returns the imports in source code, grouped by statement. Each import has a number of leading dots, a module and an
+/// item.
 pub fn import_statements(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
     let mut out = Vec::new();
     let (mut at, mut searched) = (0, 0);
@@ -307,8 +308,7 @@ pub fn import_statements(text: &str) -> Vec<Vec<(usize, &str, Option<&str>)>> {
     out
 }
 
-/// Returns the text of a statement up to the end of its brackets or its line, or `None` if it does not end within the
-/// limit.
+/// Returns a statement up to its closing bracket or the end of its line, or `None` if it does not end within the limit.
 fn find_statement_text(from_here: &str, is_open: bool) -> Option<&str> {
     let (mut is_comment, mut before) = (false, ' ');
     for (at, letter) in from_here.char_indices().take(MAX_IMPORT_CHARS) {

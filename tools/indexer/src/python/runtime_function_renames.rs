@@ -7,10 +7,10 @@ use super::PyAnalyzer;
 use super::static_value::PyFunction;
 use gatelodge_catalogue::SourceFile;
 
-/// The renamed functions in a file, by the name in their definition.
+/// The functions that a file renames, keyed by the name in their definition.
 pub type RuntimeFunctionRenames = HashMap<Rc<str>, RuntimeFunctionRename>;
 
-/// The new name of a function.
+/// The name that a function is given at run time.
 #[derive(Debug)]
 pub struct RuntimeFunctionRename {
     /// The new name, if it is a literal.
@@ -19,7 +19,7 @@ pub struct RuntimeFunctionRename {
     is_unique: bool,
 }
 
-/// Returns the functions that a file renames.
+/// Returns the functions that a file renames at run time.
 pub fn function_renames(file: &SourceFile<'_>) -> RuntimeFunctionRenames {
     let (mut defined, mut renames): (HashMap<&str, usize>, RuntimeFunctionRenames) = (HashMap::new(), HashMap::new());
     for line in file.text.lines().map(str::trim_start) {

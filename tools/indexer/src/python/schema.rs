@@ -37,7 +37,7 @@ impl PyAnalyzer<'_> {
         schema
     }
 
-    /// Whether the server itself supplies the argument for a parameter, such as the context or a dependency.
+    /// Returns whether the server itself supplies the argument for a parameter, such as the context or a dependency.
     fn is_injected(&mut self, parameter: &PyParameter, scope: PyScopeId) -> bool {
         let by_default = parameter.default.as_ref().is_some_and(|default| match &**default {
             PyExpr::Call(call) => matches!(&*call.callee, PyExpr::Name(name) | PyExpr::Attribute(_, name)

@@ -9,7 +9,7 @@ use super::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyImport, PyParameter, Py
 /// Index of a scope.
 pub type PyScopeId = usize;
 
-/// Where the value of a name comes from.
+/// The origin of a name's value.
 #[derive(Debug, Clone)]
 pub enum PyBinding {
     /// An expression, which is evaluated on demand.
@@ -27,7 +27,7 @@ pub enum PyBinding {
     Parameter {
         annotation: Option<Rc<PyExpr>>,
         default: Option<Rc<PyExpr>>,
-        /// Whether an argument was passed, but its value is unknown.
+        /// Whether an argument was passed whose value is unknown.
         is_passed: bool,
     },
     Value(PyValue),
@@ -35,13 +35,13 @@ pub enum PyBinding {
     Uncertain(PyValue),
 }
 
-/// When a binding takes effect.
+/// The conditions under which a binding takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PyBindingCondition {
     Always,
-    /// Only under a condition.
+    /// The binding takes effect only under a condition.
     Conditional,
-    /// Only if an earlier statement failed.
+    /// The binding takes effect only if an earlier statement failed.
     Fallback,
 }
 
@@ -53,9 +53,9 @@ pub struct PyScope {
     pub file: usize,
     /// Parameters and loop variables.
     parameter_bindings: Vec<(Rc<str>, PyBinding)>,
-    /// Names that the statements bind. All calls to a function share them.
+    /// Names that the statements in the scope bind. All calls to a function share them.
     body_names: Option<Rc<PyBoundNames>>,
-    /// Cached values of names, and whether each was evaluated for a condition.
+    /// Cached values of names. The flag in the key says whether the value was evaluated for a condition.
     resolved_values: HashMap<(Rc<str>, bool), PyValue>,
 }
 
@@ -69,7 +69,7 @@ impl PyScope {
         Self { parent: Some(parent), file, ..Self::default() }
     }
 
-    /// Adds the names that statements bind.
+    /// Adds the names that the statements in the scope bind.
     pub fn with_names(self, body: Rc<PyBoundNames>) -> Self {
         Self { body_names: Some(body), ..self }
     }

@@ -1,4 +1,4 @@
-//! Walks all statements to find registrations.
+//! Walks all statements to find registrations of tools.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Walks statements. Returns true if the statements after them do not run.
+    /// Walks a list of statements. Returns true if the statements after them do not run.
     pub fn walk_statements(&mut self, statements: &[PyStmt], scope: PyScopeId) -> bool {
         let mut has_left = false;
         for statement in statements {
@@ -90,7 +90,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Walks a function's body without arguments.
+    /// Walks a function's body without the arguments of any call.
     fn walk_without_arguments(&mut self, function: &PyFunction) {
         let is_inside = !self.walk_stack.is_empty();
         let walk = |reader: &mut Self| reader.walk_function(function, &PyArguments::default());
@@ -100,7 +100,7 @@ impl PyAnalyzer<'_> {
         self.walk_from(WalkOrigin::Function(Rc::as_ptr(&function.def) as usize), walk);
     }
 
-    /// Walks a function's body with arguments.
+    /// Walks a function's body with its parameters bound to the arguments.
     pub fn walk_function(&mut self, function: &PyFunction, arguments: &PyArguments) {
         let key = Rc::as_ptr(&function.def) as usize;
         if self.walk_stack.contains(&key) || self.walk_stack.len() >= MAX_WALK_DEPTH {
@@ -131,7 +131,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Walks the methods of an object that was created with arguments.
+    /// Walks the methods, including inherited ones, of an object that a particular constructor call creates.
     fn walk_methods(&mut self, own: &PyValue, class: &PyClassValue) {
         for class in &self.lineage(class).0 {
             self.walk_class_methods(own, class);

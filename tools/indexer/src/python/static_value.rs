@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value as Json};
 use super::scope::PyScopeId;
 use super::syntax::{PyClassDef, PyFunctionDef};
 
-/// A value.
+/// A statically known, partly known or unknown value.
 #[derive(Debug, Clone)]
 pub enum PyValue {
     /// An unknown value, with its name if it has one.
@@ -22,11 +22,11 @@ pub enum PyValue {
     Class(PyClassValue),
     /// An instance of one of the package's classes.
     Instance(Rc<PyInstance>),
-    /// One of the package's modules, by the index of its file.
+    /// One of the package's modules, given by the index of its file.
     Module(usize),
     /// A dotted name from another package.
     External(Rc<str>),
-    /// The result of a call to another package.
+    /// The result of calling a function or class from another package.
     ExternalObject(Rc<PyExternalObject>),
     /// A decorator that registers a function: `mcp.tool(name=…)`.
     ToolDecorator(Rc<PyToolDecorator>),
@@ -39,7 +39,7 @@ pub enum PyValue {
 pub struct PyFunction {
     pub def: Rc<PyFunctionDef>,
     pub scope: PyScopeId,
-    /// The object that it is a method of.
+    /// The object that the function is a method of.
     pub receiver: Option<PyValue>,
 }
 
@@ -55,7 +55,7 @@ pub struct PyClassValue {
 pub struct PyArguments {
     pub positional: Vec<PyValue>,
     pub keywords: Vec<(Rc<str>, PyValue)>,
-    /// Whether an unknown `*` or `**` may hold more arguments.
+    /// Whether an unknown `*` or `**` argument may hold further arguments.
     pub has_unknown: bool,
     /// Positions and names of arguments that a condition must not rely on.
     pub uncertain: Vec<(Option<usize>, Option<Rc<str>>)>,
@@ -71,20 +71,20 @@ pub struct PyInstance {
     pub id: Option<usize>,
 }
 
-/// The result of a call to another package.
+/// The result of calling a function or class from another package.
 #[derive(Debug)]
 pub struct PyExternalObject {
     /// The dotted name that was called.
     pub path: Rc<str>,
     pub arguments: PyArguments,
-    /// Identifies the call.
+    /// Identifies the call that returned the object.
     pub id: usize,
 }
 
 /// A decorator that registers a function as a tool.
 #[derive(Debug)]
 pub struct PyToolDecorator {
-    /// `mcp.tool` or an equivalent.
+    /// The function that registers tools: `mcp.tool` or an equivalent.
     pub callee: PyValue,
     pub arguments: PyArguments,
 }
@@ -94,7 +94,7 @@ impl PyArguments {
         self.positional.iter().chain(self.keywords.iter().map(|(_, value)| value)).any(PyValue::has_scope)
     }
 
-    /// Whether a condition must not rely on the argument with this name or position.
+    /// Returns whether a condition must not rely on the argument with this name or position.
     pub fn is_uncertain(&self, name: &str, place: usize) -> bool {
         self.uncertain.iter().any(|(at, named)| *at == Some(place) || named.as_deref() == Some(name))
     }
@@ -119,7 +119,7 @@ impl PyValue {
         !matches!(self, Self::Unknown(_) | Self::Member(..))
     }
 
-    /// Whether the value itself is known, and not just where it comes from.
+    /// Returns whether the value itself is known, rather than only its origin.
     pub fn is_certain(&self) -> bool {
         match self {
             Self::None | Self::Bool(_) | Self::Number(_) | Self::Str(_) => true,
@@ -133,7 +133,7 @@ impl PyValue {
         if let Self::Str(text) = self { Some(text) } else { None }
     }
 
-    /// Whether the value refers to scopes, which must then be kept.
+    /// Returns whether the value refers to scopes, which must be kept as long as the value.
     pub fn has_scope(&self) -> bool {
         match self {
             Self::Function(_) | Self::Class(_) | Self::Instance(_) => true,

@@ -1,5 +1,5 @@
-//! The syntax of Python, reduced to what tool definitions need. Unsupported syntax becomes `Other` and is never
-//! guessed.
+//! The syntax of Python, reduced to what tool definitions need. Unsupported syntax becomes `Other`, and its meaning is
+//! never guessed.
 
 use std::rc::Rc;
 
@@ -21,20 +21,20 @@ pub enum PyExpr {
     /// Key-value pairs. A pair without a key is `**other`.
     Dict(Vec<(Option<Rc<PyExpr>>, Rc<PyExpr>)>),
     Index(Rc<PyExpr>, Vec<Rc<PyExpr>>),
-    /// `a + b`.
+    /// Addition: `a + b`.
     Add(Rc<PyExpr>, Rc<PyExpr>),
     /// `a | b`: a union of types, or of dictionaries.
     Union(Rc<PyExpr>, Rc<PyExpr>),
-    /// `a or b`.
+    /// Logical or: `a or b`.
     Or(Rc<PyExpr>, Rc<PyExpr>),
-    /// `a and b`.
+    /// Logical and: `a and b`.
     And(Rc<PyExpr>, Rc<PyExpr>),
     Not(Rc<PyExpr>),
-    /// `a == b` and other comparisons.
+    /// A comparison such as `a == b`.
     Compare(Rc<PyExpr>, PyComparison, Rc<PyExpr>),
     /// An f-string, or adjacent strings.
     JoinedStr(Vec<Rc<PyExpr>>),
-    /// `then if condition else otherwise`.
+    /// A conditional expression: `then if condition else otherwise`.
     Conditional {
         then: Rc<PyExpr>,
         condition: Rc<PyExpr>,
@@ -42,7 +42,7 @@ pub enum PyExpr {
     },
     /// A comprehension.
     Comprehension(Rc<PyComprehension>),
-    /// `*other` in a list or in arguments.
+    /// An unpacked value: `*other` in a list or in arguments.
     Spread(Rc<PyExpr>),
     /// Unsupported syntax, with the expressions that it contains.
     Other(Vec<Rc<PyExpr>>),
@@ -62,16 +62,16 @@ pub enum PyComparison {
 pub struct PyCall {
     pub callee: Rc<PyExpr>,
     pub positional: Vec<Rc<PyExpr>>,
-    /// A keyword without a name is `**other`.
+    /// Keyword arguments. One without a name is `**other`.
     pub keywords: Vec<(Option<Rc<str>>, Rc<PyExpr>)>,
 }
 
 /// A comprehension.
 #[derive(Debug)]
 pub struct PyComprehension {
-    /// The expression that is produced. For a dictionary, these are key and value.
+    /// The expression that is produced. A dictionary comprehension has two: key and value.
     pub body: Vec<Rc<PyExpr>>,
-    /// `for target in iterated`, outermost first.
+    /// The clauses `for target in iterated`, outermost first.
     pub clauses: Vec<(Rc<PyExpr>, Rc<PyExpr>)>,
 }
 
@@ -91,18 +91,18 @@ pub enum PyStmt {
         iterated: Rc<PyExpr>,
         body: Vec<PyStmt>,
     },
-    /// An `if` with its alternative.
+    /// An `if` statement with its alternative.
     If {
         condition: Rc<PyExpr>,
         body: Vec<PyStmt>,
         otherwise: Vec<PyStmt>,
     },
-    /// The statements in a `try`, `with` or `while`.
+    /// The statements in a `try`, `with` or `while` block.
     Block(Vec<PyStmt>),
     /// Statements that run after an exception. They do not replace earlier bindings.
     Fallback(Vec<PyStmt>),
     Return(Rc<PyExpr>),
-    /// `continue`.
+    /// A `continue` statement.
     Continue,
     Expr(Rc<PyExpr>),
 }
@@ -128,9 +128,9 @@ pub struct PyFunctionDef {
     pub parameters: Vec<PyParameter>,
     pub docstring: Option<Rc<str>>,
     pub body: Vec<PyStmt>,
-    /// Whether the function's text mentions tools. Functions that do not are not walked.
+    /// Whether the function's source mentions tools. Functions that do not mention tools are not walked.
     pub mentions_tools: bool,
-    /// Whether the function's text may register tools. Its calls are followed only then.
+    /// Whether the function's source may register tools. Calls to the function are followed only if it may.
     pub can_register_tools: bool,
 }
 
@@ -148,9 +148,9 @@ pub struct PyParameter {
 pub enum PyParameterKind {
     /// An ordinary parameter.
     Single,
-    /// `*rest`.
+    /// A parameter that collects positional arguments: `*rest`.
     VarPositional,
-    /// `**rest`.
+    /// A parameter that collects keyword arguments: `**rest`.
     VarKeyword,
 }
 

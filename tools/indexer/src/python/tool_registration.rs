@@ -20,7 +20,7 @@ use mcp_server_detection::{is_mcp_path, is_tool_decorator, last_segment};
 /// Maximum length of a name. Longer names are cut to this length, which is still more than an index accepts.
 const MAX_NAME_CHARS: usize = 300;
 
-/// Maximum number of definitions per package. If there are more, they have been generated.
+/// Maximum number of definitions per package. More than this many are assumed to be generated.
 const MAX_TOOL_DEFINITIONS: usize = 5_000;
 
 /// A tool and the server that it is registered with, if that is known.
@@ -34,8 +34,8 @@ pub struct ToolRegistration {
     pub paths: RegistrationCallChains,
 }
 
-/// All registrations, without duplicates. One place may define a name in several ways, depending on the caller; a
-/// definition that adds no information is dropped.
+/// All registrations, without duplicates. One place may define the same tool name in several ways, depending on the
+/// caller; a definition that adds no information is dropped.
 #[derive(Debug, Default)]
 pub struct ToolRegistrations {
     by_key: BTreeMap<ToolRegistrationKey, (Vec<ExtractedTool>, RegistrationCallChains)>,
@@ -44,7 +44,7 @@ pub struct ToolRegistrations {
     pub is_truncated: bool,
 }
 
-/// The tool's name, its server and its function.
+/// Identifies a registration: the tool's name, its server and its function.
 type ToolRegistrationKey = (String, Option<usize>, Option<usize>);
 
 impl ToolRegistrations {
@@ -86,7 +86,7 @@ impl ToolRegistrations {
 }
 
 impl PyAnalyzer<'_> {
-    /// Registers a function as a tool if its decorators say so.
+    /// Registers a function as a tool if it has a decorator that registers tools.
     pub fn register_decorated(&mut self, function: &Rc<PyFunction>, scope: PyScopeId) {
         for decorator in &function.def.decorators {
             self.walk_expression(decorator, scope);
@@ -188,7 +188,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Returns the function that an argument refers to: one from the package, or an external one that has a name.
+    /// Returns the function that an argument refers to: one of the package's own, or an external one that has a name.
     fn registered_function(&mut self, argument: Option<&Rc<PyExpr>>, value: Option<&PyValue>) -> Option<PyValue> {
         match value? {
             PyValue::Function(function) => Some(PyValue::Function(function.clone())),
@@ -211,7 +211,8 @@ impl PyAnalyzer<'_> {
         self.registered_tools.push(ToolRegistration { tool, server, function_id: def, paths: ways });
     }
 
-    /// Builds a tool from a function. The arguments take precedence over the function itself.
+    /// Builds a tool from a function. The arguments of the registration take precedence over the function's own name
+    /// and docstring.
     fn tool_from_function(&mut self, function: &PyValue, arguments: &PyArguments) -> Option<ExtractedTool> {
         if arguments.get("enabled", None).is_some_and(|enabled| enabled.truthiness() == Some(false)) {
             return None;
@@ -267,7 +268,7 @@ impl PyAnalyzer<'_> {
         Some(ExtractedTool { name: bounded_name(name)?, description, input_schema, annotations, optional: false })
     }
 
-    /// Returns a text without its unknown placeholders.
+    /// Returns a string with `…` in place of each unknown placeholder.
     fn find_partial_text(&mut self, expr: &Rc<PyExpr>, scope: PyScopeId) -> Option<String> {
         let PyExpr::JoinedStr(parts) = &**expr else { return None };
         let mut text = String::new();
@@ -314,7 +315,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// Cuts a name to the maximum length. Invalid names are counted later, when facts are derived.
+/// Cuts a tool's name to the maximum length. Invalid names are counted later, when facts are derived.
 fn bounded_name(name: &str) -> Option<String> {
     name.contains(char::is_alphanumeric).then(|| name.chars().take(MAX_NAME_CHARS).collect())
 }

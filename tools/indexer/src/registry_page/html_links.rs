@@ -1,4 +1,4 @@
-//! Parses HTML pages of links, the original page format of package registries.
+//! Parses HTML pages that consist of links, which is the original page format of package registries.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub fn links(page: &str) -> impl Iterator<Item = HtmlLink> {
     })
 }
 
-/// Parses the attributes of a tag. Returns them and the text that follows.
+/// Parses the attributes of a tag. Returns them and the text after the tag.
 fn parse_attributes(mut rest: &str) -> (HashMap<String, String>, &str) {
     let mut found = HashMap::new();
     loop {
@@ -63,7 +63,7 @@ fn decode_entities(text: &str) -> String {
 }
 
 impl HtmlLink {
-    /// Converts a link on a package's page to a file.
+    /// Converts a link on a package's page to a release file.
     pub fn into_pypi_file(mut self) -> PypiFile {
         let address = self.attributes.remove("href").unwrap_or_default();
         let (url, fragment) = match address.split_once('#') {

@@ -7,18 +7,19 @@ use gatelodge_catalogue::training_interface::{CategoryScores, FeatureKey, Featur
 use super::TrainingExample;
 
 const TRAINING_ROUNDS: usize = 200;
-/// Initial step size. It decreases to nearly zero.
+/// Initial step size. It decreases to nearly zero during the fit.
 const INITIAL_STEP_SIZE: f64 = 0.05;
-/// Decay rates of the moving averages of gradient (momentum) and squared gradient (variance).
+/// Decay rate of the moving average of the gradient (momentum).
 const MOMENTUM_DECAY: f64 = 0.9;
+/// Decay rate of the moving average of the squared gradient (variance).
 const VARIANCE_DECAY: f64 = 0.99;
-/// Strength of the prior that pulls weights towards the lexicon's points, as a number of examples.
+/// Strength of the prior that pulls weights towards the lexicon's points, measured in examples.
 const PRIOR_STRENGTH: f64 = 1.5;
-/// Prior strength for words. They say less than the effects of verbs, and there are more of them.
+/// Prior strength for words. They say less about a tool than the effects of verbs, and there are more of them.
 const WORD_PRIOR_STRENGTH: f64 = 3.0;
 /// Prior strength for later words of a description. They say little about the tool, and there are many of them.
 const LATER_WORD_PRIOR_STRENGTH: f64 = 10.0;
-/// Minimum number of servers in which a feature must occur.
+/// Minimum number of servers in which a feature must occur to be learned.
 const MIN_SERVERS_PER_FEATURE: usize = 3;
 /// Features whose learned weights are smaller than this are dropped.
 const MIN_LEARNED_WEIGHT: f64 = 0.05;
@@ -64,8 +65,8 @@ pub(super) fn fit_model(examples: &[&TrainingExample], initial: &TrainingModel) 
     Weights { bias, points: learned.filter(|(key, points)| is_relevant(*key, points)).collect() }
 }
 
-/// Returns the features to learn, which are those that occur in several servers. A feature that occurs in a single
-/// server only identifies that server.
+/// Returns the features to learn, which are those that occur in several servers. A feature that occurs in only one
+/// server merely identifies that server.
 fn learnable_keys(examples: &[&TrainingExample], initial: &TrainingModel) -> Vec<FeatureKey> {
     let mut servers: BTreeMap<FeatureKey, BTreeSet<usize>> = BTreeMap::new();
     for example in examples {

@@ -8,10 +8,10 @@ use gatelodge_catalogue::training_interface::TrainingModel;
 use super::TrainingServers;
 use crate::category_labels::LabelledTool;
 
-/// Minimum number of servers that must use a word.
+/// Minimum number of servers that must use a word for it to be learned.
 const MIN_SERVERS_PER_WORD: usize = 4;
 
-/// Adds the words that several servers use to the features of the model.
+/// Adds the words that several servers use to the model's features.
 pub(super) fn add_common_words(model: &mut TrainingModel, tools: &[LabelledTool<'_>], servers: &TrainingServers) {
     let mut users: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for tool in tools.iter().filter(|tool| tool.label.is_some()) {

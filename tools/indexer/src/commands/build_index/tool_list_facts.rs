@@ -12,7 +12,7 @@ use crate::console_output::shown;
 use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
 use crate::file_io;
 
-/// Returns the facts for an argument such as `npm:@acme/files@1.2.0=tools.json`.
+/// Returns the facts for a command-line argument such as `npm:@acme/files@1.2.0=tools.json`.
 pub fn facts_from_tool_list(named: &str) -> Result<PackageFacts> {
     let odd = || {
         IndexerUsageError(format!(

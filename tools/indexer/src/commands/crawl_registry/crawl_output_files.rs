@@ -17,7 +17,7 @@ use super::package_selection::{PackageSelectionEntry, canonical_name};
 use crate::console_output;
 use crate::exit::IndexerUsageError;
 
-/// A tool definition that includes the author's text: for training only, not to be shared.
+/// A tool definition that includes text written by the author. It is for training only and must not be shared.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrainingToolDefinition {
@@ -52,14 +52,14 @@ impl TrainingToolDefinition {
 pub struct CrawlOutputFiles {
     folder: PathBuf,
     source: PackageRegistry,
-    /// Records by canonical package name.
+    /// What has been recorded about each package, keyed by canonical package name.
     records: HashMap<String, CrawlRecord>,
     log_file: File,
     facts_file: File,
     definitions_file: Option<File>,
 }
 
-/// What `done.jsonl` says about a package.
+/// What `done.jsonl` records about a package.
 struct CrawlRecord {
     outcome: PackageOutcome,
     requested_version: Option<String>,
@@ -76,20 +76,20 @@ impl CrawlRecord {
     }
 }
 
-/// The member that lines are sorted by.
+/// The member of a JSON line by which lines are sorted.
 #[derive(Deserialize)]
 struct PackageLineKey {
     package: String,
 }
 
-/// The registry named in a line of facts.
+/// The registry named in a line of `facts.jsonl`.
 #[derive(Deserialize)]
 struct FactsLineRegistry {
     source: PackageRegistry,
 }
 
 impl CrawlOutputFiles {
-    /// Opens the files in a folder and reads which packages are done. An incomplete last line is dropped.
+    /// Opens the files in a folder and determines which packages are done. An incomplete last line is dropped.
     pub fn open(folder: &Path, source: PackageRegistry, definitions: Option<&Path>) -> Result<Self> {
         let of_another = || {
             IndexerUsageError(format!("`{}` has packages of another source; use a separate folder", folder.display()))
@@ -146,8 +146,8 @@ impl CrawlOutputFiles {
         })
     }
 
-    /// Whether a package has been read and can be skipped. It cannot if a different version is requested this time, or
-    /// if reading it failed.
+    /// Returns whether a package can be skipped because it has already been read. A package is read again if a
+    /// different version is requested this time, or if reading it failed.
     pub fn is_done(&self, wanted: &PackageSelectionEntry) -> bool {
         let Some(done) = self.records.get(&canonical_name(self.source, &wanted.name)) else { return false };
         let is_same = done.requested_version == wanted.version
@@ -155,7 +155,7 @@ impl CrawlOutputFiles {
         is_same && done.outcome != PackageOutcome::Failed
     }
 
-    /// Whether the package failed in an earlier run.
+    /// Returns whether the package failed in an earlier run.
     pub fn has_failed(&self, wanted: &PackageSelectionEntry) -> bool {
         self.records
             .get(&canonical_name(self.source, &wanted.name))
@@ -180,7 +180,7 @@ impl CrawlOutputFiles {
         Ok(())
     }
 
-    /// Sorts both files, removes duplicates and prints a summary. Definitions stay in the order in which they were
+    /// Sorts both files, removes duplicates and prints a summary. Tool definitions stay in the order in which they were
     /// read.
     pub fn finish(&self) -> Result<()> {
         let done = self.sort_lines("done.jsonl", |_| true)?;
@@ -235,7 +235,7 @@ impl CrawlOutputFiles {
     }
 }
 
-/// Returns a value as it is spelled in the files.
+/// Returns the string that represents a value in the output files.
 fn wire_name(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()

@@ -1,13 +1,14 @@
-//! Progress of a crawl, with rate and remaining time. On a terminal one line is updated in place; elsewhere a new line
-//! is printed now and then.
+//! Reports the progress of a crawl, with rate and remaining time. On a terminal, one line is updated in place;
+//! elsewhere, a new line is printed now and then.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use super::package_reader::CrawlLogLine;
 
-/// Intervals between reports to a log and to a terminal.
+/// Interval between reports to a file or a pipe.
 const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval between reports to a terminal.
 const TERMINAL_REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Progress of a crawl.
@@ -53,8 +54,8 @@ impl CrawlProgressBar {
         if self.is_terminal { TERMINAL_REPORT_INTERVAL } else { LOG_REPORT_INTERVAL }
     }
 
-    /// Reports if the interval has passed, even if nothing has finished since the last report: a large package must not
-    /// look like a hang.
+    /// Prints a report if the interval has passed, even if nothing has finished since the last one: a large package
+    /// must not look like a hang.
     pub fn report_if_due(&mut self) {
         if self.last_report.elapsed() >= self.report_interval() {
             self.last_report = Instant::now();

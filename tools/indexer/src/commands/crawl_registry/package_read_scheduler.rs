@@ -8,9 +8,10 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 use tokio::sync::{Semaphore, oneshot};
 
-/// A package with more text than this is large. Reading it takes about forty times as much memory as its text.
+/// A package whose sources are larger than this counts as large. Reading it takes about forty times as much memory as
+/// its sources.
 const MAX_SMALL_PACKAGE_BYTES: usize = 1 << 20;
-/// A package with more text than this is read on its own, with no other package being read.
+/// A package whose sources are larger than this is read while no other package is being read.
 const MAX_CONCURRENT_PACKAGE_BYTES: usize = 4 << 20;
 
 type ReadJob = Box<dyn FnOnce() + Send>;

@@ -39,7 +39,7 @@ pub struct RegistryContext {
     pub client: Arc<RegistryClient>,
     pub cache: Option<SourceCache>,
     pub scheduler: PackageReadScheduler,
-    /// Held while a registry page is in memory, because some pages are as large as packages.
+    /// Lock held while a registry page is in memory, because some pages are as large as packages.
     pub page_lock: tokio::sync::Mutex<()>,
     pub output_folder: PathBuf,
 }
@@ -116,7 +116,7 @@ pub struct CrawledPackage {
 }
 
 impl CrawledPackage {
-    /// Returns the result for a line that is not a package name.
+    /// Returns the result for a line in the names file that is not a package name.
     pub fn invalid_name(source: PackageRegistry, line: String) -> Self {
         let (outcome, skipped) = (PackageOutcome::NotAName, BTreeMap::new());
         let (source, package) = (Some(source), line);
@@ -227,7 +227,7 @@ fn fetch_failure(error: FetchError) -> PackageFailure {
     }
 }
 
-/// An archive: its cache key and format, and its file unless the sources are already in the cache.
+/// An archive: its cache key, its format and, unless its sources are already in the cache, its file.
 struct PackageArchive {
     cache_key: String,
     format: ArchiveFormat,
@@ -286,7 +286,7 @@ impl PackageArchive {
     }
 }
 
-/// Returns the total size of the source texts.
+/// Returns the total size of the unpacked source files.
 fn text_bytes(unpacked: &UnpackedArchive) -> usize {
     unpacked.files.values().map(String::len).sum()
 }
@@ -342,8 +342,8 @@ struct PackageAnalysis {
     unusable_names: usize,
 }
 
-/// Returns the outcome for an archive that was only partly unpacked. Some of the tools must not be published as if they
-/// were all of them.
+/// Returns the outcome for an archive that was only partly unpacked. An incomplete list of tools must not be published
+/// as if it were complete.
 fn find_incomplete_outcome(unpacked: &UnpackedArchive) -> Option<PackageOutcome> {
     let is_hostile = unpacked.skipped.keys().any(|skip| skip.is_hostile());
     let outcome = if is_hostile { PackageOutcome::Hostile } else { PackageOutcome::TooLarge };

@@ -29,7 +29,7 @@ pub struct PackageSelectionEntry {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PackageSelection {
     pub packages: Vec<PackageSelectionEntry>,
-    /// Lines that are not package names.
+    /// Lines of the names file that are not package names.
     pub invalid_lines: Vec<String>,
 }
 
@@ -98,8 +98,8 @@ fn parse_names(source: PackageRegistry, text: &str) -> PackageSelection {
     selection
 }
 
-/// Parses a line: `name`, `name==1.0`, or for npm `name@1.0`, with an optional prefix as in `npm:name`. Returns
-/// `Some(None)` for a line that names another registry.
+/// Parses a line of the names file: `name`, `name==1.0`, or for npm `name@1.0`, with an optional prefix as in
+/// `npm:name`. Returns `Some(None)` for a line that names another registry.
 fn parse_name_line(source: PackageRegistry, line: &str) -> Option<Option<PackageSelectionEntry>> {
     let own = if source == PackageRegistry::Pypi { "pypi" } else { "npm" };
     let rest = match line.split_once(':') {
@@ -128,7 +128,7 @@ pub fn canonical_name(source: PackageRegistry, name: &str) -> String {
     }
 }
 
-/// Whether the text can be a package name and can appear in a URL without escaping. Upper case is accepted.
+/// Returns whether `name` can be a package name and can appear in a URL without escaping. Upper case is accepted.
 fn is_package_name(source: PackageRegistry, name: &str) -> bool {
     let is_part = |part: &str| {
         let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_.~".contains(letter);

@@ -74,7 +74,8 @@ pub struct RegistryClient {
     outage_detector: OutageDetector,
 }
 
-/// Detects that the registry is unreachable by counting the failed attempts on all connections since the last response.
+/// Detects that the registry is unreachable by counting the attempts that have failed, on any connection, since the
+/// last response.
 #[derive(Default)]
 struct OutageDetector {
     failed_tries: AtomicUsize,
@@ -88,7 +89,7 @@ impl OutageDetector {
         self.has_responded.store(true, Ordering::Relaxed);
     }
 
-    /// Whether all connections have failed so often that the registry counts as unreachable. A registry that has
+    /// Returns whether so many attempts have failed that the registry counts as unreachable. A registry that has
     /// answered before is allowed more attempts.
     fn is_outage(&self) -> bool {
         let each = if self.has_responded.load(Ordering::Relaxed) {
@@ -255,7 +256,7 @@ fn status_error(response: &Response<Incoming>) -> FetchError {
     }
 }
 
-/// Returns the innermost cause of an error. The outer ones only name layers of the HTTP library.
+/// Returns the innermost cause of an error. The outer errors only name layers of the HTTP library.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

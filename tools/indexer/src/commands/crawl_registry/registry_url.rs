@@ -28,7 +28,7 @@ pub fn registry_url(source: PackageRegistry, given: Option<&str>) -> Result<Uri>
 }
 
 fn find_pip_index_url() -> Option<String> {
-    /// Prints the index URL that `pip` uses if nothing is configured.
+    /// Python script that prints the index URL that `pip` uses if nothing is configured.
     const PIP_DEFAULT_INDEX_SCRIPT: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)";
     let variable = process_environment::variable("PIP_INDEX_URL").filter(|address| !address.trim().is_empty());
     let variable = variable.map(|address| address.trim().to_owned());

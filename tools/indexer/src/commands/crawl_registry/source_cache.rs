@@ -36,7 +36,7 @@ impl SourceCache {
         Ok(Self { folder: folder.to_owned(), free_bytes: AtomicU64::new(most.saturating_sub(size)) })
     }
 
-    /// Whether the cache has an entry for an archive.
+    /// Returns whether the cache has an entry for an archive.
     pub fn contains(&self, hash: &str) -> bool {
         self.entry_path(hash).is_some_and(|path| path.exists())
     }

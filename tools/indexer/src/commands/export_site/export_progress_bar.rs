@@ -1,4 +1,4 @@
-//! Progress of an export, with rate and remaining time.
+//! Reports the progress of an export, with rate and remaining time.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -6,7 +6,7 @@ use super::JsLowering;
 use crate::javascript::syntax::{JsNode, JsNodeId};
 
 impl JsLowering<'_> {
-    /// Lowers a branch that runs only if a condition holds, or only if it does not.
+    /// Lowers a branch that runs only if a condition holds, or only if the condition does not hold.
     pub(super) fn with_guard<T>(&mut self, test: JsNodeId, holds: bool, read: impl FnOnce(&mut Self) -> T) -> T {
         self.guards.push((test, holds));
         let done = read(self);
@@ -47,7 +47,7 @@ impl JsLowering<'_> {
     }
 }
 
-/// Whether a branch ends with `return` or `continue`.
+/// Returns whether a branch ends with `return` or `continue`.
 fn is_early_exit(tree: Tree<'_>) -> bool {
     match tree.kind() {
         "return_statement" | "continue_statement" => true,

@@ -1,4 +1,5 @@
-//! Assignments and additions, which are attributed to names once the whole file has been read.
+//! Collects assignments to names and additions to collections, and attributes them to bindings once the whole file has
+//! been read.
 
 use super::JsLowering;
 use crate::javascript::syntax::{
@@ -8,11 +9,11 @@ use crate::javascript::syntax::{
 
 #[derive(Default)]
 pub(super) struct DeferredBindings {
-    /// `name = value`.
+    /// Assignments of the form `name = value`.
     assignments: Vec<(JsIdentifierId, JsScopeId, JsNodeId)>,
-    /// `name.key = value`, with the key as a node.
+    /// Assignments of the form `name.key = value`, with the key as a node.
     member_assignments: Vec<(JsIdentifierId, JsScopeId, JsNodeId, JsNodeId)>,
-    /// `name.push(…)`.
+    /// Calls that add elements to a collection, such as `name.push(…)`.
     additions: Vec<(JsIdentifierId, JsScopeId, JsNodeId)>,
 }
 
@@ -66,7 +67,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Records the side effects of a call.
+    /// Records a call that adds elements to a collection, defines getters or calls `super`.
     pub(super) fn record_call(&mut self, callee: JsNodeId, call: JsNodeId, items: Box<[JsNodeId]>) {
         match *self.syntax.node(callee) {
             JsNode::Member(object, method) if ADDING_METHODS.contains(&self.syntax.symbol_text(method)) => {
@@ -145,8 +146,8 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Returns the binding that an assignment changes. In a compiled enumeration this is the outer `E`:
-    /// `(function (E) { E.a = 1 })(E || (E = {}))`.
+    /// Returns the binding that an assignment changes. In a compiled enumeration such as `(function (E) { E.a = 1 })(E
+    /// || (E = {}))`, this is the outer `E`.
     fn find_target_binding(&self, word: JsIdentifierId, scope: JsScopeId) -> Option<JsBindingId> {
         let id = self.syntax.find_binding(word, scope)?;
         let JsBindingSource::Parameter(function, index) = self.syntax.binding(id)?.source else { return Some(id) };

@@ -138,7 +138,7 @@ impl JsLowering<'_> {
         node
     }
 
-    /// Records `new Worker("./a.js")` as an import, even if the path consists of several parts.
+    /// Records `new Worker("./a.js")` as an import, even if the path is put together from several parts.
     fn record_worker(&mut self, callee: JsNodeId, items: &[JsNodeId]) {
         let (JsNode::Name(word, _) | JsNode::Member(_, word)) = self.syntax.node(callee) else { return };
         let Some(first) = items.first().filter(|_| self.syntax.symbol_text(*word) == "Worker") else { return };

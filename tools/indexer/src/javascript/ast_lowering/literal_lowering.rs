@@ -5,7 +5,7 @@ use tree_sitter::Node as Tree;
 use super::JsLowering;
 use crate::javascript::syntax::{JsIdentifierId, JsNode, JsNodeId, JsObjectEntry};
 
-/// Keys whose values are examples, or definitions for APIs other than MCP.
+/// Object keys whose values are examples, or definitions for APIs other than MCP.
 const IGNORED_KEYS: [&str; 3] = ["examples", "example", "function"];
 
 impl JsLowering<'_> {
@@ -53,7 +53,7 @@ impl JsLowering<'_> {
         self.add_node(JsNode::List(items))
     }
 
-    /// Lowers the values between brackets or parentheses.
+    /// Lowers the values listed between brackets or parentheses.
     pub(super) fn lower_items(&mut self, tree: Tree<'_>) -> Box<[JsNodeId]> {
         let mut items = Vec::new();
         let mut cursor = tree.walk();
@@ -116,7 +116,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Interns a literal key: `a`, `"a"`, `1`, `["a"]`.
+    /// Interns an object key that is written literally: `a`, `"a"`, `1`, `["a"]`.
     pub(super) fn intern_key(&mut self, tree: Tree<'_>) -> Option<JsIdentifierId> {
         match tree.kind() {
             "string" => {

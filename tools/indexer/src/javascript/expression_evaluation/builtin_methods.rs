@@ -1,4 +1,4 @@
-//! Evaluates the built-in methods that lists of tools typically pass through.
+//! Evaluates the built-in methods that packages typically apply to lists of tools.
 
 use std::rc::Rc;
 
@@ -120,7 +120,7 @@ impl JsEvaluator<'_> {
         })
     }
 
-    /// Returns whether a list contains an element, or `None` unless all elements are known and none are added later.
+    /// Returns whether a list contains an element, or `None` if some elements are unknown or are added later.
     fn list_contains(
         &mut self,
         values: &[JsValue],

@@ -6,17 +6,17 @@ use super::JsEvaluator;
 use crate::javascript::static_value::{JsEvaluationError, JsValue};
 use crate::javascript::syntax::{JsBindingSource, JsClassId, JsFunctionId, JsIdentifierId, JsNode, JsNodeId, JsSyntax};
 
-/// If more classes than this have a method of the same name, a call cannot be attributed to one of them.
+/// If more classes than this have a method of the same name, a call is not attributed to any of them.
 const MAX_SAME_NAME_METHODS: usize = 2;
 
 #[derive(Default)]
 pub(super) struct JsCallIndex {
-    /// Calls, by the name before the opening parenthesis.
+    /// Calls, keyed by the name in front of the opening parenthesis.
     calls_by_name: HashMap<JsIdentifierId, Vec<JsNodeId>>,
     /// The names under which each function is declared.
     function_names: HashMap<JsFunctionId, Vec<JsIdentifierId>>,
     method_counts: HashMap<JsIdentifierId, usize>,
-    /// `new` expressions, by class.
+    /// `new` expressions, keyed by class.
     constructor_calls: HashMap<JsClassId, Vec<JsNodeId>>,
     /// Whether the class of some `new` expression cannot be resolved.
     has_dynamic_new: bool,
@@ -98,7 +98,7 @@ impl JsEvaluator<'_> {
         self.call_index().constructor_calls.get(&class).cloned().unwrap_or_default()
     }
 
-    /// Whether instances of the class may exist.
+    /// Returns whether instances of the class may exist.
     pub fn is_instantiated(&mut self, class: JsClassId) -> bool {
         let sites = self.call_index();
         sites.has_dynamic_new || sites.constructor_calls.contains_key(&class)
@@ -127,7 +127,7 @@ impl JsEvaluator<'_> {
         found
     }
 
-    /// Whether a function is named, and none of its names is used anywhere else.
+    /// Returns whether a function has a name and none of its names is used anywhere else.
     pub(super) fn is_function_unused(&mut self, function: JsFunctionId) -> bool {
         let sites = self.call_index();
         let words = sites.function_names.get(&function).map(Vec::as_slice).unwrap_or_default();

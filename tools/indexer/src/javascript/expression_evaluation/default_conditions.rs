@@ -1,4 +1,4 @@
-//! Decides whether a condition holds with default settings. Only results that are certain count.
+//! Decides whether a condition holds with default settings. Results that are not certain are ignored.
 
 use super::JsEvaluator;
 use crate::javascript::static_value::{JsEvaluationError, JsFrameChain, JsValue, JsValueResult};
@@ -60,7 +60,7 @@ impl JsEvaluator<'_> {
         rest.iter().all(is_same).then_some(first)
     }
 
-    /// Like [`Self::decide_condition`], but for a value.
+    /// Like [`Self::decide_condition`], but takes a value instead of an expression.
     pub(super) fn decide_value(&mut self, value: &JsValue) -> Option<bool> {
         let before = std::mem::replace(&mut self.is_strict, true);
         let value = self.force(value);
@@ -68,7 +68,7 @@ impl JsEvaluator<'_> {
         truthiness(&value.ok()?)
     }
 
-    /// Whether a call or an object is reached only under conditions that are false by default.
+    /// Returns whether a call or an object is reached only under conditions that are false by default.
     pub fn is_disabled(&mut self, node: JsNodeId, env: &JsFrameChain) -> bool {
         let guards = self.syntax.guards.get(&node).cloned();
         let is_off =
@@ -79,7 +79,7 @@ impl JsEvaluator<'_> {
         self.syntax.enclosing_functions.get(&node).copied().is_some_and(|function| self.is_function_disabled(function))
     }
 
-    /// Whether all calls to a function are disabled.
+    /// Returns whether all calls to a function are disabled.
     fn is_function_disabled(&mut self, function: JsFunctionId) -> bool {
         if let Some(known) = self.disabled_functions.get(&function) {
             return *known;
@@ -97,7 +97,7 @@ impl JsEvaluator<'_> {
         is_off
     }
 
-    /// Whether a call or an object is inside a function that is never called.
+    /// Returns whether a call or an object is inside a function that is never called.
     pub fn is_dead(&mut self, node: JsNodeId) -> bool {
         self.syntax.enclosing_functions.get(&node).copied().is_some_and(|function| self.is_function_dead(function))
     }
@@ -119,7 +119,7 @@ impl JsEvaluator<'_> {
         is_dead
     }
 
-    /// Returns a member of `process`. Only settings that the user has to supply count as set.
+    /// Returns a member of `process`. Of the settings, only those that the user has to supply count as set.
     pub(super) fn find_process_member(&mut self, object: JsNodeId, key: JsIdentifierId) -> Option<JsValue> {
         let syntax = self.syntax;
         let is_process = |node: JsNodeId| match syntax.node(node) {
@@ -135,7 +135,7 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Returns the value of an environment variable: unknown if the user has to supply it, otherwise unset.
+    /// Returns the value of an environment variable: unknown if the user has to supply the variable, otherwise unset.
     pub(super) fn environment_variable(&self, name: &str) -> JsValue {
         if is_user_supplied(name) { JsValue::Opaque(None) } else { JsValue::Nullish }
     }

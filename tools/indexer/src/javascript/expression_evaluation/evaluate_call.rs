@@ -1,4 +1,4 @@
-//! Evaluates calls, and adds the elements that calls such as `push` add to collections.
+//! Evaluates calls, including those that add elements to collections, such as `push`.
 
 use std::rc::Rc;
 
@@ -68,7 +68,7 @@ impl JsEvaluator<'_> {
         Ok(values)
     }
 
-    /// Returns the result of calling a function with these arguments. The result is not evaluated yet.
+    /// Returns the result of calling a function with the given arguments, without evaluating the result.
     pub(super) fn apply(&mut self, function: JsFunctionId, closure: &JsFrameChain, arguments: Vec<JsValue>) -> JsValue {
         match self.syntax.function(function).and_then(|function| function.result) {
             Some(result) => {
@@ -145,8 +145,8 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Returns the literal entries of a schema and, as in `opaque_member`, the entries of an external function's
-    /// arguments.
+    /// Returns the entries of the object that a schema expression or a call to an external function wraps, as in
+    /// `opaque_member`.
     fn opaque_entries(&mut self, node: JsNodeId, env: &JsFrameChain) -> Vec<(Rc<str>, JsValue)> {
         let syntax = self.syntax;
         let (callee, items) = match syntax.node(node) {

@@ -60,7 +60,7 @@ impl JsEvaluator<'_> {
         bindings.chain(stars).chain(required).collect()
     }
 
-    /// Attributes elements that are added to an imported collection to the collection's declaration.
+    /// Returns the calls that add elements to an imported collection, keyed by the collection's original declaration.
     pub(super) fn collect_cross_file_additions(&self) -> HashMap<JsAppendTarget, Vec<JsNodeId>> {
         let mut found: HashMap<JsAppendTarget, Vec<JsNodeId>> = HashMap::new();
         for (collection, calls) in &self.syntax.additions {

@@ -8,7 +8,7 @@ use crate::python::static_value::{PyArguments, PyClassValue, PyFunction, PyInsta
 use crate::python::syntax::{PyClassDef, PyExpr, PyFunctionDef, PyParameterKind, PyStmt};
 use crate::required_setting_heuristic::is_user_supplied;
 
-/// Maximum number of base classes.
+/// Maximum number of base classes that are followed.
 const MAX_BASE_CLASSES: usize = 12;
 
 impl PyAnalyzer<'_> {
@@ -113,7 +113,7 @@ impl PyAnalyzer<'_> {
         self.find_class_member(&instance.class, name, Some(&PyValue::Instance(instance.clone())))
     }
 
-    /// Returns a field that was passed to the constructor, if the class does not define it itself.
+    /// Returns a field that was passed to the constructor, unless the class itself defines it.
     fn find_constructor_field(
         &mut self,
         instance: &PyInstance,
@@ -129,7 +129,7 @@ impl PyAnalyzer<'_> {
         arguments.get(name, place).cloned()
     }
 
-    /// Opens a scope for a method that is called on an object.
+    /// Opens a scope for a method call on an object.
     fn open_method_scope(
         &mut self,
         instance: &Rc<PyInstance>,

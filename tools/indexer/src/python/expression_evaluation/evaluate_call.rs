@@ -68,7 +68,7 @@ impl PyAnalyzer<'_> {
         out
     }
 
-    /// Evaluates the arguments with which a function is walked, and marks those that are uncertain.
+    /// Evaluates the arguments of a call, and marks those that a condition must not rely on.
     pub fn arguments_with_certainty(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyArguments {
         let mut arguments = self.evaluate_arguments(call, scope);
         let before = std::mem::replace(&mut self.is_strict, true);

@@ -15,7 +15,7 @@ use crate::python::syntax::{PyExpr, PyStmt};
 const MAX_TYPE_DEPTH: usize = 12;
 
 impl PyAnalyzer<'_> {
-    /// Returns the schema of a type. It is empty if the type is unknown.
+    /// Returns the schema of a type, which is empty if the type is unknown.
     pub fn type_schema(&mut self, kind: &Rc<PyExpr>, scope: PyScopeId, depth: usize) -> Map<String, Json> {
         if depth >= MAX_TYPE_DEPTH || !self.take_step() {
             return Map::new();
@@ -143,7 +143,7 @@ fn schema_of_type(kind: &str) -> Map<String, Json> {
     Map::from_iter([("type".to_owned(), Json::from(kind))])
 }
 
-/// Returns the union of several types. It is unrestricted if any of them is.
+/// Returns the union of several types. If any of them is unrestricted, so is the union.
 fn any_of_schema(kinds: Vec<Map<String, Json>>) -> Map<String, Json> {
     if kinds.iter().any(Map::is_empty) {
         return Map::new();

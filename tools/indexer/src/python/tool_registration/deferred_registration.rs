@@ -1,4 +1,4 @@
-//! Handles a package's own decorators that only collect functions, which are registered later.
+//! Handles the package's own decorators that only collect functions. The collected functions are registered later.
 
 use std::rc::Rc;
 
@@ -91,7 +91,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// Whether a decorator's name suggests that it collects tools.
+/// Returns whether a decorator's name suggests that it collects tools.
 fn is_collecting_decorator(callee: &PyExpr) -> bool {
     let (owner, name) = match callee {
         PyExpr::Name(name) => (None, name),

@@ -26,7 +26,7 @@ const NON_MCP_FRAMEWORKS: [&str; 16] = [
     "strands",
 ];
 
-/// Whether an external name belongs to MCP.
+/// Returns whether an external name belongs to MCP.
 pub fn is_mcp_path(path: &str) -> bool {
     let root = path.split('.').next().unwrap_or(path);
     path.as_bytes().windows(3).any(|word| word.eq_ignore_ascii_case(b"mcp")) && !NON_MCP_FRAMEWORKS.contains(&root)
@@ -37,7 +37,7 @@ pub fn last_segment(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-/// Whether a value is a decorator that registers tools, in any framework.
+/// Returns whether a value is a decorator that registers tools, in any framework.
 pub fn is_tool_decorator(value: &PyValue) -> bool {
     match value {
         PyValue::Member(_, name) => &**name == "tool",
@@ -47,14 +47,14 @@ pub fn is_tool_decorator(value: &PyValue) -> bool {
 }
 
 impl PyAnalyzer<'_> {
-    /// Whether a call creates a decorator: `mcp.tool(name=…)`, but not `mcp.tool(f)`.
+    /// Returns whether a call creates a decorator: `mcp.tool(name=…)`, but not `mcp.tool(f)`.
     pub fn is_decorator_call(&mut self, callee: &PyValue, arguments: &PyArguments) -> bool {
         let takes = |value: Option<&PyValue>| matches!(value, Some(PyValue::Function(_)));
         let registers = takes(arguments.positional.first()) || takes(arguments.get("fn", None));
         is_tool_decorator(callee) && !registers && self.is_server_decorator(callee)
     }
 
-    /// Whether a decorator that registers tools belongs to an MCP server.
+    /// Returns whether a decorator that registers tools belongs to an MCP server.
     pub fn is_server_decorator(&mut self, decorator: &PyValue) -> bool {
         match decorator {
             PyValue::Member(server, _) => self.is_mcp_server(server),
@@ -104,7 +104,7 @@ impl PyAnalyzer<'_> {
     }
 }
 
-/// Whether an unknown object may be a server, judging by its name. Agents are not servers.
+/// Returns whether an unknown object may be a server, judging by its name. Agents are not servers.
 fn can_be_server(name: &Rc<str>) -> bool {
     let name = name.to_lowercase();
     !(name.contains("agent") || name.contains("llm") || name.contains("crew") || name == "self" || name == "cls")
