@@ -125,7 +125,7 @@ pub enum ExtractDecision {
 pub struct UnpackedArchive {
     /// Content of each file, by path.
     pub files: BTreeMap<String, String>,
-    /// How many parts were skipped for each reason.
+    /// Number of skipped parts of the archive, by reason.
     pub skipped: BTreeMap<ArchiveSkipReason, usize>,
     /// Paths that occur more than once. The last entry wins, as it does when unpacking to disk.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]

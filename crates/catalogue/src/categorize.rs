@@ -102,8 +102,8 @@ fn category_from_words(
     }
 }
 
-/// Returns the category of a tool that may only detach something, such as a label: Write, unless other evidence points
-/// to a riskier category.
+/// Returns the category of a tool that might only detach something, such as a label: Write, unless other evidence
+/// points to a riskier category.
 fn category_of_unlinking(
     probabilities: CategoryProbabilities,
     features: &[ClassifierFeature<'_>],

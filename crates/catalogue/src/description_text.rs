@@ -43,7 +43,7 @@ pub(crate) struct DescriptionText<'t> {
     pub lead_verb: Option<usize>,
 }
 
-/// Text without invisible characters, and whether it contained any or was truncated.
+/// Text without its invisible characters. Records whether there were any and whether the text was truncated.
 pub(crate) struct VisibleText<'t> {
     pub text: Cow<'t, str>,
     pub had_invisible: bool,

@@ -74,7 +74,7 @@ impl ServerContext {
         self.words.contains(word)
     }
 
-    /// Returns other tools that concern the same object: `export_package` and `import_package`.
+    /// Returns other tools that handle the same object, such as `import_package` for `export_package`.
     pub(crate) fn related_tools(&self, own: &str, name: &ToolNameWords) -> Vec<&str> {
         other_names(self.by_object.get(&name.object_words()), own)
     }

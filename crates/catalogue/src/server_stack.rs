@@ -20,7 +20,7 @@ pub struct ServerStackMember {
     pub name: String,
     /// The server's tools. `None` if the server is unknown.
     pub tools: Option<Vec<ToolFacts>>,
-    /// Whether the server's package is only a guess. If so, its risk level is at least High.
+    /// Whether the server's package is only a guess. If so, the server's risk level is at least High.
     pub is_package_guessed: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct ServerStackSummary {
     pub unknown: Vec<String>,
     /// Minimal sets of servers that together can read private data, read untrusted content, and send data out.
     pub combinations: Vec<Vec<String>>,
-    /// Total number of such combinations of servers, including those not listed.
+    /// Total number of server combinations that can leak data, including those not listed.
     pub combination_count: usize,
 }
 

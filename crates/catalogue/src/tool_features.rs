@@ -145,9 +145,9 @@ impl IndicatorFeature {
 /// What identifies a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FeatureId {
-    /// A verb from this group at this position.
+    /// A verb from the given group at the given position.
     Group(WordPosition, VerbGroup),
-    /// This word at this position.
+    /// The given word at the given position.
     Word(WordPosition, WordId),
     /// A feature that is not about a single word.
     Flag(IndicatorFeature),

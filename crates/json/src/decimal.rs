@@ -152,7 +152,7 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// Returns whether the value is below zero. `-0` is not.
+    /// Returns whether the value is below zero. `-0` does not count.
     pub fn is_negative(&self) -> bool {
         self.negative && self.leading_exponent().is_some()
     }

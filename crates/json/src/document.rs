@@ -41,7 +41,7 @@ impl DocumentNode {
         self.end as usize
     }
 
-    /// Returns the index of the next sibling or, if there is none, of the first node after the container.
+    /// Returns the index of the next sibling or, for the last child, of the first node after the container.
     pub fn next(&self) -> usize {
         (self.next & !ESCAPED_FLAG) as usize
     }

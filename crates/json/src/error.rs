@@ -80,7 +80,7 @@ pub enum JsonErrorKind {
     /// The magnitude of a number exceeds 10^308.
     #[error("the magnitude of a number exceeds 10^308")]
     NumberTooLarge,
-    /// An object has two members with the same name, given here.
+    /// An object has two members with the same name, which the string gives.
     #[error("the key `{0}` is repeated")]
     DuplicateKey(String),
 }

@@ -30,7 +30,7 @@ impl JsonLimits {
 const BYTES_PER_VALUE: usize = 8;
 /// Maximum number of nodes to reserve space for in advance, because a long document may contain few values.
 const MAX_INITIAL_NODES: usize = 512;
-/// Maximum number of errors to collect from one document. More would not be useful to anyone.
+/// Maximum number of errors to collect from one document. More would not be useful.
 const MAX_COLLECTED_ERRORS: usize = 1_000;
 /// Up to this many members, comparing each key with every other is cheaper than sorting the keys.
 const MAX_LINEAR_KEY_CHECK: usize = 8;

@@ -24,14 +24,14 @@ pub(crate) struct ReadCategoryVeto {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RemovalExtent {
     Nothing,
-    /// The tool may only detach something, such as a label, which can be undone.
+    /// The tool might only detach something, such as a label, which can be undone.
     Possible,
     Permanent,
 }
 
-/// Returns how permanently a tool removes something, according to the evidence against Read or, without such evidence,
-/// to the description. If the description has both a destructive verb and a phrase such as `permanently`, the removal
-/// is permanent.
+/// Returns how permanently a tool removes something, based on the evidence against Read or otherwise on the
+/// description. If the description has both a destructive verb and a phrase such as `permanently`, the removal is
+/// permanent.
 pub(super) fn removal_extent(
     found: &ParsedTool<'_>,
     features: &[ClassifierFeature<'_>],
@@ -97,7 +97,7 @@ pub(super) fn takes_program(found: &ParsedTool<'_>) -> bool {
 }
 
 /// Returns how permanently a destructive verb removes something. If a relation such as a label is mentioned, the tool
-/// may only detach something, unless its name also has a verb that runs, pays or undoes something, or it takes code.
+/// might only detach something, unless its name also has a verb that runs, pays or undoes something, or it takes code.
 fn verb_removal_extent(word: &LexiconWord, found: &ParsedTool<'_>, data: &ClassifierData) -> RemovalExtent {
     let does_more = |word: &LexiconWord| {
         let group = word.group.filter(|group| *group != VerbGroup::Destroy && !word.is_often_noun);

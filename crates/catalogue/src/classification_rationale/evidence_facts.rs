@@ -102,7 +102,7 @@ fn unrecognized_facts(case: &RationaleContext<'_, '_>) -> Vec<String> {
     is_cut.into_iter().chain(named).chain(facts).collect()
 }
 
-/// Returns how far a feature's score for a category is above its average score.
+/// Returns how far a feature's score for a category is above its average score for all categories.
 fn feature_weight(key: FeatureId, category: Category, data: &ClassifierData) -> f64 {
     let points = data.model.scores(key);
     let own = MODEL_CATEGORIES.iter().zip(points).find(|(outcome, _)| **outcome == category);

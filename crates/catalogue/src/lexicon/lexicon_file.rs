@@ -132,8 +132,8 @@ pub(crate) struct CategoryThresholds {
     pub read_without_verb: f64,
     /// Minimum probability of Read if there is no description and the name has no verb.
     pub read_by_name: f64,
-    /// Minimum share of Destructive in the total probability of all categories except Read, if a verb may only detach
-    /// something.
+    /// Minimum share of Destructive in the total probability of all categories except Read, if the action might only
+    /// detach something.
     #[serde(rename = "destroy_if_untied")]
     pub destroy_if_unlinked: f64,
     /// Minimum share of Destructive or Financial in the total probability of all categories except Read, if no word

@@ -1,7 +1,7 @@
 //! Constants and bit layouts of index files, shared by the reader in this crate and the writer in `gatelodge-indexer`.
 //!
-//! An index file consists of an envelope (magic bytes, format version, two lengths, checksum) and a compressed body,
-//! whose columns are in the order in which the writer emits them.
+//! An index file consists of an envelope (magic bytes, format version, two lengths, checksum) and a compressed body.
+//! The body's columns are stored in the order in which the writer emits them.
 
 use gatelodge_policy::Category;
 use serde::{Deserialize, Serialize};

@@ -116,7 +116,7 @@ impl LowercaseSearchTexts {
 }
 
 impl PackageIndex {
-    /// Searches for servers and tools. Skips the first `skip` matches of each and returns at most `limit`.
+    /// Searches for servers and tools. Skips the first `skip` matches of each kind and returns at most `limit` of each.
     pub fn search(&self, query: &IndexQuery, skip: usize, limit: usize) -> SearchResults<'_> {
         let by_package: Vec<Vec<u8>> =
             query.words.iter().map(|word| self.lowercase_packages.word_fits(word, query.is_prefix)).collect();

@@ -22,7 +22,7 @@ const MAX_TEXT_BYTES: usize = 4_096;
 pub(super) struct ParameterWalker<'a> {
     root: JsonValue<'a>,
     visited_schemas: usize,
-    /// References that are currently being followed. They are not followed again inside themselves.
+    /// References that are currently being followed. They are not followed again, to avoid endless recursion.
     open_references: Vec<Cow<'a, str>>,
     pub parameters: ToolParameters<'a>,
 }
