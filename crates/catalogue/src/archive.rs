@@ -1,5 +1,5 @@
 //! Reads published packages: wheels, source archives, tarballs. Archives are read in memory and never unpacked to disk,
-//! so a malicious path cannot write anywhere. Everything that exceeds a limit is skipped and counted.
+//! so a malicious path cannot overwrite a file. Everything that exceeds a limit is skipped and counted.
 
 mod decompression_stall_guard;
 mod source_encoding;
@@ -70,7 +70,7 @@ pub enum ArchiveSkipReason {
 }
 
 impl ArchiveSkipReason {
-    /// Returns whether legitimate packages never trigger this reason.
+    /// Returns whether this reason occurs only in malicious or malformed packages.
     pub fn is_hostile(self) -> bool {
         !matches!(self, Self::Link | Self::NotText | Self::LargeFile | Self::LargeTotal)
     }
@@ -125,7 +125,7 @@ pub enum ExtractDecision {
 pub struct UnpackedArchive {
     /// Content of each file, by path.
     pub files: BTreeMap<String, String>,
-    /// How many parts were skipped for each reason.
+    /// Number of skipped parts of the archive, by reason.
     pub skipped: BTreeMap<ArchiveSkipReason, usize>,
     /// Paths that occur more than once. The last entry wins, as it does when unpacking to disk.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -144,8 +144,8 @@ impl UnpackedArchive {
     }
 }
 
-/// Extracts the wanted files from an archive. Always terminates, and counts what it skips. If anything was skipped, the
-/// package is only partly known.
+/// Extracts the wanted files from an archive. Always terminates, and counts everything it skips. If it skips anything,
+/// the result covers only part of the package.
 ///
 /// # Examples
 /// ```
@@ -270,7 +270,8 @@ impl ArchiveExtractor<'_> {
         Ok(())
     }
 
-    /// Counts a link found in place of a wanted file. If the decision depends on the content, the link is not counted.
+    /// Counts a link found in place of a wanted file. A link is not counted if the decision to extract depends on the
+    /// file's content.
     fn record_link(&mut self, path: &[u8]) {
         if self.select_entry(path).is_some_and(|(_, want)| want == ExtractDecision::Extract) {
             self.out.record_skip(ArchiveSkipReason::Link);

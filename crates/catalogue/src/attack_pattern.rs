@@ -22,13 +22,13 @@ pub struct AttackPattern {
     pub mechanism: String,
     /// How to recognize the attack.
     pub signs: String,
-    /// Conditions under which a tool enables the pattern. A tool needs to meet only one line.
+    /// Conditions under which a tool enables the pattern. Any one of them suffices.
     #[serde(rename = "when")]
     pub conditions: Vec<String>,
     /// Gatelodge features that limit the damage.
     #[serde(rename = "bounds")]
     pub mitigations: Vec<String>,
-    /// Identifiers in the OWASP lists.
+    /// Identifiers of related entries in the OWASP lists.
     pub owasp: Vec<String>,
     /// Example policy that mitigates the attack.
     pub policy: String,
@@ -36,7 +36,7 @@ pub struct AttackPattern {
     compiled_conditions: Vec<Vec<AttackClause>>,
 }
 
-/// One clause of a condition line. All clauses of a line must hold.
+/// One clause of a condition. A condition holds if all its clauses hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AttackClause {
     Category(Category),
@@ -80,7 +80,7 @@ pub fn attack_patterns() -> &'static [AttackPattern] {
     &ClassifierData::built_in().patterns
 }
 
-/// Reads `data/attacks.toml`. Lines that cannot be parsed are ignored; a test checks that there are none.
+/// Reads `data/attacks.toml`. Conditions that cannot be parsed are ignored; a test checks that there are none.
 pub(crate) fn read_attack_patterns(text: &str) -> Result<Vec<AttackPattern>, toml::de::Error> {
     let file: AttackPatternFile = toml::from_str(text)?;
     let patterns = file.pattern.into_iter().map(|written| {

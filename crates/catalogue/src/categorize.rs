@@ -12,7 +12,7 @@ use crate::tool_spec::ToolAnnotations;
 pub(crate) use read_category_veto::ReadCategoryVeto;
 use read_category_veto::{RemovalExtent, find_not_read_reason, is_lead_verb_ambiguous, removal_extent, takes_program};
 
-/// A description counts as starting with a verb if the verb is among this many words at its start: `This tool deletes`.
+/// Number of words at the start of a description within which a verb counts as its first word: `This tool deletes`.
 const MAX_LEADING_WORDS: usize = 4;
 
 /// The chosen category and the reasons for it.
@@ -102,8 +102,8 @@ fn category_from_words(
     }
 }
 
-/// Returns the category of a tool that may only remove a relation: Write, unless other evidence points to a riskier
-/// category.
+/// Returns the category of a tool that might only detach something, such as a label: Write, unless other evidence
+/// points to a riskier category.
 fn category_of_unlinking(
     probabilities: CategoryProbabilities,
     features: &[ClassifierFeature<'_>],
@@ -116,8 +116,8 @@ fn category_of_unlinking(
     }
 }
 
-/// Returns the category of a tool that is not Read. Removal words have monotonic scores, so they can never lead to a
-/// milder category.
+/// Returns the category of a tool that is not Read. The scores of removal words never decrease from a milder to a
+/// riskier category, so these words cannot lead to a milder category.
 fn category_above_read(
     probabilities: CategoryProbabilities,
     features: &[ClassifierFeature<'_>],

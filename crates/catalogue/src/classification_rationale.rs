@@ -22,7 +22,7 @@ use sibling_tool_evidence::explain_siblings;
 const MAX_EVIDENCE_FACTS: usize = 6;
 /// Maximum number of facts in the rationale.
 const MAX_RATIONALE_FACTS: usize = 2;
-/// A category with a higher probability is mentioned as an alternative.
+/// Probability above which another category is mentioned as an alternative.
 const DOUBT_PROBABILITY: f64 = 0.25;
 
 /// A tool and everything known about it.

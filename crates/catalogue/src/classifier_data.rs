@@ -30,13 +30,13 @@ pub(crate) struct ClassifierData {
     /// Phrases, keyed by their first word.
     pub phrases: HashMap<WordId, Vec<(Vec<WordId>, PhraseKind)>>,
     pub choice_words: HashSet<Box<str>>,
-    /// Nouns for code. A tool name that combines one with a verb for running, or has one of `code_verbs`, indicates
-    /// that the server runs code.
+    /// Nouns that denote code. A tool name indicates that the server runs code if it combines such a noun with a verb
+    /// for running something, or contains one of `code_verbs`.
     pub code_nouns: HashSet<Box<str>>,
     pub code_verbs: HashSet<Box<str>>,
-    /// Words in a server's name or description that indicate content written by strangers.
+    /// Words that, in a server's name or description, indicate that it returns content written by strangers.
     pub untrusted_server_words: Vec<String>,
-    /// Lower-case phrases that address the model.
+    /// Lower-case phrases that address the language model, for detecting hidden instructions.
     pub steering_phrases: Vec<String>,
     pub thresholds: CategoryThresholds,
     pub biases: CategoryRiskMultipliers,
@@ -143,7 +143,8 @@ impl ClassifierData {
     }
 }
 
-/// Finds the word with this form, or adds it. An apostrophe is part of the word.
+/// Returns the word with this form, adding it if it is new, or `None` if `form` is more than one word. An apostrophe
+/// does not separate words.
 fn find_or_add_word(form: &str, lexicon: &mut Lexicon) -> Option<WordId> {
     if let Some(id) = lexicon.find(form) {
         return Some(id);

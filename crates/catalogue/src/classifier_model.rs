@@ -8,7 +8,7 @@ use crate::lexicon::{CategoryScores, Lexicon, VerbGroup};
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{ClassifierFeature, FeatureId, IndicatorFeature, PhraseKind, WordPosition};
 
-/// The categories that the model scores, in the order of the scores.
+/// The categories that the model scores, in the order in which scores are stored.
 pub const MODEL_CATEGORIES: [Category; 5] =
     [Category::Read, Category::Write, Category::Execute, Category::Destructive, Category::Financial];
 
@@ -30,7 +30,7 @@ pub(crate) struct CategoryProbabilities {
 }
 
 impl ClassifierModel {
-    /// Returns the scores that a feature adds.
+    /// Returns the scores that a feature adds to the categories.
     pub fn scores(&self, key: FeatureId) -> CategoryScores {
         self.weights.get(&key).copied().unwrap_or_default()
     }
@@ -97,8 +97,8 @@ pub(crate) fn constrain_scores(key: FeatureId, points: CategoryScores, lexicon: 
     }
 }
 
-/// Returns whether a feature is a warning: a risk signal, a commitment of money, or any phrase except those that say
-/// nothing is changed.
+/// Returns whether a feature is a warning: a risk signal, a commitment of money, or any phrase except one that says
+/// that the tool makes no changes.
 fn is_warning(key: FeatureId) -> bool {
     match key {
         FeatureId::Flag(IndicatorFeature::Signal(_) | IndicatorFeature::CommitsMoney) => true,

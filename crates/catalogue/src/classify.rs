@@ -77,7 +77,7 @@ pub struct Classification {
     pub flow: Vec<DataFlowLabel>,
     /// Slugs of the attack patterns that this tool enables.
     pub attacks: Vec<&'static str>,
-    /// Identifiers in the OWASP lists.
+    /// Identifiers of related entries in the OWASP lists.
     pub owasp: Vec<&'static str>,
     /// The recommended rule, as a complete policy.
     pub recommended: Json,
@@ -88,7 +88,7 @@ pub struct Classification {
 
 /// Below this confidence, a category is displayed as `likely`.
 const CERTAIN_CONFIDENCE: f64 = 0.7;
-/// Below this confidence, it is more probable that the tool has some other category.
+/// Below this confidence, a category is probably wrong and is displayed as `maybe`.
 const LIKELY_CONFIDENCE: f64 = 0.5;
 
 /// Returns the category for display: `Write`, `likely Write` if it is uncertain, or `maybe Write` if it is a guess.
@@ -167,7 +167,7 @@ pub fn classify(tool: &ToolSpec<'_>, server: &ServerContext) -> Classification {
     classify_with_data(tool, server, ClassifierData::built_in())
 }
 
-/// Parses a definition, extracts its features, and passes them to `look`.
+/// Parses a tool definition, extracts its features, and calls `look` with both.
 pub(crate) fn with_features<T>(
     tool: &ToolSpec<'_>,
     server: &ServerContext,
@@ -221,14 +221,14 @@ fn build_classification(
     }
 }
 
-/// Returns the confidence of a category. An annotation that agrees does not increase it, because it is only the
-/// server's claim.
+/// Returns the confidence in the chosen category. An annotation that agrees with the category does not increase it,
+/// because annotations are only the server's claims.
 fn classification_confidence(decision: &CategoryDecision, tool: &ToolSpec<'_>, data: &ClassifierData) -> f64 {
     /// Confidence if an annotation raised the category above what the wording suggests.
     const RAISED_CONFIDENCE: f64 = 0.6;
-    /// Factor applied if an annotation contradicts the category.
+    /// Factor applied to the confidence if an annotation contradicts the category.
     const CONTRADICTED_FACTOR: f64 = 0.85;
-    /// Factor applied if there is no description.
+    /// Factor applied to the confidence if the tool has no description.
     const NO_DESCRIPTION_FACTOR: f64 = 0.95;
     if decision.raised_by_claim {
         return RAISED_CONFIDENCE;
@@ -291,7 +291,8 @@ fn find_signals(
     signals
 }
 
-/// Returns whether any of the texts addresses the model, regardless of how the words are separated.
+/// Returns whether any of the strings addresses the language model, ignoring case, white space and invisible
+/// characters.
 fn has_model_instructions<'t>(texts: impl Iterator<Item = &'t str>, data: &ClassifierData) -> bool {
     let mut small = String::new();
     for text in texts {

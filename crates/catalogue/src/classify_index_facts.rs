@@ -63,7 +63,7 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
     })
 }
 
-/// Returns the stored signals, each with the parameter that shows it if there is one among `seen`.
+/// Returns the stored signals. If `seen` also contains a signal, the parameter that causes it is included.
 fn signals_from_facts(facts: &ToolFacts, seen: &[RiskSignal]) -> Vec<RiskSignal> {
     let mut signals = Vec::new();
     for kind in &facts.signals {

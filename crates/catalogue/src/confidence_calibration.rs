@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use gatelodge_policy::Category;
 use serde::{Deserialize, Serialize};
 
-/// Upper limit, because a definition is only a claim and the tool has not been run.
+/// Maximum confidence. Certainty is impossible, because a definition is only a claim and the tool has not been run.
 const MAX_CONFIDENCE: f64 = 0.99;
-/// Factor for categories without calibration data.
+/// Factor applied to the model's probability for categories without calibration data.
 const UNCALIBRATED_FACTOR: f64 = 0.9;
-/// Confidence of the category Unknown if it has no calibration data.
+/// Confidence in the category Unknown if there is no calibration data for it.
 const UNKNOWN_CATEGORY_CONFIDENCE: f64 = 0.3;
 
 /// A calibration curve for each category: observed accuracy as a non-decreasing function of the probability.

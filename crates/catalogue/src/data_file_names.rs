@@ -3,9 +3,9 @@
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-/// The index in use.
+/// Name of the file that contains the index in use.
 pub const INDEX_FILE: &str = "index.glx";
-/// Change events from all index updates, one per line.
+/// Name of the file that contains the change events from all index updates, one per line.
 pub const CHANGES_FILE: &str = "catalogue-changes.jsonl";
 
 /// Returns the hash that identifies an index file: the first 16 hexadecimal digits of its SHA-256.

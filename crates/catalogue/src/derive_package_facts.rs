@@ -33,9 +33,9 @@ pub struct PackageRelease {
     pub date: Option<String>,
 }
 
-/// Derives the facts about a package. They contain no descriptive text by its authors. If a name has several
-/// definitions, the riskiest one is used, because it is unknown which one runs. If one of them cannot be classified,
-/// the name is left out.
+/// Derives the facts about a package, which do not include its authors' descriptions. If several definitions share a
+/// name, the riskiest one is used, because it is unknown which one runs. If one of them cannot be classified, the tool
+/// is left out.
 pub fn derive_facts(release: &PackageRelease, tools: &[ExtractedTool]) -> PackageFacts {
     let mut seen = HashSet::new();
     let names =
@@ -60,7 +60,7 @@ pub fn derive_facts(release: &PackageRelease, tools: &[ExtractedTool]) -> Packag
     }
 }
 
-/// Returns the riskier of two tools with the same name. The result is optional only if both are.
+/// Returns the riskier of two tools with the same name. The result is marked as optional only if both tools are.
 fn riskier_tool(known: ToolFacts, own: ToolFacts) -> ToolFacts {
     let optional = known.optional && own.optional;
     let worse = if RiskLevel::of(own.category) > RiskLevel::of(known.category) { own } else { known };
@@ -109,7 +109,7 @@ fn parameter_facts(schema: &Json) -> Vec<ParameterFacts> {
     .collect()
 }
 
-/// Returns the JSON type in a schema, or the first known one if there are several.
+/// Returns the JSON type that a schema specifies, or the first known one if it specifies several.
 fn json_type(schema: &Json) -> String {
     const JSON_TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
     let known = |word: &str| JSON_TYPES.contains(&word).then(|| word.to_owned());

@@ -10,9 +10,9 @@ use crate::lexicon::{Lexicon, VerbGroup, WordId};
 pub(crate) const MAX_DESCRIPTION_BYTES: usize = 32 << 10;
 /// The first sentence is cut off after this many words.
 const MAX_SENTENCE_WORDS: usize = 60;
-/// Number of words after a negation that it applies to.
+/// Number of words after a negation that count as negated.
 const NEGATION_REACH_WORDS: usize = 3;
-/// The leading verb must be among this many words at the start.
+/// The leading verb must be among this many words at the start of a description.
 const MAX_LEAD_VERB_POSITION: usize = 12;
 
 /// One word of a description.
@@ -43,14 +43,15 @@ pub(crate) struct DescriptionText<'t> {
     pub lead_verb: Option<usize>,
 }
 
-/// A text with its invisible characters removed. Records whether there were any and whether the text was truncated.
+/// Text without its invisible characters. Records whether there were any and whether the text was truncated.
 pub(crate) struct VisibleText<'t> {
     pub text: Cow<'t, str>,
     pub had_invisible: bool,
     pub is_truncated: bool,
 }
 
-/// Removes invisible characters, which could split words. Joiners, which emoji use, do not count as hidden text.
+/// Removes invisible characters, which could be used to split words. Joiners, which occur in emoji, do not count as
+/// hidden text.
 pub(crate) fn strip_invisible(text: &str) -> VisibleText<'_> {
     let is_cut = text.len() > MAX_DESCRIPTION_BYTES;
     let mut end = text.len().min(MAX_DESCRIPTION_BYTES);
@@ -73,7 +74,7 @@ pub(crate) fn strip_invisible(text: &str) -> VisibleText<'_> {
 }
 
 impl<'t> DescriptionText<'t> {
-    /// Splits a text into words.
+    /// Splits a description into words.
     pub fn of(text: &'t str, lexicon: &Lexicon) -> Self {
         let mut reader = DescriptionTokenizer {
             lexicon,
@@ -144,7 +145,7 @@ impl<'t> DescriptionText<'t> {
         })
     }
 
-    /// Returns whether any sentence starts with a reading verb: `Returns the route.`
+    /// Returns whether any sentence starts with a verb about reading, as in `Returns the route.`
     pub fn has_reading_verb(&self, lexicon: &Lexicon) -> bool {
         let begins = self.tokens.iter().filter(|token| token.starts_sentence && !token.is_negated);
         let mut words = begins.filter_map(|token| lexicon.word(token.word_id?));
@@ -222,8 +223,8 @@ impl<'t> DescriptionTokenizer<'t, '_> {
     }
 }
 
-/// Returns whether a character is Chinese, Japanese or Korean. Words in these scripts have no separators and mostly two
-/// characters, so pairs of characters are treated as words.
+/// Returns whether a character is Chinese, Japanese or Korean. Words in these scripts are not separated and are mostly
+/// two characters long, so pairs of characters are treated as words.
 fn is_cjk(letter: char) -> bool {
     matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
 }

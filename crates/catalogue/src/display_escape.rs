@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 pub(crate) use gatelodge_json::is_unprintable;
 
-/// Longer texts are truncated. The tool definition still has the full text.
+/// Maximum number of characters to display. Longer text is truncated, but remains complete in the tool definition.
 const MAX_SHOWN_CHARS: usize = 120;
 
 /// Formats untrusted text on one line: escapes unprintable characters and truncates long text.

@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 pub struct ExtractedTool {
     /// Name of the tool.
     pub name: String,
-    /// Description by the tool's author. It is used for classification, but not stored.
+    /// Description written by the tool's author. It is used for classification, but not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Input schema, as far as it can be determined.
     pub input_schema: Value,
-    /// Annotations by the tool's author.
+    /// Annotations provided by the tool's author.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub annotations: Map<String, Value>,
     /// Whether the tool is available only with a setting that is off by default.

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use unicode_normalization::UnicodeNormalization;
 
-/// Shorter words with two scripts are symbols or units: `µs`, `Δt`.
+/// Minimum length of a word that is checked for mixed scripts. Shorter ones are symbols or units, such as `µs` and
+/// `Δt`.
 const MIN_MIXED_SCRIPT_CHARS: usize = 3;
 
 /// Normalizes letters: full-width, bold and circled letters become plain ones.

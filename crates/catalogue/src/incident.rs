@@ -76,10 +76,10 @@ impl AffectedPackage {
     }
 }
 
-/// An incident that affects a package.
+/// An incident that involves a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncidentMatch {
-    /// Whether the version in use is affected or may be.
+    /// Whether the version in use is, or may be, affected.
     pub is_affected: bool,
     /// Message for display.
     pub message: String,
@@ -87,8 +87,8 @@ pub struct IncidentMatch {
 
 impl PackageReference {
     /// Returns the incidents that involve the package, and whether they affect the version that will run: the given
-    /// version or, for the same registry, the indexed one. For installed packages and guesses, the version is unknown.
-    /// Without a registry, incidents in all registries match, because the name may exist in more than one.
+    /// version or, unless the package is installed or only a guess, the indexed one in the same registry. If no
+    /// registry is given, incidents in all registries match, because the name may exist in more than one.
     pub fn incidents(&self, read: Option<&IndexedServer<'_>>) -> Vec<IncidentMatch> {
         match_incidents(self.source, &self.name, |source| {
             let read = read.filter(|own| own.source() == source && !self.is_guess).map(IndexedServer::version);

@@ -14,7 +14,7 @@ use verb_forms::{singular_stem, verb_forms};
 /// Id of a word in the lexicon.
 pub(crate) type WordId = u32;
 
-/// What a verb does.
+/// Groups of verbs, by what the verbs do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum VerbGroup {
     Read,
@@ -75,19 +75,19 @@ pub(crate) struct LexiconWord {
     pub group: Option<VerbGroup>,
     /// Whether the word is a noun just as often as a verb.
     pub is_often_noun: bool,
-    /// Whether the action may leave everything unchanged and only return something: `download`, `convert`.
+    /// Whether the action may leave everything unchanged and only return something (`download`, `convert`).
     pub may_change_nothing: bool,
-    /// Whether the action may remove no more than a relation, which can be restored: `remove` a label.
+    /// Whether the action might only detach something, which can be undone (`remove` a label).
     pub may_only_unlink: bool,
     /// Whether the word denotes a relation, such as a label or a membership.
     pub is_relation: bool,
-    /// Whether the action may be a mere computation if all parameters are numbers: `add`.
+    /// Whether the action may be a mere computation if all parameters are numbers (`add`).
     pub may_only_compute: bool,
     /// Whether the word negates what follows.
     pub is_negation: bool,
     /// Whether the word is a noun related to money.
     pub is_money_noun: bool,
-    /// Whether the word commits money when applied to a money noun.
+    /// Whether the word, combined with a money noun, indicates a commitment of money (`create` a refund).
     pub commits_money: bool,
     /// Data flows that the word indicates.
     pub flows: Vec<DataFlowLabel>,
@@ -97,7 +97,7 @@ pub(crate) struct LexiconWord {
     pub signals: Vec<RiskSignalKind>,
 }
 
-/// All words, indexed by their forms.
+/// All known words, indexed by their forms.
 #[derive(Debug, Default)]
 pub(crate) struct Lexicon {
     ids: HashMap<Box<str>, WordId>,

@@ -1,6 +1,6 @@
 //! The package index: facts about published packages and their tools, in a single file that is searched in memory.
 //!
-//! The index contains only facts and no descriptions. It is read from bytes, wherever they come from.
+//! The index contains only facts and no descriptions. It is parsed from bytes, regardless of where they come from.
 //! `gatelodge-indexer` writes the file.
 
 mod column_codec;

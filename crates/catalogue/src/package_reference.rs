@@ -1,5 +1,5 @@
-//! Identifies packages from the names that people write and from the commands that clients run. Of a command, only the
-//! part up to the package name matters; the server's own arguments are not examined.
+//! Identifies packages from the names that people write and from the commands that clients run. Only the part of a
+//! command up to the package name matters; the server's own arguments are not examined.
 
 use crate::package_index::{PackageRegistry, is_same_package_name, normalized_name};
 
@@ -59,7 +59,7 @@ impl PackageReference {
         (is_package_name(&own.name) && is_version_suffix(suffix)).then_some(own)
     }
 
-    /// Returns the package that a command starts with these environment variables set, or `None` if it cannot be
+    /// Returns the package that a command runs when these environment variables are set, or `None` if it cannot be
     /// determined.
     pub fn of_command<'v>(words: &[String], variables: impl IntoIterator<Item = &'v str>) -> Option<Self> {
         let own = Self::parse_command(words)?;
@@ -69,7 +69,7 @@ impl PackageReference {
         Some(Self { is_guess, ..own })
     }
 
-    /// Returns whether both refer to the same package.
+    /// Returns whether both references are to the same package.
     pub fn is_same_package(&self, other: &Self) -> bool {
         self.source == other.source && is_same_package_name(self.source, &self.name, &other.name)
     }
@@ -119,8 +119,8 @@ impl PackageReference {
         is_exact.then_some(version)
     }
 
-    /// Compares the version with the indexed one. If no version is given, the result is `Same`, although the newest
-    /// version will run and may be later than the indexed one.
+    /// Compares the version with the indexed one. If no version is given, the result is `Same`, although the version
+    /// that will run is the newest one, which may be later than the indexed one.
     pub fn compare_version(&self, source: PackageRegistry, read: &str) -> VersionComparison {
         let Some(version) = self.version.as_deref().filter(|_| !self.is_range) else {
             return if self.is_range { VersionComparison::Unknown } else { VersionComparison::Same };
@@ -173,17 +173,19 @@ fn program_name(program: &str) -> &str {
     name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
 }
 
-/// A program that runs packages, described by the options that can precede the package name. Options after it mostly
-/// belong to the server. An unlisted option may or may not take a value, so the package cannot be determined.
+/// A program that runs packages, described by its options before the package name. Options after the name mostly belong
+/// to the server. If a command has an unlisted option, its package cannot be determined, because the option may or may
+/// not take a value.
 struct PackageRunner {
     source: PackageRegistry,
-    /// Prefix that package names must have.
+    /// Prefix that package names must have in a command, such as `npm:`.
     name_prefix: &'static str,
     /// Options without a value, separated by spaces.
     switches: &'static str,
     /// Options that take a value.
     value_options: &'static str,
-    /// Options that select the interpreter. A version is harmless, but a path or another name can be any program.
+    /// Options that select the interpreter. Selecting a version is harmless, but a path or another name can refer to
+    /// any program.
     interpreter_options: &'static str,
     /// Options that specify the package. The first plain argument is then a program in that package.
     package_options: &'static str,
@@ -205,7 +207,7 @@ const NPM_RUNNER: PackageRunner = PackageRunner {
     parses_options_after_package: false,
 };
 const NPM_EXEC_RUNNER: PackageRunner = PackageRunner { parses_options_after_package: true, ..NPM_RUNNER };
-/// Unlike `npm exec`, these runners accept `-p` as short for `--package`.
+/// Options of `npx` and similar runners. Unlike `npm exec`, these accept `-p` as short for `--package`.
 const NPX_RUNNER: PackageRunner = PackageRunner { package_options: "-p --package", ..NPM_RUNNER };
 const UVX_RUNNER: PackageRunner = PackageRunner {
     source: PackageRegistry::Pypi,
@@ -244,15 +246,16 @@ const DENO_RUNNER: PackageRunner = PackageRunner {
 /// package comes from or what runs it.
 const RUNNER_VARIABLE_PREFIXES: &str = "NPM_CONFIG_ PNPM_ YARN_ BUN_ COREPACK_ UV_ PIP_ PIPX_ PYTHON XDG_ DYLD_";
 
-/// Variables with such a prefix that are often set and do not affect what runs.
+/// Environment variables that start with one of `RUNNER_VARIABLE_PREFIXES` but do not affect what runs. They are often
+/// set.
 const HARMLESS_VARIABLES: &str = "NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_UPDATE_NOTIFIER NPM_CONFIG_FUND NPM_CONFIG_AUDIT \
     NPM_CONFIG_PROGRESS NPM_CONFIG_COLOR NPM_CONFIG_LEGACY_PEER_DEPS UV_HTTP_TIMEOUT UV_NO_PROGRESS UV_LINK_MODE \
     UV_COMPILE_BYTECODE UV_PYTHON_PREFERENCE PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_CACHE_DIR PIP_NO_INPUT \
     PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONFAULTHANDLER \
     PYTHONLEGACYWINDOWSSTDIO XDG_RUNTIME_DIR XDG_SESSION_TYPE XDG_CURRENT_DESKTOP";
 
-/// Other variables that can change what runs: locations of programs and caches, preloaded code, and proxies or
-/// certificates for the registry.
+/// Other environment variables that can change what runs: locations of programs and caches, preloaded code, and proxies
+/// or certificates for the registry.
 const OVERRIDE_VARIABLES: &str = "PATH PATHEXT HOME USERPROFILE APPDATA LOCALAPPDATA PROGRAMDATA TMPDIR TMP TEMP COMSPEC SHELL \
     BASH_ENV NODE_OPTIONS NODE_PATH NODE_EXTRA_CA_CERTS NODE_TLS_REJECT_UNAUTHORIZED HTTP_PROXY HTTPS_PROXY ALL_PROXY \
     SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE OPENSSL_CONF OPENSSL_MODULES DENO_DIR DENO_CERT \
@@ -263,7 +266,7 @@ fn list_contains(list: &str, option: &str) -> bool {
 }
 
 impl PackageRunner {
-    /// Returns the package that the runner starts with these arguments.
+    /// Returns the package that the runner runs when called with these arguments.
     fn find_package(&self, words: &[&str]) -> Option<PackageReference> {
         let (mut named, mut program, mut is_overridden) = (None, None, false);
         let mut words = words.iter().copied();
@@ -330,7 +333,7 @@ fn package_of_node_module(path: &str) -> Option<PackageReference> {
     is_package_name(&own.name).then_some(own)
 }
 
-/// Returns whether the text after a package name is a version. A folder, archive or repository would be a different
+/// Returns whether the suffix of a package name is a version. A folder, archive or repository would be a different
 /// package.
 fn is_version_suffix(suffix: &str) -> bool {
     let version = suffix.trim_start_matches('@');

@@ -13,7 +13,7 @@ use gatelodge_policy::Category;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrecheckVerdict {
-    /// Connect: nothing is known that requires more than the usual policy.
+    /// Connect the server. Nothing is known about it that requires more than the usual policy.
     Proceed,
     /// Connect the server, but with the recommended rule.
     ConnectWithRule,
@@ -32,7 +32,7 @@ impl PrecheckVerdict {
     }
 }
 
-/// The advice and the reasons for it.
+/// The advice on connecting a server, and the reasons for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PrecheckResult {
     /// The advice.
@@ -49,7 +49,7 @@ impl PrecheckResult {
         self
     }
 
-    /// Adds incidents that involve the package. If the version is affected, the verdict becomes
+    /// Adds incidents that involve the package. If an incident affects the version in use, the verdict becomes
     /// [`AskFirst`](PrecheckVerdict::AskFirst).
     pub fn with_incidents(mut self, incidents: &[IncidentMatch]) -> Self {
         for incident in incidents {
@@ -65,12 +65,12 @@ impl PrecheckResult {
     }
 }
 
-/// Advises on a server in the index, for the indexed version.
+/// Returns the advice on connecting the indexed version of a server.
 pub fn precheck_indexed(server: &IndexedServer<'_>, tools: &[ToolFacts]) -> PrecheckResult {
     precheck(tools).with_incidents(&incidents_of_package(server.source(), server.package(), Some(server.version())))
 }
 
-/// Advises on a server, judging by its tools.
+/// Returns the advice on connecting a server, based on its tools.
 pub fn precheck(tools: &[ToolFacts]) -> PrecheckResult {
     let mut reasons: Vec<String> = Vec::new();
     let names = |wanted: &dyn Fn(&ToolFacts) -> bool| {

@@ -3,9 +3,9 @@
 use gatelodge_policy::Category;
 use serde_json::{Map, Value, json};
 
-/// Maximum calls per minute of a tool that makes changes. A person would make fewer.
+/// Maximum number of calls per minute to a tool that makes changes. A person would make fewer calls.
 const MAX_WRITES_PER_MINUTE: u32 = 30;
-/// Maximum calls per minute of a tool that runs something.
+/// Maximum number of calls per minute to a tool that runs something.
 const MAX_RUNS_PER_MINUTE: u32 = 10;
 
 /// What a policy does with calls to a tool.
@@ -42,7 +42,8 @@ impl RecommendedAction {
         }
     }
 
-    /// Returns the permissive variant, which allows everything but the worst, within rate limits.
+    /// Returns the permissive variant, which requires approval only for irreversible actions and limits the rate of all
+    /// others except reads.
     pub fn permissive(category: Category) -> Self {
         match category {
             Category::Unknown => Self::RateLimit(MAX_RUNS_PER_MINUTE),
@@ -52,7 +53,7 @@ impl RecommendedAction {
         }
     }
 
-    /// Returns the rank of the action, from least to most restrictive.
+    /// Returns the action's rank in the order from least to most restrictive.
     pub(crate) fn strictness_rank(self) -> u8 {
         match self {
             Self::Allow => 0,

@@ -9,7 +9,7 @@ use crate::display_escape::escape_for_display;
 use crate::lexicon::Lexicon;
 use crate::tool_parameters::{ParameterKind, ToolParameter};
 
-/// Number of parameters from which a tool counts as having many.
+/// Minimum number of parameters for a tool to count as having many.
 pub(crate) const MANY_PARAMETERS: usize = 10;
 
 macro_rules! signal_kinds {
@@ -121,10 +121,11 @@ pub(crate) struct RiskSignalRules {
     by_name_word: HashMap<Box<str>, Vec<RiskSignalKind>>,
     by_description: Vec<(Box<str>, RiskSignalKind)>,
     unless_last_word: Vec<(Box<str>, RiskSignalKind)>,
-    /// Description texts that rule out a signal, keyed by the last word of the parameter's name.
+    /// Phrases in a description that rule out a signal, keyed by the last word of the parameter's name.
     unless_described: HashMap<Box<str>, Vec<(Box<str>, RiskSignalKind)>>,
     only_lists: Vec<RiskSignalKind>,
-    /// Signals that count only if the tool sends something, each with words for which that condition does not apply.
+    /// Signals that count only if the tool sends something. Each comes with words that, in a parameter's name, make the
+    /// signal count in any case.
     only_if_sent: Vec<(RiskSignalKind, Vec<String>)>,
 }
 
@@ -160,7 +161,7 @@ impl RiskSignalRules {
         Ok(rules)
     }
 
-    /// Adds the signals that a parameter shows. `description` is the tool's description, and `sends` says whether the
+    /// Adds the risk signals that a parameter causes. `description` describes the tool, and `sends` says whether the
     /// tool sends something.
     pub fn add_parameter_signals(
         &self,

@@ -6,9 +6,9 @@ use crate::classifier_data::ClassifierData;
 use crate::lexicon::VerbGroup;
 use crate::tool_name_words::{ToolNameWords, split_words};
 
-/// Number of tools above which a server has too many to review.
+/// Maximum number of tools that can reasonably be reviewed.
 pub(crate) const MANY_TOOLS: usize = 60;
-/// Maximum number of related names to keep. More would not add information.
+/// Maximum number of related tool names to keep. More names would not add information.
 const MAX_RELATED_TOOLS: usize = 4;
 
 /// A server and the names of its tools.
@@ -23,7 +23,7 @@ pub struct ServerContext {
     by_object: BTreeMap<String, BTreeSet<String>>,
     /// Tool names, keyed by their verb.
     by_verb: BTreeMap<String, BTreeSet<String>>,
-    /// Names of tools that suggest that the server runs code.
+    /// Tool names that suggest that the server runs code.
     code_runner_names: BTreeSet<String>,
     tool_count: usize,
 }
@@ -74,7 +74,7 @@ impl ServerContext {
         self.words.contains(word)
     }
 
-    /// Returns other tools that concern the same object: `export_package` and `import_package`.
+    /// Returns other tools that handle the same object, such as `import_package` for `export_package`.
     pub(crate) fn related_tools(&self, own: &str, name: &ToolNameWords) -> Vec<&str> {
         other_names(self.by_object.get(&name.object_words()), own)
     }
@@ -94,8 +94,8 @@ fn other_names<'s>(names: Option<&'s BTreeSet<String>>, own: &str) -> Vec<&'s st
     names.into_iter().flatten().map(String::as_str).filter(|name| *name != own).take(MAX_RELATED_TOOLS - 1).collect()
 }
 
-/// Adds a name unless there are enough already. Names arrive sorted, so the selection does not depend on the order of
-/// the tool list.
+/// Adds a tool name unless enough names are stored already. Names are added in sorted order, so the selection does not
+/// depend on the order of the tool list.
 fn insert_bounded(names: &mut BTreeSet<String>, own: &str) {
     if names.len() < MAX_RELATED_TOOLS {
         names.insert(own.to_owned());

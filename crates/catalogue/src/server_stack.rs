@@ -1,4 +1,5 @@
-//! A stack: all servers that one agent uses, the tools it could call, and the data flows that they add up to.
+//! A stack: all servers that one agent uses, the tools it could call, and the data flows that result from combining
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use crate::data_flow_label::DataFlowLabel;
 use crate::package_index::ToolFacts;
 use crate::server_grade::{ServerGrade, grade_server};
 
-/// Maximum number of combinations to list. Any others are only counted.
+/// Maximum number of server combinations to list. Any others are only counted.
 const MAX_LISTED_COMBINATIONS: usize = 20;
 
 /// A server in a stack.
@@ -19,7 +20,7 @@ pub struct ServerStackMember {
     pub name: String,
     /// The server's tools. `None` if the server is unknown.
     pub tools: Option<Vec<ToolFacts>>,
-    /// Whether the package is only a guess. If so, the server counts as at least High.
+    /// Whether the server's package is only a guess. If so, the server's risk level is at least High.
     pub is_package_guessed: bool,
 }
 
@@ -38,7 +39,7 @@ pub struct ServerStackSummary {
     pub unknown: Vec<String>,
     /// Minimal sets of servers that together can read private data, read untrusted content, and send data out.
     pub combinations: Vec<Vec<String>>,
-    /// Total number of combinations, including those not listed.
+    /// Total number of server combinations that can leak data, including those not listed.
     pub combination_count: usize,
 }
 
@@ -91,7 +92,7 @@ impl ServerStackMember {
     }
 }
 
-/// The bits of all three data flows.
+/// Bit mask of all three data flows.
 const ALL_FLOW_BITS: u8 = 7;
 
 fn flow_bits(flows: impl Iterator<Item = DataFlowLabel>) -> u8 {
@@ -109,7 +110,8 @@ pub(crate) fn has_all_flows(flows: impl Iterator<Item = DataFlowLabel>) -> bool 
 }
 
 /// Returns the first minimal sets of servers that together have all three flows, as indexes into `members`, and the
-/// total number of such sets. Servers are grouped by their flows, so the sets need not be enumerated to count them.
+/// total number of such sets. Servers are grouped by their flows, so that the sets can be counted without enumerating
+/// them.
 pub fn leaking_combinations(members: &[&ServerStackMember]) -> (Vec<Vec<usize>>, usize) {
     let mut groups: [Vec<usize>; 8] = Default::default();
     for (at, member) in members.iter().enumerate() {
@@ -137,7 +139,7 @@ pub fn leaking_combinations(members: &[&ServerStackMember]) -> (Vec<Vec<usize>>,
     (listed, count)
 }
 
-/// Returns the first `max` sets that contain one member from each part.
+/// Returns the first `max` sets that can be formed by taking one member from each part.
 fn member_sets(parts: &[&[usize]], max: usize) -> Vec<Vec<usize>> {
     let mut sets = vec![Vec::new()];
     for part in parts {

@@ -25,7 +25,7 @@ impl StarterPolicyStrictness {
     /// All levels of strictness.
     pub const ALL: [Self; 3] = [Self::Recommended, Self::Strict, Self::Permissive];
 
-    /// Returns the identifier of this strictness.
+    /// Returns the identifier of this level of strictness.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Recommended => "recommended",
@@ -42,7 +42,7 @@ impl StarterPolicyStrictness {
         }
     }
 
-    /// Returns a one-sentence description for display.
+    /// Returns a one-sentence description of this level of strictness for display.
     pub fn description(self) -> &'static str {
         match self {
             Self::Recommended => {
@@ -75,7 +75,7 @@ pub fn starter_policy(
     starter_policy_writer::write_policy(server, tools, strictness, starter_policy_writer::PolicyCommentDetail::Reasons)
 }
 
-/// Like [`starter_policy`], but also lists each tool's parameters in comments, as a basis for rules.
+/// Like [`starter_policy`], but also lists each tool's parameters in comments, as a basis for writing rules.
 ///
 /// # Errors
 /// Returns an error if the policy would exceed the maximum size.

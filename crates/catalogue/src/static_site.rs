@@ -22,13 +22,13 @@ use page_document::PageDocument;
 /// A file in the site.
 #[derive(Debug)]
 pub struct SiteFile {
-    /// Path relative to the site's folder, made of plain names and `/`.
+    /// Path relative to the site's folder. It consists of plain names separated by `/`.
     pub path: String,
     /// Content of the file.
     pub text: String,
 }
 
-/// A site for an index or a part of it.
+/// A static site for all or some of the servers in an index.
 #[derive(Debug)]
 pub struct StaticSite<'i> {
     index: &'i PackageIndex,
@@ -43,7 +43,8 @@ impl<'i> StaticSite<'i> {
         Self { index, servers, history: BTreeMap::new() }
     }
 
-    /// Adds changes to servers in chronological order, each with the date of the index in which it first appears.
+    /// Adds the history of changes to servers. It must be in chronological order, and pairs each change with the date
+    /// of the index in which the change first appears.
     pub fn with_history(mut self, history: Vec<(String, ToolChange)>) -> Self {
         for (date, change) in history {
             self.history.entry((change.source, change.package.clone())).or_default().push((date, change));
@@ -141,7 +142,7 @@ fn policy_text(policy: &serde_json::Value) -> String {
     text.lines().map(gatelodge_json::escape_unprintable).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats a count together with its noun.
+/// Formats a count together with its noun, in the singular or plural: `3 tools`.
 fn count_text(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", grouped_number(number), if number == 1 { "" } else { "s" })
 }

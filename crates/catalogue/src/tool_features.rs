@@ -58,20 +58,20 @@ impl WordPosition {
     }
 }
 
-/// A fact that is not about a single word.
+/// A feature that is not about a single word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum IndicatorFeature {
     NoParameters,
     NoVerb,
     /// All parameters are numbers, and there are at least two.
     OnlyNumbers,
-    /// The name commits money: `create_refund`, `cancel_subscription`.
+    /// The name indicates a commitment of money, as in `create_refund` or `cancel_subscription`.
     CommitsMoney,
     Signal(RiskSignalKind),
     Phrase(PhraseKind),
 }
 
-/// Meaning of a phrase.
+/// Meaning of a phrase in a description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PhraseKind {
     ReadOnly,
@@ -145,11 +145,11 @@ impl IndicatorFeature {
 /// What identifies a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FeatureId {
-    /// A verb from this group at this position.
+    /// A verb from the given group at the given position.
     Group(WordPosition, VerbGroup),
-    /// This word at this position.
+    /// The given word at the given position.
     Word(WordPosition, WordId),
-    /// A flag.
+    /// A feature that is not about a single word.
     Flag(IndicatorFeature),
     /// The groups of the name's verb and of the description's leading verb.
     GroupPair(Option<VerbGroup>, Option<VerbGroup>),
@@ -163,7 +163,7 @@ pub(crate) enum FeatureId {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClassifierFeature<'t> {
     pub key: FeatureId,
-    /// The part of the definition that shows the feature. Empty if there is no single part.
+    /// The part of the definition in which the feature was found. Empty if there is no single such part.
     pub source_text: &'t str,
 }
 

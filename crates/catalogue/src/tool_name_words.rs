@@ -4,7 +4,7 @@ use crate::display_escape::is_unprintable;
 use crate::homoglyphs::normalize_letters;
 use crate::lexicon::{Lexicon, LexiconWord, VerbGroup, WordId};
 
-/// Maximum number of words in a name that are examined.
+/// Maximum number of words of a tool name to examine.
 const MAX_NAME_WORDS: usize = 24;
 
 /// A tool name, split into words.
@@ -47,9 +47,9 @@ impl ToolNameWords {
     }
 }
 
-/// Finds the verb: the first verb that cannot be a noun. Failing that, the last reading verb (`order_status` reads a
-/// status), or a verb that is the first word (`map_area` may map something, `static_map` does not) or removes
-/// something.
+/// Finds the verb of a tool name: the first verb that cannot be a noun. Failing that, the last verb about reading
+/// (`order_status` reads a status). Failing that, the first verb that removes something or starts the name (`map_area`
+/// may map something, `static_map` does not).
 fn find_lead_verb(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexicon) -> Option<usize> {
     let verbs = || {
         words.iter().enumerate().filter_map(|(at, (written, id))| {
@@ -64,7 +64,7 @@ fn find_lead_verb(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexi
     Some(find_joined_verb(words, first, lexicon).unwrap_or(first))
 }
 
-/// Returns whether a word in a name may be a noun: `change` is a verb, but `changes` may be things.
+/// Returns whether a word in a name may be a noun: `change` is a verb, but `changes` may be a plural noun.
 pub(crate) fn may_be_noun(written: &str, word: &LexiconWord) -> bool {
     let takes_away = word.group.is_some_and(VerbGroup::is_removal);
     word.is_often_noun || (!takes_away && written != &*word.base_form)

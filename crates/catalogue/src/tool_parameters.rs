@@ -1,5 +1,5 @@
 //! Extracts the parameters of a tool from its input schema. Schemas are untrusted, so they are walked within limits,
-//! and it is reported if a limit is exceeded.
+//! and exceeding a limit is reported.
 
 mod parameter_walker;
 
@@ -10,14 +10,14 @@ use gatelodge_json::{JsonKind, JsonValue};
 use crate::tool_spec::MAX_NAME_BYTES;
 use parameter_walker::ParameterWalker;
 
-/// Maximum number of characters of a parameter description that are examined.
+/// Maximum number of characters of a parameter description to examine.
 const MAX_PARAMETER_DESCRIPTION_CHARS: usize = 400;
-/// Maximum number of choices to examine.
+/// Maximum number of a parameter's choices to examine.
 const MAX_CHOICES: usize = 64;
 /// Maximum number of schema alternatives to examine.
 const MAX_SCHEMA_ALTERNATIVES: usize = 64;
 
-/// The kind of value that a parameter takes. If several apply, the first in this order is used.
+/// The kind of value that a parameter takes. If several kinds apply, the first in the order of declaration is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ParameterKind {
     Text,
@@ -63,7 +63,7 @@ pub(crate) struct ToolParameters<'a> {
     pub is_invalid_schema: bool,
     /// Whether part of the schema was not examined.
     pub is_partly_read: bool,
-    /// All texts that the model may read: names, titles, descriptions, defaults and choices.
+    /// All strings in the schema that the language model may read: names, titles, descriptions, defaults and choices.
     pub texts: Vec<Cow<'a, str>>,
 }
 
@@ -127,7 +127,7 @@ fn description_of(schema: JsonValue<'_>) -> Option<String> {
     Some(text.chars().take(MAX_PARAMETER_DESCRIPTION_CHARS).flat_map(char::to_lowercase).collect())
 }
 
-/// Returns the string values that a schema lists, and whether there are more than that.
+/// Returns the string values that a schema lists, and whether any were left out or truncated.
 fn choices_of<'a>(schema: JsonValue<'a>) -> (Vec<Cow<'a, str>>, bool) {
     let items = schema.get("items").into_iter();
     let all = std::iter::once(schema).chain(schema_alternatives(schema)).chain(items);
@@ -141,7 +141,7 @@ fn choices_of<'a>(schema: JsonValue<'a>) -> (Vec<Cow<'a, str>>, bool) {
     (choices.into_iter().map(|choice| truncate_text(choice, MAX_NAME_BYTES)).collect(), has_more)
 }
 
-/// Truncates a text to at most `max` bytes.
+/// Truncates `text` to at most `max` bytes.
 fn truncate_text(text: Cow<'_, str>, max: usize) -> Cow<'_, str> {
     let end = text.floor_char_boundary(max);
     match text {

@@ -9,7 +9,7 @@ use crate::tool_spec::ToolSpec;
 /// A tool, given on a line of its own or in a list.
 #[derive(Debug)]
 pub struct ToolListEntry<'a> {
-    /// Line number, starting at 1. In a list, the number of the tool.
+    /// Line number, starting at 1. For a tool in a list, its position in the list.
     pub line_number: usize,
     /// Name of the tool's server, or empty if it is not given. Tools on the same server are classified together.
     pub server: Cow<'a, str>,
@@ -25,11 +25,11 @@ pub struct ToolListEntry<'a> {
 pub struct ReadToolError {
     /// Line number, starting at 1.
     pub number: usize,
-    /// What is wrong. For a list, this includes the number of the tool.
+    /// What is wrong. For a tool in a list, this includes its position.
     pub why: String,
 }
 
-/// Parses a text as one document if possible, and otherwise line by line. Each result comes with its line number.
+/// Parses the input as one document if possible, and otherwise line by line. Each result comes with its line number.
 pub fn read_tools(text: &[u8]) -> Vec<(usize, Result<JsonDocument<'_>, ReadToolError>)> {
     if let Ok(whole) = read(text, &JsonLimits::REPLY) {
         return vec![(1, Ok(whole))];

@@ -14,7 +14,7 @@ pub struct ToolSpec<'a> {
     pub name: Cow<'a, str>,
     /// Description provided by the server.
     pub description: Option<Cow<'a, str>>,
-    /// Display name: the tool's title and the title in its annotations.
+    /// Display name. If the tool and its annotations have different titles, this contains both.
     pub title: Option<Cow<'a, str>>,
     /// Input schema.
     pub schema: Option<JsonValue<'a>>,
@@ -32,7 +32,7 @@ pub struct ToolAnnotations {
 }
 
 impl<'a> ToolSpec<'a> {
-    /// Creates a definition for a tool of which only the name is known.
+    /// Creates a tool definition that has only a name.
     pub fn from_name(name: &'a str) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -43,7 +43,7 @@ impl<'a> ToolSpec<'a> {
         }
     }
 
-    /// Returns whether the text of the description is available. An empty description means that it was read but not
+    /// Returns whether the text of the description is available. It is empty if the description was read but not
     /// stored.
     pub(crate) fn has_description_text(&self) -> bool {
         self.description.as_ref().is_some_and(|text| !text.is_empty())

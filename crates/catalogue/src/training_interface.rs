@@ -59,7 +59,7 @@ pub struct CategoryPrediction {
     pub category: Category,
     /// The model's probability for the category.
     pub share: f64,
-    /// The hard evidence that the tool is not Read, if there is any.
+    /// The conclusive evidence that the tool is not Read, if there is any.
     pub against_read: Option<String>,
 }
 

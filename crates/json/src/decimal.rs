@@ -11,7 +11,7 @@ pub const MAX_NUMBER_DIGITS: usize = 1_000;
 /// Numbers whose magnitude exceeds 10 to this power are refused.
 const MAX_EXPONENT: i64 = 308;
 
-/// The length and shape of a written number.
+/// A scanned number: its length and facts about its notation.
 pub(crate) struct NumberToken {
     /// Number of bytes that belong to the number, even if it is malformed.
     pub length: usize,
@@ -75,7 +75,7 @@ impl NumberToken {
     }
 }
 
-/// A number in its written form that is compared by value: `1`, `1.0` and `1e0` are equal, and `-0` equals `0`.
+/// A number that keeps its written form but is compared by value: `1`, `1.0` and `1e0` are equal, and `-0` equals `0`.
 ///
 /// ```
 /// use gatelodge_json::Decimal;
@@ -152,7 +152,7 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// Returns whether the value is below zero, which `-0` is not.
+    /// Returns whether the value is below zero. `-0` does not count.
     pub fn is_negative(&self) -> bool {
         self.negative && self.leading_exponent().is_some()
     }

@@ -6,7 +6,7 @@ use crate::decimal::Decimal;
 use crate::segmented_text::SegmentedText;
 use crate::string_escape::unescape;
 
-/// Flag in [`DocumentNode::next`] for strings with escapes. Texts are shorter than 2^31 bytes, so the top bit of an
+/// Flag in [`DocumentNode::next`] for strings with escapes. Documents are shorter than 2^31 bytes, so the top bit of an
 /// index is free.
 const ESCAPED_FLAG: u32 = 1 << 31;
 
@@ -41,7 +41,7 @@ impl DocumentNode {
         self.end as usize
     }
 
-    /// Returns the index of the next sibling, or of the first node after the container.
+    /// Returns the index of the next sibling or, for the last child, of the first node after the container.
     pub fn next(&self) -> usize {
         (self.next & !ESCAPED_FLAG) as usize
     }
@@ -68,23 +68,23 @@ impl DocumentNode {
         is_as_long && text.bytes(self.start() + 1, self.end() - 1) == Some(name.as_bytes())
     }
 
-    /// Returns the text between the quotes. Must be called only for strings.
+    /// Returns the text between the quotes. This node must be a string.
     pub fn inner<'a>(&self, text: JsonDocumentText<'a>) -> &'a str {
         text.get(self.start() + 1, self.end() - 1).unwrap_or_default()
     }
 }
 
-/// The text of a document, which is either contiguous or has the middle of one string in chunks.
+/// The text of a document. It is either contiguous, or stores the middle of one string in chunks.
 #[derive(Debug, Clone, Copy)]
 pub enum JsonDocumentText<'a> {
     /// Text in a single `str`.
     Contiguous(&'a str),
-    /// Text with the middle of one string in chunks.
+    /// Text that stores the middle of one string in chunks.
     Segmented(&'a SegmentedText),
 }
 
 impl<'a> JsonDocumentText<'a> {
-    /// Returns a part of the text. If the part overlaps the chunks, the whole text is joined first.
+    /// Returns the text between two offsets. If it overlaps the chunks, the whole text is joined first.
     #[inline]
     pub fn get(self, start: usize, end: usize) -> Option<&'a str> {
         match self {
@@ -119,7 +119,7 @@ impl<'a> JsonDocumentText<'a> {
         }
     }
 
-    /// Returns the whole text, joining it if necessary.
+    /// Returns the whole text, joining the chunks if necessary.
     pub fn as_str(self) -> &'a str {
         match self {
             Self::Contiguous(text) => text,
@@ -128,7 +128,7 @@ impl<'a> JsonDocumentText<'a> {
     }
 }
 
-/// A parsed text: the text itself and the byte range of each value in it.
+/// A parsed document: its text and the byte range of each value in it.
 ///
 /// ```
 /// use gatelodge_json::{JsonLimits, read};
@@ -182,8 +182,8 @@ impl<'a> JsonDocument<'a> {
         Self { text: JsonDocumentText::Contiguous(text), nodes, comments }
     }
 
-    /// Converts the document parsed from [`SegmentedText::outer_text`] into a document of the full text. Returns `None`
-    /// if the chunks are not inside a string value.
+    /// Converts the document parsed from [`SegmentedText::outer_text`] into a document for the full text. Returns
+    /// `None` if the chunks are not inside a string value.
     pub(crate) fn with_segments(self, segmented: &'a SegmentedText, has_escapes: bool) -> Option<Self> {
         // Nodes are in order of their start, so the innermost node around the split is the last one that starts before it.
         let begun = self.nodes.partition_point(|node| segmented.is_before_split(node.start()));
@@ -203,12 +203,12 @@ impl<'a> JsonDocument<'a> {
         Some(Self { text: JsonDocumentText::Segmented(segmented), nodes, comments: self.comments })
     }
 
-    /// Returns the text that was parsed, joined if necessary.
+    /// Returns the text that was parsed, joining its chunks if necessary.
     pub fn text(&self) -> &'a str {
         self.text.as_str()
     }
 
-    /// Returns the text that was parsed.
+    /// Returns the text that was parsed, without joining its chunks.
     pub fn source(&self) -> JsonDocumentText<'a> {
         self.text
     }
@@ -321,13 +321,13 @@ impl<'d> JsonValue<'d> {
         }
     }
 
-    /// Returns the elements of a list. For other kinds, there are none.
+    /// Returns the elements of an array, or no elements for other kinds.
     pub fn elements(&self) -> ArrayElements<'d> {
         let (at, end) = self.child_range(JsonKind::Array);
         ArrayElements { document: self.document, node_index: at, end }
     }
 
-    /// Returns the members of an object in their order. For other kinds, there are none.
+    /// Returns the members of an object in the order of the document, or no members for other kinds.
     pub fn members(&self) -> ObjectMembers<'d> {
         let (at, end) = self.child_range(JsonKind::Object);
         ObjectMembers { document: self.document, node_index: at, end }
@@ -383,7 +383,7 @@ impl<'d> JsonValue<'d> {
     }
 }
 
-/// An iterator over the elements of a list.
+/// An iterator over the elements of an array.
 #[derive(Debug, Clone)]
 pub struct ArrayElements<'d> {
     document: &'d JsonDocument<'d>,

@@ -14,7 +14,7 @@ pub struct JsonError {
     pub end: usize,
 }
 
-/// Kinds of errors in a JSON text.
+/// Kinds of errors in JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonErrorKind {
     /// The text contains nothing but white space.
@@ -23,7 +23,7 @@ pub enum JsonErrorKind {
     /// The text has more bytes than the limit allows.
     #[error("the text is larger than {limit} bytes")]
     TooLarge {
-        /// The limit that applies.
+        /// The limit that was exceeded.
         limit: usize,
     },
     /// The text is not valid UTF-8.
@@ -32,22 +32,22 @@ pub enum JsonErrorKind {
     /// The text starts with a byte order mark.
     #[error("the text starts with a byte order mark")]
     ByteOrderMark,
-    /// Lists and objects are nested deeper than the limit allows.
+    /// Arrays and objects are nested deeper than the limit allows.
     #[error("nested deeper than {limit} levels")]
     TooDeep {
-        /// The limit that applies.
+        /// The limit that was exceeded.
         limit: usize,
     },
     /// An object has more members than the limit allows.
     #[error("an object has more than {limit} members")]
     TooManyMembers {
-        /// The limit that applies.
+        /// The limit that was exceeded.
         limit: usize,
     },
     /// The text ends too early. The string says what is missing.
     #[error("the text ends before {0}")]
     UnexpectedEnd(&'static str),
-    /// There is something else where the element named here was expected.
+    /// The text has something other than the expected element. The string says what was expected.
     #[error("expected {0}")]
     Expected(&'static str),
     /// There is a comma before a closing bracket.
@@ -80,7 +80,7 @@ pub enum JsonErrorKind {
     /// The magnitude of a number exceeds 10^308.
     #[error("the magnitude of a number exceeds 10^308")]
     NumberTooLarge,
-    /// An object has two members with this name.
+    /// An object has two members with the same name, which the string gives.
     #[error("the key `{0}` is repeated")]
     DuplicateKey(String),
 }

@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use crate::string_escape::quote_into;
 
-/// Selects the emoji form of the preceding character. It does not count as unprintable, because its effect is visible.
+/// Character that selects the emoji form of the preceding one. It does not count as unprintable, because its effect is
+/// visible.
 const EMOJI_VARIATION_SELECTOR: char = '\u{fe0f}';
 
-/// Returns whether a character has no glyph of its own: a format character or a default-ignorable code point in
-/// Unicode. Control characters and white space do not count.
+/// Returns whether a character has no glyph of its own: a Unicode format character or default-ignorable code point.
+/// Control characters and white space do not count.
 pub fn is_invisible(character: char) -> bool {
     matches!(character,
         '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
@@ -18,8 +19,8 @@ pub fn is_invisible(character: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns whether a character controls a terminal, is invisible, or changes how others are displayed. Such characters
-/// are escaped in output for people.
+/// Returns whether a character controls a terminal, is invisible, or changes how other characters are displayed. Such
+/// characters are escaped in output for people.
 pub fn is_unprintable(character: char) -> bool {
     character.is_control() || (character != EMOJI_VARIATION_SELECTOR && is_invisible(character))
 }
@@ -45,7 +46,7 @@ pub fn escape_unprintable(text: &str) -> String {
     out
 }
 
-/// Formats a text as a quoted JSON string in which unprintable characters are escaped.
+/// Formats `text` as a quoted JSON string in which unprintable characters are escaped.
 pub fn quote_for_display(text: &str) -> String {
     let mut raw = String::new();
     quote_into(text, &mut raw);

@@ -1,8 +1,8 @@
 //! A strict JSON parser.
 //!
-//! It scans a text once and records the byte range of each value, without copying the text or building a tree of owned
-//! values. Input that two parsers could interpret differently (repeated keys, lone surrogates, huge numbers) is refused
-//! with its location. The crate is independent of MCP and policies.
+//! It scans its input once and records the byte range of each value, without copying the text or building a tree of
+//! owned values. Input that two parsers could interpret differently (repeated keys, lone surrogates, huge numbers) is
+//! refused, and the error gives the location. The crate is independent of MCP and policies.
 
 mod decimal;
 mod document;

@@ -5,12 +5,12 @@ use crate::error::{JsonError, JsonErrorKind};
 use crate::scanner::{CommentMode, Scanner};
 use crate::string_escape::unescape;
 
-/// Limits that a text must not exceed.
+/// Limits on the size and nesting of a JSON document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonLimits {
-    /// Maximum length of the whole text in bytes.
+    /// Maximum length of the whole document in bytes.
     pub max_bytes: usize,
-    /// Maximum nesting depth of lists and objects.
+    /// Maximum nesting depth of arrays and objects.
     pub max_depth: usize,
     /// Maximum number of members in one object.
     pub max_members: usize,
@@ -25,14 +25,14 @@ impl JsonLimits {
     pub const DOCUMENT: Self = Self { max_bytes: 8 << 20, max_depth: 64, max_members: 100_000 };
 }
 
-/// Dense JSON has about one value per this many bytes. Reserving that much space avoids reallocation for small
+/// Dense JSON has about one value per this many bytes. Reserving space accordingly avoids reallocation for small
 /// requests.
 const BYTES_PER_VALUE: usize = 8;
-/// Maximum number of nodes to reserve space for in advance, because a long text may contain few values.
+/// Maximum number of nodes to reserve space for in advance, because a long document may contain few values.
 const MAX_INITIAL_NODES: usize = 512;
-/// Maximum number of errors to collect from one document. More would be of no use to anyone.
+/// Maximum number of errors to collect from one document. More would not be useful.
 const MAX_COLLECTED_ERRORS: usize = 1_000;
-/// Up to this many members, it is cheaper to compare each key with every other than to sort them.
+/// Up to this many members, comparing each key with every other is cheaper than sorting the keys.
 const MAX_LINEAR_KEY_CHECK: usize = 8;
 
 /// Parses exactly one JSON value.
@@ -79,13 +79,13 @@ struct DocumentParser<'a> {
     cursor: Scanner<'a>,
     limits: JsonLimits,
     nodes: Vec<DocumentNode>,
-    /// The open containers, outermost first.
+    /// The arrays and objects that are still open, outermost first.
     open_containers: Vec<OpenContainer>,
     collects_errors: bool,
     errors: Vec<JsonError>,
 }
 
-/// A list or object whose end has not been reached yet.
+/// An array or object whose end has not been reached yet.
 #[derive(Clone, Copy)]
 struct OpenContainer {
     node: usize,
@@ -93,17 +93,17 @@ struct OpenContainer {
     member_count: usize,
 }
 
-/// The element that the grammar requires next.
+/// What the parser expects next.
 enum ParserState {
     Value,
-    /// The first key of an object, or its end.
+    /// Expects the first key of an object or the closing brace.
     FirstKey,
     Key,
-    /// The first element of a list, or its end.
+    /// Expects the first element of an array or the closing bracket.
     FirstElement,
-    /// An element after a comma.
+    /// Expects an array element after a comma.
     Element,
-    /// A comma, or the end of the innermost container.
+    /// Expects a comma or the end of the innermost array or object.
     Separator,
 }
 
@@ -197,8 +197,8 @@ impl<'a> DocumentParser<'a> {
         Ok(ParserState::Separator)
     }
 
-    /// Parses a number. A number outside the limits is still well-formed, so when errors are collected, parsing
-    /// continues after it.
+    /// Parses a number. If errors are being collected, parsing continues after a well-formed number that exceeds the
+    /// limits.
     #[inline]
     fn parse_number(&mut self) -> Result<(), JsonError> {
         match self.cursor.scan_number() {

@@ -1,4 +1,4 @@
-//! A cursor that moves over a text and validates white space, comments, strings, numbers and literals.
+//! A cursor that moves over JSON text and validates white space, comments, strings, numbers and literals.
 
 use crate::decimal;
 use crate::error::{JsonError, JsonErrorKind};
@@ -11,14 +11,15 @@ pub(crate) enum CommentMode {
     Allowed,
 }
 
-/// Number of bytes of a string that are searched eight at a time. A vector search pays off only for longer strings.
+/// Number of bytes at the start of a string that are searched eight at a time. A vector search pays off only for longer
+/// strings.
 const SHORT_STRING_BYTES: usize = 24;
 
 pub(crate) struct Scanner<'a> {
     pub bytes: &'a [u8],
     pub position: usize,
     comment_mode: CommentMode,
-    /// Byte ranges of the comments, for code that edits the text and must keep them.
+    /// Byte ranges of the comments, for code that edits the text and must preserve them.
     pub comment_spans: Vec<(usize, usize)>,
 }
 
@@ -87,7 +88,7 @@ impl<'a> Scanner<'a> {
     /// content has any escapes.
     ///
     /// # Errors
-    /// Returns an error if the content has a quote or anything else that [`Self::scan_string`] refuses.
+    /// Returns an error if the content contains a quote or anything else that [`Self::scan_string`] refuses.
     pub fn scan_string_content(&mut self) -> Result<bool, JsonError> {
         let mut escapes = false;
         loop {

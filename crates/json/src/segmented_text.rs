@@ -1,4 +1,4 @@
-//! JSON text with one large string value that stays in the chunks it was received in.
+//! JSON text in which one large string value remains in the chunks in which it was received.
 //!
 //! Long messages are usually long because of one string. Parsing the text without the middle of that string finds all
 //! values. Each chunk of the middle is validated as string content on arrival, so the chunks need not be joined.
@@ -14,8 +14,8 @@ use crate::scanner::{CommentMode, Scanner};
 
 /// The chunks that make up part of one string's content.
 ///
-/// INVARIANT: each chunk is valid UTF-8 with whole characters and whole escapes, and contains no quote. Hence so does
-/// their concatenation.
+/// INVARIANT: each chunk is valid UTF-8 with whole characters and whole escapes, and contains no quote. The same
+/// therefore holds for their concatenation.
 #[derive(Debug, Default)]
 pub struct StringSegments {
     chunks: Vec<Bytes>,
@@ -79,7 +79,7 @@ fn is_printable_ascii(block: &[u8]) -> bool {
     lines.iter().all(|line| line.iter().fold(true, is_printable)) && rest.iter().fold(true, is_printable)
 }
 
-/// JSON text with the middle of one string in chunks. The text is joined only when a part that overlaps the chunks is
+/// JSON text that stores the middle of one string in chunks. The chunks are joined only when text that overlaps them is
 /// requested.
 ///
 /// INVARIANT: the text before the chunks and the text after them are valid UTF-8, each on its own.
@@ -151,7 +151,7 @@ impl SegmentedText {
         whole
     }
 
-    /// Returns the part of the whole text between two offsets.
+    /// Returns the text between two offsets in the whole text.
     #[cold] // Most texts are contiguous, so this should not be inlined into their path.
     pub(crate) fn get(&self, start: usize, end: usize) -> Option<&str> {
         let middle_length = self.segments.len();
@@ -177,30 +177,30 @@ impl SegmentedText {
         }
     }
 
-    /// Returns whether an offset in the outer text is before the split.
+    /// Returns whether an offset in the outer text is before the point at which the chunks belong.
     pub(crate) fn is_before_split(&self, offset: usize) -> bool {
         offset < self.split_offset
     }
 
-    /// Returns the text in a range of the whole text, without the chunks. Returns `None` unless the range encloses all
-    /// chunks.
+    /// Returns the text in a range of the whole text with the chunks left out, or `None` if the range does not enclose
+    /// all chunks.
     pub fn outer_span_text(&self, range: std::ops::Range<usize>) -> Option<&str> {
         let end = range.end.checked_sub(self.segments.len())?;
         self.outer_text.get(range.start..end).filter(|_| range.start < self.split_offset && self.split_offset < end)
     }
 
-    /// Converts a byte range in the outer text to a byte range in the whole text. A range that encloses the split
-    /// becomes longer.
+    /// Converts a byte range in the outer text to a byte range in the whole text. A range becomes longer if it encloses
+    /// the point at which the chunks belong.
     pub fn to_full_span(&self, (start, end): (usize, usize)) -> (usize, usize) {
         let moved = |offset: usize| if offset > self.split_offset { offset + self.segments.len() } else { offset };
         (moved(start), moved(end))
     }
 
-    /// Returns whether the chunks belong to the string at this byte range in the outer text (including its quotes) and
-    /// the string is not a key. If so, the whole text has the same values as the outer text.
+    /// Returns whether the chunks belong to the string at this byte range in the outer text (quotes included), and this
+    /// string is not a key. If so, the whole text has the same values as the outer text.
     ///
     /// The content before the chunks must be valid on its own, so that no escape starts in one part and ends in
-    /// another. Keys are compared with each other, so the chunks must not be part of one.
+    /// another. Keys are compared with each other, so the chunks must not be part of a key.
     pub fn is_split_in_string_value(&self, (start, end): (usize, usize)) -> bool {
         let is_inside = start < self.split_offset && self.split_offset < end;
         let leading = self.outer_text.as_bytes().get(start + 1..self.split_offset);
@@ -221,7 +221,7 @@ pub fn read_segmented<'a>(segmented: &'a SegmentedText, limits: &JsonLimits) -> 
     }
 }
 
-/// Derives the document of the whole text from the outer text. Returns `None` if that is not possible.
+/// Derives the document for the whole text by parsing only the outer text. Returns `None` if that is not possible.
 fn try_read_segmented<'a>(segmented: &'a SegmentedText, limits: &JsonLimits) -> Option<JsonDocument<'a>> {
     // Offsets are stored in 31 bits.
     if segmented.len() > limits.max_bytes.min(i32::MAX as usize) {

@@ -4,8 +4,8 @@
 const LOW_BITS: u64 = u64::from_le_bytes([1; 8]);
 const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
 
-/// Sets the top bit of each byte that is a quote, a backslash or a control character. Only the first set bit is
-/// reliable.
+/// Returns a mask in which the top bit is set for each byte that is a quote, a backslash or a control character. Only
+/// the first set bit is reliable.
 fn mark_special_bytes(eight: [u8; 8]) -> u64 {
     let word = u64::from_le_bytes(eight);
     // Subtracting one from a zero byte borrows into its top bit, which marks it.

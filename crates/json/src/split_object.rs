@@ -1,6 +1,6 @@
 //! Splits an object into its members without parsing their values.
 //!
-//! It is used for upstream responses, because the gateway needs only the envelope and passes the payload through.
+//! This is used for upstream responses, because the gateway needs only their envelope and passes the payload through.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,8 @@ use crate::parser::JsonLimits;
 use crate::scanner::{CommentMode, Scanner};
 use crate::string_escape::unescape;
 
-/// Maximum number of members in an object to split. An envelope has four, and each key is compared with every other.
+/// Maximum number of members in an object to split. An envelope has only four, and the limit is low because each key is
+/// compared with every other.
 const MAX_MEMBERS: usize = 256;
 
 /// One member of a split object.
@@ -21,12 +22,12 @@ pub struct RawMember<'a> {
     pub value: &'a str,
     /// Offset of the value's first byte in the text.
     pub start: usize,
-    /// Byte range in the text of the longest string inside the value, including its quotes. If several are equally
-    /// long, this is the first.
+    /// Byte range of the longest string inside the value, including its quotes. Offsets are relative to the whole text.
+    /// If several strings are equally long, this is the first.
     pub longest_string: (usize, usize),
 }
 
-/// Splits the object in a text into its members.
+/// Splits a JSON object into its members.
 ///
 /// ```
 /// use gatelodge_json::{JsonLimits, split_object};
@@ -54,7 +55,7 @@ fn check_length(bytes: &[u8], limits: &JsonLimits) -> Result<(), JsonError> {
     Ok(())
 }
 
-/// Like [`split_object`], but for text that is known to be UTF-8, which saves a pass over a long text.
+/// Like [`split_object`], but for input that is known to be UTF-8, which saves a pass over long input.
 ///
 /// # Errors
 /// Returns an error in the same cases as [`split_object`], except for invalid UTF-8.
@@ -69,7 +70,7 @@ struct ObjectSplitter<'a> {
     text: &'a str,
     cursor: Scanner<'a>,
     limits: JsonLimits,
-    /// The closing brackets that the open containers inside a value need, outermost first.
+    /// The closing brackets that are still expected inside the current value, outermost first.
     closers: Vec<u8>,
 }
 

@@ -7,8 +7,8 @@ use crate::special_bytes::find_special_byte;
 
 /// Unescapes the text between the quotes of a string.
 ///
-/// Strings that were not validated are unescaped as a lenient parser would: half of a surrogate pair becomes U+FFFD,
-/// and an unknown escape becomes the character after the backslash.
+/// If the string was not validated, this behaves like a lenient parser: half of a surrogate pair becomes U+FFFD, and an
+/// unknown escape becomes the character after the backslash.
 pub fn unescape(inner: &str) -> Cow<'_, str> {
     let Some(first) = inner.find('\\') else { return Cow::Borrowed(inner) };
     let (plain, mut rest) = inner.split_at(first);
@@ -65,7 +65,7 @@ fn parse_utf16_unit(text: &str) -> Option<(u16, &str)> {
     u16::from_str_radix(digits, 16).ok().filter(|_| are_digits).map(|unit| (unit, rest))
 }
 
-/// Appends a text as a quoted JSON string.
+/// Appends `text` to `out` as a quoted JSON string.
 pub fn quote_into(text: &str, out: &mut String) {
     out.push('"');
     let plain = find_special_byte(text.as_bytes()).unwrap_or(text.len());

@@ -5,21 +5,22 @@ use std::cell::Cell;
 use std::io::{self, Read};
 use std::rc::Rc;
 
-/// Maximum number of input bytes without output. In legitimate archives, only block and stream headers produce none.
+/// Maximum number of input bytes that may produce no output. In legitimate archives, only block and stream headers
+/// produce none.
 const MAX_UNPRODUCTIVE_BYTES: u64 = 1 << 20;
 
-/// Number of input bytes that have not produced any output yet. Shared by all entries of a zip archive, because they
-/// can overlap.
+/// Counts the input bytes that have not produced any output yet. All entries of a zip archive share one guard, because
+/// entries can overlap.
 #[derive(Clone, Default)]
 pub struct DecompressionStallGuard(Rc<Cell<u64>>);
 
-/// Decompressor input. Bytes read from it increase the guard's count.
+/// Input of a decompressor. Bytes read from it increase the guard's count.
 pub struct DecompressorInput<R> {
     inner: R,
     guard: DecompressionStallGuard,
 }
 
-/// Decompressor output. Bytes that it produces reduce the guard's count.
+/// Output of a decompressor. Bytes read from it reduce the guard's count.
 pub struct DecompressorOutput<R> {
     inner: R,
     guard: DecompressionStallGuard,

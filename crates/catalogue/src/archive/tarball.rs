@@ -151,7 +151,7 @@ fn parse_pax(mut records: &[u8]) -> Result<PaxAttributes, ArchiveSkipReason> {
     Ok(attributes)
 }
 
-/// Splits off the first record.
+/// Splits the first record off the content of an extended header.
 fn split_pax_record(records: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = records.iter().position(|byte| *byte == b' ')?;
     let length: usize = std::str::from_utf8(records.get(..space)?).ok()?.parse().ok()?;

@@ -102,7 +102,7 @@ struct ZipEntry<'d> {
     method: u16,
     compressed_size: u64,
     header_offset: u64,
-    /// The upper 16 bits hold the Unix file mode.
+    /// External file attributes. The upper 16 bits hold the Unix file mode.
     external_attributes: u32,
     next_offset: usize,
 }

@@ -1,5 +1,5 @@
-//! Hard evidence that a tool is not Read, regardless of the scores. Servers write their own definitions, so one fact
-//! that indicates more than reading outweighs any number of words that indicate reading.
+//! Finds conclusive evidence against the category Read, regardless of the scores. Tool definitions come from the
+//! server, so a single fact that indicates more than reading outweighs any number of words about reading.
 
 use super::MAX_LEADING_WORDS;
 use crate::classifier_data::ClassifierData;
@@ -16,21 +16,22 @@ const DESCRIPTION_START_WORDS: usize = 8;
 pub(crate) struct ReadCategoryVeto {
     /// The reason, as a clause for display.
     pub reason: String,
-    /// How much the tool removes.
+    /// Whether and how permanently the tool removes something.
     pub removal: RemovalExtent,
 }
 
-/// How much a tool removes.
+/// Whether and how permanently a tool removes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RemovalExtent {
     Nothing,
-    /// Possibly no more than a relation, which can be restored.
+    /// The tool might only detach something, such as a label, which can be undone.
     Possible,
     Permanent,
 }
 
-/// Returns how much a tool removes, according to the evidence against Read or else to its description. If the
-/// description has both a destructive verb and a phrase such as `permanently`, the removal is permanent.
+/// Returns how permanently a tool removes something, based on the evidence against Read or otherwise on the
+/// description. If the description has both a destructive verb and a phrase such as `permanently`, the removal is
+/// permanent.
 pub(super) fn removal_extent(
     found: &ParsedTool<'_>,
     features: &[ClassifierFeature<'_>],
@@ -48,7 +49,7 @@ pub(super) fn removal_extent(
     }
 }
 
-/// Returns the strongest evidence against Read.
+/// Returns the strongest evidence against the category Read.
 pub(super) fn find_not_read_reason(
     found: &ParsedTool<'_>,
     features: &[ClassifierFeature<'_>],
@@ -95,8 +96,8 @@ pub(super) fn takes_program(found: &ParsedTool<'_>) -> bool {
     found.signals.iter().any(|signal| is_program(signal.kind))
 }
 
-/// Returns how much a destructive verb removes. It possibly removes only a relation if one is mentioned, unless the
-/// name also has a verb that runs, pays or undoes something, or the tool takes code.
+/// Returns how permanently a destructive verb removes something. If a relation such as a label is mentioned, the tool
+/// might only detach something, unless its name also has a verb that runs, pays or undoes something, or it takes code.
 fn verb_removal_extent(word: &LexiconWord, found: &ParsedTool<'_>, data: &ClassifierData) -> RemovalExtent {
     let does_more = |word: &LexiconWord| {
         let group = word.group.filter(|group| *group != VerbGroup::Destroy && !word.is_often_noun);
@@ -116,7 +117,7 @@ fn verb_removal_extent(word: &LexiconWord, found: &ParsedTool<'_>, data: &Classi
     }
 }
 
-/// Returns whether the name has the word `from` or mentions a relation, or the start of the description mentions a
+/// Returns whether the tool's name contains `from`, or its name or the start of its description contains a word for a
 /// relation.
 fn mentions_relation(found: &ParsedTool<'_>, data: &ClassifierData) -> bool {
     let is_relation = |id: Option<WordId>| id.and_then(|id| data.lexicon.word(id)).is_some_and(|word| word.is_relation);
@@ -126,7 +127,7 @@ fn mentions_relation(found: &ParsedTool<'_>, data: &ClassifierData) -> bool {
         || described.any(|token| is_relation(token.word_id))
 }
 
-/// Returns how much the description's first verb removes. Later words cannot reduce it.
+/// Returns how permanently the description's leading verb removes something. Later words do not weaken the result.
 fn description_removal_extent(found: &ParsedTool<'_>, data: &ClassifierData) -> RemovalExtent {
     let begins = |at: &usize| *at < MAX_LEADING_WORDS || found.name.lead_verb.is_none();
     let token = found.text.lead_verb.filter(begins).and_then(|at| found.text.tokens.get(at));

@@ -10,9 +10,9 @@ use crate::lexicon::LexiconWord;
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{ClassifierFeature, FeatureId, IndicatorFeature, ParsedTool, PhraseKind, WordPosition};
 
-/// Features with a lower weight are not mentioned.
+/// Features with a lower weight are not mentioned in the rationale.
 const MIN_EVIDENCE_WEIGHT: f64 = 0.15;
-/// Maximum number of words from a name that are listed.
+/// Maximum number of words of a tool's name to list.
 const MAX_LISTED_WORDS: usize = 5;
 
 const NAME_VERB_PREFIX: &str = "the verb of its name is ";
@@ -26,7 +26,7 @@ pub(crate) fn is_about_name(fact: &str) -> bool {
 /// A fact, described in words.
 pub(super) struct EvidenceFact {
     pub text: String,
-    /// Whether the fact counts in the model but would not convince a reader.
+    /// Whether the fact carries weight in the model but would not convince a reader.
     pub is_weak: bool,
 }
 
@@ -79,7 +79,7 @@ fn deciding_features<'c>(case: &RationaleContext<'c, '_>) -> Vec<&'c ClassifierF
     weighed.into_iter().map(|(_, feature)| feature).collect()
 }
 
-/// Returns the fact about the verb, which is used if there is no better one.
+/// Returns a fact about the tool's verb, for use when there is no better fact.
 fn find_verb_fact(case: &RationaleContext<'_, '_>) -> Option<String> {
     let is_verb = |feature: &&ClassifierFeature<'_>| {
         matches!(feature.key, FeatureId::Group(WordPosition::NameVerb | WordPosition::DescriptionVerb, _))
@@ -102,7 +102,7 @@ fn unrecognized_facts(case: &RationaleContext<'_, '_>) -> Vec<String> {
     is_cut.into_iter().chain(named).chain(facts).collect()
 }
 
-/// Returns how much more a feature supports a category than the others.
+/// Returns how far a feature's score for a category is above its average score for all categories.
 fn feature_weight(key: FeatureId, category: Category, data: &ClassifierData) -> f64 {
     let points = data.model.scores(key);
     let own = MODEL_CATEGORIES.iter().zip(points).find(|(outcome, _)| **outcome == category);
@@ -157,7 +157,7 @@ fn is_lead_verb(feature: &ClassifierFeature<'_>, found: &ParsedTool<'_>) -> bool
     lead.is_some_and(|lead| lead.text == feature.source_text)
 }
 
-/// Finds a matching word in the name or description, and returns it in backticks.
+/// Finds a word in the tool's name or description for which `matches` is true, and returns it in backticks.
 pub(super) fn find_mentioned_word(
     case: &RationaleContext<'_, '_>,
     matches: impl Fn(&LexiconWord) -> bool,

@@ -31,7 +31,7 @@ pub(super) fn explain_other_categories(case: &RationaleContext<'_, '_>) -> Strin
     }
 }
 
-/// Explains why the tool is not Read, based on the rule that excluded it.
+/// Explains why the tool is not Read, based on the rule that excluded this category.
 fn why_not_read(case: &RationaleContext<'_, '_>) -> String {
     let (name, lexicon) = (case.parsed.name, &case.data.lexicon);
     let group = name.verb_group(lexicon);
@@ -136,7 +136,7 @@ fn definition_parts(case: &RationaleContext<'_, '_>) -> String {
     if places.is_empty() { last } else { format!("{} and {last}", places.join(", ")) }
 }
 
-/// Lists the names of the first parameters.
+/// Lists the names of the first few parameters, and counts the others.
 fn parameters_text(case: &RationaleContext<'_, '_>) -> Option<String> {
     let all = case.parsed.parameters;
     let named: Vec<String> = all

@@ -48,7 +48,7 @@ pub(crate) struct VerbGroupEntry {
     pub prior: PositionPriors,
 }
 
-/// Prior scores for a word, by its position.
+/// Prior scores for a word, by its position in the tool definition.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PositionPriors {
@@ -125,36 +125,39 @@ pub(crate) struct ParameterWordPriors {
 pub(crate) struct CategoryThresholds {
     /// Minimum probability of Read if a verb in the name or the description is about reading.
     pub read: f64,
-    /// Minimum probability of Read if the verb in the name may or may not change something.
+    /// Minimum probability of Read if the verb in the name does not say whether something is changed.
     #[serde(rename = "read_if_either")]
     pub read_if_ambiguous: f64,
     /// Minimum probability of Read if no verb is about reading.
     pub read_without_verb: f64,
     /// Minimum probability of Read if there is no description and the name has no verb.
     pub read_by_name: f64,
-    /// Minimum probability of Destructive among the categories other than Read if a verb may remove only a relation.
+    /// Minimum share of Destructive in the total probability of all categories except Read, if the action might only
+    /// detach something.
     #[serde(rename = "destroy_if_untied")]
     pub destroy_if_unlinked: f64,
-    /// Minimum probability of Destructive or Financial among the categories other than Read if no word indicates it.
+    /// Minimum share of Destructive or Financial in the total probability of all categories except Read, if no word
+    /// indicates that category.
     #[serde(rename = "without_word")]
     pub without_category_word: f64,
-    /// Minimum probability of Destructive among the categories other than Read if an annotation claims it.
+    /// Minimum share of Destructive in the total probability of all categories except Read, if an annotation claims
+    /// that category.
     pub destroy_if_claimed: f64,
-    /// Minimum probability of Write among the categories other than Read if there is no verb.
+    /// Minimum share of Write in the total probability of all categories except Read, if there is no verb.
     pub without_verb: f64,
     /// Probability of Read above which `readOnlyHint: false` has no effect.
     #[serde(rename = "sure_of_read")]
     pub certain_read: f64,
 }
 
-/// Factors by which riskier categories count more than Write, because the riskier interpretation is preferred.
+/// Factors that increase the weight of categories riskier than Write, so that the riskier interpretation is preferred.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CategoryRiskMultipliers {
     pub execute: f64,
     pub destroy: f64,
     pub money: f64,
-    /// Factor for Financial if the name commits money.
+    /// Factor for Financial if the tool's name indicates a commitment of money.
     pub money_if_committed: f64,
 }
 

@@ -22,7 +22,7 @@ pub enum ToolChangeKind {
     DefinitionChanged,
     /// The tool was removed.
     ToolRemoved,
-    /// Not a single change, but counts of a server's further changes.
+    /// A summary that counts a server's remaining changes instead of listing them.
     MoreChanges,
 }
 
@@ -53,7 +53,7 @@ impl ToolChangeKind {
     }
 }
 
-/// One change to a tool, or a summary of further changes.
+/// One change to a tool, or a summary of a server's remaining changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolChange {
     /// Kind of change.

@@ -1,7 +1,7 @@
 //! Constants and bit layouts of index files, shared by the reader in this crate and the writer in `gatelodge-indexer`.
 //!
-//! An index file consists of an envelope (magic bytes, format version, two lengths, checksum) and a compressed body,
-//! whose columns are in the order in which the writer emits them.
+//! An index file consists of an envelope (magic bytes, format version, two lengths, checksum) and a compressed body.
+//! The body's columns are stored in the order in which the writer emits them.
 
 use gatelodge_policy::Category;
 use serde::{Deserialize, Serialize};
@@ -25,21 +25,21 @@ pub const CATEGORIES_BY_NUMBER: [Category; 6] =
     [Category::Read, Category::Write, Category::Execute, Category::Destructive, Category::Financial, Category::Unknown];
 /// Parameter types, indexed by their number in the file. The first entry means that the type is unknown.
 pub const PARAMETER_TYPES_BY_NUMBER: [&str; 7] = ["", "string", "integer", "number", "boolean", "array", "object"];
-/// Bit, stored with the parameter type, that marks a required parameter.
+/// Bit that marks a required parameter. It is stored with the parameter's type.
 pub const REQUIRED_BIT: u8 = 0x80;
 
 pub(super) const FLOWS_BY_BIT: [DataFlowLabel; 3] =
     [DataFlowLabel::ReadsPrivate, DataFlowLabel::ReadsUntrusted, DataFlowLabel::SendsOutward];
-/// Bit, stored with the data flows, that marks a tool as off by default.
+/// Bit that marks a tool as off by default. It is stored with the tool's data flows.
 pub(super) const OPTIONAL_BIT: u8 = 1 << 7;
 
-/// First column of the body.
+/// The first column of an index file's body.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct IndexHeader {
-    /// Date and counts of the index.
+    /// Date of the index, and statistics about it.
     #[serde(rename = "about")]
     pub metadata: IndexMetadata,
-    /// Names of the risk signals, in the order of their bits.
+    /// Names of the risk signals, in the order of the bits that encode them.
     pub signals: Vec<String>,
 }
 
@@ -62,18 +62,18 @@ pub fn claim_bits(claims: &ToolHints) -> u8 {
     all.into_iter().enumerate().fold(0, |all, (at, claim)| all | bits(claim) << (2 * at))
 }
 
-/// Returns whether a text is formatted like a date: `2026-11-16`.
+/// Returns whether `text` is formatted like a date, such as `2026-11-16`.
 pub fn is_date(text: &str) -> bool {
     let fits = |(at, byte): (usize, u8)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() };
     text.len() == 10 && text.bytes().enumerate().all(fits)
 }
 
-/// Returns whether a text can be the name of a package, tool or parameter.
+/// Returns whether `text` can be the name of a package, tool or parameter.
 pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_NAME_BYTES
 }
 
-/// Returns whether a text can be a version. Its length is limited, because every change event contains the version.
+/// Returns whether `text` can be a version. Versions are limited in length, because every change event contains one.
 pub fn is_version(text: &str) -> bool {
     text.len() <= MAX_NAME_BYTES
 }

@@ -11,7 +11,7 @@ use super::string_table::IndexStringTable;
 use crate::package_index::package_facts::PackageRegistry;
 use crate::risk_signals::RiskSignalKind;
 
-/// Oldest supported format version. It does not record which tools are optional.
+/// Oldest supported format version. Files in this version do not record which tools are optional.
 const MIN_FORMAT_VERSION: u32 = 1;
 
 /// Error returned when an index file cannot be opened.
@@ -159,7 +159,8 @@ fn read_body(body: &[u8]) -> Result<PackageIndex, OpenIndexError> {
     Ok(index)
 }
 
-/// Checks what the writer should guarantee: valid dates and names, and sorted tables where lookups depend on the order.
+/// Checks the properties that the writer should guarantee: valid dates and names, and sorted tables where lookups
+/// depend on the order.
 fn check_texts(index: &PackageIndex) -> Result<(), OpenIndexError> {
     let days = index.dates.iter().filter(|date| !date.is_empty());
     if !days.chain([index.metadata.date.as_str()]).all(is_date) {

@@ -50,7 +50,7 @@ pub(super) struct IndexToolRow {
     /// Confidence in hundredths.
     pub confidence: u8,
     pub signals: u32,
-    /// Data flows as bits, and the bit that marks an optional tool.
+    /// Data flows as bits, plus the bit that marks an optional tool.
     pub flow: u8,
     pub hash: u64,
 }
@@ -76,7 +76,7 @@ pub struct IndexedTool<'i> {
 }
 
 impl PackageIndex {
-    /// Returns the date and the statistics of the index.
+    /// Returns the date of the index and statistics about it.
     pub fn metadata(&self) -> &IndexMetadata {
         &self.metadata
     }
@@ -91,8 +91,8 @@ impl PackageIndex {
         self.tools.iter().map(|row| IndexedTool { index: self, row })
     }
 
-    /// Finds a package by name. Case is ignored, and in Python names, `-`, `_` and `.` are equivalent. Without a
-    /// registry, the riskiest package with this name is returned; [`same_name_elsewhere`](Self::same_name_elsewhere)
+    /// Finds a package by name. Case is ignored, and in Python names, `-`, `_` and `.` are equivalent. If no registry
+    /// is given, the riskiest package with this name is returned; [`same_name_elsewhere`](Self::same_name_elsewhere)
     /// returns the other one.
     pub fn find(&self, source: Option<PackageRegistry>, package: &str) -> Option<IndexedServer<'_>> {
         let all = [PackageRegistry::Pypi, PackageRegistry::Npm]
@@ -144,7 +144,7 @@ pub fn normalized_name(name: &str) -> String {
     out
 }
 
-/// Returns whether two names denote the same package in a registry. Without a registry, PyPI's rules are used.
+/// Returns whether two names denote the same package in a registry. If no registry is given, PyPI's rules are used.
 pub(crate) fn is_same_package_name(source: Option<PackageRegistry>, one: &str, other: &str) -> bool {
     match source {
         Some(PackageRegistry::Npm) => one.eq_ignore_ascii_case(other),
@@ -235,7 +235,7 @@ impl<'i> IndexedTool<'i> {
         f64::from(self.row.confidence) / 100.0
     }
 
-    /// Returns the annotations by the tool's author.
+    /// Returns the annotations provided by the tool's author.
     pub fn claims(&self) -> ToolHints {
         let claim = |at: u8| match self.row.claims >> (2 * at) & 3 {
             1 => Some(false),

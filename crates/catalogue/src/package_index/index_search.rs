@@ -11,7 +11,7 @@ use crate::risk_signals::RiskSignalKind;
 
 /// Maximum number of words in a query.
 const MAX_QUERY_WORDS: usize = 8;
-/// Separator between texts, which no query word contains.
+/// Separator between the strings in a search buffer. Query words never contain it.
 const TEXT_SEPARATOR: u8 = b'\n';
 
 /// A search query. Without words, it matches everything that meets the other conditions.
@@ -20,7 +20,7 @@ pub struct IndexQuery {
     /// Parts of names, in lower case. Each must occur in the name of the tool or its package, and at least one of them
     /// in the tool's name.
     words: Vec<String>,
-    /// Whether names must start with the words.
+    /// Whether names must start with the query's words instead of merely containing them.
     pub is_prefix: bool,
     /// Required category.
     pub category: Option<Category>,
@@ -46,7 +46,7 @@ impl IndexQuery {
 /// One page of search results, best match first, with total counts.
 #[derive(Debug)]
 pub struct SearchResults<'i> {
-    /// Matching servers. Empty if the query restricts the properties of tools.
+    /// Matching servers. Empty if the query requires a category, risk level or risk signal, which only tools have.
     pub servers: Vec<IndexedServer<'i>>,
     /// Total number of matching servers.
     pub server_count: usize,
@@ -56,14 +56,14 @@ pub struct SearchResults<'i> {
     pub tool_count: usize,
 }
 
-/// The texts of a table, in lower case and in one buffer.
+/// The strings of a table, converted to lower case and stored in one buffer for searching.
 #[derive(Debug, Default)]
 pub(super) struct LowercaseSearchTexts {
     text: Vec<u8>,
     starts: Vec<u32>,
 }
 
-/// Match quality of a text that does not match. Of the other qualities, smaller values are better.
+/// Match quality that means no match. Lower values mean better matches.
 const FIT_NONE: u8 = u8::MAX;
 const FIT_WHOLE: u8 = 0;
 const FIT_PREFIX: u8 = 1;
@@ -85,7 +85,7 @@ impl LowercaseSearchTexts {
         lowercase
     }
 
-    /// Returns how well each text matches a word.
+    /// Returns how well each string matches a query word.
     fn word_fits(&self, word: &str, is_prefix: bool) -> Vec<u8> {
         let mut fits = vec![FIT_NONE; self.starts.len()];
         let is_end = |at: usize| self.text.get(at).is_none_or(|byte| !byte.is_ascii_alphanumeric());
@@ -116,7 +116,7 @@ impl LowercaseSearchTexts {
 }
 
 impl PackageIndex {
-    /// Searches for servers and tools. Skips the first `skip` matches of each and returns at most `limit`.
+    /// Searches for servers and tools. Skips the first `skip` matches of each kind and returns at most `limit` of each.
     pub fn search(&self, query: &IndexQuery, skip: usize, limit: usize) -> SearchResults<'_> {
         let by_package: Vec<Vec<u8>> =
             query.words.iter().map(|word| self.lowercase_packages.word_fits(word, query.is_prefix)).collect();

@@ -1,4 +1,4 @@
-//! Facts about a package, as stored in the index. They contain no descriptive text by its authors.
+//! Facts about a package, as stored in the index. They do not include its authors' descriptions.
 
 use gatelodge_policy::Category;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -50,7 +50,7 @@ pub struct ToolFacts {
     pub name: String,
     /// Parameters.
     pub parameters: Vec<ParameterFacts>,
-    /// Annotations by the tool's author.
+    /// Annotations provided by the tool's author.
     #[serde(default, skip_serializing_if = "ToolHints::is_empty")]
     pub claims: ToolHints,
     /// Category.
@@ -63,7 +63,7 @@ pub struct ToolFacts {
     pub signals: Vec<RiskSignalKind>,
     /// Data-flow labels.
     pub flow: Vec<DataFlowLabel>,
-    /// First 16 hexadecimal digits of the extracted definition's hash. It can also change when the extractor is
+    /// First 16 hexadecimal digits of the extracted definition's hash. The hash can also change when the extractor is
     /// improved.
     pub hash: String,
     /// Whether the tool is unavailable by default, because it depends on a setting or belongs to another program in the

@@ -25,12 +25,12 @@ pub struct ServerCatalogueEntry {
 }
 
 impl ServerCatalogueEntry {
-    /// Creates a catalogued server from an indexed one.
+    /// Creates an entry for a server in the index.
     pub fn of(server: &IndexedServer<'_>) -> Self {
         Self::from_facts(server.package(), server.tools().map(|tool| tool.facts()).collect())
     }
 
-    /// Creates a catalogued server from facts about its tools.
+    /// Creates an entry from facts about a server's tools.
     pub fn from_facts(name: &str, tools: Vec<ToolFacts>) -> Self {
         let server = ServerContext::new(name, None, tools.iter().map(|tool| tool.name.as_str()));
         let definitions = tools.iter().map(|tool| definition_json(tool).to_string()).collect();

@@ -24,8 +24,8 @@ impl IndexStringTable {
         self.ends.len()
     }
 
-    /// Returns the string with this number. An invalid number gives an empty string, but `open` has checked that there
-    /// are none.
+    /// Returns the string with this number, or an empty string if the number is invalid. An opened index contains no
+    /// invalid numbers.
     pub fn get(&self, number: u32) -> &str {
         let at = number as usize;
         let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default() as usize;

@@ -21,8 +21,8 @@ pub(super) struct RuleSuggestion {
     pub rule: String,
 }
 
-/// Returns the suggestions for a tool: at most one `require`, because a rule block can have only one, and the rules
-/// that the tool's category suggests.
+/// Returns the suggestions for a tool: at most one `require` entry, because a rule block can have only one, and the
+/// rules that suit the tool's category.
 pub(super) fn suggest_rules(tool: &ToolSpec<'_>, known: &Classification) -> Vec<RuleSuggestion> {
     let mut suggestions = Vec::new();
     let all = ToolParameters::of(tool.schema);

@@ -13,7 +13,7 @@ use crate::display_escape::escape_for_display;
 use crate::recommendation::{RecommendedAction, can_be_named};
 use crate::tool_spec::ToolSpec;
 
-/// What the comments in a policy contain.
+/// What the comments in a starter policy say about each tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PolicyCommentDetail {
     /// Category and reasons.
@@ -22,8 +22,8 @@ pub(super) enum PolicyCommentDetail {
     Parameters,
 }
 
-/// Entries that allow all resources and prompts, which would otherwise be denied. Reading them changes nothing; only
-/// tools act.
+/// Policy entries that allow all resources and prompts, which would otherwise be denied. Reading them changes nothing;
+/// only tool calls have effects.
 const RESOURCES_AND_PROMPTS_JSON: &str =
     ",\n\n// Resources and prompts can be read.\n\"resources\": {\"*\": {}},\n\"prompts\": {\"*\": {}}";
 
@@ -59,7 +59,7 @@ pub(super) fn write_policy(
     Ok(formatted)
 }
 
-/// Returns the key by which one of two tools with the same name is chosen.
+/// Returns a key for choosing between two tools with the same name. The tool with the greater key is used.
 fn risk_rank<'e>(
     tool: &ToolSpec<'_>,
     known: &'e Classification,

@@ -8,7 +8,7 @@ use crate::classify::RiskLevel;
 /// The style sheet for all pages.
 pub(super) const STYLE_CSS: &str = include_str!("style.css");
 
-/// Maximum length in bytes of a fact that is displayed in a column.
+/// Maximum length in bytes of a fact that is displayed in a column. Longer facts take the full width.
 const MAX_INLINE_FACT_BYTES: usize = 120;
 
 /// Renders a page as HTML.

@@ -1,4 +1,5 @@
-//! The content of a page before it is rendered as HTML or Markdown. Texts are plain, and each renderer escapes them.
+//! The content of a page before it is rendered as HTML or Markdown. Its strings are not escaped; each renderer escapes
+//! them for its format.
 
 use crate::classify::RiskLevel;
 
@@ -28,7 +29,7 @@ pub(super) enum InlineTextRun {
     Badge(RiskLevel),
 }
 
-/// A sequence of runs.
+/// A sequence of inline text runs.
 pub(super) type InlineTextRuns = Vec<InlineTextRun>;
 
 /// A block on a page.
@@ -41,7 +42,7 @@ pub(super) enum PageBlock {
     Subheading(InlineTextRuns),
     List(Vec<InlineTextRuns>),
     NumberedList(Vec<InlineTextRuns>),
-    /// Text to copy, preceded by its title.
+    /// A title, and a block of text for the reader to copy.
     Code(String, String),
     /// Like `Code`, but collapsed.
     CollapsedCode(String, String),

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::package_index::IndexedServer;
 
-/// Longer names are truncated and get a checksum as a suffix.
+/// Maximum length of a path segment. Longer ones are truncated and get a checksum as a suffix.
 const MAX_SEGMENT_BYTES: usize = 100;
 
-/// Returns the folder of a server.
+/// Returns the path of the folder for a server's pages.
 pub(super) fn server_path(server: &IndexedServer<'_>) -> String {
     // Only a scope can be a folder of its own.
     let name = match server.package().split_once('/') {
@@ -17,8 +17,8 @@ pub(super) fn server_path(server: &IndexedServer<'_>) -> String {
     format!("servers/{}/{name}", server.source().as_str())
 }
 
-/// Returns the path of each of a server's tools, in order. Names that differ only in case get distinct paths, because
-/// some file systems ignore case.
+/// Returns the page path of each of a server's tools, in order. Names that differ only in case get distinct paths,
+/// because some file systems ignore case.
 pub(super) fn tool_paths(own: &IndexedServer<'_>) -> Vec<String> {
     let folder = server_path(own);
     let mut taken = BTreeSet::new();

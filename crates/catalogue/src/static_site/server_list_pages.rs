@@ -13,7 +13,7 @@ use crate::server_grade::grade_server;
 
 /// Maximum number of servers per page.
 const MAX_SERVERS_PER_PAGE: usize = 500;
-/// Words that many package names start with, which are ignored in sorting.
+/// Words at the start of many package names, which are ignored when sorting.
 const COMMON_NAME_WORDS: [&str; 2] = ["mcp", "server"];
 
 /// Builds the pages that list all servers by first letter.
@@ -55,7 +55,7 @@ pub(super) fn server_list_pages(site: &StaticSite<'_>) -> Vec<PageDocument> {
     docs
 }
 
-/// Key for names that do not start with a letter.
+/// Key under which names that do not start with a letter are listed.
 const OTHER_LETTER: char = '#';
 
 type ServerSortEntry<'s> = (String, &'s IndexedServer<'s>);

@@ -13,9 +13,9 @@ use crate::server_grade::grade_server;
 use crate::starter_policy::{StarterPolicyStrictness, starter_policy};
 use crate::tool_spec::ToolSpec;
 
-/// Maximum number of dangerous tools shown at the top.
+/// Maximum number of dangerous tools shown at the top of the page.
 const MAX_DANGEROUS_TOOLS: usize = 6;
-/// Maximum number of changes to list. One index update records fewer per server.
+/// Maximum number of changes to list. A single index update records fewer changes per server.
 const MAX_LISTED_CHANGES: usize = 60;
 
 /// Returns the display name of a server.
@@ -105,7 +105,7 @@ fn changes_section(site: &StaticSite<'_>, server: &IndexedServer<'_>) -> Vec<Pag
     ]
 }
 
-/// Describes one change, or the number of further changes.
+/// Describes one change to a tool, or a summary of remaining changes.
 fn change_line(date: &str, change: &ToolChange) -> InlineTextRuns {
     let day = text_run(format!("{}: ", crate::escape_for_display(date)));
     if change.kind != ToolChangeKind::MoreChanges {

@@ -1,4 +1,4 @@
-//! The page about stacks.
+//! The page about stacks: the combinations of servers that one agent uses.
 
 use std::cmp::Reverse;
 

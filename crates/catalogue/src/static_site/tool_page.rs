@@ -95,7 +95,7 @@ pub(super) fn indefinite_article(category: &str) -> &'static str {
     if category.starts_with(['E', 'U']) { "an" } else { "a" }
 }
 
-/// Describes the kind of tool, and includes the confidence if the category is uncertain.
+/// Describes the tool's category, including the confidence if the category is uncertain.
 fn tool_kind_text(known: &Classification) -> String {
     let category = known.category_name();
     match known.is_uncertain() {

@@ -1,11 +1,11 @@
 //! Features for pairs of words. Removal verbs are left out of all pairs except pairs of verb groups, so adding such a
-//! verb to a definition breaks up no other pair, and no pair can outweigh it.
+//! verb to a definition does not break up other pairs, and no pair can outweigh the verb.
 
 use super::{ClassifierFeature, FeatureId, WordPosition};
 use crate::description_text::DescriptionText;
 use crate::lexicon::{Lexicon, VerbGroup, WordId};
 
-/// Adds the pair of the name's verb and the description's leading verb, and the pair of their groups.
+/// Adds a feature for the name's verb paired with the description's leading verb, and one for the pair of their groups.
 pub(super) fn push_verb_pairs(features: &mut Vec<ClassifierFeature<'_>>, lexicon: &Lexicon) {
     let group = |slot: WordPosition| {
         features.iter().find_map(|feature| match feature.key {
@@ -34,7 +34,7 @@ pub(super) fn push_verb_pairs(features: &mut Vec<ClassifierFeature<'_>>, lexicon
     }
 }
 
-/// Adds pairs of consecutive words in the first sentence.
+/// Adds a feature for each pair of consecutive words in the first sentence.
 pub(super) fn push_word_pairs<'t>(
     text: &DescriptionText<'t>,
     lexicon: &Lexicon,

@@ -1,4 +1,4 @@
-//! Walks a schema, including its properties, lists, alternatives and internal references.
+//! Walks a schema, including its properties, array items, alternatives and internal references.
 
 use std::borrow::Cow;
 
@@ -14,15 +14,15 @@ const MAX_PARAMETERS: usize = 256;
 const MAX_PARAMETER_DEPTH: usize = 6;
 /// Maximum nesting depth of schemas.
 const MAX_SCHEMA_DEPTH: usize = 24;
-/// Maximum number of schemas to visit. There is a limit because references can multiply them.
+/// Maximum number of schemas to visit. Without a limit, references could multiply them.
 const MAX_VISITED_SCHEMAS: usize = 4_096;
-/// Maximum number of bytes of a text that are examined.
+/// Maximum number of bytes to examine of a title, description or other string.
 const MAX_TEXT_BYTES: usize = 4_096;
 
 pub(super) struct ParameterWalker<'a> {
     root: JsonValue<'a>,
     visited_schemas: usize,
-    /// References that are being followed. One that leads back to itself is not followed again.
+    /// References that are currently being followed. They are not followed again, to avoid endless recursion.
     open_references: Vec<Cow<'a, str>>,
     pub parameters: ToolParameters<'a>,
 }
