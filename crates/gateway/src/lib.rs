@@ -1,7 +1,7 @@
 //! The gateway: listeners, the request pipeline, sessions and upstream connections.
 //!
 //! A client's request reaches a server only with a `Permit`, which only a policy decision creates. The gateway itself
-//! reads no clock, file or environment variable: its creator passes them in.
+//! reads no clock, file or environment variable: its caller passes them in.
 
 mod aggregate;
 mod argument_redaction;

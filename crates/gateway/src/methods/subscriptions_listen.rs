@@ -361,8 +361,8 @@ impl SubscriptionListener {
             && self.can_see_tasks(gw, request, responder).await
     }
 
-    /// Whether the client may still watch all tasks that it named. The tool listing may have to be fetched again for
-    /// that; without it, the tasks count as hidden.
+    /// Returns whether the client may still watch all tasks that it named. The tool listing may have to be fetched
+    /// again for that; without it, the tasks count as hidden.
     async fn can_see_tasks(&self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
         self.ctx.translation() != ProtocolTranslation::None
             || matches!(find_hidden_task(gw, &self.ctx, request, responder).await, Ok(None))

@@ -73,7 +73,7 @@ pub(crate) fn rewrite_for_upstream(
     outgoing
 }
 
-/// Whether the upstream may ask the client for input before it responds.
+/// Returns whether the upstream may ask the client for input before it responds.
 pub(crate) fn can_request_input(method: &Method<'_>) -> bool {
     matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
 }
@@ -520,7 +520,7 @@ pub(crate) fn without_result_type(result: &str) -> Option<String> {
 /// Member that every complete result has in the stateless protocol.
 pub(crate) const RESULT_TYPE_COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
 
-/// Whether this is the result of `resources/read`, which has caching members in the stateless protocol.
+/// Returns whether this is the result of `resources/read`, which has caching members in the stateless protocol.
 fn is_resource_read_result(result: &str) -> bool {
     let parts = split_object_str(result, &JsonLimits::REPLY).unwrap_or_default();
     parts.iter().any(|part| part.key == "contents")
@@ -528,7 +528,8 @@ fn is_resource_read_result(result: &str) -> bool {
 
 static IS_ERROR_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
 
-/// Whether a tool result is marked as an error. Most results do not contain the word, so a plain search comes first.
+/// Returns whether a tool result is marked as an error. Most results do not contain the word, so a plain search comes
+/// first.
 pub(crate) fn is_tool_error(result: &str) -> bool {
     if IS_ERROR_FINDER.find(result.as_bytes()).is_none() {
         return false;

@@ -99,7 +99,7 @@ impl Refusal {
         }
     }
 
-    /// Whether the client must not learn that the target exists.
+    /// Returns whether the client must not learn that the target exists.
     pub fn is_invisible(&self) -> bool {
         match self {
             Self::Denied(reason) => {

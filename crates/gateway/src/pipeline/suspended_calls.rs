@@ -159,7 +159,7 @@ impl SuspendedCalls {
         calls.remove(&oldest).map(|(suspended, _)| suspended)
     }
 
-    /// Whether one more call of this grant may be suspended.
+    /// Returns whether one more call of this grant may be suspended.
     pub fn has_capacity(&self, ctx: &RequestContext) -> bool {
         has_capacity(&self.lock(), &ctx.grant.config.id)
     }

@@ -146,8 +146,7 @@ impl CallRounds<'_> {
         taken
     }
 
-    /// Returns the outcome of the exchange with the upstream, or the text of a reply that asks the client for missing
-    /// input.
+    /// Returns the outcome of the exchange with the upstream, or a reply that asks the client for missing input.
     async fn exchange(
         &self,
         forward_ctx: &ForwardContext<'_>,

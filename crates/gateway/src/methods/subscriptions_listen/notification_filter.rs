@@ -70,7 +70,7 @@ impl NotificationFilter {
         }
     }
 
-    /// Whether a notification is for this listener.
+    /// Returns whether a notification is for this listener.
     pub fn matches(&self, notification: &ServerNotification<'_>) -> bool {
         let is_of = |member: &str, fits: &dyn Fn(&str) -> bool| {
             let document = notification.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
@@ -152,7 +152,8 @@ fn requested_elements(list: JsonValue<'_>, requested: &[String]) -> String {
     format!("[{}]", own.join(","))
 }
 
-/// Whether a resource is the requested one or is contained in it: a server may send notifications for sub-resources.
+/// Returns whether a resource is the requested one or is contained in it: a server may send notifications for
+/// sub-resources.
 fn is_within(uri: &str, requested: &str) -> bool {
     let rest = uri.strip_prefix(requested);
     rest.is_some_and(|rest| rest.is_empty() || requested.ends_with('/') || rest.starts_with(['/', '?', '#']))
