@@ -46,7 +46,7 @@ pub struct OtlpTraceConfig {
 }
 
 impl OtlpTraceConfig {
-    /// Returns a configuration with OpenTelemetry's defaults for a URL.
+    /// Returns a configuration for the collector at `url`, with OpenTelemetry's defaults for everything else.
     pub fn with_url(url: Uri) -> Self {
         Self {
             url,
@@ -70,7 +70,7 @@ enum ExportItem {
 /// Exports spans to a collector; disabled unless configured.
 pub(crate) struct OtlpTraceExport {
     span_sender: Option<SpanSender>,
-    /// The exporter, taken when the gateway starts.
+    /// The exporter, moved into its own task when the gateway starts.
     exporter: Mutex<Option<SpanExporter>>,
 }
 

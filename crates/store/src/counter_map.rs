@@ -1,4 +1,4 @@
-//! Counters in memory. This is the only place where charges are checked against them. Pure functions.
+//! Counters in memory. This is the only place where charges are checked against counters. There is no I/O here.
 
 use foldhash::{HashMap, HashMapExt};
 use jiff::Timestamp;

@@ -1,5 +1,5 @@
-//! SQLite backend with two databases in one directory: `state.db` holds the setup, `ledger.db` the counters and the
-//! call log.
+//! SQLite backend with two databases in one directory: `state.db` holds servers, policies, grants and sessions;
+//! `ledger.db` holds the counters and the call log.
 //!
 //! Several processes, such as a gateway and the command line, may have both open at once.
 

@@ -237,7 +237,7 @@ impl Drop for CallRecorder {
     }
 }
 
-/// Truncates a client's text for a row: refused requests cost a client nothing and must not fill the disk.
+/// Truncates a client-supplied string for a row: refused requests cost a client nothing and must not fill the disk.
 fn truncate(text: &str) -> Arc<str> {
     // Shortcut: almost all texts have fewer bytes than that.
     let is_long = text.len() > MAX_TEXT_CHARS && !mutant!("log-text-length-unlimited");

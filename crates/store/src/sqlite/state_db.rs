@@ -53,8 +53,7 @@ pub struct SqliteStateStore {
 struct StateDb {
     file: DbFile,
     connection: Mutex<Connection>,
-    /// For rows that are not settings and that a power failure may lose: commits on this connection do not wait for the
-    /// disk.
+    /// Connection for rows that a power failure may lose, never for settings: its commits do not wait for the disk.
     relaxed: Mutex<Connection>,
 }
 

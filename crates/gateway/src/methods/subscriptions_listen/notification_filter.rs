@@ -1,4 +1,4 @@
-//! Notification filter of a listener, which passes what the listener requested, the policy allows and the server
+//! A listener's notification filter, which passes only what the listener requested, the policy allows and the server
 //! acknowledged.
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
@@ -10,7 +10,7 @@ use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::methods::server_message_filter::{AllowedResource, filter_standalone_notification};
 use crate::request_context::RequestContext;
 
-/// Known members of a listen request.
+/// The members of a listen request that the gateway knows.
 const KNOWN_NOTIFICATION_KEYS: [&str; 5] =
     ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
 

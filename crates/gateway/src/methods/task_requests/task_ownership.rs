@@ -1,4 +1,4 @@
-//! Task ownership: recorded when a call creates a task, and checked for every request about it.
+//! Task ownership: recorded when a call creates a task, and checked for every request about that task.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};

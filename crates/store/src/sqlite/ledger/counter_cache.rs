@@ -71,7 +71,7 @@ impl CounterCache {
         Ok(is_readable)
     }
 
-    /// Takes all charges or none. Their counters must already be loaded.
+    /// Applies either all charges or none. Their counters must already be loaded.
     pub fn charge_all(
         &mut self,
         charges: &[CounterCharge],
