@@ -20,8 +20,8 @@ const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 const MESSAGE_QUEUE_LENGTH: usize = 64;
 
 impl Gateway {
-    /// Serves one client for one grant and one server until its input ends or the gateway stops; then drains for a
-    /// limited time.
+    /// Serves one client for one grant and one server until its input ends or the gateway stops; then waits a limited
+    /// time for running calls to finish.
     ///
     /// # Errors
     /// The grant or the server is not in the active configuration, or writing the output failed.

@@ -192,8 +192,8 @@ impl Gateway {
         self.config_snapshot.load()
     }
 
-    /// Serves clients, and the admin listener if there is one, until [`Gateway::stop`] is called; then drains for a
-    /// limited time.
+    /// Serves clients, and the admin listener if there is one, until [`Gateway::stop`] is called; then waits a limited
+    /// time for running calls to finish.
     ///
     /// # Errors
     /// Accepting on a listener failed.

@@ -37,7 +37,7 @@ pub struct OtlpTraceConfig {
     pub resource_attributes: Vec<(String, String)>,
     /// Timeout for one export request.
     pub timeout: Duration,
-    /// How long a span may wait for its batch.
+    /// How long a span may wait for its batch to fill.
     pub batch_delay: Duration,
     /// Maximum length of the queue. Further spans are dropped.
     pub queue_length: usize,

@@ -174,7 +174,8 @@ impl CounterState {
         Err(None)
     }
 
-    /// Adds a charge to the period that [`CounterState::charge_period`] returned, and drops periods that no longer count.
+    /// Adds a charge to the period that [`CounterState::charge_period`] returned, and drops periods that no longer
+    /// count.
     pub fn charge(&mut self, charge: &CounterCharge, period: PeriodIndex) {
         self.used_by_period.retain(|(own, _)| is_counted(charge.align, *own, period));
         let billionths = charge.amount.billionths();

@@ -46,7 +46,7 @@ impl CounterMap {
         Ok(applied)
     }
 
-    /// Refunds charges that still count.
+    /// Refunds those charges that still count towards their limits.
     pub fn refund_all(&mut self, charges: &[AppliedCharge]) {
         for charge in charges {
             if let Some(counter) = self.counters.get_mut(&charge.key) {

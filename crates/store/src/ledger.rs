@@ -15,7 +15,7 @@ use crate::counter::{AppliedCharge, CounterCharge, CounterKey};
 use crate::hash_chain::{ChainBreak, ChainHead};
 use crate::log_page::ChainedRow;
 
-/// The charges that a call has reserved. If the process dies, they stay spent.
+/// The charges that a call has reserved. If the process dies, they are not refunded.
 #[derive(Debug, Default)]
 #[must_use = "a reservation is spent by sending the call, or refunded by `release`"]
 pub struct Reservation {

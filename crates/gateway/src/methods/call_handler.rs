@@ -102,7 +102,7 @@ async fn finish_aborted(
     }
 }
 
-/// Ends a request to a server that cannot be reached. Tools that the policy hides stay hidden.
+/// Replies to a request whose server cannot be reached. Tools that the policy hides stay hidden.
 pub(crate) async fn handle_unreachable(
     gw: &Gateway,
     ctx: &RequestContext,

@@ -145,10 +145,10 @@ pub(super) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> O
     })
 }
 
-/// Finds words that occur in responses that create a task or ask for input.
+/// Finds words that occur in responses creating a task or asking for input.
 static TASK_OR_INPUT_FINDER: LazyLock<JsonWordFinder> =
     LazyLock::new(|| JsonWordFinder::new(&["taskId", "input_required"]));
-/// Finds the word that occurs in responses that ask for input.
+/// Finds the word that occurs in responses asking for input.
 pub(super) static INPUT_FINDER: LazyLock<JsonWordFinder> = LazyLock::new(|| JsonWordFinder::new(&["input_required"]));
 
 /// Searches JSON messages for words, which may be written with escapes.
@@ -214,7 +214,7 @@ impl Gateway {
     }
 }
 
-/// Builds `tasks/cancel` in the server's protocol generation, with the gateway's own metadata.
+/// Builds `tasks/cancel` for the server's protocol generation, with the gateway's own metadata.
 fn cancel_request(ctx: &RequestContext, task: &str, call: gatelodge_store::CallId) -> UpstreamRequest {
     let (method, id) = (Method::TasksCancel.name(), to_json_string(task));
     let is_in_session = ctx.upstream_session().is_some();

@@ -130,7 +130,7 @@ pub(crate) fn authorize_responses(
     methods.try_for_each(|method| check_response_allowed(gw, ctx, method, recorder))
 }
 
-/// Methods that ask for client input, each with a member that is characteristic of its result.
+/// Methods that ask for client input, each with a member by which its result can be recognized.
 const INPUT_METHODS: [(&str, &str); 3] =
     [("elicitation/create", "action"), ("roots/list", "roots"), ("sampling/createMessage", "role")];
 
@@ -417,7 +417,7 @@ impl Gateway {
     }
 
     /// Returns whether one more call of a grant may be suspended. At the limit, the grant's oldest suspended call is
-    /// evicted if it is no longer protected.
+    /// evicted once its protection has expired.
     pub(crate) fn can_suspend_call(&self, ctx: &RequestContext) -> bool {
         if !self.suspended_calls.has_capacity(ctx) {
             self.evict_suspended_call(|suspended| suspended.is_of(&ctx.grant.config.id));

@@ -52,7 +52,7 @@ pub(crate) struct ListRequest<'a> {
     pub method: &'a Method<'a>,
     pub member: &'a str,
     pub progress: Option<&'a ProgressRelay>,
-    /// Whether the client sent the request.
+    /// Whether the request comes from the client rather than the gateway itself.
     pub is_client_request: bool,
 }
 

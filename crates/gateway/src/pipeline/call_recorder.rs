@@ -20,7 +20,7 @@ use crate::request_context::{ClientProtocol, RequestContext};
 use crate::telemetry::{CapturedReply, ClientRequestSpan};
 use crate::upstream::UpstreamSendError;
 
-/// Limits on what a row stores: the characters of a name, URI or id, and the number of argument names.
+/// Limits on what a row stores: the number of characters in a name, URI or id, and the number of argument names.
 const MAX_TEXT_CHARS: usize = 512;
 const MAX_ARGUMENT_KEYS: usize = 64;
 

@@ -150,8 +150,8 @@ impl SuspendedCalls {
         Some(SuspendedCallContext { session, exclusive_session, in_flight: suspended.in_flight.take() })
     }
 
-    /// Removes the oldest call that matches `is_one`, if it is no longer protected. `time` is the lifetime of suspended
-    /// calls.
+    /// Removes the oldest call that matches `is_one`, once its protection has expired. `time` is the lifetime of
+    /// suspended calls.
     pub fn take_evictable(&self, time: Duration, is_one: impl Fn(&SuspendedCall) -> bool) -> Option<SuspendedCall> {
         let mut calls = self.lock();
         let evict_before = Instant::now() + (time - time / PROTECTED_FRACTION);

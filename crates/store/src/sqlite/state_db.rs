@@ -1,4 +1,4 @@
-//! `state.db`: servers, policies, grants, sessions and the admin log. Each change is on the disk before it is confirmed.
+//! `state.db`: servers, policies, grants, sessions and the admin log. A change is on the disk before it is confirmed.
 
 mod admin_log;
 mod change_feed;

@@ -61,8 +61,8 @@ fn evaluate_as_pinned(ctx: &RequestContext, subject: &RequestSubject<'_>, record
     }
 }
 
-/// Returns the tool listing for a tool call. A tool that the policy hides in any case is refused without asking the
-/// server.
+/// Returns the tool listing for a tool call. A tool that the policy hides whatever the listing says is refused without
+/// asking the server.
 pub(super) async fn load_tool_listing(
     gw: &Gateway,
     ctx: &RequestContext,

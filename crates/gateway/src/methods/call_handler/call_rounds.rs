@@ -40,7 +40,7 @@ pub(super) struct CallRounds<'a> {
 
 /// One round of a call.
 enum CallRound {
-    /// Sends the request under this id.
+    /// Sends the request with this id.
     Send(CallId, Permit),
     /// Continues a request that was sent before, with the client's input.
     Resume(Box<SuspendedCall>),

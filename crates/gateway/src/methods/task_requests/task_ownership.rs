@@ -37,8 +37,8 @@ pub(super) async fn ensure_tool_listing(gw: &Gateway, ctx: &RequestContext, tool
     }
 }
 
-/// Returns whether the policy allows access to a task that a tool created. An unknown definition, for example after a
-/// change, counts as a denial.
+/// Returns whether the policy allows access to a task that a tool created. If the tool's definition is unknown, for
+/// example after a change, access is denied.
 pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) -> bool {
     if ctx.server_access.mode == EnforcementMode::Observe {
         return true;

@@ -104,7 +104,7 @@ impl CounterCache {
         counters.iter().try_for_each(|(key, state, ends)| upsert.execute(params![key, state, ends]).map(drop))
     }
 
-    /// Refunds charges that still count.
+    /// Refunds those charges that still count towards their limits.
     pub fn refund(&mut self, db: &Connection, applied: &[AppliedCharge]) -> rusqlite::Result<()> {
         for applied in applied {
             // A malformed counter stays as it is; the charge is then spent.

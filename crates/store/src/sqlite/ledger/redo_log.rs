@@ -30,7 +30,7 @@ const MAX_FILE_BYTES: u64 = 32 << 20;
 /// How long to wait for the process with the exclusive lock, which releases it at each commit, many times a second.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(900);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// How long an observation of another process's lock stays valid.
+/// How long to assume that another process still holds its lock before trying again.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The redo log file, with the lock that shows whether other processes have the ledger open.

@@ -1,4 +1,4 @@
-//! Grants in `state.db`.
+//! Grants, stored in `state.db`.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
