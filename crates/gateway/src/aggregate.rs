@@ -46,7 +46,7 @@ pub(crate) struct AggregateRequest {
     /// The client's protocol. A stateful client has one session for all servers.
     pub client_protocol: ClientProtocol,
     pub trace: Option<Box<RequestTrace>>,
-    /// One context per server, ordered by server name. Its protocol is set once an upstream session is known.
+    /// One context per server, ordered by server name. A context's protocol is set once its upstream session is known.
     contexts: Vec<RequestContext>,
 }
 
@@ -80,7 +80,7 @@ impl AggregateRequest {
     ///
     ///
     /// # Errors
-    /// The server cannot be used. No part of the request was sent.
+    /// The server cannot be used. No part of the request has been sent.
     async fn with_upstream_session(
         &self,
         gw: &Gateway,

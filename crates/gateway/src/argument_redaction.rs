@@ -5,9 +5,9 @@ use gatelodge_store::GrantToken;
 
 use crate::upstream::SecretRedactor;
 
-/// Maximum length of the arguments in the log. Longer texts are truncated.
+/// Maximum length of the arguments in the log. Longer arguments are truncated.
 const MAX_LOGGED_ARGUMENTS_BYTES: usize = 4_096;
-/// If a member's name contains one of these parts (ignoring case), its value is redacted.
+/// If a member's name contains one of these substrings (ignoring case), its value is redacted.
 const SECRET_NAME_PARTS: [&str; 10] = [
     "password",
     "passwd",

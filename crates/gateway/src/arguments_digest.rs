@@ -7,7 +7,7 @@ use gatelodge_json::{JsonDocumentText, JsonValue};
 use memchr::memmem::Finder;
 use sha2::{Digest, Sha256};
 
-/// Longer arguments are hashed with BLAKE3, which takes a third as long as SHA-256 at that size.
+/// Arguments longer than this are hashed with BLAKE3, which takes a third as long as SHA-256 at that size.
 const MAX_SHA256_ARGUMENTS_BYTES: usize = 64 << 10;
 /// Bytes passed to BLAKE3 at once: enough to use all SIMD lanes.
 const HASH_BLOCK_BYTES: usize = 16 << 10;
@@ -42,8 +42,8 @@ fn blake3_label(hash: &blake3::Hash) -> Arc<str> {
     format!("blake3:{}", hash.to_hex()).into()
 }
 
-/// BLAKE3 hash of what are probably the arguments, computed while the message arrives, because hashing is cheaper while
-/// the bytes are in the cache.
+/// BLAKE3 hash of the bytes that are probably the arguments. It is computed while the message arrives, because hashing
+/// is cheaper while the bytes are in the CPU cache.
 #[derive(Debug)]
 pub(crate) struct StreamingDigest {
     /// Offset of the arguments in the message.
@@ -53,7 +53,8 @@ pub(crate) struct StreamingDigest {
 }
 
 impl StreamingDigest {
-    /// Starts at the first `"arguments"` member in `before`. This is a guess: [`arguments_digest`] checks the offset.
+    /// Starts hashing at the first `"arguments"` member in `before`. This is a guess: [`arguments_digest`] checks the
+    /// offset.
     pub fn start_after(before: &[u8]) -> Option<Self> {
         static ARGUMENTS_KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"arguments\""));
         let name = ARGUMENTS_KEY.find(before)? + ARGUMENTS_KEY.needle().len();

@@ -12,7 +12,7 @@ use gatelodge_mcp::{ClientMessage, MessageError, read_client_message, read_segme
 use crate::arguments_digest::StreamingDigest;
 use crate::http_server::listener::MAX_READ_BYTES;
 
-/// Shorter bodies are copied, which costs less than keeping their chunks.
+/// Bodies shorter than this are copied, which costs less than keeping their chunks.
 const MIN_SEGMENTED_BODY_BYTES: usize = 128 << 10;
 /// Bytes parsed at each end of a long body. Everything in between is usually one string.
 const SEGMENT_EDGE_BYTES: usize = 8 << 10;
@@ -66,7 +66,7 @@ impl ReceivedBody {
         }
     }
 
-    /// Returns the body; if it is segmented, without the middle of the long string. All members and short strings are
+    /// Returns the body, without the middle of the long string if it is segmented. All members and short strings are
     /// included.
     pub fn outline(&self) -> &[u8] {
         match self {

@@ -16,12 +16,12 @@ use crate::single_session_client::{SingleSessionClient, end_session};
 
 /// How long the client may take to read the last messages.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Number of messages queued for a client that does not read them. Beyond that, the upstream waits.
+/// Maximum number of messages queued for a client that does not read them. When the queue is full, the upstream waits.
 const MESSAGE_QUEUE_LENGTH: usize = 64;
 
 impl Gateway {
-    /// Serves one client for one grant and one server until its input ends or the gateway stops; then drains for a
-    /// limited time.
+    /// Serves one client for one grant and one server until its input ends or the gateway stops; then waits a limited
+    /// time for running calls to finish.
     ///
     /// # Errors
     /// The grant or the server is not in the active configuration, or writing the output failed.
@@ -106,8 +106,8 @@ impl Gateway {
     }
 }
 
-/// Reads the next line; `None` at the end. A line that is too long is cut to one byte more than the limit, so that it
-/// is still refused.
+/// Reads the next line; `None` at the end of the input. A line that is too long is cut to one byte more than the limit,
+/// so that it is still refused.
 async fn read_line(input: &mut (impl AsyncBufReadExt + Unpin), max: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let read = (&mut *input).take(max as u64 + 1).read_until(b'\n', &mut line).await?;
@@ -131,7 +131,7 @@ async fn discard_line(input: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Re
     }
 }
 
-/// Returns when the input ends. Never returns if more input arrives.
+/// Waits until the input ends. If more input arrives instead, never returns.
 async fn wait_for_end(input: &mut (impl AsyncBufReadExt + Unpin)) {
     if input.fill_buf().await.is_ok_and(|bytes| !bytes.is_empty()) {
         std::future::pending().await

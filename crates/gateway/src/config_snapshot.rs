@@ -36,8 +36,8 @@ pub struct GrantServerAccess {
 }
 
 impl GrantServerAccess {
-    /// Returns whether both apply the same rules. A policy that is not in the store has no version, so it must be
-    /// the same object.
+    /// Returns whether `self` and `other` apply the same rules. A policy that is not in the store has no version, so
+    /// both must refer to the same object.
     pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         let is_same_policy = match (&self.policy, &other.policy) {
             (Some(own), Some(other)) => {
@@ -73,7 +73,7 @@ pub struct GrantConfig {
 /// A grant in the active configuration. Its limits and caches survive reloads as long as the grant exists.
 #[derive(Debug)]
 pub struct ActiveGrant {
-    /// The configured values.
+    /// The grant's configuration.
     pub config: GrantConfig,
     /// Limits the number of requests in flight.
     pub(crate) in_flight: Arc<InFlightLimit>,

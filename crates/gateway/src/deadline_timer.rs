@@ -1,7 +1,7 @@
 //! One timer for all deadlines of a request.
 //!
 //! Nearly all steps finish long before their deadline, so none of them arms or cancels a timer of its own. The shared
-//! timer fires at the earliest deadline and is re-armed if a later one is still waited for.
+//! timer fires at the earliest deadline and is re-armed while a later deadline is still pending.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -57,7 +57,7 @@ impl DeadlineTimer {
     }
 }
 
-/// A deadline on the shared timer, as the future that hyper expects.
+/// Future that hyper awaits for a deadline on the shared timer.
 struct DeadlineSleep(Arc<DeadlineTimer>, Instant);
 
 impl Future for DeadlineSleep {

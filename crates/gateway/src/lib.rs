@@ -1,7 +1,7 @@
 //! The gateway: listeners, the request pipeline, sessions and upstream connections.
 //!
 //! A client's request reaches a server only with a `Permit`, which only a policy decision creates. The gateway itself
-//! reads no clock, file or environment variable: its creator passes them in.
+//! reads no clock, file or environment variable: its caller passes them in.
 
 mod aggregate;
 mod argument_redaction;
@@ -192,8 +192,8 @@ impl Gateway {
         self.config_snapshot.load()
     }
 
-    /// Serves clients, and the admin listener if there is one, until [`Gateway::stop`] is called; then drains for a
-    /// limited time.
+    /// Serves clients, and the admin listener if there is one, until [`Gateway::stop`] is called; then waits a limited
+    /// time for running calls to finish.
     ///
     /// # Errors
     /// Accepting on a listener failed.

@@ -6,7 +6,7 @@ use gatelodge_json::{JsonLimits, JsonValue, read};
 use gatelodge_mcp::{Method, RequestId};
 use gatelodge_mutants::mutant;
 
-/// `_meta` key of a notification that names the request by which the client subscribed.
+/// `_meta` key under which a notification names the request that created the subscription.
 pub(crate) const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A set of lists (tools, prompts, resources).

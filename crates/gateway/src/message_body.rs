@@ -13,8 +13,8 @@ const MAX_COPIED_BYTES: usize = 16 << 10;
 /// Maximum frame size. Frames that have been sent are freed while the rest is still waiting.
 const MAX_FRAME_BYTES: usize = 256 << 10;
 
-/// A text in segments, so that changing its beginning does not require copying the rest. Most bodies have one or two
-/// segments.
+/// A message body in segments, so that changing its beginning does not require copying the rest. Most bodies have one
+/// or two segments.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MessageBody {
     head: Bytes,
@@ -32,7 +32,7 @@ impl MessageBody {
         Bytes::from(whole).into()
     }
 
-    /// Creates a body from a segmented text with a new beginning and end.
+    /// Creates a body from the middle chunks of a segmented message, with a new beginning and end.
     pub fn from_segments(before: String, middle: &[Bytes], after: String) -> Self {
         let further_segments = middle.iter().cloned().chain([after.into()]).collect();
         Self { head: before.into(), tail: Bytes::new(), further_segments }
@@ -46,7 +46,7 @@ impl MessageBody {
         self.head.is_empty() && self.tail.is_empty() && self.further_segments.iter().all(Bytes::is_empty)
     }
 
-    /// Returns everything except the chunks in the middle, which lie inside one long string.
+    /// Returns the body except for the chunks in the middle, which lie inside one long string.
     pub fn outline(&self) -> impl Iterator<Item = &[u8]> {
         [&self.head, &self.tail].into_iter().chain(self.further_segments.back()).map(AsRef::as_ref)
     }

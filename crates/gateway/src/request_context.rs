@@ -18,7 +18,7 @@ use http::HeaderMap;
 /// Client address recorded for a stdio client.
 pub(crate) const STDIO_ADDRESS: &str = "stdio";
 
-/// A request whose grant is known.
+/// Context of a request whose grant is known.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestContext {
     pub grant: Arc<ActiveGrant>,
@@ -56,9 +56,9 @@ pub(crate) struct StatelessClient {
     pub wants_log_messages: bool,
     /// The `Mcp-Param-*` headers of a call; `None` for a transport without headers.
     pub param_headers: Option<HeaderMap>,
-    /// A session that the gateway opened, for a stateful upstream.
+    /// The session that the gateway opened with a stateful upstream.
     pub upstream_session: Option<Arc<Session>>,
-    /// Held while a call has exclusive use of that session.
+    /// Held while a call has exclusive use of the upstream session.
     pub exclusive_session: Option<Arc<ExclusiveSession>>,
 }
 
@@ -243,7 +243,8 @@ impl RequestContext {
         outgoing
     }
 
-    /// Rewrites a request for the upstream's generation. The text has been parsed before, so parsing it again succeeds.
+    /// Rewrites a request for the upstream's generation. The request has been parsed before, so parsing it again
+    /// succeeds.
     fn translate(&self, outgoing: &mut UpstreamRequest) {
         let text = || String::from_utf8(outgoing.body.clone().into_bytes().into()).ok();
         let translated = match self.translation() {

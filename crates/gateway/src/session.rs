@@ -58,7 +58,7 @@ pub(crate) struct Session {
     /// The key under which the session is stored.
     id_hash: IdDigest,
     /// The key under which limits count the session. For a server session that belongs to an aggregate session, it is
-    /// derived from both, so that reopening the server session does not reset its limits.
+    /// derived from both sessions, so that reopening the server session does not reset its limits.
     limit_key: IdDigest,
     /// The minimum log level requested from the upstream.
     upstream_log_level: Mutex<Option<Box<str>>>,
@@ -375,8 +375,8 @@ impl Session {
         self.link_epoch.load(Ordering::Acquire)
     }
 
-    /// Returns whether the server may support tasks. True until a restored session is reopened, because it is unknown
-    /// until then.
+    /// Returns whether the server may support tasks. For a restored session, returns true until the session is
+    /// reopened, because the answer is not known before.
     pub fn may_have_tasks(&self) -> bool {
         self.tasks.server_has_tasks() || matches!(*lock(&self.upstream_link), UpstreamSessionLink::NotOpened)
     }
@@ -406,7 +406,7 @@ impl Session {
         self.handshake_profile.as_ref()?.to_stateless_request(text, retry)
     }
 
-    /// Returns whether the client has set a log level, if the upstream is stateless.
+    /// Returns whether the upstream is stateless and the client has set a log level.
     pub fn wants_log_messages(&self) -> bool {
         self.handshake_profile.as_ref().is_some_and(|profile| lock(&profile.log_level).is_some())
     }

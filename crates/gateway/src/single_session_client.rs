@@ -251,7 +251,7 @@ pub(crate) fn stop_event_forwarder(session_slot: &ClientSessionCell) {
     }
 }
 
-/// Ends the session of a client that has disconnected or starts a new one.
+/// Ends the session of a client that has disconnected or is starting a new session.
 pub(crate) async fn end_session(gw: &Gateway, ctx: &RequestContext, session_slot: &ClientSessionCell) {
     let session = session_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {

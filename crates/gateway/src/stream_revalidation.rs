@@ -20,9 +20,10 @@ use crate::session::Session;
 pub(crate) enum StreamRevalidation<T> {
     /// Nothing has changed.
     Unchanged,
-    /// The policy, or the server with that name, was replaced.
+    /// The grant still has access, but something has changed: the grant, the policy, the pinned definitions or the
+    /// server.
     Replaced(Box<T>),
-    /// The grant has ended, no longer reaches the server, or requires another revision.
+    /// The grant has ended, no longer includes the server, or requires another revision.
     Revoked,
 }
 

@@ -37,7 +37,7 @@ pub struct OtlpTraceConfig {
     pub resource_attributes: Vec<(String, String)>,
     /// Timeout for one export request.
     pub timeout: Duration,
-    /// How long a span may wait for its batch.
+    /// How long a span may wait for its batch to fill.
     pub batch_delay: Duration,
     /// Maximum length of the queue. Further spans are dropped.
     pub queue_length: usize,
@@ -46,7 +46,7 @@ pub struct OtlpTraceConfig {
 }
 
 impl OtlpTraceConfig {
-    /// Returns a configuration with OpenTelemetry's defaults for a URL.
+    /// Returns a configuration for the collector at `url`, with OpenTelemetry's defaults for everything else.
     pub fn with_url(url: Uri) -> Self {
         Self {
             url,
@@ -70,7 +70,7 @@ enum ExportItem {
 /// Exports spans to a collector; disabled unless configured.
 pub(crate) struct OtlpTraceExport {
     span_sender: Option<SpanSender>,
-    /// The exporter, taken when the gateway starts.
+    /// The exporter, moved into its own task when the gateway starts.
     exporter: Mutex<Option<SpanExporter>>,
 }
 

@@ -160,7 +160,7 @@ pub struct Upstream {
     pins_hash: std::sync::Mutex<Option<u64>>,
     /// How many times `pins_hash` has changed.
     pins_epoch: AtomicU64,
-    /// Limits the number of processes that the server has.
+    /// Limits how many processes the server may have.
     process_slots: Arc<Semaphore>,
     restart_backoff: Arc<RestartBackoff>,
     /// The process that serves stateless requests.
@@ -348,7 +348,7 @@ fn hash_of(value: &impl Hash) -> u64 {
     hash.finish()
 }
 
-/// The future returned by a send, by transport.
+/// The future that sends a request, with one variant per transport.
 enum SendFuture<'a, P> {
     Http(P),
     Boxed(Pin<Box<dyn Future<Output = Result<UpstreamResponse, UpstreamSendError>> + Send + 'a>>),

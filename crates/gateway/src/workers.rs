@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// How long an idle blocking thread is kept. Each has its own memory. With Tokio's default of ten seconds, occasional
-/// sessions would keep as many threads alive as were ever needed at once.
+/// How long an idle blocking thread is kept. Each such thread has its own memory. With Tokio's default of ten seconds,
+/// occasional sessions would keep as many threads alive as were ever needed at once.
 const BLOCKING_THREAD_KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// The worker threads. Dropping this waits until all of them have ended.

@@ -32,7 +32,7 @@ impl CallId {
         Self(text)
     }
 
-    /// Returns the id as text.
+    /// Returns the id as a string.
     pub fn as_str(&self) -> &str {
         // INVARIANT: only ASCII letters and digits are stored.
         str::from_utf8(&self.0).unwrap_or_default()
@@ -162,7 +162,7 @@ pub struct CallRecord {
     /// The message that the client received, and details that appear only in the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
-    /// Whether the policy would have refused the call, but the grant only observes.
+    /// Whether the policy would have refused the call if the grant were not in observe mode.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub observed: bool,
     /// The tool's category.

@@ -17,7 +17,7 @@ pub(crate) struct ChainVerification {
 }
 
 impl ChainVerification {
-    /// Starts after the anchor (the last pruned row), to compare the rows with the known heads.
+    /// Starts a verification after the anchor (the last pruned row). The rows are also compared with the known heads.
     pub fn start(anchor: ChainHead, known: Vec<ChainHead>) -> Self {
         let (verifier, chain_break) = match ChainVerifier::start(anchor, known) {
             Ok(verifier) => (Some(verifier), None),

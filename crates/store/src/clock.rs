@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// Returns the current time.
+/// A source of the current time.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Returns the current time. It may jump in either direction, so callers must not assume that it only advances.
     fn now(&self) -> Timestamp;

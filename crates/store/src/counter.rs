@@ -1,4 +1,4 @@
-//! Counters: how much is used in each period, and whether a charge fits. Pure functions.
+//! Counters: how much is used in each period, and whether a charge fits. All functions are pure.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use crate::counter_window::{PeriodIndex, is_counted, period_at, period_end};
 use crate::grants::GrantId;
 use crate::validated_name::{PolicyName, ServerName};
 
-/// Larger than any period index or sum that can occur, but far from overflowing.
+/// Upper bounds for stored values: larger than any period index or sum that can occur, but far from overflowing.
 const MAX_PERIOD: PeriodIndex = 1_000_000_000_000_000;
 const MAX_USED_BILLIONTHS: i128 = 10_i128.pow(30);
 
@@ -136,7 +136,7 @@ pub(crate) struct AppliedCharge {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CounterState {
     used_by_period: VecDeque<(PeriodIndex, i128)>,
-    /// The second from which none of the usage counts any more.
+    /// The Unix time in seconds from which none of the usage counts any more.
     expiry_second: i64,
 }
 
@@ -174,7 +174,8 @@ impl CounterState {
         Err(None)
     }
 
-    /// Adds a charge to the period that [`CounterState::charge_period`] returned, and drops periods that no longer count.
+    /// Adds a charge to the period that [`CounterState::charge_period`] returned, and drops periods that no longer
+    /// count.
     pub fn charge(&mut self, charge: &CounterCharge, period: PeriodIndex) {
         self.used_by_period.retain(|(own, _)| is_counted(charge.align, *own, period));
         let billionths = charge.amount.billionths();
@@ -192,12 +193,12 @@ impl CounterState {
         }
     }
 
-    /// Returns the usage that counted at the time of the last charge.
+    /// Returns the usage counted as of the last charge.
     pub fn used_billionths(&self) -> i128 {
         self.used_by_period.iter().map(|(_, used)| used).sum()
     }
 
-    /// Returns the second from which none of the usage counts any more.
+    /// Returns the Unix time in seconds from which none of the usage counts any more.
     pub fn expiry_second(&self) -> i64 {
         self.expiry_second
     }

@@ -1,4 +1,4 @@
-//! Counters in memory. This is the only place where charges are checked against them. Pure functions.
+//! Counters in memory. This is the only place where charges are checked against counters. There is no I/O here.
 
 use foldhash::{HashMap, HashMapExt};
 use jiff::Timestamp;
@@ -46,7 +46,7 @@ impl CounterMap {
         Ok(applied)
     }
 
-    /// Refunds charges that still count.
+    /// Refunds those charges that still count towards their limits.
     pub fn refund_all(&mut self, charges: &[AppliedCharge]) {
         for charge in charges {
             if let Some(counter) = self.counters.get_mut(&charge.key) {

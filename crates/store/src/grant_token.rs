@@ -34,16 +34,16 @@ pub struct GrantToken(String);
 #[serde(try_from = "String", into = "String")]
 pub struct TokenHash([u8; 32]);
 
-/// An error in the text of a token or of a token hash, or while creating a token.
+/// An error from parsing a token or a token hash, or from creating a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum GrantTokenError {
-    /// The text is not in the format of a token.
+    /// The string does not have the format of a token.
     #[error("a token starts with `{PREFIX}`, followed by 58 characters")]
     Form,
     /// The checksum does not match: a character is missing or different.
     #[error("the checksum of the token is wrong: a character is missing or changed")]
     Checksum,
-    /// The text is not a hash.
+    /// The string is not a token hash.
     #[error("the hash of a token has 64 hexadecimal digits")]
     Hash,
     /// The operating system returned no random bytes.
@@ -101,7 +101,7 @@ impl GrantToken {
         TokenHash(Sha256::digest(self.0.as_bytes()).into())
     }
 
-    /// Returns the token as text, to be shown once.
+    /// Returns the token as a string, to be shown once.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -124,7 +124,7 @@ impl TokenHashPair {
         Ok(Self { hash: token.hash(), token })
     }
 
-    /// Returns whether a text is this token, comparing in constant time.
+    /// Returns whether `text` equals this token, comparing in constant time.
     // Otherwise a client that shares a connection could learn the token of another one from the timing.
     pub fn matches(&self, text: &str) -> bool {
         self.token.0.as_bytes().ct_eq(text.as_bytes()).into()
@@ -150,7 +150,7 @@ impl TokenHash {
     /// Parses a hash from 64 hexadecimal digits.
     ///
     /// # Errors
-    /// The text is not a hash.
+    /// The string is not a token hash.
     pub fn parse(text: &str) -> Result<Self, GrantTokenError> {
         let bytes = HEXLOWER.decode(text.to_ascii_lowercase().as_bytes()).map_err(|_| GrantTokenError::Hash)?;
         bytes.try_into().map(Self).map_err(|_| GrantTokenError::Hash)

@@ -14,7 +14,7 @@ use crate::admin_log::AdminLogEntry;
 use crate::grant_token::TokenHash;
 use crate::validated_name::{PolicyName, ServerName};
 
-/// Id of a grant. It stays the same when the token is rotated, so the counters do too.
+/// Id of a grant. It stays the same when the token is rotated, and so do its counters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GrantId(pub Arc<str>);
@@ -66,7 +66,7 @@ pub struct Grant {
     pub labels: BTreeMap<String, String>,
     /// Hash of the token.
     pub token: TokenHash,
-    /// The servers that it gives access to, ordered by name.
+    /// The servers that the grant gives access to, ordered by name.
     pub attachments: Vec<GrantServerAttachment>,
     /// Time of creation.
     pub created_at: Timestamp,
@@ -87,7 +87,7 @@ pub struct NewGrant {
     pub labels: BTreeMap<String, String>,
     /// Hash of the token.
     pub token: TokenHash,
-    /// The servers that it gives access to.
+    /// The servers that the grant gives access to.
     pub attachments: Vec<GrantServerAttachment>,
     /// Time of creation.
     pub created_at: Timestamp,
@@ -100,15 +100,15 @@ pub struct NewGrant {
 /// Stores grants. Each change is written together with its admin log entry in one atomic step.
 #[async_trait]
 pub trait Grants: Send + Sync {
-    /// Creates a grant with a new id. `Conflict` if a grant that is not revoked already has the label, or any grant has
-    /// the token. The store adds the id to the entry's details as `id`.
+    /// Creates a grant with a new id. Returns `Conflict` if a grant that is not revoked already has the label, or any
+    /// grant has the token. The store adds the id to the entry's details as `id`.
     async fn create(&self, grant: NewGrant, entry: AdminLogEntry) -> Result<GrantId, StoreError>;
     /// Returns all grants, including expired and revoked ones, ordered by label and then by age.
     async fn list(&self) -> Result<Vec<Grant>, StoreError>;
-    /// Finds a grant by its id, or a grant that is not revoked by its label. `NotFound` if it does not exist.
+    /// Finds a grant by its id, or a grant that is not revoked by its label. Returns `NotFound` if it does not exist.
     async fn get(&self, id_or_label: &str) -> Result<Grant, StoreError>;
-    /// Replaces a grant's token and sets its expiry; the old token becomes invalid immediately. `NotFound` if there is
-    /// no such grant, `Conflict` if it is revoked.
+    /// Replaces a grant's token and sets its expiry; the old token becomes invalid immediately. Returns `NotFound` if
+    /// there is no such grant, `Conflict` if it is revoked.
     async fn rotate(
         &self,
         id: &GrantId,
@@ -116,7 +116,7 @@ pub trait Grants: Send + Sync {
         expires_at: Option<Timestamp>,
         entry: AdminLogEntry,
     ) -> Result<(), StoreError>;
-    /// Revokes a grant. `Conflict` if it is already revoked, so that no entry is written when nothing changes.
+    /// Revokes a grant. Returns `Conflict` if it is already revoked, so that no entry is written when nothing changes.
     async fn revoke(&self, id: &GrantId, at: Timestamp, entry: AdminLogEntry) -> Result<(), StoreError>;
     /// Adds an attachment to a grant, replacing any existing one for the same server.
     async fn attach(
@@ -125,6 +125,6 @@ pub trait Grants: Send + Sync {
         attachment: GrantServerAttachment,
         entry: AdminLogEntry,
     ) -> Result<(), StoreError>;
-    /// Removes a server's attachment from a grant. `NotFound` if it does not exist.
+    /// Removes a server's attachment from a grant. Returns `NotFound` if it does not exist.
     async fn detach(&self, id: &GrantId, server: &ServerName, entry: AdminLogEntry) -> Result<(), StoreError>;
 }

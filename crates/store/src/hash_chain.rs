@@ -139,7 +139,7 @@ pub(crate) struct ChainVerifier {
 }
 
 impl ChainVerifier {
-    /// Starts after `anchor`, to compare the rows with heads known from elsewhere.
+    /// Starts a verification after `anchor`. The rows are also compared with heads known from elsewhere.
     pub fn start(anchor: ChainHead, known: Vec<ChainHead>) -> Result<Self, ChainBreak> {
         let verifier = Self { head: anchor, known_heads: known };
         verifier.check_known_heads()?;

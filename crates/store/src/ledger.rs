@@ -15,7 +15,7 @@ use crate::counter::{AppliedCharge, CounterCharge, CounterKey};
 use crate::hash_chain::{ChainBreak, ChainHead};
 use crate::log_page::ChainedRow;
 
-/// The charges that a call has reserved. If the process dies, they stay spent.
+/// The charges that a call has reserved. If the process dies, they are not refunded.
 #[derive(Debug, Default)]
 #[must_use = "a reservation is spent by sending the call, or refunded by `release`"]
 pub struct Reservation {
@@ -25,7 +25,7 @@ pub struct Reservation {
 /// Result of a reservation.
 #[derive(Debug)]
 pub enum ReserveOutcome {
-    /// All charges were taken and the intent row was written.
+    /// All charges were reserved and the intent row was written.
     Taken(Reservation),
     /// A counter was exhausted; nothing was charged or written.
     Exhausted(ExhaustedCounter),
@@ -95,7 +95,7 @@ impl CallLogFilter {
 pub struct CounterUsage {
     /// The counter.
     pub key: CounterKey,
-    /// Amount used in the window of the last charge, which may already have passed.
+    /// Amount used in the window of the last charge, which may already have ended.
     pub used: Amount,
 }
 
@@ -120,10 +120,10 @@ pub struct ChainReport {
 /// or remove rows take time in proportion to the number of rows, but do not block other methods.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Takes all charges or none, and writes the intent row, in one step that survives a killed process.
+    /// Reserves either all charges or none, and writes the intent row, in one step that survives a killed process.
     ///
     /// Reports the first charge, in the given order, that does not fit. No two charges may have the same key. If the
-    /// caller stops waiting, any charges already taken are refunded.
+    /// caller stops waiting, any charges already reserved are refunded.
     async fn reserve(&self, charges: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError>;
 
     /// Refunds the charges of a call that was not sent, and writes its outcome. The request is queued: this waits for

@@ -38,7 +38,7 @@ pub struct StoredPolicy {
     pub created_by: String,
 }
 
-/// A policy without its text.
+/// A policy without its document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicySummary {
     /// The policy's name.
@@ -51,7 +51,7 @@ pub struct PolicySummary {
     pub created_by: String,
 }
 
-/// Stores policies. The caller must check that the text is a valid policy.
+/// Stores policies. The caller must check that the document is a valid policy.
 ///
 /// Each version is written together with its admin log entry in one atomic step.
 #[async_trait]
@@ -61,8 +61,8 @@ pub trait Policies: Send + Sync {
     async fn put(&self, policy: StoredPolicy, entry: AdminLogEntry) -> Result<PolicyVersionNumber, StoreError>;
     /// Returns the active version of each policy, ordered by name.
     async fn list(&self) -> Result<Vec<PolicySummary>, StoreError>;
-    /// Returns the given version, or the active one if `version` is `None`. `NotFound` if it does not exist.
+    /// Returns the given version, or the active one if `version` is `None`. Returns `NotFound` if it does not exist.
     async fn get(&self, name: &PolicyName, version: Option<PolicyVersionNumber>) -> Result<StoredPolicy, StoreError>;
-    /// Returns all versions of a policy, newest first. `NotFound` if there are none.
+    /// Returns all versions of a policy, newest first. Returns `NotFound` if there are none.
     async fn versions(&self, name: &PolicyName) -> Result<Vec<StoredPolicy>, StoreError>;
 }

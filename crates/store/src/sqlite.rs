@@ -1,5 +1,5 @@
-//! SQLite backend with two databases in one directory: `state.db` holds the setup, `ledger.db` the counters and the
-//! call log.
+//! SQLite backend with two databases in one directory: `state.db` holds servers, policies, grants and sessions;
+//! `ledger.db` holds the counters and the call log.
 //!
 //! Several processes, such as a gateway and the command line, may have both open at once.
 
@@ -79,7 +79,7 @@ pub enum OpenStoreError {
         /// The newest version that this build supports.
         known: u32,
     },
-    /// The database was written by an earlier build, and must not be upgraded by this caller.
+    /// The database was written by an earlier build, and this caller may not upgrade it.
     #[error(
         "database `{path}` has schema version {found}, but this build needs {known}; start the gateway to upgrade it"
     )]
@@ -132,8 +132,8 @@ fn help(error: &rusqlite::Error) -> Option<&'static str> {
     }
 }
 
-/// Returns whether the schema does not match. Our statements are fixed, so SQLite refuses one only if the schema
-/// differs.
+/// Returns whether the error means that the schema does not match. The program's statements are fixed, so SQLite
+/// refuses one only if the schema differs.
 fn is_schema_mismatch(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqlInputError { .. }) || error.sqlite_error_code() == Some(ErrorCode::Unknown)
 }

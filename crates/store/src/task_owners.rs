@@ -29,7 +29,7 @@ pub struct TaskOwner {
 /// Stores task ownership. Rows survive a killed process, but a power failure may lose the latest ones.
 #[async_trait]
 pub trait TaskOwners: Send + Sync {
-    /// Adds a task. `Conflict` if another grant owns a task with this id that has not expired by `now`.
+    /// Adds a task. Returns `Conflict` if another grant owns a task with this id that has not expired by `now`.
     async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError>;
     /// Finds a task, whichever grant owns it, expired or not.
     async fn find(&self, id: IdDigest) -> Result<Option<TaskOwner>, StoreError>;

@@ -41,7 +41,8 @@ pub struct CategoryOverride {
     pub category: Category,
     /// The operator's reason for the assignment.
     pub reason: String,
-    /// The fingerprint of the only definition that it applies to; `None` if it also applies to later definitions.
+    /// The fingerprint of the only definition that the override applies to; `None` if it also applies to later
+    /// definitions.
     pub fingerprint: Option<String>,
     /// Time of the assignment.
     pub set_at: Timestamp,
@@ -86,20 +87,21 @@ pub trait ToolPins: Send + Sync {
         entry: AdminLogEntry,
     ) -> Result<(), StoreError>;
     /// Pins the listed definitions with these names and fingerprints, and writes the admin log entry in the same step.
-    /// `Conflict` if one of them is not currently listed; then nothing is pinned.
+    /// Returns `Conflict` if one of them is not currently listed; nothing is pinned in that case.
     async fn accept(
         &self,
         server: &ServerName,
         tools: Vec<(String, String)>,
         entry: AdminLogEntry,
     ) -> Result<(), StoreError>;
-    /// Sets a tool's category, replacing any earlier override. `NotFound` if the server's tools were never listed.
+    /// Sets a tool's category, replacing any earlier override. Returns `NotFound` if the server's tools were never
+    /// listed.
     async fn set_category(
         &self,
         server: &ServerName,
         category_override: CategoryOverride,
         entry: AdminLogEntry,
     ) -> Result<(), StoreError>;
-    /// Removes a tool's category override. `NotFound` if it does not exist.
+    /// Removes a tool's category override. Returns `NotFound` if it does not exist.
     async fn clear_category(&self, server: &ServerName, tool: &str, entry: AdminLogEntry) -> Result<(), StoreError>;
 }

@@ -33,7 +33,7 @@ macro_rules! names {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Returns the name as text.
+            /// Returns the name as a string.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

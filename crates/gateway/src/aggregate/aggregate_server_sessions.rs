@@ -1,4 +1,5 @@
-//! Server sessions of an aggregate session, opened on first use by repeating the client's handshake.
+//! The sessions with individual servers behind an aggregate session, opened on first use by repeating the client's
+//! handshake.
 
 use std::sync::Arc;
 
@@ -111,8 +112,8 @@ async fn register_session(
     Ok(part)
 }
 
-/// Performs the client's handshake with a server, or fetches the server's information if it is stateless. The flag says
-/// whether the server is stateless.
+/// Performs the client's handshake with a server, or fetches the server's information if it is stateless. The returned
+/// flag says whether the server is stateless.
 async fn perform_handshake(
     gw: &Gateway,
     session: &Session,

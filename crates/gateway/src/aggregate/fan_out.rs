@@ -63,7 +63,7 @@ where
 /// receive it, but with aggregate names. Messages that the server sends before the response go to `notifications`.
 ///
 /// # Errors
-/// Returns a text that says why there is no response.
+/// Returns a message that says why there is no response.
 pub(super) async fn request_server(
     gw: &Gateway,
     aggregate: &AggregateRequest,

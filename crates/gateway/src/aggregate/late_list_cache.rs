@@ -83,8 +83,8 @@ impl LateListCache {
         self.change_sender.subscribe()
     }
 
-    /// Whether an earlier request that missed the deadline is still running. A second request would only double the
-    /// load.
+    /// Returns whether an earlier request that missed the deadline is still running. A second request would only double
+    /// the load.
     pub(super) fn is_in_progress(&self, key: &LateListKey) -> bool {
         self.lock().get(key).is_some_and(|entry| entry.in_progress.strong_count() > 0)
     }
@@ -145,7 +145,7 @@ impl LateListEntry {
     }
 }
 
-/// Returns the notification that announces a change to a list.
+/// Returns the notification method that announces changes to a list.
 fn list_changed_method(list: &str) -> Option<Method<'static>> {
     match Method::of(list.into()) {
         Method::ToolsList => Some(Method::ToolsListChanged),

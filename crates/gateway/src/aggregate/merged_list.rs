@@ -143,7 +143,7 @@ async fn build_part(
 /// Returns the entries of a response and their names. A server that does not support the method has no entries.
 ///
 /// # Errors
-/// The response is an error or is not a list. The returned text says why.
+/// The response is an error or is not a list. The returned message says why.
 fn parse_entries(gw: &Gateway, method: &Method<'_>, answer: &Bytes) -> Result<Vec<(String, String)>, String> {
     let unreadable = || "the server's list cannot be read".to_owned();
     let document = read(answer, &gw.settings.reply_limits).map_err(|_| unreadable())?;

@@ -104,7 +104,8 @@ async fn open_session(
     Session::new(opening).and_then(|session| gw.sessions.insert(session)).ok_or(Refusal::Busy("sessions"))
 }
 
-/// Builds the handshake for the servers: the client's own, with the revision that the gateway negotiated.
+/// Builds the handshake to send to the servers: the client's handshake, but with the revision that the gateway
+/// negotiated.
 fn handshake_with_revision(request: &ClientRequest<'_>, revision: Revision) -> String {
     let (text, quoted) = (request.text(), format!("\"{revision}\""));
     let replace = |(start, end): (usize, usize), replacement: &str| {
@@ -145,8 +146,8 @@ pub(super) async fn handle_discover(
     reply_locally(gw, request, &result, recorder, responder).await;
 }
 
-/// Returns a server's information, and whether the server uses the other protocol generation; `None` if it does not
-/// respond.
+/// Returns a server's information, and whether its protocol generation differs from the client's; `None` if the server
+/// does not respond.
 async fn discover_server(
     gw: &Gateway,
     aggregate: &AggregateRequest,
@@ -166,15 +167,15 @@ async fn discover_server(
     }
 }
 
-/// Merged server information as JSON. `instructions` includes its key, or is empty.
+/// Merged server information as JSON. `instructions` is either a complete member, including its key, or empty.
 struct MergedServerInfo {
     capabilities: String,
     instructions: String,
 }
 
 impl MergedServerInfo {
-    /// Merges the information of all servers. The flag says whether a server's protocol generation differs from the
-    /// client's.
+    /// Merges the information of all servers. The returned flag says whether a server's protocol generation differs
+    /// from the client's.
     fn of(responses: impl Iterator<Item = (RequestContext, Option<(Bytes, bool)>)>) -> Self {
         let (mut capabilities, mut instructions) = (vec![GATEWAY_CAPABILITIES.to_owned()], Vec::new());
         for (ctx, responses) in responses {

@@ -26,7 +26,7 @@ use crate::request_context::RequestContext;
 use crate::session::{STANDALONE_STREAM, Session, SseEventId};
 use crate::stream_revalidation::StreamRevalidation;
 
-/// A server session opened later than this belongs to a server that was down, so its lists may have changed.
+/// If a server session is opened later than this after the stream, its server was down and its lists may have changed.
 const STARTUP_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Resumes a stream that the client lost: a response stream or the standalone stream.
@@ -59,8 +59,9 @@ async fn reply_unknown_event(gw: &Gateway, aggregate: &AggregateRequest) -> Resp
     reply::http_error_response(StatusCode::BAD_REQUEST, "the events after `Last-Event-ID` are no longer available")
 }
 
-/// Opens the standalone stream, optionally after an event that the client already has. It ends when the client
-/// disconnects, opens another one or ends the session, when the grant is revoked, or when the gateway stops.
+/// Opens the standalone stream, optionally resuming after the last event that the client received. The stream ends when
+/// the client disconnects, opens another stream or ends the session, when the grant is revoked, or when the gateway
+/// stops.
 pub(crate) async fn open_stream(
     gw: &Arc<Gateway>,
     aggregate: AggregateRequest,
@@ -148,7 +149,7 @@ async fn serve_stream(
     session.close_stream(&handle);
 }
 
-/// Opens missing server sessions: none are left after the gateway restarts, and a server that was down may be up again.
+/// Opens missing server sessions: none survive a restart of the gateway, and a server that was down may be up again.
 fn open_server_sessions(gw: &Arc<Gateway>, aggregate: &AggregateRequest, session: &Arc<Session>) {
     let (task, aggregate, session) = (Arc::clone(gw), aggregate.clone(), Arc::clone(session));
     gw.spawn(async move {
@@ -187,7 +188,7 @@ async fn notify_list_changes(
 #[derive(Default)]
 struct StandaloneStreamRelays {
     tasks: HashMap<ServerName, StandaloneStreamRelay>,
-    /// Whether the client is resuming the stream and has all events up to that point.
+    /// Whether the client resumed the stream, so that each server's stream continues after its last event.
     resumes: bool,
 }
 
@@ -274,7 +275,7 @@ async fn relay_events(
     follow_upstream_stream(&gw, &ctx, last_event_id, &events, &written).await;
 }
 
-/// Marks a server session as in use while its stream is followed.
+/// Marks a server session as in use while its stream is being relayed.
 struct SessionStreamGuard {
     session: Arc<Session>,
     handle: Arc<Notify>,

@@ -8,7 +8,7 @@ use gatelodge_store::ServerName;
 
 use crate::upstream::Upstream;
 
-/// Larger server information is not cached.
+/// Server information larger than this is not cached.
 const MAX_SERVER_INFO_BYTES: usize = 64 << 10;
 
 /// Server information by server name. Each grant has its own cache, so nothing leaks between grants.

@@ -20,7 +20,7 @@ const MAX_WARNED_NAMES: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct WarnedNames(Mutex<HashSet<String>>);
 
-/// Whether a tool's name on the aggregate endpoint is short enough for known clients.
+/// Returns whether a tool's name on the aggregate endpoint is short enough for known clients.
 pub fn fits_tool_name_limit(server: &ServerName, tool: &str) -> bool {
     is_within_limit(&prefix_name(server.as_str(), tool))
 }

@@ -201,7 +201,7 @@ async fn record_probe(gw: &Gateway, aggregate: &AggregateRequest) {
     gw.write_row(recorder.outcome_row(CallOutcome::Error, None)).await;
 }
 
-/// Records a rejected message. Its text is not stored, because it could contain anything.
+/// Records a rejected message. The message itself is not stored, because it could contain anything.
 async fn record_rejection(gw: &Gateway, aggregate: &AggregateRequest, code: i64, message: &str) {
     gw.metrics.count_refusal("rejected");
     let mut recorder = CallRecorder::for_aggregate(aggregate, gw.new_call_id(), gw.clock.now());

@@ -1,4 +1,4 @@
-//! HTTP bodies: request bodies, which are read within limits, and reply bodies, which are a single text or an event
+//! HTTP bodies: request bodies, which are read within limits, and reply bodies, which are a single message or an event
 //! stream.
 
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ use crate::body_buffer::{BodyBuffer, ReceivedBody};
 use crate::message_body::MessageBody;
 use crate::pipeline::InFlightGuard;
 
-/// How much of an oversized body is read and discarded, so that the client receives the error.
+/// How many bytes of an oversized body are read and discarded, so that the client receives the error.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
 /// A client that sends nothing for this long is assumed to be waiting for the response.
 const DISCARD_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const DISCARD_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Body of a reply.
 #[derive(Debug)]
 pub(crate) enum ReplyBody {
-    /// A text, possibly empty, and the in-flight guard of its request.
+    /// A complete body, possibly empty, and the in-flight guard of its request.
     Whole(MessageBody, Option<InFlightGuard>),
     /// A stream of events. It ends when all senders are dropped.
     EventStream(mpsc::Receiver<Bytes>),
@@ -37,7 +37,7 @@ impl ReplyBody {
         Self::Whole(MessageBody::default(), None)
     }
 
-    /// Holds the in-flight guard until the text is sent.
+    /// Holds the in-flight guard until the body is sent.
     pub fn hold_in_flight_guard(&mut self, held: Option<InFlightGuard>) {
         if let Self::Whole(_, in_flight) = self {
             *in_flight = held;

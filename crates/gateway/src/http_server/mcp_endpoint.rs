@@ -134,7 +134,7 @@ async fn post(gw: &Arc<Gateway>, ctx: RequestContext, headers: HeaderMap, incomi
     run_request(gw, InboundClientMessage { endpoint: RequestEndpoint::Server(ctx), headers, body }).await
 }
 
-/// A message that was received completely, and its endpoint.
+/// A completely received message and its endpoint.
 pub(crate) struct InboundClientMessage {
     pub(super) endpoint: RequestEndpoint,
     pub(super) headers: HeaderMap,
@@ -254,7 +254,7 @@ pub(crate) async fn handle_request(
     dispatch(gw, &ctx, request, responder).await;
 }
 
-/// Ends a request to a server whose handshake failed.
+/// Replies to a request that cannot be sent because the handshake with its server failed.
 async fn reply_handshake_failed(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -340,7 +340,7 @@ pub(crate) async fn dispatch(
     }
 }
 
-/// Whether a method is subject to the policy. All other methods are allowed by every policy.
+/// Returns whether a method is subject to the policy. All other methods are allowed by every policy.
 fn is_policy_checked(method: &Method<'_>) -> bool {
     !is_policy_exempt(method.name())
 }
@@ -569,7 +569,7 @@ impl Gateway {
         reply::http_error_response(status, &what)
     }
 
-    /// Records a rejected message. Its text is not stored, because it could contain anything.
+    /// Records a rejected message. The message itself is not stored, because it could contain anything.
     pub(crate) async fn record_rejection(&self, ctx: &RequestContext, code: i64, message: &str) {
         self.metrics.count_refusal("rejected");
         let mut recorder = CallRecorder::for_request(ctx, self.new_call_id(), self.clock.now());

@@ -144,7 +144,7 @@ pub(crate) fn refusal_reply(
     (StatusCode::OK, text)
 }
 
-/// Builds the reply for a target that does not exist for this client, under the name that the client used.
+/// Builds the reply for a target that does not exist for this client, and names it as the client did.
 pub(crate) fn not_found_reply(
     generation: ProtocolGeneration,
     subject: &RequestSubject<'_>,
@@ -171,7 +171,7 @@ pub(crate) fn not_found_reply(
     error_response(Some(id), code, &what, None)
 }
 
-/// Returns the same text whether a tool is hidden, not listed or not offered, so that nothing leaks.
+/// Returns the same message whether a tool is hidden, not listed or not offered, so that nothing leaks.
 fn unknown_tool_message(name: &str) -> String {
     format!("Unknown tool: {name} (not available to this grant)")
 }

@@ -1,5 +1,5 @@
-//! Runs each request as a task of its own on the worker of its connection. If the client disconnects, the task goes on,
-//! so the call is recorded and its reservation is settled in any case.
+//! Runs each request as a task of its own on the worker of its connection. If the client disconnects, the task
+//! continues, so the call is always recorded and its reservation settled.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::reply;
 use super::responder::Responder;
 use crate::Gateway;
 
-/// Spawns the work for one message and waits for its response. Work that remains after the response goes on.
+/// Spawns the work for one message and waits for its response. Any remaining work continues after the response.
 pub(super) async fn run_request(gw: &Arc<Gateway>, message: InboundClientMessage) -> Response<ReplyBody> {
     let (responder, response) = Responder::new();
     gw.spawn(run_message(Arc::clone(gw), message, responder));

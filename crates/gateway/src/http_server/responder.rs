@@ -131,7 +131,7 @@ impl Responder {
         }
     }
 
-    /// Closes the connection of a resumable stream, because the upstream asked to be polled.
+    /// Closes the connection of a resumable stream so that the client polls, as the upstream requested.
     pub fn close_for_polling(&self) {
         if let ResponseSink::Http(HttpResponseSink { events: ResponseEventSink::Resumable(resumable), .. }) = &self.sink
         {
@@ -175,12 +175,12 @@ impl Responder {
         self.name_prefixer = Some(Box::new(NamePrefixer { server: server.clone(), method, limits }));
     }
 
-    /// Whether the request came through the aggregate endpoint.
+    /// Returns whether the request came through the aggregate endpoint.
     pub fn is_aggregate(&self) -> bool {
         self.name_prefixer.is_some()
     }
 
-    /// Returns the subject under the names that the client uses.
+    /// Returns the subject with the names that the client uses.
     pub fn with_client_names<'f>(&self, subject: &RequestSubject<'f>) -> RequestSubject<'f> {
         match &self.name_prefixer {
             Some(prefixer) => subject.with_server_prefix(prefixer.server.as_str()),
@@ -259,7 +259,7 @@ impl Responder {
         self.finish_with_body(status, text.into()).await;
     }
 
-    /// Like [`finish_with_status`](Self::finish_with_status), for a text that may consist of segments.
+    /// Like [`finish_with_status`](Self::finish_with_status), for a body that may consist of several segments.
     pub async fn finish_with_body(mut self, status: StatusCode, text: MessageBody) {
         // The client may reuse the id as soon as it has the response.
         self.unregister();

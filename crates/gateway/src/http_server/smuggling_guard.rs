@@ -31,8 +31,8 @@ const TYPICAL_HEAD_BYTES: usize = 1 << 10;
 pub(crate) struct SmugglingGuardStream {
     stream: CoalescingStream,
     head_bytes: SmugglingCheckBytes,
-    /// Time limit for a write, and the deadline of the pending write. A client that does not read its response keeps it
-    /// in memory.
+    /// Time limit for a write, and the deadline of the pending write. Without the limit, a client that does not read
+    /// its response would keep it in memory.
     write_timeout: Duration,
     write_deadline: Option<Pin<Box<Sleep>>>,
 }
@@ -73,8 +73,8 @@ impl SmugglingGuardStream {
 }
 
 impl SmugglingCheckBytes {
-    /// Whether a chunked request also has a `Content-Length`. Also true if its headers cannot be found in the recorded
-    /// bytes.
+    /// Returns whether a chunked request also has a `Content-Length`. Also returns true if its headers cannot be found
+    /// in the recorded bytes.
     pub fn has_content_length(&self) -> bool {
         let head_bytes = self.lock();
         let Some(end) = memmem::find(&head_bytes, HEAD_END) else { return true };

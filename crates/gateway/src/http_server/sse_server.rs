@@ -44,7 +44,7 @@ struct ClientSseConnection {
     grant: GrantId,
     server: ServerName,
     client: SingleSessionClient,
-    /// Serializes messages: a message that follows a handshake belongs to the new session.
+    /// Keeps messages in order, because a message that follows a handshake belongs to the new session.
     order_lock: Arc<tokio::sync::Mutex<()>>,
     post_slots: Arc<Semaphore>,
 }

@@ -102,7 +102,7 @@ async fn finish_aborted(
     }
 }
 
-/// Ends a request to a server that cannot be reached. Tools that the policy hides stay hidden.
+/// Replies to a request whose server cannot be reached. Tools that the policy hides stay hidden.
 pub(crate) async fn handle_unreachable(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -236,7 +236,7 @@ async fn run_pipeline(
     }
 }
 
-/// Mutant of [`run_pipeline`]: sends a call although its limits refuse it.
+/// Mutant of [`run_pipeline`] for mutation tests: sends a call although its limits refuse it.
 async fn send_refused(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -278,7 +278,7 @@ fn find_suspended_context(
     Some(ctx.with_upstream_session(resumed.session, resumed.exclusive_session))
 }
 
-/// Message in the record of a call whose client left while it waited for an exclusive session.
+/// Message recorded for a call whose client disconnected while the call waited for an exclusive session.
 const CLIENT_LEFT_MESSAGE: &str = "the client disconnected while the call was queued; the call was not sent";
 
 /// Returns a context with a session that is exclusive to this call.
@@ -324,7 +324,7 @@ fn request_state(ctx: &RequestContext, request: &ClientRequest<'_>) -> Option<St
     Some(request.params()?.get("requestState")?.as_str().unwrap_or_default().into_owned())
 }
 
-/// Takes the charges for a call. Limits do not stop a grant in observe mode, and a resumed call was charged when it
+/// Reserves the charges for a call. Limits do not stop a grant in observe mode, and a resumed call was charged when it
 /// started.
 async fn reserve_charges(
     gw: &Gateway,

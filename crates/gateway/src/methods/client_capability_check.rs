@@ -112,12 +112,12 @@ pub(super) fn check_response(
     }
 }
 
-/// Error for a server that returns a task although the gateway declared no support for tasks.
+/// Error message for a server that returns a task although the gateway declared no support for tasks.
 const TASK_NOT_TRANSLATED_MESSAGE: &str =
     "the server returned a task; tasks are not translated between the stateful and the stateless protocol";
 
 /// Returns the task that a tool call created, and its protocol generation. Results of other methods, and of sessions
-/// with a revision that has no tasks, may use the same member names for anything.
+/// with a revision that has no tasks, may use the same member names with other meanings.
 fn find_task_in_reply(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
@@ -145,13 +145,13 @@ pub(super) fn missing_capability(ctx: &RequestContext, json: JsonValue<'_>) -> O
     })
 }
 
-/// Finds words that occur in responses that create a task or ask for input.
+/// Finds words that occur in responses creating a task or asking for input.
 static TASK_OR_INPUT_FINDER: LazyLock<JsonWordFinder> =
     LazyLock::new(|| JsonWordFinder::new(&["taskId", "input_required"]));
-/// Finds the word that occurs in responses that ask for input.
+/// Finds the word that occurs in responses asking for input.
 pub(super) static INPUT_FINDER: LazyLock<JsonWordFinder> = LazyLock::new(|| JsonWordFinder::new(&["input_required"]));
 
-/// Searches texts for words, which may be written with JSON escapes.
+/// Searches JSON messages for words, which may be written with escapes.
 pub(super) struct JsonWordFinder {
     words: Vec<Finder<'static>>,
     /// Start of an escaped ASCII character.
@@ -163,15 +163,15 @@ impl JsonWordFinder {
         Self { words: words.iter().map(|word| Finder::new(*word)).collect(), escape: Finder::new("\\u00") }
     }
 
-    /// Whether a text may contain one of the words, with or without escapes.
+    /// Returns whether a message may contain one of the words, with or without escapes.
     pub fn can_occur_in(&self, text: &[u8]) -> bool {
         let is_letter = |at: usize| text.get(at + 4).is_some_and(|digit| (b'2'..=b'7').contains(digit));
         self.words.iter().any(|word| word.find(text).is_some()) || self.escape.find_iter(text).any(is_letter)
     }
 }
 
-/// Whether the client accepts a task of this protocol generation. A stateful client asks for a task in the call. Tasks
-/// are not translated between generations.
+/// Returns whether the client accepts a task of this protocol generation. A stateful client asks for a task in the
+/// call. Tasks are not translated between generations.
 fn accepts_task(ctx: &RequestContext, request: &ClientRequest<'_>, generation: ProtocolGeneration) -> bool {
     let has_asked = match generation {
         ProtocolGeneration::Stateful => request.params().and_then(|params| params.get("task")).is_some(),
@@ -214,7 +214,7 @@ impl Gateway {
     }
 }
 
-/// Builds `tasks/cancel` in the server's protocol generation, with the gateway's own metadata.
+/// Builds `tasks/cancel` for the server's protocol generation, with the gateway's own metadata.
 fn cancel_request(ctx: &RequestContext, task: &str, call: gatelodge_store::CallId) -> UpstreamRequest {
     let (method, id) = (Method::TasksCancel.name(), to_json_string(task));
     let is_in_session = ctx.upstream_session().is_some();

@@ -1,5 +1,5 @@
-//! Client input across protocol generations: passes server requests to the client in the response to its request, or
-//! during the call.
+//! Client input across protocol generations: passes server requests to the client in the response to the client's own
+//! request, or during the call.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(crate) fn build_suspended_call(
 /// Stores the call, and returns the result that asks its client for input.
 ///
 /// # Errors
-/// The call cannot be stored. It is cancelled.
+/// The call cannot be stored; it is cancelled.
 pub(crate) fn suspend(gw: &Gateway, suspended: SuspendedCall) -> Result<String, UpstreamSendError> {
     gw.suspended_calls.suspend(suspended, gw.settings.client_input_timeout).map_err(|suspended| {
         gw.cancel_suspended_call(*suspended);
@@ -87,7 +87,7 @@ pub(crate) fn decline_unasked(forward_ctx: &ForwardContext<'_>, link: &UpstreamS
     gw.spawn(async move { task.decline_server_requests(&ctx.upstream, &session, &link, ids).await });
 }
 
-/// Whether the request already contains input responses.
+/// Returns whether the request already contains input responses.
 pub(crate) fn has_input_responses(request: &ClientRequest<'_>) -> bool {
     request
         .params()
@@ -130,7 +130,7 @@ pub(crate) fn authorize_responses(
     methods.try_for_each(|method| check_response_allowed(gw, ctx, method, recorder))
 }
 
-/// Methods that ask for client input, each with a member that is characteristic of its result.
+/// Methods that ask for client input, each with a member by which its result can be recognized.
 const INPUT_METHODS: [(&str, &str); 3] =
     [("elicitation/create", "action"), ("roots/list", "roots"), ("sampling/createMessage", "role")];
 
@@ -146,7 +146,7 @@ fn possible_methods(answer: JsonValue<'_>) -> Vec<&'static str> {
     if matching.is_empty() { INPUT_METHODS.map(|(method, _)| method).to_vec() } else { matching }
 }
 
-/// Whether the policy allows all input requests in a stateless upstream's response.
+/// Returns whether the policy allows all input requests in a stateless upstream's response.
 pub(crate) async fn are_all_server_requests_allowed(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -168,7 +168,7 @@ pub(crate) async fn are_all_server_requests_allowed(
     }
 }
 
-/// Whether the client supports, and the policy allows, all input requests in a result or a task.
+/// Returns whether the client supports, and the policy allows, all input requests in a result or a task.
 pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContext, json: &[u8]) -> bool {
     let Ok(document) = read(json, &gw.settings.reply_limits) else { return false };
     let Some(wanted) = document.root().get("inputRequests") else { return true };
@@ -192,7 +192,7 @@ pub(super) async fn are_input_requests_allowed(gw: &Gateway, ctx: &RequestContex
 }
 
 /// Sends the client's input responses upstream and returns the exchange to continue with. If responses are missing,
-/// returns the text of the reply that asks for them again.
+/// returns a reply that asks for them again.
 pub(crate) async fn deliver_responses(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -416,8 +416,8 @@ impl Gateway {
         self.suspended_calls.take_expired().into_iter().for_each(|suspended| self.cancel_suspended_call(suspended));
     }
 
-    /// Whether one more call of a grant may be suspended. At the limit, the grant's oldest suspended call is evicted if
-    /// its protected time has passed.
+    /// Returns whether one more call of a grant may be suspended. At the limit, the grant's oldest suspended call is
+    /// evicted once its protection has expired.
     pub(crate) fn can_suspend_call(&self, ctx: &RequestContext) -> bool {
         if !self.suspended_calls.has_capacity(ctx) {
             self.evict_suspended_call(|suspended| suspended.is_of(&ctx.grant.config.id));
@@ -506,7 +506,8 @@ pub(crate) async fn cancel_after_hang_up(gw: &Gateway, ctx: &RequestContext, cal
     }
 }
 
-/// Cancels a call upstream that is abandoned although its client has not cancelled it, for example after a timeout.
+/// Cancels the upstream request of a call that the gateway abandons although its client has not cancelled it, for
+/// example after a timeout.
 pub(crate) fn cancel_in_background(gw: &Gateway, ctx: &RequestContext, call: CallId) {
     let (Some(gw), Some(session)) = (gw.arc_self(), ctx.upstream_session().cloned()) else { return };
     let (task, upstream) = (Arc::clone(&gw), Arc::clone(&ctx.upstream));

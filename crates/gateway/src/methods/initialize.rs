@@ -1,4 +1,4 @@
-//! Handshake with a stateful client: performs the handshake with the upstream and opens a session around it.
+//! Handshake with a stateful client: performs the handshake with the upstream, then opens the client's session.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ async fn open_session(
     Ok((text, outcome))
 }
 
-/// Whether the upstream rejected the handshake, which suggests that it does not support it.
+/// Returns whether the upstream rejected the handshake, which suggests that it does not support handshakes.
 fn is_handshake_rejected(exchanged: &Result<(Bytes, UpstreamResponse), UpstreamSendError>, gw: &Gateway) -> bool {
     match exchanged {
         Err(UpstreamSendError::Status(400 | 404 | 405)) => true,
@@ -225,12 +225,12 @@ pub(crate) async fn reopen_session(gw: &Gateway, ctx: &RequestContext, handshake
     }
 }
 
-/// Time limit for opening a session while another request is being handled.
+/// Returns the time limit for opening a session while another request is being handled.
 pub(crate) fn start_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
     if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_timeout * 2 }
 }
 
-/// Time limit for a client's whole handshake, including probes and waiting for a slot.
+/// Returns the time limit for a client's whole handshake, including probes and waiting for a slot.
 pub(crate) fn handshake_timeout(gw: &Gateway, ctx: &RequestContext) -> Duration {
     if ctx.upstream.is_process() { PROCESS_START_TIMEOUT } else { gw.settings.connect_timeout * 4 }
 }
@@ -302,8 +302,8 @@ pub(crate) struct HandshakeResult {
 
 impl HandshakeResult {
     /// Sends the first messages of a session: `notifications/initialized` and the log level. They are sent before the
-    /// link is shared, so that cancellation leaves no half-initialized session. If they are lost, the server reports it
-    /// at the next call.
+    /// link is shared, so that cancellation leaves no half-initialized session. If they are lost, the server reports
+    /// that at the next call.
     pub async fn send_initialized(&self, gw: &Gateway, ctx: &RequestContext, level: Option<&str>) {
         let sending = async {
             let notification = self.address(UpstreamRequest::notification(INITIALIZED_NOTIFICATION));

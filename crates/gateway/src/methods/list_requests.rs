@@ -40,9 +40,9 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Result of fetching a list.
 #[derive(Debug)]
 pub(crate) enum ListFetchResult {
-    /// The results of all pages, and the first response, which has one of our ids.
+    /// The results of all pages, and the first response, whose id was assigned by the gateway.
     Whole(Vec<Bytes>, ListResponseBaseline),
-    /// The upstream's error under our id, and the status for the client.
+    /// The upstream's error response, with the id that the gateway assigned, and the status for the client.
     Error(Bytes, StatusCode),
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct ListRequest<'a> {
     pub method: &'a Method<'a>,
     pub member: &'a str,
     pub progress: Option<&'a ProgressRelay>,
-    /// Whether the client sent the request.
+    /// Whether the request comes from the client rather than the gateway itself.
     pub is_client_request: bool,
 }
 
-/// Returns the name of the member that contains a list's entries, and of the member that names an entry.
+/// Returns two member names: the member that contains a list's entries, and the member that names each entry.
 pub(crate) fn list_member_names(method: &Method<'_>) -> (&'static str, &'static str) {
     match method {
         Method::TasksList => ("tasks", "taskId"),
@@ -102,7 +102,7 @@ pub(crate) async fn handle_list(
     }
 }
 
-/// Error for a client that sends a cursor.
+/// Error message for a client that sends a cursor.
 pub(crate) const UNKNOWN_CURSOR_MESSAGE: &str =
     "unknown `params.cursor`: this gateway returns lists as a whole; send the request without it";
 
@@ -358,7 +358,7 @@ async fn drain(gw: &Gateway, exchange: Option<UpstreamResponse>) {
     }
 }
 
-/// Builds the first page with all entries that the grant may see, each unchanged.
+/// Builds a single page of all entries that the grant may see, each unchanged.
 fn filter_entries(
     gw: &Gateway,
     ctx: &RequestContext,

@@ -53,7 +53,7 @@ async fn store_log_level(gw: &Gateway, ctx: &RequestContext, request: &ClientReq
     }
 }
 
-/// Ends a request that is not subject to the policy and got no response.
+/// Replies to a request that is not subject to the policy and got no response from the upstream.
 pub(crate) async fn reply_failure(
     gw: &Gateway,
     id: &RequestId<'_>,
@@ -106,7 +106,7 @@ async fn exchange_for_client(
     }
 }
 
-/// Sends a request under our id, and returns the response as the upstream wrote it.
+/// Sends a request under an id that the gateway assigned, and returns the response as the upstream wrote it.
 pub(crate) async fn exchange_with_upstream(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -138,7 +138,7 @@ pub(crate) async fn exchange_with_upstream(
     tokio::time::timeout(gw.settings.call_timeout, sending).await.unwrap_or(Err(UpstreamSendError::Timeout))
 }
 
-/// Forwards a notification or response, with its ids translated to those that the upstream uses.
+/// Forwards a notification or response, with its ids translated to the upstream's.
 pub(crate) async fn forward_one_way(gw: &Gateway, ctx: &RequestContext, message: &ClientMessage<'_>) {
     if ctx.translation() == ProtocolTranslation::ToStateless {
         return handle_locally(gw, ctx, message).await;
@@ -244,7 +244,7 @@ fn notification_permit(ctx: &RequestContext, notification: &ClientNotification<'
 /// Returns the permit for a client's response to a server request, or `None` if there is no such request.
 ///
 /// # Errors
-/// The active policy no longer allows the server request; the permit declines it.
+/// The active policy no longer allows the server request. The error contains a permit for declining it.
 fn response_permit(
     gw: &Gateway,
     ctx: &RequestContext,

@@ -28,7 +28,7 @@ pub(crate) const GATEWAY_META_WITH_TASKS: &str = concat!(
     r#""}}"#
 );
 
-/// Whether the upstream supports the stateless protocol.
+/// Returns whether the upstream supports the stateless protocol.
 pub(crate) async fn probe_is_stateless(gw: &Gateway, ctx: &RequestContext) -> Result<bool, UpstreamSendError> {
     if let Some(known) = ctx.upstream.supports_stateless() {
         return Ok(known);
@@ -90,7 +90,7 @@ pub(crate) async fn reprobe_if_stateless(gw: &Gateway, ctx: &RequestContext) {
     }
 }
 
-/// Probes again after the upstream reported other revisions.
+/// Probes again after the upstream reported that it supports other revisions.
 pub(crate) async fn reprobe(gw: &Gateway, ctx: &RequestContext) {
     ctx.upstream.forget_stateless_support();
     let session = match (ctx.translation(), probe_is_stateless(gw, ctx).await) {
@@ -151,8 +151,8 @@ async fn send_discover(gw: &Gateway, ctx: &RequestContext) -> Result<Option<Byte
     await_own_response(gw, &mut exchange, call).await
 }
 
-/// Returns the revisions, if any, that are listed in an error that exists only in the stateless protocol; `None` if the
-/// response is not such an error.
+/// If the response is an error that exists only in the stateless protocol, returns the revisions that it lists
+/// (possibly none); otherwise `None`.
 fn stateless_rejection(message: &Bytes, limits: &JsonLimits) -> Option<Option<Vec<Revision>>> {
     let Ok(ServerMessage::Response(reply)) = read_server_message(message, limits) else { return None };
     let error = reply.error()?;
@@ -190,7 +190,7 @@ fn parse_discover_result(gw: &Gateway, ctx: &RequestContext, message: Option<Byt
     }
 }
 
-/// Returns the revisions in a list that the gateway recognizes.
+/// Returns those revisions in a list that the gateway recognizes.
 fn parse_revisions(list: Option<JsonValue<'_>>) -> Vec<Revision> {
     let list = list.filter(|list| list.kind() == JsonKind::Array);
     list.iter().flat_map(|list| list.elements()).filter_map(|own| own.as_str()?.parse().ok()).collect()

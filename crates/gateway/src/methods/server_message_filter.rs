@@ -55,8 +55,8 @@ fn is_subscription_notification(method: &Method<'_>) -> bool {
     )
 }
 
-/// Whether a notification does not belong in the response stream of a stateless request: change and task notifications
-/// need a subscription, and log messages need a log level in the request.
+/// Returns whether a notification does not belong in the response stream of a stateless request: change and task
+/// notifications need a subscription, and log messages need a log level in the request.
 fn is_misplaced(ctx: &RequestContext, method: &Method<'_>) -> bool {
     let ClientProtocol::Stateless(stateless) = &ctx.client_protocol else { return false };
     let is_misplaced_here = match method {
@@ -152,7 +152,7 @@ impl AllowedResource {
     }
 }
 
-/// Evaluates a server request. Returns its text for the client if it is allowed; otherwise declines it.
+/// Evaluates a server request. If it is allowed, returns the message for the client; otherwise declines it.
 pub(crate) async fn relay_server_request(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -165,15 +165,15 @@ pub(crate) async fn relay_server_request(
     Some(server_request.with_id(&RequestId::string(&id)))
 }
 
-/// Error for a server request that cannot be passed to a stateless client at the moment.
+/// Error message for a server request that cannot be passed to a stateless client at the moment.
 pub(crate) const CLIENT_NOT_WAITING_MESSAGE: &str =
     "the client can be asked for input only during `tools/call`, `prompts/get` and `resources/read`";
-/// Error for a server request that cannot be attributed to a call.
+/// Error message for a server request that cannot be attributed to a call.
 pub(crate) const AMBIGUOUS_CALL_MESSAGE: &str = "several calls are running in this session, and the request cannot be attributed to one of them; \
     ask again when only one call is running";
 
 /// Like [`relay_server_request`], for server requests that are passed on in the response to the client's own request.
-/// Returns whether the server request is accepted; if `why_not` is given, it is declined.
+/// Returns whether the server request is accepted; if `why_not` is given, it is declined for that reason.
 pub(crate) async fn accept_as_client_input(
     gw: &Gateway,
     ctx: &RequestContext,

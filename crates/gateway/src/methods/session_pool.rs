@@ -29,7 +29,7 @@ pub(crate) use self::session_pool_group::ExclusiveSession;
 /// Exclusive sessions that have been idle for this long are ended; the shared session is kept.
 const SPARE_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Clients with the same key share sessions.
+/// Key of a group of pooled sessions. Clients with the same key share sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct SessionPoolKey {
     grant: GrantId,
@@ -38,7 +38,7 @@ struct SessionPoolKey {
     capabilities_hash: [u8; 32],
 }
 
-/// What a client declares in a request, which determines the session that it shares.
+/// The properties that a client declares in a request, and the pool key derived from them.
 struct SessionPoolProfile<'r> {
     key: SessionPoolKey,
     capabilities: String,
@@ -127,8 +127,8 @@ pub(crate) async fn with_pooled_session(
     opened.unwrap_or(Err(Refusal::Upstream(UpstreamSendError::HandshakeTimeout(timeout))))
 }
 
-/// Whether a call needs an exclusive session: the upstream may ask for input, and on a shared connection the request
-/// could not be attributed to the call. Over HTTP each call has a stream of its own.
+/// Returns whether a call needs an exclusive session: the upstream may ask for input, and on a shared connection the
+/// request could not be attributed to the call. Over HTTP each call has a stream of its own.
 pub(crate) fn needs_exclusive_session(ctx: &RequestContext, request: &ClientRequest<'_>) -> bool {
     let ClientProtocol::Stateless(client) = &ctx.client_protocol else { return false };
     let is_one_stream = |upstream_session: &Arc<Session>| {
@@ -167,7 +167,7 @@ pub(crate) async fn acquire_exclusive_session(
     Ok(ctx.with_upstream_session(upstream_session, Some(Arc::new(exclusive_session))))
 }
 
-/// Returns the session in `slot`, opening one if the slot is empty. Sessions other than the shared one use its
+/// Returns the session in `slot`, opening one if the slot is empty. All sessions of a group use the shared session's
 /// notification hub.
 async fn ensure_session(
     gw: &Gateway,

@@ -1,5 +1,5 @@
-//! Detects expired upstream sessions that are signalled by something other than 404. Many servers respond with 400,
-//! some with 410 or a server error, for example after a restart.
+//! Detects expired upstream sessions that are signalled by a status other than 404. Many servers respond with 400, some
+//! with 410 or a server error, for example after a restart.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::pipeline::{Permit, await_own_response};
 use crate::request_context::RequestContext;
 use crate::upstream::{UpstreamRequest, UpstreamSendError, UpstreamSessionLink};
 
-/// Whether a response with this status may mean that the session has expired.
+/// Returns whether a response with this status may mean that the session has expired.
 pub(crate) fn can_mean_lost_session(ctx: &RequestContext, status: StatusCode) -> bool {
     let is_named =
         |link: UpstreamSessionLink| matches!(link, UpstreamSessionLink::Http(_)) && !link.has_no_session_id();
@@ -23,7 +23,7 @@ fn is_ambiguous_status(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::GONE) || status.is_server_error()
 }
 
-/// Whether the session can expire upstream. An HTTP server that assigned no session id has no session.
+/// Returns whether the session can expire upstream. An HTTP server that assigned no session id has no session.
 pub(crate) fn has_expirable_session(ctx: &RequestContext) -> bool {
     ctx.upstream_session().is_some_and(|session| !session.upstream_link().has_no_session_id())
 }
@@ -53,7 +53,7 @@ pub(crate) async fn recover_session(gw: &Gateway, ctx: &RequestContext, sent: Se
     session.link_epoch() != sent.link_epoch
 }
 
-/// Whether the session has expired, according to a ping. Returns `None` if the server does not respond.
+/// Returns whether the session has expired, according to a ping. Returns `None` if the server does not respond.
 pub(crate) async fn is_session_lost(gw: &Gateway, ctx: &RequestContext) -> Option<bool> {
     let timeout: Duration = gw.settings.connect_timeout;
     tokio::time::timeout(timeout, probe_session(gw, ctx)).await.ok()?

@@ -66,9 +66,9 @@ async fn reply_unknown_event(gw: &Gateway, ctx: &RequestContext) -> Response<Rep
     reply::http_error_response(StatusCode::BAD_REQUEST, "the events after `Last-Event-ID` are no longer available")
 }
 
-/// Opens the standalone stream, optionally after an event that the client already has. It ends when the client
-/// disconnects, opens another one or ends the session, when the grant loses access to the server, or when the gateway
-/// stops.
+/// Opens the standalone stream, optionally resuming after the last event that the client received. The stream ends when
+/// the client disconnects, opens another stream or ends the session, when the grant loses access to the server, or when
+/// the gateway stops.
 pub(crate) async fn open_stream(
     gw: &Arc<Gateway>,
     ctx: RequestContext,
@@ -195,8 +195,8 @@ pub(crate) async fn notify_list_changes(
     }
 }
 
-/// Follows the upstream's standalone stream from the last event, and relays its messages in the encoding that `encode`
-/// produces. If the upstream has no stream, waits forever, so that the client's stream stays open.
+/// Follows the upstream's standalone stream from the last event, and relays its messages, encoded with `encode`. If the
+/// upstream has no stream, waits forever, so that the client's stream stays open.
 pub(crate) async fn follow_upstream_stream(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -314,7 +314,8 @@ fn refusal_status(answer: &Result<UpstreamResponse, UpstreamSendError>) -> Statu
     }
 }
 
-/// Whether the upstream has lost the session, judged by the status and a ping. Returns `None` if neither is conclusive.
+/// Returns whether the upstream has lost the session, judged by the status and a ping. Returns `None` if neither is
+/// conclusive.
 async fn is_session_forgotten(gw: &Gateway, ctx: &RequestContext, status: StatusCode) -> Option<bool> {
     ctx.upstream_session()?;
     match status == StatusCode::NOT_FOUND || can_mean_lost_session(ctx, status) {

@@ -39,7 +39,7 @@ const MAX_NAMED_RESOURCES: usize = 256;
 
 /// How a stream ends.
 enum SubscriptionStreamEnd {
-    /// With the server's response, in the form that the client expects.
+    /// The stream ends with the server's response, in the form that the client expects.
     Response(StatusCode, Bytes, CallOutcome),
     /// The client disconnected or cancelled.
     ClientLeft,
@@ -164,7 +164,7 @@ async fn wait_for_client_end(responder: &mut Responder) {
     }
 }
 
-/// The resources in a request: those that the grant may watch, and the others with the reason for their denial.
+/// The resources in a request: those that the grant may watch, and the denied ones with the reason for each denial.
 pub(crate) struct CheckedResources {
     pub allowed: Vec<AllowedResource>,
     denied: Vec<(String, Reason)>,
@@ -361,8 +361,8 @@ impl SubscriptionListener {
             && self.can_see_tasks(gw, request, responder).await
     }
 
-    /// Whether the client may still watch all tasks that it named. The tool listing may have to be fetched again for
-    /// that; without it, the tasks count as hidden.
+    /// Returns whether the client may still watch all tasks that it named. The tool listing may have to be fetched
+    /// again for that; without it, the tasks count as hidden.
     async fn can_see_tasks(&self, gw: &Gateway, request: &ClientRequest<'_>, responder: &mut Responder) -> bool {
         self.ctx.translation() != ProtocolTranslation::None
             || matches!(find_hidden_task(gw, &self.ctx, request, responder).await, Ok(None))
@@ -380,7 +380,8 @@ impl SubscriptionListener {
     }
 }
 
-/// Replaces the subscription id in a notification or response with the client's; the upstream uses our own id.
+/// Replaces the subscription id in a notification or response with the client's subscription id. Upstream, the gateway
+/// uses an id of its own.
 fn with_subscription_id(text: &str, id: &RequestId<'_>, limits: &JsonLimits) -> Option<String> {
     let document = read(text.as_bytes(), limits).ok()?;
     let body = document.root().get("params").or_else(|| document.root().get("result"))?;

@@ -69,7 +69,7 @@ pub(crate) async fn handle_task_request(
     }
 }
 
-/// Whether both the client's revision and the server support the method.
+/// Returns whether both the client's revision and the server support the method.
 fn is_method_available(ctx: &RequestContext, method: &Method<'_>) -> bool {
     // Tasks are not translated between the protocol generations.
     if ctx.translation() != ProtocolTranslation::None {

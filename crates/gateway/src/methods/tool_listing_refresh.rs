@@ -27,7 +27,7 @@ const TOOL_LISTING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Actor named in the admin log when tools are pinned automatically.
 const GATEWAY_ACTOR: &str = "gateway";
 
-/// Returns a current listing that can be used to decide about the tool `name`.
+/// Returns a current listing that is recent enough to decide on a call to the tool `name`.
 pub(crate) async fn listing_for_tool(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -71,7 +71,8 @@ pub(super) fn find_fresh_listing(ctx: &RequestContext, name: &str) -> Option<Arc
     ctx.current_tool_listing().filter(|listing| is_fresh(listing) && listing.find_tool(name).is_some())
 }
 
-/// Returns the current listing if it is fresh enough to decide about the tool, even if it does not contain it.
+/// Returns the current listing if it is fresh enough to decide on a call to the tool, even if it does not contain the
+/// tool.
 fn find_usable_listing(ctx: &RequestContext, name: &str) -> Option<Arc<ToolListing>> {
     let listing = ctx.tool_registry().current()?;
     let age = listing.listed_at.elapsed();

@@ -20,7 +20,7 @@ use crate::request_context::{ClientProtocol, RequestContext};
 use crate::telemetry::{CapturedReply, ClientRequestSpan};
 use crate::upstream::UpstreamSendError;
 
-/// Limits on what a row stores: the characters of a name, URI or id, and the number of argument names.
+/// Limits on what a row stores: the number of characters in a name, URI or id, and the number of argument names.
 const MAX_TEXT_CHARS: usize = 512;
 const MAX_ARGUMENT_KEYS: usize = 64;
 
@@ -237,7 +237,7 @@ impl Drop for CallRecorder {
     }
 }
 
-/// Truncates a client's text for a row: refused requests cost a client nothing and must not fill the disk.
+/// Truncates a client-supplied string for a row: refused requests cost a client nothing and must not fill the disk.
 fn truncate(text: &str) -> Arc<str> {
     // Shortcut: almost all texts have fewer bytes than that.
     let is_long = text.len() > MAX_TEXT_CHARS && !mutant!("log-text-length-unlimited");

@@ -38,7 +38,8 @@ const SERVER_REQUEST_BATCH_WINDOW: Duration = Duration::from_millis(50);
 /// Maximum number of server requests passed to a client at once; the rest follow in the next round.
 pub(crate) const MAX_SERVER_REQUESTS_PER_ROUND: usize = 16;
 
-/// Builds the upstream request from the evaluated message, with our id and progress token in place of the client's.
+/// Builds the upstream request from the evaluated message, with the gateway's id and progress token in place of the
+/// client's.
 pub(crate) fn rewrite_for_upstream(
     ctx: &RequestContext,
     request: &ClientRequest<'_>,
@@ -73,7 +74,7 @@ pub(crate) fn rewrite_for_upstream(
     outgoing
 }
 
-/// Whether the upstream may ask the client for input before it responds.
+/// Returns whether the upstream may ask the client for input before it responds.
 pub(crate) fn can_request_input(method: &Method<'_>) -> bool {
     matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
 }
@@ -98,7 +99,7 @@ pub(crate) enum ForwardOutcome {
 pub(crate) struct ForwardContext<'a> {
     pub gw: &'a Gateway,
     pub ctx: &'a RequestContext,
-    /// Our id for the request, which is also the progress token sent upstream.
+    /// The gateway's id for the request, which is also the progress token sent upstream.
     pub call: CallId,
     /// Relays progress to the client; `None` if the client did not ask for it.
     pub progress: Option<&'a ProgressRelay>,
@@ -520,7 +521,7 @@ pub(crate) fn without_result_type(result: &str) -> Option<String> {
 /// Member that every complete result has in the stateless protocol.
 pub(crate) const RESULT_TYPE_COMPLETE: (&str, &str) = ("resultType", "\"complete\"");
 
-/// Whether this is the result of `resources/read`, which has caching members in the stateless protocol.
+/// Returns whether a result comes from `resources/read`, which has caching members in the stateless protocol.
 fn is_resource_read_result(result: &str) -> bool {
     let parts = split_object_str(result, &JsonLimits::REPLY).unwrap_or_default();
     parts.iter().any(|part| part.key == "contents")
@@ -528,7 +529,8 @@ fn is_resource_read_result(result: &str) -> bool {
 
 static IS_ERROR_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
 
-/// Whether a tool result is marked as an error. Most results do not contain the word, so a plain search comes first.
+/// Returns whether a tool result is marked as an error. Most results do not contain `isError`, so a plain search for it
+/// comes first.
 pub(crate) fn is_tool_error(result: &str) -> bool {
     if IS_ERROR_FINDER.find(result.as_bytes()).is_none() {
         return false;
@@ -537,7 +539,7 @@ pub(crate) fn is_tool_error(result: &str) -> bool {
     parts.iter().any(|part| part.key == "isError" && part.value == "true")
 }
 
-/// Waits for the response to one of our own requests and drops all messages that precede it.
+/// Waits for the response to one of the gateway's own requests and drops all messages that precede it.
 pub(crate) async fn await_own_response(
     gw: &Gateway,
     exchange: &mut UpstreamResponse,

@@ -20,8 +20,8 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Creates a permit for a call whose charges are taken and whose intent row is written. The reservation is only
-    /// borrowed, because the caller must be able to release it if the call is not sent.
+    /// Creates a permit for a call whose charges have been reserved and whose intent row has been written. The
+    /// reservation is only borrowed, because the caller must be able to release it if the call is not sent.
     pub fn for_reserved_call(_: &CallReservation, outgoing: UpstreamRequest) -> Self {
         Self::new(outgoing)
     }

@@ -1,4 +1,4 @@
-//! Refusals: why a call did not go through, with one text for the client and one for the log.
+//! Refusals: why a call did not go through, with one message for the client and one for the log.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ pub(crate) enum Refusal {
     Exhausted { charge: Box<Charge>, retry_after: Option<Duration> },
     /// The call needs approval by a person, and there is no way to ask for it.
     ApprovalUnavailable(ApprovalRequirement),
-    /// An in-flight limit is reached. The text names what is limited.
+    /// An in-flight limit is reached. The string names what is limited.
     Busy(&'static str),
-    /// A limit is reached. The text is the whole message, including what to do.
+    /// A limit is reached. The string is the complete message, including what to do.
     CapacityReached(&'static str),
-    /// A part of the request is larger than the limit in bytes.
+    /// A part of the request exceeds its size limit; contains the name of the part and the limit in bytes.
     TooLarge(&'static str, usize),
     /// Headers and body contradict each other.
     Protocol(ProtocolError),
@@ -99,7 +99,7 @@ impl Refusal {
         }
     }
 
-    /// Whether the client must not learn that the target exists.
+    /// Returns whether the client must not learn that the target exists.
     pub fn is_invisible(&self) -> bool {
         match self {
             Self::Denied(reason) => {

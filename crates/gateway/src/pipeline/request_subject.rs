@@ -67,7 +67,7 @@ pub(crate) fn parse_subject<'r>(request: &'r ClientRequest<'_>) -> Result<Reques
 }
 
 impl<'r> RequestSubject<'r> {
-    /// Returns the target under the name used in the call log.
+    /// Returns the name of the target as used in the call log.
     pub fn target(&self) -> Option<&str> {
         match self {
             Self::Tool { name, .. } | Self::Prompt { name, .. } => Some(name),
@@ -79,7 +79,7 @@ impl<'r> RequestSubject<'r> {
         }
     }
 
-    /// Returns the subject under its name on the aggregate endpoint.
+    /// Returns the subject with the name that it has on the aggregate endpoint.
     pub fn with_server_prefix(&self, server: &str) -> Self {
         match self {
             Self::Tool { name, arguments } => {

@@ -1,4 +1,4 @@
-//! Takes the charges for a call and writes its intent row, in a single ledger operation.
+//! Reserves the charges for a call and writes its intent row, in a single ledger operation.
 
 use gatelodge_mutants::mutant;
 use gatelodge_policy::{AllowTerms, LimitScope};
@@ -8,14 +8,14 @@ use super::{CallRecorder, Refusal};
 use crate::Gateway;
 use crate::request_context::RequestContext;
 
-/// Proof that the charges for a call have been taken and its intent row has been written.
+/// Proof that the charges for a call have been reserved and its intent row has been written.
 #[derive(Debug)]
 pub(crate) struct CallReservation {
     /// Charges to release if no byte of the call is sent.
     pub reservation: Reservation,
 }
 
-/// Takes all charges that the terms require, or none.
+/// Reserves either all charges that the terms require or none.
 pub(crate) async fn reserve(
     gw: &Gateway,
     ctx: &RequestContext,

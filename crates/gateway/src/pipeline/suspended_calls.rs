@@ -24,7 +24,7 @@ use crate::upstream::{SecretRedactor, Upstream, UpstreamResponse};
 /// Maximum number of suspended calls, in total and per grant.
 const MAX_SUSPENDED_CALLS: usize = 1_024;
 const MAX_SUSPENDED_CALLS_PER_GRANT: usize = 32;
-/// Error for a server that asks for input when the limit is reached.
+/// Error message for a server that asks for input when the limit is reached.
 pub(crate) const TOO_MANY_SUSPENDED_CALLS_MESSAGE: &str = "too many calls wait for client input (at most 32 of a \
     grant and 1,024 of all grants); ask again when one of them has ended";
 /// A suspended call is protected from eviction for this fraction (1/10) of its lifetime. After that, its client is
@@ -33,16 +33,16 @@ const PROTECTED_FRACTION: u32 = 10;
 /// Prefix of the request states that the gateway issues. A stateless upstream's own state never passes through this
 /// module.
 const REQUEST_STATE_PREFIX: &str = "gl-";
-/// `_meta` key in which a stateful server may name the key of an input request for stateless clients.
+/// `_meta` key under which a stateful server may choose the key of an input request to stateless clients.
 const INPUT_KEY_META_KEY: &str = "gatelodge/inputKey";
-/// Maximum length of a key that the server names.
+/// Maximum length of an input request key that the server chooses.
 const MAX_INPUT_KEY_BYTES: usize = 64;
 
 /// A call that is waiting for client input.
 #[derive(Debug)]
 pub(crate) struct SuspendedCall {
     pub exchange: UpstreamResponse,
-    /// Our id for the call, as sent upstream.
+    /// The gateway's id for the call, as sent upstream.
     pub call: CallId,
     /// Requests that the client has not responded to yet.
     pub input_requests: Vec<ClientInputRequest>,
@@ -64,7 +64,8 @@ pub(crate) struct SuspendedCall {
 /// A server request that is passed to the client as an input request.
 #[derive(Debug)]
 pub(crate) struct ClientInputRequest {
-    /// Key in `inputRequests`. The stateful protocol has no such keys, so we generate one unless the server names it.
+    /// Key in `inputRequests`. The stateful protocol has no such keys, so the gateway generates one unless the server
+    /// chooses it.
     key: String,
     /// Id that the upstream gave the request.
     pub id: RequestId<'static>,
@@ -149,7 +150,7 @@ impl SuspendedCalls {
         Some(SuspendedCallContext { session, exclusive_session, in_flight: suspended.in_flight.take() })
     }
 
-    /// Removes the oldest call that matches `is_one`, if its protected time has passed. `time` is the lifetime of
+    /// Removes the oldest call that matches `is_one`, once its protection has expired. `time` is the lifetime of
     /// suspended calls.
     pub fn take_evictable(&self, time: Duration, is_one: impl Fn(&SuspendedCall) -> bool) -> Option<SuspendedCall> {
         let mut calls = self.lock();
@@ -159,7 +160,7 @@ impl SuspendedCalls {
         calls.remove(&oldest).map(|(suspended, _)| suspended)
     }
 
-    /// Whether one more call of this grant may be suspended.
+    /// Returns whether one more call of this grant may be suspended.
     pub fn has_capacity(&self, ctx: &RequestContext) -> bool {
         has_capacity(&self.lock(), &ctx.grant.config.id)
     }
@@ -218,7 +219,7 @@ fn has_capacity(calls: &HashMap<String, (SuspendedCall, Instant)>, grant: &Grant
     calls.len() < MAX_SUSPENDED_CALLS && own < MAX_SUSPENDED_CALLS_PER_GRANT
 }
 
-/// Returns the key that the server names, if it needs no escaping in JSON.
+/// Returns the key that the server chooses, if it needs no escaping in JSON.
 fn server_input_key(server_request: &ServerRequest<'_>) -> Option<String> {
     let params = read(server_request.params()?.as_bytes(), &JsonLimits::REPLY).ok()?;
     let key = params.root().get("_meta")?.get(INPUT_KEY_META_KEY)?.as_str()?.into_owned();

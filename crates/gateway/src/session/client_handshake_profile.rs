@@ -23,7 +23,7 @@ pub(crate) struct ClientHandshakeProfile {
 }
 
 impl ClientHandshakeProfile {
-    /// Reads the properties from the text of a handshake.
+    /// Reads the properties from a handshake message.
     pub fn of(handshake: &[u8]) -> Self {
         let document = read(handshake, &JsonLimits::REQUEST).ok();
         let member = |name: &str| document.as_ref()?.root().get("params")?.get(name);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gatelodge_json::JsonValue;
 
-/// Longer names and versions are truncated.
+/// Names and versions longer than this are truncated.
 const MAX_CLIENT_INFO_CHARS: usize = 128;
 
 /// Declared name and version of a client.

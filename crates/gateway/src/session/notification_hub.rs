@@ -18,7 +18,8 @@ pub(crate) struct NotificationHub {
     state: Mutex<NotificationHubState>,
     /// Set by the task that follows the upstream's stream; new listeners wait for it.
     stream_state: watch::Sender<StandaloneStreamState>,
-    /// Notified when a listener waits for the stream; a follower that pauses between attempts then opens it.
+    /// Notified when a listener waits for the stream. A follower that is pausing between attempts then opens the
+    /// stream.
     wanted: Notify,
     upstream_subscriptions: Mutex<HashMap<String, Arc<tokio::sync::Mutex<UpstreamSubscription>>>>,
 }
@@ -55,8 +56,8 @@ pub(crate) struct UpstreamSubscription {
 }
 
 impl UpstreamSubscription {
-    /// Records the upstream's reply; `None` if there was none. A rejected subscription is requested again by the next
-    /// listener.
+    /// Records the upstream's reply. `is_accepted` is `None` if the upstream did not reply. A rejected subscription is
+    /// requested again by the next listener.
     pub fn record_reply(&mut self, is_accepted: Option<bool>) {
         self.is_accepted = is_accepted == Some(true);
         self.handshake_attempt = self.handshake_attempt.filter(|_| is_accepted != Some(false));
@@ -105,7 +106,7 @@ impl NotificationHub {
         self.stream_state.send_replace(state);
     }
 
-    /// Waits until the upstream's stream is open or known to be unsupported. Wakes a follower that pauses between
+    /// Waits until the upstream's stream is open or known to be unsupported. Wakes a follower that is pausing between
     /// attempts.
     pub async fn wait_for_stream(&self) {
         let mut state = self.stream_state.subscribe();

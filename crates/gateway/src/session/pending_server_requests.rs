@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::lock;
 
-/// How many upstream requests may wait for the client's answer. Beyond that, the oldest is dropped.
+/// Maximum number of upstream requests waiting for the client's answer. Beyond that, the oldest is dropped.
 const MAX_PENDING_SERVER_REQUESTS: usize = 256;
 
 /// The pending requests of one session, by the ids that the gateway gave them.
@@ -36,7 +36,7 @@ pub(crate) enum ClientResponseDestination {
 }
 
 impl PendingServerRequests {
-    /// Registers a request and returns the id under which the client is asked.
+    /// Registers a request and returns the id that it has in the message to the client.
     pub fn register(&self, origin: ClientResponseDestination) -> Option<String> {
         let mut random = [0; 12];
         getrandom::fill(&mut random).ok()?;
@@ -67,7 +67,7 @@ impl PendingServerRequests {
         id.as_str().is_some_and(|id| lock(&self.0).contains_key(id))
     }
 
-    /// Removes the request with the upstream's `id` and returns the id under which the client was asked.
+    /// Removes the request with the upstream's `id` and returns the id that it had in the message to the client.
     pub fn withdraw(&self, id: &RequestId<'_>) -> Option<String> {
         let mut pending = lock(&self.0);
         let is_match = |request: &PendingServerRequest| matches!(&request.origin, ClientResponseDestination::Upstream(own, _) if own == id);

@@ -1,7 +1,7 @@
 //! Replay buffers for resumable streams of a session. Event ids name the stream and the position in it.
 //!
-//! Buffers are limited per session in events and bytes, and in bytes across all sessions. A client that resumes before
-//! the oldest buffered event gets an error; events are never skipped silently.
+//! Buffers are limited per session in events and bytes, and in bytes across all sessions. A client that resumes from
+//! before the oldest buffered event gets an error; events are never skipped silently.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -124,7 +124,7 @@ impl ReplayBuffers {
         self.append_event_for_connection(stream, text).0
     }
 
-    /// Like [`Self::append_event`], and returns the connection to send it on, or `None` while the client is
+    /// Like [`Self::append_event`], but also returns the connection to send the event on, or `None` while the client is
     /// disconnected. Both happen under one lock: a client that resumes concurrently gets the event exactly once.
     pub fn append_event_for_connection(&self, stream: u64, text: &str) -> (Bytes, Option<mpsc::Sender<Bytes>>) {
         let mut state = self.lock();
@@ -177,7 +177,7 @@ impl ReplayBuffers {
         old.into_iter().for_each(|number| state.remove_stream(number));
     }
 
-    /// Parses an event id; `None` if it does not have our format.
+    /// Parses an event id; `None` if it does not have the gateway's format.
     pub fn parse_event_id(&self, id: &str) -> Option<SseEventId> {
         let mut parts = id.split('-');
         let (tag, stream, number) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

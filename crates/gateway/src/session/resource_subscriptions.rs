@@ -1,4 +1,4 @@
-//! Resource subscriptions of a session. They are stored with it under the URIs that the client uses.
+//! Resource subscriptions of a session. They are stored with the session, under the URIs that the client uses.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -94,7 +94,7 @@ impl ResourceSubscriptions {
         self.stored.write_lock.lock().await
     }
 
-    /// Returns whether a URI is in the set or fits into it.
+    /// Returns whether a URI is in the set or can still be added to it.
     pub fn has_room_for(&self, uri: &str) -> bool {
         has_room(&lock(&self.stored.uris), &self.client_uri(uri))
     }

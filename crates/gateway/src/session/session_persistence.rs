@@ -26,9 +26,9 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent look-ups. A client that guesses ids only delays itself and cannot occupy the store's
 /// threads.
 const MAX_CONCURRENT_LOOKUPS: usize = 4;
-/// How many ids are remembered as not found.
+/// Maximum number of ids remembered as not found.
 const MAX_MISSING_SESSIONS: usize = 4_096;
-/// Longer log levels are not stored. The protocol's level names have at most nine bytes.
+/// Log levels longer than this are not stored. The protocol's level names have at most nine bytes.
 const MAX_LOG_LEVEL_BYTES: usize = 64;
 /// Sessions used within this time are stored as recently used. It is longer than the interval between two writes.
 const RECENT_USE_WINDOW: Duration = Duration::from_secs(120);
@@ -92,7 +92,7 @@ async fn with_store_timeout<T>(work: impl Future<Output = Result<T, StoreError>>
     tokio::time::timeout(STORE_TIMEOUT, work).await.unwrap_or_else(|_| late())
 }
 
-/// Returns whether a text has the format of a session id. Other texts are not looked up.
+/// Returns whether a string has the format of a session id. Other strings are not looked up.
 fn is_session_id(text: &str) -> bool {
     text.len() == 2 * SESSION_ID_BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

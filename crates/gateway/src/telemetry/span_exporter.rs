@@ -15,7 +15,7 @@ use crate::message_body::MessageBody;
 use crate::upstream::{HttpConnectionPool, new_connection_pool, root_cause};
 
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
-/// Maximum number of bytes read from a collector's response, which normally has only a few.
+/// Maximum number of bytes read from a collector's response, which is normally only a few bytes long.
 const MAX_COLLECTOR_RESPONSE_BYTES: usize = 64 << 10;
 
 pub(super) struct SpanExporter {

@@ -13,13 +13,13 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::ToolRegistry;
 
-/// How many messages are queued for a receiver that does not read them. Further messages are dropped.
+/// Maximum number of messages queued for a receiver that does not read them. Further messages are dropped.
 const MESSAGE_QUEUE_LENGTH: usize = 256;
-/// How many messages are kept for a receiver that does not exist yet.
+/// Maximum number of messages kept for a receiver that has not been registered yet.
 const MAX_UNCLAIMED_MESSAGES: usize = 64;
 /// Unit of the budget for queued messages.
 const QUEUE_BUDGET_UNIT_BYTES: usize = 1 << 10;
-/// How many abandoned calls are remembered until the server answers them.
+/// Maximum number of abandoned calls remembered until the server answers them.
 const MAX_ABANDONED_CALLS: usize = 64;
 const SUBSCRIPTION_ID_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -259,7 +259,7 @@ impl MessageDemux {
         self.ended.notify_one();
     }
 
-    /// Closes the connection from our side.
+    /// Closes the connection from the gateway's side.
     pub fn close(&self) {
         let mut state = self.lock();
         state.is_closed_locally |= !state.is_ended;

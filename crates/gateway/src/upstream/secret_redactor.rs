@@ -8,10 +8,10 @@ use gatelodge_mutants::mutant;
 
 /// Replacement for a secret.
 const REDACTED_TEXT: &str = "***";
-/// Shorter secrets are not redacted: they occur in normal text, and responses would be garbled. Loading the
-/// configuration produces a warning about them.
+/// Secrets shorter than this are not redacted: they also occur in normal text, so redacting them would garble
+/// responses. Loading the configuration produces a warning about them.
 pub const MIN_SECRET_BYTES: usize = 6;
-/// Shorter lines of a multi-line secret, such as `-----`, are not treated as secret.
+/// Lines of a multi-line secret that are shorter than this, such as `-----`, are not treated as secret.
 const MIN_SECRET_LINE_BYTES: usize = 12;
 
 /// Finds secrets in all encodings in which a server could return them.
@@ -49,7 +49,7 @@ impl SecretRedactor {
         self.pattern_matcher.as_ref().map_or(0, AhoCorasick::max_pattern_len)
     }
 
-    /// Redacts all secrets in a JSON text. A text without secrets is returned without copying.
+    /// Redacts all secrets in a JSON message. A message without secrets is returned without copying.
     pub fn redact(&self, text: Bytes) -> Bytes {
         let Some(finder) = &self.pattern_matcher else { return text };
         let text = if finder.is_match(&text[..]) {
@@ -75,7 +75,8 @@ impl SecretRedactor {
         String::from_utf8_lossy(&redacted).into_owned()
     }
 
-    /// Redacts secrets in strings with escapes. Returns `None` if the text contains none.
+    /// Redacts secrets in those strings of a JSON message that contain escapes. Returns `None` if there is nothing to
+    /// redact.
     fn redact_escaped(&self, text: &str) -> Option<String> {
         let mut out = String::new();
         let mut written = 0;
@@ -106,7 +107,7 @@ impl SecretRedactor {
     }
 }
 
-/// Returns the byte ranges of the strings in a JSON text, with their quotes.
+/// Returns the byte ranges of the strings in a JSON message, including their quotes.
 fn json_string_ranges(text: &str) -> Vec<(usize, usize)> {
     let (mut strings, mut start, mut is_escaped) = (Vec::new(), None, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -167,7 +168,7 @@ enum HexCase {
     Upper,
 }
 
-/// Returns the inside of a JSON string with some characters written as `\uXXXX`.
+/// Returns `text` as the content of a JSON string, with some characters written as `\uXXXX`.
 fn json_escaped(text: &str, hex: HexCase, is_escaped: impl Fn(char) -> bool) -> String {
     let mut out = String::new();
     for character in text.chars() {

@@ -1,7 +1,7 @@
 //! A stdio server: a process with one JSON message per line on its input and output.
 //!
-//! The process is started through a supervisor, a small process that runs our own program. It stops the server and all
-//! its descendants when its own input closes. That also works if the gateway is killed.
+//! The process is started through a supervisor, a small process that runs the gateway's own program. It stops the
+//! server and all its descendants when its own input closes. That also works if the gateway is killed.
 
 mod pipes;
 mod stderr_tail;
@@ -24,7 +24,7 @@ use self::stderr_tail::StderrTail;
 use super::message_demux::{MessageDemux, UpstreamConnectionSharing};
 use super::{SecretRedactor, ToolRegistry, Upstream, UpstreamSendError};
 
-/// How many messages are queued for a process that does not read them. Beyond that, senders wait.
+/// Maximum number of messages queued for a process that does not read them. When the queue is full, senders wait.
 const STDIN_QUEUE_LENGTH: usize = 64;
 /// How long to wait for the exit code after the output has ended.
 const EXIT_CODE_TIMEOUT: Duration = Duration::from_millis(200);

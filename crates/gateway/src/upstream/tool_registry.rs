@@ -83,7 +83,7 @@ pub(crate) struct ListResponseBaseline {
 }
 
 impl ListResponseBaseline {
-    /// Returns whether another response is equal except for its id.
+    /// Returns whether another response equals this one except for its id.
     pub fn is_same_except_id(&self, other: &Bytes) -> bool {
         is_same_buffer(&self.text, other) || self.spans.is_same_except_id(&self.text, other)
     }
@@ -99,13 +99,13 @@ impl ListResponseBaseline {
         })
     }
 
-    /// Returns the text with another id, in three parts.
+    /// Returns the response with another id, in three parts.
     pub fn with_id<'t>(&'t self, id: &'t RequestId<'_>) -> [&'t [u8]; 3] {
         let [before, after] = self.spans.split_at_id(&self.text);
         [before, id.raw().as_bytes(), after]
     }
 
-    /// Returns whether an unparsed response is equal and has the id `id`.
+    /// Returns whether an unparsed response has the id `id` and otherwise equals this one.
     pub fn is_same_with_id(&self, id: &RequestId<'_>, other: &Bytes) -> bool {
         let is_under_id = self.spans.id_bytes(other) == Some(id.raw().as_bytes());
         let is_taken_anyway = mutant!("list-matched-under-any-id") && id.as_str().is_some();
@@ -159,7 +159,7 @@ impl ToolListing {
         Self { first_response: first, ..self }
     }
 
-    /// Returns whether this listing was parsed from equal pages.
+    /// Returns whether this listing was parsed from pages equal to `pages`.
     pub fn is_from_pages(&self, pages: &[Bytes]) -> bool {
         let is_same = |(own, page): (&Bytes, &Bytes)| is_same_buffer(own, page) || own == page;
         self.pages.len() == pages.len() && self.pages.iter().zip(pages).all(is_same)

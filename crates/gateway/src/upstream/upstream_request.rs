@@ -26,7 +26,8 @@ pub(crate) enum UpstreamSendError {
     /// The connection was lost; the request may have been executed.
     #[error("{0}")]
     ConnectionLost(String),
-    /// The response cannot be forwarded; the request may have been executed. The text was written by the gateway.
+    /// The response cannot be forwarded; the request may have been executed. The error message was written by the
+    /// gateway, not the server.
     #[error("{0}")]
     InvalidResponse(String),
     /// The deadline passed; the request may have been executed.
@@ -202,7 +203,7 @@ fn unshared_header(value: &HeaderValue) -> HeaderValue {
     HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone())
 }
 
-/// Returns whether two URLs are equal. Compares the text first, which is fast and nearly always sufficient.
+/// Returns whether two URLs are equal. Compares them as strings first, which is fast and nearly always sufficient.
 fn is_same_url(one: &Uri, other: &Uri) -> bool {
     let is_same_text = one.scheme() == other.scheme()
         && one.authority().map(|own| own.as_str()) == other.authority().map(|own| own.as_str())

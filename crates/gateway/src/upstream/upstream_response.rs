@@ -74,7 +74,7 @@ impl UpstreamResponse {
     }
 
     /// Returns whether the response equals an earlier one, but with the id `id`. An equal response is consumed. One
-    /// that differs, or is not a single text of known length, can still be read.
+    /// that differs, or is not a single message of known length, can still be read.
     pub async fn matches_previous(
         &mut self,
         previous: &ListResponseBaseline,
@@ -105,7 +105,7 @@ impl UpstreamResponse {
         matches!(&self.source, UpstreamResponseSource::Multiplexed(response) if response.is_before_call())
     }
 
-    /// Stops waiting without sending a cancellation, because the client's own is forwarded.
+    /// Stops waiting without sending a cancellation, because the client's own cancellation is forwarded.
     pub fn abandon(&mut self) {
         if let UpstreamResponseSource::Multiplexed(response) = &mut self.source {
             response.abandon();

@@ -19,7 +19,7 @@ use super::http_client::UpstreamHttpClient;
 use super::message_demux::{MessageDemux, UpstreamConnectionSharing};
 use super::{SecretRedactor, Upstream, UpstreamHttpConfig, UpstreamRequest, UpstreamRequestKind, UpstreamSendError};
 
-/// How many cancellations are queued for sending. Further ones are dropped.
+/// Maximum number of cancellations queued for sending. Further ones are dropped.
 const NOTIFICATION_QUEUE_LENGTH: usize = 64;
 /// How long the server may take to accept a cancellation.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The admin log in memory.
+//! The admin log, stored in memory.
 
 use async_trait::async_trait;
 

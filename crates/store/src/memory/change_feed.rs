@@ -1,4 +1,4 @@
-//! The change feed in memory.
+//! The in-memory change feed.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! Grants in memory.
+//! Grants, stored in memory.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

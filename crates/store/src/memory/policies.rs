@@ -1,4 +1,4 @@
-//! Policies in memory.
+//! Policies, stored in memory.
 
 use async_trait::async_trait;
 

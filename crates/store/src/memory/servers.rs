@@ -1,4 +1,4 @@
-//! Servers in memory.
+//! Servers, stored in memory.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! Sessions in memory.
+//! Sessions, stored in memory.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

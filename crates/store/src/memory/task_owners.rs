@@ -1,4 +1,4 @@
-//! Task ownership in memory.
+//! Task ownership, stored in memory.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Pinned tool definitions in memory.
+//! Pinned tool definitions, stored in memory.
 
 use async_trait::async_trait;
 

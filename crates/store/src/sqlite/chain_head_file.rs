@@ -172,7 +172,7 @@ pub(super) fn chain_head(db: &Connection, log: LogTable) -> rusqlite::Result<Cha
     Ok(log_table::last_head(db, log.table)?.filter(|last| last.seq > anchor.seq).unwrap_or(anchor))
 }
 
-/// Returns whether a text is a head that the log contains. Heads of pruned rows count as contained.
+/// Returns whether `text` is a chain head that the log contains. Heads of pruned rows count as contained.
 fn log_has_head(db: &Connection, text: &str, log: LogTable) -> rusqlite::Result<bool> {
     let Ok(head) = text.parse::<ChainHead>() else { return Ok(false) };
     let anchor = (log.anchor)(db)?;
@@ -198,8 +198,8 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// Returns the text of the file; empty if the file does not exist. After a power failure, data that was not synced may
-/// read as zeros.
+/// Returns the content of the file; empty if the file does not exist. After a power failure, data that was not synced
+/// may read as zeros.
 fn read_text(path: &Path) -> io::Result<String> {
     match fs::read(path) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ', '\n']).to_owned()),

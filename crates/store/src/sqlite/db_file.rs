@@ -16,7 +16,8 @@ use crate::StoreError;
 
 /// How long a statement waits for another process. Twice this time is less than a call's timeout.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(900);
-/// Interval between attempts. SQLite's own intervals grow to 100 ms, so that a busy process could starve us.
+/// Interval between attempts while the database is busy. SQLite's own intervals grow to 100 ms, so another process that
+/// writes often could starve this one.
 const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The path of a database, and the identity of the file when it was opened.

@@ -1,4 +1,4 @@
-//! `state.db`: servers, policies, grants, sessions and the admin log. Each change is on the disk before it is confirmed.
+//! `state.db`: servers, policies, grants, sessions and the admin log. A change is on the disk before it is confirmed.
 
 mod admin_log;
 mod change_feed;
@@ -53,8 +53,7 @@ pub struct SqliteStateStore {
 struct StateDb {
     file: DbFile,
     connection: Mutex<Connection>,
-    /// For rows that are not settings and that a power failure may lose: commits on this connection do not wait for the
-    /// disk.
+    /// Connection for rows that a power failure may lose, never for settings: its commits do not wait for the disk.
     relaxed: Mutex<Connection>,
 }
 

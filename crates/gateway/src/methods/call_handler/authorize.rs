@@ -29,7 +29,7 @@ pub(super) fn hidden_reason(
     }
 }
 
-/// Returns the reason for a denial that is certain without asking the server. Takes no charges.
+/// Returns the reason if the call is certain to be denied, without asking the server. Reserves no charges.
 pub(super) fn early_denial(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,
@@ -61,8 +61,8 @@ fn evaluate_as_pinned(ctx: &RequestContext, subject: &RequestSubject<'_>, record
     }
 }
 
-/// Returns the tool listing for a tool call. A tool that the policy hides in any case is refused without asking the
-/// server.
+/// Returns the tool listing for a tool call. A tool that the policy hides whatever the listing says is refused without
+/// asking the server.
 pub(super) async fn load_tool_listing(
     gw: &Gateway,
     ctx: &RequestContext,
@@ -92,7 +92,7 @@ pub(super) fn as_unsent_refusal(refusal: Refusal) -> Refusal {
     }
 }
 
-/// Returns the terms under which the policy allows the call, or its denial.
+/// Returns the terms under which the policy allows the call, or the reason for the denial.
 pub(super) fn authorize(
     ctx: &RequestContext,
     subject: &RequestSubject<'_>,

@@ -40,7 +40,7 @@ pub(super) struct CallRounds<'a> {
 
 /// One round of a call.
 enum CallRound {
-    /// Sends the request under this id.
+    /// Sends the request with this id.
     Send(CallId, Permit),
     /// Continues a request that was sent before, with the client's input.
     Resume(Box<SuspendedCall>),
@@ -146,8 +146,7 @@ impl CallRounds<'_> {
         taken
     }
 
-    /// Returns the outcome of the exchange with the upstream, or the text of a reply that asks the client for missing
-    /// input.
+    /// Returns the outcome of the exchange with the upstream, or a reply that asks the client for missing input.
     async fn exchange(
         &self,
         forward_ctx: &ForwardContext<'_>,

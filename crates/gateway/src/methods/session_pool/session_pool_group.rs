@@ -1,5 +1,5 @@
 //! Sessions that share a pool key. Where all messages share a connection, a server request does not say which call it
-//! belongs to, so a call during which the server may ask for input has a session to itself.
+//! belongs to, so a call during which the server may ask for input gets an exclusive session.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 /// Maximum number of open sessions in a group.
 const MAX_SESSIONS_PER_GROUP: usize = 8;
-/// Error for a call when that many sessions are in use.
+/// Error message for a call when all sessions of its group are in use.
 pub(super) const NO_EXCLUSIVE_SESSION_MESSAGE: &str = "8 calls are running in which this server may ask you for input, which is the limit; \
     respond to its requests, or try again when one of them has ended; the call was not sent";
 /// How long a call waits for an open session to become free before another one is opened: most calls are short, opening
@@ -112,7 +112,7 @@ impl SessionPoolGroup {
         ids
     }
 
-    /// Whether a slot is in use, or there are slots besides the shared one.
+    /// Returns whether a slot is in use, or there are slots besides the shared one.
     pub fn is_in_use_or_expanded(&self) -> bool {
         let slots = self.slots();
         slots.free.len() < slots.count || slots.count > 1
@@ -123,7 +123,7 @@ impl SessionPoolGroup {
     }
 }
 
-/// A session that is exclusive to one call. Dropping this value makes it available again.
+/// A session that is exclusive to one call. Dropping this value makes the session available again.
 #[derive(Debug)]
 pub(crate) struct ExclusiveSession {
     group: Arc<SessionPoolGroup>,
@@ -139,7 +139,7 @@ impl ExclusiveSession {
         Arc::ptr_eq(&self.group, group)
     }
 
-    /// Whether this is the shared session of the group.
+    /// Returns whether this is the shared session of the group.
     pub fn is_shared(&self) -> bool {
         Arc::ptr_eq(&self.slot, &self.group.shared)
     }

@@ -1,4 +1,4 @@
-//! Notification filter of a listener, which passes what the listener requested, the policy allows and the server
+//! A listener's notification filter, which passes only what the listener requested, the policy allows and the server
 //! acknowledged.
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
@@ -10,7 +10,7 @@ use crate::list_changed::{ListChangedSet, SUBSCRIPTION_ID_KEY};
 use crate::methods::server_message_filter::{AllowedResource, filter_standalone_notification};
 use crate::request_context::RequestContext;
 
-/// Known members of a listen request.
+/// The members of a listen request that the gateway knows.
 const KNOWN_NOTIFICATION_KEYS: [&str; 5] =
     ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
 
@@ -70,7 +70,7 @@ impl NotificationFilter {
         }
     }
 
-    /// Whether a notification is for this listener.
+    /// Returns whether a notification is for this listener.
     pub fn matches(&self, notification: &ServerNotification<'_>) -> bool {
         let is_of = |member: &str, fits: &dyn Fn(&str) -> bool| {
             let document = notification.params().and_then(|params| read(params.as_bytes(), &JsonLimits::REPLY).ok());
@@ -152,7 +152,8 @@ fn requested_elements(list: JsonValue<'_>, requested: &[String]) -> String {
     format!("[{}]", own.join(","))
 }
 
-/// Whether a resource is the requested one or is contained in it: a server may send notifications for sub-resources.
+/// Returns whether a resource is the requested one or is contained in it: a server may send notifications for
+/// sub-resources.
 fn is_within(uri: &str, requested: &str) -> bool {
     let rest = uri.strip_prefix(requested);
     rest.is_some_and(|rest| rest.is_empty() || requested.ends_with('/') || rest.starts_with(['/', '?', '#']))

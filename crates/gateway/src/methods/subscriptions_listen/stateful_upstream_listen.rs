@@ -205,15 +205,15 @@ impl Gateway {
         });
     }
 
-    /// Starts following the upstream's stream of a session, unless a task is already following it.
+    /// Starts following a session's upstream stream, unless a task is already following it.
     fn ensure_hub_follower(&self, ctx: &RequestContext, session: &Arc<Session>) {
         if let Some(resumes) = session.notification_hub.try_start_following() {
             self.spawn_hub_follower(ctx.on_behalf_of_session(Arc::clone(session)), resumes);
         }
     }
 
-    /// Follows the upstream's stream of a session as long as the session has listeners. Resumes after the last event if
-    /// it takes over from another task; events that arrive while there are no listeners are not needed.
+    /// Follows a session's upstream stream as long as the session has listeners. Resumes after the last event if it
+    /// takes over from another task; events that arrive while there are no listeners are not needed.
     fn spawn_hub_follower(&self, ctx: RequestContext, resumes: bool) {
         let Some(gw) = self.arc_self() else { return };
         let task = Arc::clone(&gw);

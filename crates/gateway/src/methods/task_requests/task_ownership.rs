@@ -1,4 +1,4 @@
-//! Task ownership: recorded when a call creates a task, and checked for every request about it.
+//! Task ownership: recorded when a call creates a task, and checked for every request about that task.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -37,8 +37,8 @@ pub(super) async fn ensure_tool_listing(gw: &Gateway, ctx: &RequestContext, tool
     }
 }
 
-/// Whether the policy allows access to a task that a tool created. An unknown definition, for example after a change,
-/// counts as a denial.
+/// Returns whether the policy allows access to a task that a tool created. If the tool's definition is unknown, for
+/// example after a change, access is denied.
 pub(super) fn is_task_visible(gw: &Gateway, ctx: &RequestContext, tool: &str) -> bool {
     if ctx.server_access.mode == EnforcementMode::Observe {
         return true;
@@ -108,7 +108,7 @@ pub(crate) async fn record_task_owner(
     }
 }
 
-/// Whether a server's notification about a task may be passed to the client.
+/// Returns whether a server's notification about a task may be passed to the client.
 pub(crate) async fn is_notification_visible(gw: &Gateway, ctx: &RequestContext, params: &str) -> bool {
     let Ok(document) = read(params.as_bytes(), &gw.settings.reply_limits) else { return false };
     let Some(id) = document.root().get("taskId").and_then(|id| id.as_str()) else { return false };
@@ -119,8 +119,8 @@ pub(crate) async fn is_notification_visible(gw: &Gateway, ctx: &RequestContext, 
     }
 }
 
-/// Whether a task without a known owner is shown because the grant is in observe mode. The task may have been created
-/// without going through the gateway.
+/// Returns whether a task without a known owner is shown because the grant is in observe mode. The task may have been
+/// created without going through the gateway.
 ///
 /// # Errors
 /// The store fails.
@@ -144,7 +144,7 @@ pub(crate) fn client_task_method(
     Some(method.ok_or(Refusal::UnknownReference))
 }
 
-/// Whether a listen request names tasks.
+/// Returns whether a listen request names tasks.
 pub(crate) fn has_task_ids(request: &ClientRequest<'_>) -> bool {
     task_ids(request).is_some_and(|named| named.elements().next().is_some())
 }

@@ -25,7 +25,7 @@ pub(crate) struct HttpResponseReader {
 
 #[derive(Debug)]
 enum ResponseFormat {
-    /// A single JSON text, with the part read so far.
+    /// A single JSON message; contains the part read so far.
     Json(BodyBuffer),
     Events {
         decoder: Box<SseDecoder>,
@@ -38,8 +38,8 @@ enum ResponseFormat {
     Ended(Option<Box<SseDecoder>>),
 }
 
-/// Returns the error for an unexpected content type. The type itself is not quoted: a server could put our secrets
-/// there.
+/// Returns the error for an unexpected content type. The type itself is not quoted: a server could put the gateway's
+/// secrets there.
 fn unexpected_content_type(content_type: &str) -> UpstreamSendError {
     let detail = match content_type {
         "" => " and has no content type",

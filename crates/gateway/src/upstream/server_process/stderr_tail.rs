@@ -13,7 +13,7 @@ pub(super) struct StderrTail {
 }
 
 impl StderrTail {
-    /// Longer lines are truncated.
+    /// Lines longer than this are truncated.
     pub const MAX_LINE: usize = 1_024;
 
     pub fn push(&self, line: &str) {

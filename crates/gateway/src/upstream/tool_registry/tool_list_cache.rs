@@ -50,7 +50,7 @@ pub(crate) struct CachedToolList {
 }
 
 impl CachedToolList {
-    /// Creates a reply from the text before and after the id.
+    /// Creates a reply from its parts before and after the id.
     pub fn new(before: String, after: String, secrets: &SecretRedactor) -> Self {
         Self { before: secrets.redact_json(before).into(), after: secrets.redact(after.into()) }
     }

@@ -71,7 +71,7 @@ impl CounterCache {
         Ok(is_readable)
     }
 
-    /// Takes all charges or none. Their counters must already be loaded.
+    /// Applies either all charges or none. Their counters must already be loaded.
     pub fn charge_all(
         &mut self,
         charges: &[CounterCharge],
@@ -104,7 +104,7 @@ impl CounterCache {
         counters.iter().try_for_each(|(key, state, ends)| upsert.execute(params![key, state, ends]).map(drop))
     }
 
-    /// Refunds charges that still count.
+    /// Refunds those charges that still count towards their limits.
     pub fn refund(&mut self, db: &Connection, applied: &[AppliedCharge]) -> rusqlite::Result<()> {
         for applied in applied {
             // A malformed counter stays as it is; the charge is then spent.

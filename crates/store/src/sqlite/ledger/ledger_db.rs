@@ -323,12 +323,13 @@ impl LedgerDb {
         &self.wal_file
     }
 
-    /// Returns whether the write-ahead log still has a name. Data in an unlinked file is lost when this process ends.
+    /// Returns whether the write-ahead log file is still linked in a directory. Data in an unlinked file is lost when
+    /// this process ends.
     pub fn has_linked_wal(&self) -> bool {
         self.wal_file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
     }
 
-    /// Returns whether the write-ahead log and the redo log still have their names.
+    /// Returns whether the write-ahead log is still linked and the redo log's path still refers to the open file.
     pub fn has_linked_files(&self) -> bool {
         self.has_linked_wal() && self.redo_log.is_same_file()
     }

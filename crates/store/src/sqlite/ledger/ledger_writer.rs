@@ -125,8 +125,8 @@ impl LedgerWriter {
         true
     }
 
-    /// Writes one batch, consisting of one thread's requests or of all, without waiting for other processes. Returns
-    /// `false` if the batch must be left to the writer thread, which may wait.
+    /// Writes one batch, consisting of one thread's requests or of all requests, without waiting for other processes.
+    /// Returns `false` if the batch must be left to the writer thread, which may wait.
     fn try_run_batch(&mut self, of: Option<CallerThread>) -> bool {
         let is_plain = !self.is_failing && self.flush_waiters.is_empty() && self.pending.is_empty();
         if !is_plain || self.shared.has_orphans() || !self.is_same_file() {
@@ -282,7 +282,7 @@ impl LedgerWriter {
         }
     }
 
-    /// Takes pending rows and queued requests. Returns `None` when there will be no more.
+    /// Takes pending rows and queued requests. Returns `None` when there will be no more requests.
     fn next_batch(&mut self) -> Option<Vec<WriterRequest>> {
         let queued = self.queue.take(MAX_BATCH_REQUESTS);
         if queued.is_none() && self.pending.is_empty() {

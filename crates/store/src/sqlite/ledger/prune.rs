@@ -21,8 +21,8 @@ pub(super) struct PruneOutcome {
     pub row: EncodedRow,
 }
 
-/// Returns the sequence number of the row before the first one that is not older than `before`; 0 if there is no such
-/// row.
+/// Returns the sequence number of the last row to prune: it and all rows before it are older than `before`. Returns 0
+/// if there is no such row.
 pub(super) fn last_row_before(db: &Connection, before: Timestamp) -> rusqlite::Result<u64> {
     let db = db.unchecked_transaction()?;
     let anchor = ledger_reads::read_anchor(&db)?.seq;

@@ -19,7 +19,7 @@ use crate::sqlite::chain_head_file;
 use crate::sqlite::db_file::DbFile;
 
 const EXTENSION: &str = "journal";
-/// Extension of the copy of a redo log that does not match the log. The file stays until an operator removes it.
+/// Extension of the copy of a redo log that does not match the call log. The file stays until an operator removes it.
 const MISMATCH_EXTENSION: &str = "journal.lost";
 /// Marks the start of each batch.
 const MAGIC: &[u8; 4] = b"GLJ1";
@@ -30,7 +30,7 @@ const MAX_FILE_BYTES: u64 = 32 << 20;
 /// How long to wait for the process with the exclusive lock, which releases it at each commit, many times a second.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(900);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// How long an observation of another process's lock stays valid.
+/// How long to assume that another process still holds its lock before trying again.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The redo log file, with the lock that shows whether other processes have the ledger open.
@@ -51,8 +51,8 @@ pub(super) struct RedoLog {
     lock_failed_at: Option<Instant>,
 }
 
-/// Lock on the redo log. Limits rely on the database lock; this one only determines whether a transaction may stay
-/// open.
+/// Lock on the redo log. Limits are enforced under the database lock; this lock only determines whether a transaction
+/// may stay open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RedoLogLockMode {
     /// Not held: another process has the exclusive lock, or the file system does not support locks.
@@ -168,7 +168,8 @@ impl RedoLog {
         is_alone
     }
 
-    /// Discards all batches after a commit, and lets other processes in.
+    /// Discards all batches after a commit, and returns from the exclusive to the shared lock, so that other processes
+    /// can open the ledger.
     pub fn reset(&mut self) {
         self.write_offset = 0;
         if self.lock_mode == RedoLogLockMode::Unlocked {

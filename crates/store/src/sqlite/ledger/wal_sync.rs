@@ -56,7 +56,7 @@ impl WalSyncer {
 }
 
 impl WalSyncSignal {
-    /// Requests a commit and a sync of `file`, to which about `bytes` more bytes are written.
+    /// Requests a commit, and a sync of `file`, which grows by about `bytes` bytes.
     pub fn request_sync(&self, file: &Arc<File>, bytes: u64) {
         let mut state = self.lock();
         if state.wal_file.is_none() {

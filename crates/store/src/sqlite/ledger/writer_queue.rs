@@ -226,8 +226,8 @@ impl WriterQueue {
         Some(self.drain_oldest(state, max))
     }
 
-    /// Like [`take`](Self::take), but returns `None` unless the oldest requests are all reservations and rows. If a
-    /// thread is given, other threads' reservations stay in the queue.
+    /// Like [`take`](Self::take), but returns `None` unless each of the oldest requests is a reservation or a row. If
+    /// `of` names a thread, the reservations of other threads stay in the queue.
     pub fn take_appends(&self, max: usize, of: Option<CallerThread>) -> Option<Vec<WriterRequest>> {
         let mut state = self.lock();
         let max = max.min(state.requests.len()).min(batch_length(&state.requests));

@@ -23,7 +23,7 @@ pub(super) type ReplySender<T> = oneshot::Sender<Result<T, StoreError>>;
 /// A request to the writer.
 #[derive(Debug)]
 pub(super) enum WriterRequest {
-    /// Take charges and write the intent row.
+    /// Reserve charges and write the intent row.
     Reserve(ReserveRequest),
     /// Write a row and refund charges.
     Append(AppendRequest),
@@ -35,7 +35,7 @@ pub(super) enum WriterRequest {
     Sweep(ReplySender<bool>),
     /// Check for orphaned reservations.
     Wake,
-    /// Manipulate the connection.
+    /// Manipulate the connection, for tests only.
     #[cfg(test)]
     Tamper(fn(&rusqlite::Connection), ReplySender<()>),
 }
@@ -71,7 +71,7 @@ pub(super) enum ReserveReply {
     Exhausted(ExhaustedCounter),
 }
 
-/// The charges that were taken, and the intent that was written.
+/// The charges that were reserved and the intent row that was written.
 #[derive(Debug)]
 pub(super) struct GrantedReservation {
     pub charges: Vec<AppliedCharge>,
@@ -107,7 +107,7 @@ impl WriterRequest {
         matches!(self, Self::Reserve(_) | Self::Append(_))
     }
 
-    /// Returns whether the request is still needed, which it is not if its caller is gone.
+    /// Returns whether the request is still needed. It is not if its caller is gone.
     pub fn is_awaited(&self) -> bool {
         match self {
             Self::Reserve(reserve) => !reserve.reply.is_closed(),

@@ -1,4 +1,4 @@
-//! The admin log in `state.db`.
+//! The admin log, stored in `state.db`.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};

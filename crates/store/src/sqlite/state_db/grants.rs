@@ -1,4 +1,4 @@
-//! Grants in `state.db`.
+//! Grants, stored in `state.db`.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -146,7 +146,7 @@ fn refuse_taken(db: &Connection, id: &GrantId, token: TokenHash) -> Result<(), S
     found.map_or(Ok(()), |()| Err(StoreError::Conflict("another grant has this token".into())))
 }
 
-/// Returns when the grant was revoked, if it was. `NotFound` if there is no such grant.
+/// Returns when the grant was revoked, if it was. Returns `NotFound` if there is no such grant.
 fn revoked_at(db: &Connection, id: &GrantId) -> Result<Option<i64>, StoreError> {
     let found = db.query_row("SELECT revoked_at FROM grants WHERE id = ?", [&id.0], |row| row.get(0)).optional()?;
     found.ok_or_else(|| StoreError::NotFound(format!("grant `{id}`")))

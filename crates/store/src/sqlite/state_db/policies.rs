@@ -1,4 +1,4 @@
-//! Policies in `state.db`.
+//! Policies, stored in `state.db`.
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Row, params};

@@ -1,4 +1,4 @@
-//! Servers in `state.db`.
+//! Servers, stored in `state.db`.
 
 use async_trait::async_trait;
 use rusqlite::{Row, params};

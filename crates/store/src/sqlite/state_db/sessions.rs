@@ -1,4 +1,4 @@
-//! Sessions in `state.db`.
+//! Sessions, stored in `state.db`.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

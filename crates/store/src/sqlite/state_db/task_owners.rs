@@ -1,4 +1,4 @@
-//! Task ownership in `state.db`.
+//! Task ownership, stored in `state.db`.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Pinned tool definitions in `state.db`.
+//! Pinned tool definitions, stored in `state.db`.
 
 use async_trait::async_trait;
 use gatelodge_policy::Category;

@@ -50,7 +50,7 @@ fn in_delivery(ledger: &Arc<SqliteLedger>, runtime: &Runtime) -> Vec<Call> {
     calls
 }
 
-/// Whether all reservations were granted. Polls them from another runtime.
+/// Returns whether all reservations were granted. Polls them from another runtime.
 fn are_taken(calls: &mut [Call]) -> bool {
     let elsewhere = runtime();
     let _inside = elsewhere.enter();
