@@ -31,12 +31,12 @@ pub struct SseDecoder {
     partial_line: Vec<u8>,
     /// Data of the incomplete event; `None` before its first `data` line.
     data: Option<Vec<u8>>,
-    /// Type of the event; `None` if it is unknown.
+    /// Type of the incomplete event; `None` if the type is unknown.
     kind: Option<SseEventKind>,
     /// Whether the last byte was a carriage return; a line feed that follows belongs to the same line break.
     ends_with_cr: bool,
     is_first_line: bool,
-    /// The id for the next event; `last_id` is the id of the last one.
+    /// The id that the next complete event will get; `last_id` is the id of the last complete event.
     next_id: Option<String>,
     last_id: Option<String>,
     retry: Option<Duration>,
@@ -95,7 +95,7 @@ impl SseDecoder {
         self.push_with_ids(bytes, |data, _| each(data))
     }
 
-    /// Like [`push`](Self::push), but also passes the id of each event, or else the last id before it.
+    /// Like [`push`](Self::push), but also passes the id of each event or, if it has none, the last id before it.
     ///
     /// # Errors
     /// The same as for [`push`](Self::push).
