@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::compiled_policy::{ClientRequestKind, DefaultAction, MethodRule, Policy};
 use crate::decision::{AllowTerms, Reason, ReasonCode};
 
-/// Methods that every policy allows. The results of lists and subscriptions are filtered.
+/// Methods that every policy allows. The results of list requests and subscriptions are filtered instead.
 pub(crate) const ALWAYS_ALLOWED: [&str; 13] = [
     "initialize",
     "notifications/initialized",
@@ -55,8 +55,8 @@ pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<AllowTerms, R
     apply_method_rule(policy, policy.methods.as_ref().map(|methods| methods.find(name)))
 }
 
-/// Applies a method rule. `found` is `None` if the policy does not have the field, and `Some(None)` if the field does
-/// not name the method.
+/// Applies a method rule. `found` is `None` if the policy lacks the field that lists such methods, and `Some(None)` if
+/// the field does not list the method.
 fn apply_method_rule(policy: &Policy, found: Option<Option<&MethodRule>>) -> Result<AllowTerms, Reason> {
     let allowed = |rule: &Arc<str>| AllowTerms { rule: Some(Arc::clone(rule)), ..AllowTerms::default() };
     match (found, policy.default) {

@@ -102,7 +102,7 @@ pub(super) enum PossibleValues {
     Any,
     /// Only these values.
     OneOf(ScalarSet),
-    /// Strings such as `2026-11-15`.
+    /// Dates, which are strings such as `2026-11-15`.
     Dates,
 }
 
