@@ -16,11 +16,11 @@ use crate::request_meta::{self, RequestMeta};
 /// A message from a client.
 #[derive(Debug, Clone)]
 pub enum ClientMessage<'a> {
-    /// Expects a response.
+    /// A request, which expects a response.
     Request(ClientRequest<'a>),
-    /// Expects no response; one of the four notifications that clients may send.
+    /// A notification, which expects no response; one of the four that clients may send.
     Notification(ClientNotification<'a>),
-    /// Responds to a request from a server; stateful protocol only.
+    /// A response to a request from a server; stateful protocol only.
     Response(ClientResponse<'a>),
 }
 
@@ -115,7 +115,7 @@ fn classify(document: JsonDocument<'_>) -> Result<ClientMessage<'_>, MessageErro
     }
 }
 
-/// The kind of a message, with the members of its envelope.
+/// The kind of a client message, with the members of its envelope.
 enum ClientEnvelope<'a> {
     Request(RequestId<'a>, Method<'a>, ParamsNodes),
     Notification(Method<'a>),

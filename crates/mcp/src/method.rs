@@ -13,20 +13,20 @@ const MAX_METHOD_BYTES: usize = 256;
 /// The side that sends a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MethodDirection {
-    /// Only the client sends it.
+    /// Only clients send the method.
     ToServer,
-    /// Only the server sends it.
+    /// Only servers send the method.
     ToClient,
-    /// Either side may send it.
+    /// Either side may send the method.
     Both,
 }
 
 /// Whether a method expects a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MethodKind {
-    /// Has an id and expects a response.
+    /// A message with an id, which expects a response.
     Request,
-    /// Has no id and expects no response.
+    /// A message without an id, which expects no response.
     Notification,
 }
 
@@ -53,7 +53,7 @@ macro_rules! methods {
                 }
             }
 
-            /// The name on the wire.
+            /// The method's name on the wire.
             pub fn name(&self) -> &str {
                 match self {
                     $(Self::$variant => $name,)*

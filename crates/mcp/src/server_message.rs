@@ -15,11 +15,11 @@ const MIN_OPAQUE_STRING_BYTES: usize = 1 << 10;
 /// A message from an upstream.
 #[derive(Debug, Clone)]
 pub enum ServerMessage<'a> {
-    /// Responds to a request.
+    /// A response to a request.
     Response(ServerResponse<'a>),
-    /// Asks the client for input; stateful protocol only.
+    /// A request that asks the client for input; stateful protocol only.
     Request(ServerRequest<'a>),
-    /// Expects no response.
+    /// A notification, which expects no response.
     Notification(ServerNotification<'a>),
 }
 
@@ -105,7 +105,7 @@ pub enum ServerResponsePayload<'a> {
 /// The members of an error object, parsed on demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcErrorObject<'a> {
-    /// The code as written; it may exceed 64 bits.
+    /// The error code as written; it may exceed 64 bits.
     pub code: &'a str,
     /// The message.
     pub message: String,
@@ -369,7 +369,7 @@ fn id_edit<'r>(text: &str, id_span: Option<(usize, usize)>, id: &'r RequestId<'_
 }
 
 impl<'a> ServerRequest<'a> {
-    /// The upstream's id.
+    /// The upstream's id for the request.
     pub fn id(&self) -> &RequestId<'a> {
         &self.id
     }

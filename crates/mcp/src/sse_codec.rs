@@ -27,7 +27,7 @@ pub const SSE_KEEP_ALIVE: &str = ": \n\n";
 /// ```
 #[derive(Debug)]
 pub struct SseDecoder {
-    /// The incomplete last line.
+    /// The bytes received so far of a line that is still incomplete.
     partial_line: Vec<u8>,
     /// Data of the incomplete event; `None` before its first `data` line.
     data: Option<Vec<u8>>,
@@ -217,7 +217,7 @@ pub fn sse_event_with_id(id: &str, text: &str) -> String {
     format!("id: {id}\nevent: message\ndata: {}\n\n", to_single_line(text))
 }
 
-/// Encodes an event without data that gives a client an id to resume from, and the reconnection delay.
+/// Encodes an event without data that gives a client an id to resume from and a reconnection delay.
 pub fn sse_priming_event(id: &str, retry: Duration) -> String {
     format!("id: {id}\nretry: {}\ndata:\n\n", retry.as_millis())
 }

@@ -107,12 +107,12 @@ string_enum! {
     }
 }
 
-/// Whether a condition under `[*]` must hold for all elements or for at least one.
+/// Whether a condition on a path with `[*]` must hold for all elements or for at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantifier {
-    /// All elements, for `require`.
+    /// The condition must hold for all elements; used for `require`.
     All,
-    /// At least one element, for `deny_if` and `approve_if`.
+    /// The condition must hold for at least one element; used for `deny_if` and `approve_if`.
     Any,
 }
 

@@ -32,9 +32,9 @@ pub struct ObservedCall<'a> {
     pub target: Option<&'a str>,
     /// Time of the call.
     pub at: Timestamp,
-    /// Names of its arguments.
+    /// Names of the call's arguments.
     pub argument_names: &'a [&'a str],
-    /// Its arguments, if they were recorded.
+    /// Arguments of the call, if they were recorded.
     pub arguments: Option<JsonValue<'a>>,
     /// Reason code, if the policy active at that time would have refused the call.
     pub reason_code: Option<&'a str>,
@@ -45,9 +45,9 @@ string_enum! {
     DraftSection {
         /// Tool calls.
         Tools = "tools",
-        /// Reading and subscribing to resources.
+        /// Requests to read or subscribe to resources.
         Resources = "resources",
-        /// Getting prompts.
+        /// Requests for prompts.
         Prompts = "prompts",
         /// Other methods.
         Methods = "methods",
@@ -107,14 +107,14 @@ pub struct DraftBlock {
     pub last: Timestamp,
     /// Highest number of calls in one minute, one hour and one day (UTC).
     pub peaks: [u64; 3],
-    /// Argument names, each with the number of calls that had it.
+    /// Argument names, each with the number of calls that used it.
     pub arguments: Vec<(String, u64)>,
     /// Conditions that all calls satisfy, as JSON. The policy contains them as comments.
     pub suggested_conditions: Vec<String>,
     /// Number of calls, by reason code, that the policy active at that time would have refused. Codes for calls that
     /// the policy merely did not list are left out.
     pub reason_codes: Vec<(String, u64)>,
-    /// `rate_limit` of the block.
+    /// The block's `rate_limit`, if it has one.
     pub rate_limit: Option<String>,
 }
 

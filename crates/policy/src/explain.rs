@@ -99,7 +99,7 @@ pub struct DecisionTraceStep {
 pub struct ConditionExplanation {
     /// Path of the value.
     pub path: String,
-    /// Operator.
+    /// Operator of the condition.
     pub op: &'static str,
     /// Value given in the rule.
     pub value: Box<RawValue>,

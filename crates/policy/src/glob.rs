@@ -5,7 +5,7 @@
 pub(crate) struct Glob {
     /// Literal text at the start.
     prefix: Box<str>,
-    /// Literal parts between the two ends, in order.
+    /// Literal parts between the start and the end, in order.
     middle: Vec<Box<str>>,
     /// Literal text at the end.
     suffix: Box<str>,

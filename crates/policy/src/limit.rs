@@ -139,10 +139,10 @@ macro_rules! string_enum {
         pub enum $name { $($(#[$variant_doc])+ $variant,)+ }
 
         impl $name {
-            /// All names, in the order in which the documentation lists them.
+            /// The names of all variants, in the order in which the documentation lists them.
             pub const WORDS: &'static [&'static str] = &[$($word,)+];
 
-            /// Returns the name.
+            /// Returns the name of the variant.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }

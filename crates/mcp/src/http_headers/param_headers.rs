@@ -25,7 +25,7 @@ pub struct ParamHeaderMapping {
 #[derive(Debug, Clone)]
 struct ParamHeaderField {
     header: HeaderName,
-    /// Property names that lead to the argument.
+    /// Names of the nested properties that lead to the argument.
     path: Vec<String>,
 }
 

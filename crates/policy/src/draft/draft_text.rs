@@ -1,4 +1,4 @@
-//! Writes the text of a draft.
+//! Writes a drafted policy as JSON with comments.
 
 use std::fmt::Write;
 

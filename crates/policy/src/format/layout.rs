@@ -124,7 +124,7 @@ fn can_be_flat(container: &CommentedContainer<'_>, level: usize) -> bool {
     is_short && !container.has_comments
 }
 
-/// Returns the container on one line, or `None` if it is longer than `room` characters.
+/// Formats a container on one line. `None` if that line would be longer than `room` characters.
 fn flat_text(container: &CommentedContainer<'_>, room: usize) -> Option<String> {
     let mut line = String::new();
     write_flat(container, room, &mut line)?;

@@ -383,7 +383,7 @@ fn enum_shape<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> ValueShape<'d>
     ValueShape { kinds, values, ..ValueShape::ANY }
 }
 
-/// Returns a bound. `None` if its value is not a number: in old drafts, exclusive bounds are booleans next to the
+/// Reads a numeric bound. `None` if its value is not a number: in old drafts, exclusive bounds are booleans next to the
 /// inclusive bounds.
 fn numeric_bound(value: JsonValue<'_>, is_open: bool) -> Option<NumericBound<'_>> {
     value.as_number().map(|number| NumericBound { number, text: value.raw(), is_exclusive: is_open })
