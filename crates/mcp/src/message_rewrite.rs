@@ -10,7 +10,7 @@ use crate::client_message::{ClientNotification, ClientRequest, ClientResponse};
 use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
 
-/// An unchanged tail shorter than this is copied, because sharing it would cost more.
+/// If the unchanged tail of a message is shorter than this, it is copied, because sharing it would cost more.
 pub(crate) const MIN_SHARED_TAIL_BYTES: usize = 16 << 10;
 
 /// The values that change when a request is forwarded upstream. Everything else stays the same, byte for byte.
@@ -122,7 +122,7 @@ fn to_json_string(text: &str) -> String {
     out
 }
 
-/// Returns edits that remove members from an object, each with its comma.
+/// Returns edits that remove members from an object, each together with a comma.
 pub(crate) fn removal_edits(object: JsonValue<'_>, is_removed: impl Fn(&str) -> bool) -> Vec<TextEdit<'static>> {
     let mut edits = Vec::new();
     // The end of the preceding member. Once a member was kept, the comma in front is removed, otherwise the one after.

@@ -52,7 +52,7 @@ pub enum SseEventKind {
     Endpoint,
 }
 
-/// Error for an event that exceeds the limit.
+/// Error for an event that exceeds the size limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event has more than {limit} bytes")]
 pub struct SseEventTooLargeError {

@@ -31,9 +31,9 @@ pub struct Policy {
 string_enum! {
     /// What happens to everything that no other part of the policy matches.
     DefaultAction {
-        /// Everything else is allowed.
+        /// Whatever no other part of the policy matches is allowed.
         Allow = "allow",
-        /// Everything else is denied.
+        /// Whatever no other part of the policy matches is denied.
         Deny = "deny",
     }
 }
@@ -53,11 +53,11 @@ string_enum! {
 string_enum! {
     /// Requests that a server may send to a client.
     ClientRequestKind {
-        /// `sampling/createMessage`.
+        /// A `sampling/createMessage` request.
         Sampling = "sampling",
-        /// `elicitation/create`.
+        /// An `elicitation/create` request.
         Elicitation = "elicitation",
-        /// `roots/list`.
+        /// A `roots/list` request.
         Roots = "roots",
     }
 }

@@ -55,9 +55,9 @@ pub(crate) fn truncate_with_notice(diagnostics: &mut Vec<Diagnostic>, max: usize
 /// Severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The document is not loaded.
+    /// An error: the document is not loaded.
     Error,
-    /// The document is loaded, but probably does not do what its author intended.
+    /// A warning: the document is loaded, but probably does not do what its author intended.
     Warning,
 }
 

@@ -1,4 +1,4 @@
-//! Decides calls to methods that have no rule blocks of their own.
+//! Decides whether methods are allowed that have no rule blocks of their own.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub fn is_always_allowed(method: &str) -> bool {
     ALWAYS_ALLOWED.contains(&method)
 }
 
-/// Methods that are decided by their target, not by name alone.
+/// Methods that are allowed or denied by their target, not by name alone.
 pub(crate) const METHODS_DECIDED_BY_TARGET: [&str; 6] = [
     "tools/call",
     "resources/read",
@@ -37,7 +37,7 @@ pub(crate) const METHODS_DECIDED_BY_TARGET: [&str; 6] = [
     "completion/complete",
 ];
 
-/// Prefix of task methods, which are decided by the rule for the call that created the task.
+/// Prefix of task methods, to which the rule for the call that created the task applies.
 pub(crate) const TASK_METHOD_PREFIX: &str = "tasks/";
 
 pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<AllowTerms, Reason> {

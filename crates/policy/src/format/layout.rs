@@ -8,7 +8,7 @@ const INDENT: &str = "  ";
 
 /// Nesting level of rule blocks under `tools`, `categories`, `resources` and `prompts`.
 const BLOCK_LEVEL: usize = 2;
-/// Key of a rule block that is one level higher than the others, but is laid out like them.
+/// Key of the rule block that is nested one level less than the others, but is laid out like them.
 const ALL_TOOLS_KEY: &str = "\"all_tools\"";
 
 pub(super) fn render_layout(document: &CommentedDocument<'_>) -> String {
