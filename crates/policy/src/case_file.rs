@@ -91,7 +91,7 @@ impl CaseFile {
     ///
     /// # Examples
     /// ```
-    /// use gatelodge_policy::{CaseFile, DocumentFormat, PolicySource};
+    /// use gatelodge_policy::{CaseFile, DocumentFormat, CasePolicySource};
     ///
     /// let text = br#"{
     ///     "policy": {"version": "1", "default": "deny", "tools": {"search": {}}},
@@ -102,8 +102,8 @@ impl CaseFile {
     ///     .sources()
     ///     .iter()
     ///     .map(|source| match source {
-    ///         PolicySource::Inline(policy) => Some(policy.load()),
-    ///         PolicySource::Path(..) => None,
+    ///         CasePolicySource::Inline(policy) => Some(policy.load()),
+    ///         CasePolicySource::Path(..) => None,
     ///     })
     ///     .collect();
     /// assert!(file.run(&policies).iter().all(|report| report.has_passed()));

@@ -60,9 +60,9 @@ string_enum! {
 ///
 /// # Examples
 /// ```
-/// use gatelodge_policy::{DraftBuilder, ObservedCall};
+/// use gatelodge_policy::{CallLogDraftBuilder, ObservedCall};
 ///
-/// let mut builder = DraftBuilder::default();
+/// let mut builder = CallLogDraftBuilder::default();
 /// builder.add(&ObservedCall {
 ///     method: "tools/call",
 ///     target: Some("search"),
