@@ -1,10 +1,11 @@
-//! Capabilities that a client declares about itself. They can only restrict: a server must not ask the client for more.
+//! Capabilities that a client declares. They can only restrict a server: it must not send requests that they do not
+//! cover.
 
 use gatelodge_json::{JsonKind, JsonValue};
 
 use crate::created_task::TASKS_EXTENSION;
 
-/// The server requests that a client has declared it can answer, and whether it supports tasks.
+/// The kinds of server requests that a client declares it can answer, and whether the client supports tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
     form_elicitation: bool,
@@ -34,12 +35,12 @@ impl ClientCapabilities {
         }
     }
 
-    /// Whether the client can answer at least one kind of server request.
+    /// Returns whether the client can answer at least one kind of server request.
     pub fn can_answer_server_requests(self) -> bool {
         self.form_elicitation || self.url_elicitation || self.sampling || self.roots
     }
 
-    /// Whether the client supports the tasks extension of the stateless protocol.
+    /// Returns whether the client supports the tasks extension of the stateless protocol.
     pub fn has_tasks(self) -> bool {
         self.tasks
     }

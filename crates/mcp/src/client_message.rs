@@ -16,15 +16,15 @@ use crate::request_meta::{self, RequestMeta};
 /// A message from a client.
 #[derive(Debug, Clone)]
 pub enum ClientMessage<'a> {
-    /// Expects a response.
+    /// A request, which expects a response.
     Request(ClientRequest<'a>),
-    /// Expects no response; one of the four notifications that clients may send.
+    /// A notification, which expects no response; one of the four that clients may send.
     Notification(ClientNotification<'a>),
-    /// Responds to a request from a server; stateful protocol only.
+    /// A response to a request from a server; stateful protocol only.
     Response(ClientResponse<'a>),
 }
 
-/// A message with an id and a method. The method may be unknown, but it is one that clients may send.
+/// A message with an id and a method. The method may be unknown, but is never one that only servers may send.
 #[derive(Debug, Clone)]
 pub struct ClientRequest<'a> {
     document: JsonDocument<'a>,
@@ -33,7 +33,7 @@ pub struct ClientRequest<'a> {
     nodes: ParamsNodes,
 }
 
-/// The nodes of `params` and `_meta`, kept because they are read often.
+/// The nodes of `params` and `_meta`, stored because they are needed often.
 #[derive(Debug, Clone, Copy)]
 struct ParamsNodes {
     params_node: Option<NodeIndex>,
@@ -75,19 +75,19 @@ pub enum ClientResponsePayload<'d> {
 /// };
 /// assert_eq!(request.tool_call()?.name, "refund");
 ///
-/// // `Name` would be `name` to a reader that ignores case.
+/// // `Name` would be `name` to a parser that ignores case.
 /// let text = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"Name":"refund"}}"#;
 /// assert!(read_client_message(text, &JsonLimits::REQUEST).is_err());
 /// # Ok::<(), gatelodge_mcp::MessageError>(())
 /// ```
 ///
 /// # Errors
-/// The text is not a message, could be read as a different message, or is one that clients must not send.
+/// The input is not a valid message, another parser could read it differently, or clients must not send such a message.
 pub fn read_client_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<ClientMessage<'a>, MessageError> {
     classify(read(bytes, limits).map_err(|error| to_message_error(bytes, limits, &error))?)
 }
 
-/// Like [`read_client_message`], but for a segmented text.
+/// Like [`read_client_message`], but for a message that is stored in segments.
 ///
 /// # Errors
 /// The same as for [`read_client_message`].
@@ -115,7 +115,7 @@ fn classify(document: JsonDocument<'_>) -> Result<ClientMessage<'_>, MessageErro
     }
 }
 
-/// The kind of a message, with the members of its envelope.
+/// The kind of a client message, with the members of its envelope.
 enum ClientEnvelope<'a> {
     Request(RequestId<'a>, Method<'a>, ParamsNodes),
     Notification(Method<'a>),
@@ -216,7 +216,7 @@ fn check_method(document: &JsonDocument<'_>, method: &Method<'_>, kind: MethodKi
     Err(MessageError::at_value(code, document.source(), place, &what))
 }
 
-/// Refuses parameters with confusable members; returns their `_meta`.
+/// Returns the `_meta` of the parameters. Fails if the parameters have confusable members.
 fn check_params<'d>(text: JsonDocumentText<'_>, params: JsonValue<'d>) -> Result<Option<JsonValue<'d>>, MessageError> {
     if params.kind() != JsonKind::Object {
         let what = format!("`params` must be an object, not {}", params.kind().with_article());

@@ -10,7 +10,8 @@ use unicode_normalization::UnicodeNormalization;
 /// The members of a message's envelope.
 pub(crate) const ENVELOPE_MEMBERS: &[&str; 6] = &["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// The members of `params` in all methods that clients send. The parser picks out the first two.
+/// The members of `params` in all methods that clients send. The message parser relies on `_meta` and `ref` being the
+/// first two.
 pub(crate) const PARAMS_MEMBERS: &[&str; 23] = &[
     "_meta",
     "ref",
@@ -50,7 +51,7 @@ pub(crate) const META_MEMBERS: &[&str] = &[
 /// The members of `params.ref`.
 pub(crate) const REFERENCE_MEMBERS: &[&str] = &["type", "name", "uri", "title"];
 
-/// Whether `key` is not a known name, but a lenient parser would treat it as one.
+/// Returns whether `key` is not a known name, but a lenient parser would treat it as one.
 pub(crate) fn is_confusable(key: &str, known: &[&str]) -> bool {
     if known.contains(&key) {
         return false;
@@ -63,7 +64,7 @@ pub(crate) fn is_confusable(key: &str, known: &[&str]) -> bool {
     known.iter().any(is_same)
 }
 
-/// Whether a character has no glyph of its own: control characters, white space and invisible characters.
+/// Returns whether a character is a control character, white space or otherwise invisible.
 pub(crate) fn is_blank_or_invisible(character: char) -> bool {
     character.is_control() || character.is_whitespace() || is_invisible(character)
 }

@@ -34,7 +34,7 @@ pub fn find_created_task(result: &str, generation: ProtocolGeneration) -> Option
     Some(CreatedTask { id, ttl: find_member(&parts, ttl).and_then(|ttl| ttl.parse().ok()) })
 }
 
-/// Whether the result of `initialize` or `server/discover` advertises tasks.
+/// Returns whether the result of `initialize` or `server/discover` advertises tasks.
 pub fn has_task_capability(result: &str, generation: ProtocolGeneration) -> bool {
     let Ok(document) = read(result.as_bytes(), &JsonLimits::REPLY) else { return false };
     let capabilities = document.root().get("capabilities");

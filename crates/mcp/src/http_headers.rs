@@ -19,13 +19,13 @@ use crate::message_error::{MessageError, code, quote_excerpt};
 use crate::method::Method;
 use crate::revision::{ProtocolGeneration, Revision};
 
-/// Maximum number of bytes of the requested revision that an error quotes.
+/// Maximum number of bytes that an error quotes from the requested revision.
 const MAX_REQUESTED_REVISION_BYTES: usize = 64;
 
 /// Rejection of request headers: the status, and a message for the client's log.
 pub type HeaderRejection = (StatusCode, &'static str);
 
-/// Rejection of a message that does not follow the protocol generation of its client.
+/// Rejection of a message that breaks the rules of its client's protocol generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtocolError {
     /// HTTP status of the response.
@@ -83,18 +83,19 @@ pub fn revision(
     parse_revision(value.to_str().unwrap_or("?"), supported).map(Some)
 }
 
-/// Whether the headers or the body mark a request as stateless. They may still contradict each other, or name an
-/// unknown revision.
+/// Returns whether the headers or the body mark a request as stateless. They may still contradict each other, or name
+/// an unknown revision.
 pub fn is_stateless(headers: &HeaderMap, request: &ClientRequest<'_>) -> bool {
     has_stateless_header(headers) || has_stateless_meta(request)
 }
 
-/// Whether the headers mark a request as stateless.
+/// Returns whether the headers mark a request as stateless.
 pub fn has_stateless_header(headers: &HeaderMap) -> bool {
     headers.get_all(PROTOCOL_VERSION).iter().any(|value| value == Revision::R2026_07_28.as_str())
 }
 
-/// Whether the body marks a request as stateless: its `_meta` names a revision other than those with a handshake.
+/// Returns whether the body marks a request as stateless: its `_meta` names a revision other than those with a
+/// handshake.
 pub fn has_stateless_meta(request: &ClientRequest<'_>) -> bool {
     let named = request.meta().protocol_version();
     named.is_some_and(|named| {
@@ -105,8 +106,8 @@ pub fn has_stateless_meta(request: &ClientRequest<'_>) -> bool {
 /// Checks that the headers and the body of a stateless request agree, and returns the revision.
 ///
 /// # Errors
-/// They disagree, one of them lacks a required value, or the revision is unknown; in the last case the error lists the
-/// revisions in `supported`.
+/// The headers and the body disagree, one of them lacks a required value, or the revision is unknown; in the last case
+/// the error lists the revisions in `supported`.
 pub fn check_stateless(
     headers: &HeaderMap,
     request: &ClientRequest<'_>,
@@ -235,7 +236,7 @@ pub fn check_body(headers: &HeaderMap) -> Result<(), HeaderRejection> {
     Ok(())
 }
 
-/// Whether `Accept` includes a content type: by name or by a range, and not with quality zero.
+/// Returns whether `Accept` includes a content type: by name or by a range, and not with quality zero.
 pub fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let group = kind.split('/').next().unwrap_or_default();
     let ranges = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());

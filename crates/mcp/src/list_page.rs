@@ -41,18 +41,18 @@ fn value_span(value: Option<JsonValue<'_>>) -> (usize, usize) {
     value.map_or((0, 0), |value| value.span())
 }
 
-/// How long a client may cache a list.
+/// What a list result tells the client about caching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListCaching {
     /// The revision does not define caching members, so none are written.
     Unspecified,
-    /// The list depends on the grant and may change at any time.
+    /// The list must not be shared or reused: it depends on the grant and may change at any time.
     Private,
 }
 
 /// Writes a list result with its entries replaced by `entries`, which are JSON, and without a next page.
 ///
-/// Returns `None` if `result` is not an object with that list.
+/// Returns `None` if `result` is not an object, or has no list called `member`.
 pub fn replace_list_items(
     result: JsonValue<'_>,
     member: &str,

@@ -9,11 +9,11 @@ use crate::request_id::RequestId;
 
 /// JSON-RPC error codes and their use in this program.
 pub mod code {
-    /// The text is not JSON or not UTF-8.
+    /// The message is not JSON or not UTF-8.
     pub const PARSE_ERROR: i64 = -32700;
-    /// A repeated or confusable member, a batch, an invalid envelope or id, or a text that exceeds the limits.
+    /// A repeated or confusable member, a batch, an invalid envelope or id, or a message that exceeds the limits.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// An unknown method, or one that this side must not send.
+    /// An unknown method, or one that the sender must not use.
     pub const METHOD_NOT_FOUND: i64 = -32601;
     /// `params` or one of its members has the wrong type; an unknown tool; from 2026-07-28, an unknown resource.
     pub const INVALID_PARAMS: i64 = -32602;
@@ -21,7 +21,7 @@ pub mod code {
     pub const INTERNAL_ERROR: i64 = -32603;
     /// An unknown resource, up to 2025-11-25.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// The user must visit a page before the call is repeated; 2025-11-25 only.
+    /// The user must visit a web page before the call can be repeated; 2025-11-25 only.
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
     /// A header and the body disagree, or a required header is missing; from 2026-07-28.
     pub const HEADER_MISMATCH: i64 = -32020;
@@ -43,13 +43,13 @@ const MAX_EXCERPT_CHARS: usize = 80;
 pub struct MessageError {
     /// The JSON-RPC code, one of [`code`].
     pub code: i64,
-    /// The error and its location, in words that may be sent to the client.
+    /// Description of the error and its location, which may be sent to the client.
     pub message: String,
     /// The id for the response, if the message had a readable one.
     pub id: Option<RequestId<'static>>,
     /// Byte range of the offending text.
     pub span: (usize, usize),
-    /// The HTTP status: 400, or 413 if the text is too large.
+    /// The HTTP status: 400, or 413 if the message is too large.
     pub status: u16,
 }
 
@@ -60,7 +60,7 @@ impl MessageError {
         Self { code, message, id: None, span, status: 400 }
     }
 
-    /// Makes an error about one value in the text.
+    /// Makes an error about one value in the message.
     pub(crate) fn at_value(code: i64, text: JsonDocumentText<'_>, value: JsonValue<'_>, what: &str) -> Self {
         Self::new(code, text.as_str().as_bytes(), value.span(), what)
     }

@@ -10,7 +10,7 @@ use crate::client_message::{ClientNotification, ClientRequest, ClientResponse};
 use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
 
-/// An unchanged tail shorter than this is copied, because sharing it would cost more.
+/// If the unchanged tail of a message is shorter than this, it is copied, because sharing it would cost more.
 pub(crate) const MIN_SHARED_TAIL_BYTES: usize = 16 << 10;
 
 /// The values that change when a request is forwarded upstream. Everything else stays the same, byte for byte.
@@ -50,7 +50,7 @@ impl ClientRequest<'_> {
     /// Writes the request for an upstream.
     ///
     /// # Errors
-    /// A value to replace is missing; nothing is ever added.
+    /// The request lacks a value that should be replaced; values are never added.
     pub fn rewrite(&self, rewrite: &RequestRewrite<'_>) -> Result<String, RequestRewriteError> {
         Ok(splice(self.text(), self.edits(rewrite)?))
     }
@@ -122,7 +122,7 @@ fn to_json_string(text: &str) -> String {
     out
 }
 
-/// Returns edits that remove members from an object, each with its comma.
+/// Returns edits that remove members from an object, each together with a comma.
 pub(crate) fn removal_edits(object: JsonValue<'_>, is_removed: impl Fn(&str) -> bool) -> Vec<TextEdit<'static>> {
     let mut edits = Vec::new();
     // The end of the preceding member. Once a member was kept, the comma in front is removed, otherwise the one after.
@@ -142,7 +142,7 @@ pub(crate) fn removal_edits(object: JsonValue<'_>, is_removed: impl Fn(&str) -> 
     edits
 }
 
-/// Applies edits to a text. Their spans do not overlap, because no edited value is inside another.
+/// Applies edits to `text`. Their spans never overlap, because no edited value is inside another.
 pub(crate) fn splice(text: &str, edits: Vec<TextEdit<'_>>) -> String {
     let added: usize = edits.iter().map(|edit| edit.replacement.len()).sum();
     let mut out = String::with_capacity(text.len() + added);
@@ -163,8 +163,8 @@ pub(crate) fn splice_prefix(text: JsonDocumentText<'_>, edits: Vec<TextEdit<'_>>
     (prefix, at)
 }
 
-/// Like [`splice`], but for a segmented text: returns the text before and after its chunks. `None` if an edit touches
-/// the chunks.
+/// Like [`splice`], but for a segmented message: returns the text before and after its chunks. `None` if an edit
+/// touches the chunks.
 pub(crate) fn splice_segmented(segmented: &SegmentedText, edits: Vec<TextEdit<'_>>) -> Option<(String, String)> {
     let (prefix, _, suffix) = segmented.parts();
     let offset = segmented.len() - suffix.len();

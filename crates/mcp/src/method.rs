@@ -13,20 +13,20 @@ const MAX_METHOD_BYTES: usize = 256;
 /// The side that sends a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MethodDirection {
-    /// Only the client sends it.
+    /// Only clients send the method.
     ToServer,
-    /// Only the server sends it.
+    /// Only servers send the method.
     ToClient,
-    /// Either side may send it.
+    /// Either side may send the method.
     Both,
 }
 
 /// Whether a method expects a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MethodKind {
-    /// Has an id and expects a response.
+    /// A message with an id, which expects a response.
     Request,
-    /// Has no id and expects no response.
+    /// A message without an id, which expects no response.
     Notification,
 }
 
@@ -45,7 +45,7 @@ macro_rules! methods {
             /// All known methods.
             pub const KNOWN: &'static [Method<'static>] = &[$(Method::$variant),*];
 
-            /// Returns the method with this exact name.
+            /// Returns the method with exactly this name.
             pub fn of(name: Cow<'a, str>) -> Self {
                 match name.as_ref() {
                     $($name => Self::$variant,)*
@@ -53,7 +53,7 @@ macro_rules! methods {
                 }
             }
 
-            /// The name on the wire.
+            /// The method's name on the wire.
             pub fn name(&self) -> &str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -107,14 +107,15 @@ methods! {
     PromptsListChanged "notifications/prompts/list_changed" Notification ToClient;
     ElicitationComplete "notifications/elicitation/complete" Notification ToClient;
     SubscriptionsAcknowledged "notifications/subscriptions/acknowledged" Notification ToClient;
-    /// The specification lets clients send it too, but does not require it; the gateway does not accept it from
-    /// clients.
+    /// The specification also allows clients to send this notification, but does not require it; the gateway does not
+    /// accept it from clients.
     TaskStatus "notifications/tasks/status" Notification ToClient;
     TaskChanged "notifications/tasks" Notification ToClient;
 }
 
 impl Method<'_> {
-    /// Whether a protocol generation lacks the method because it was removed or is not defined yet.
+    /// Returns whether the method does not exist in a protocol generation, because it was removed or had not been
+    /// defined yet.
     pub fn is_absent_in(&self, generation: ProtocolGeneration) -> bool {
         let is_of_sessions = matches!(
             self,
@@ -134,7 +135,7 @@ impl Method<'_> {
         }
     }
 
-    /// Whether a client may send this method as a message of the given kind.
+    /// Returns whether a client may send this method as a message of the given kind.
     ///
     /// As a request: any method that is not reserved for servers, including unambiguous unknown names. As a
     /// notification: the four that the protocol defines for clients; unknown notifications are not forwarded.
@@ -146,8 +147,8 @@ impl Method<'_> {
     }
 }
 
-/// Whether an unknown name is unambiguous: visible ASCII in non-empty segments, and not a known name in a different
-/// case. An upstream that ignores case or trims names must not find a method that the policy did not see.
+/// Returns whether an unknown name is unambiguous: visible ASCII in non-empty segments, and not a known name in a
+/// different case. An upstream that ignores case or trims names must not find a method that the policy did not see.
 fn is_unambiguous_name(name: &str) -> bool {
     let is_visible = name.bytes().all(|byte| byte.is_ascii_graphic());
     let has_empty_segment = name.split('/').any(str::is_empty);

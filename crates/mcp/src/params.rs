@@ -1,5 +1,5 @@
-//! Typed views of the parameters that policies are evaluated on. They copy nothing, so key order and number notation
-//! are preserved.
+//! Typed views of the parameters that policies are evaluated on. The views copy nothing, so key order and number
+//! notation are preserved.
 
 use std::borrow::Cow;
 

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use gatelodge_json::{JsonDocumentText, JsonKind, JsonLimits, JsonValue, quote_into, read};
 
-/// Limits for values that must be strings or numbers; anything else need not be parsed.
+/// Parser limits for values that must be strings or numbers, so nothing nested is accepted.
 pub(crate) const SCALAR_LIMITS: JsonLimits = JsonLimits { max_bytes: 64 << 10, max_depth: 0, max_members: 0 };
 
 /// A string or an integer of any length. Equality is by type and value: `"1"` differs from `1`, but `"\u0031"` equals
@@ -70,7 +70,7 @@ impl<'a> RequestId<'a> {
         self.string.as_deref()
     }
 
-    /// Copies any borrowed text, so that the id no longer depends on it.
+    /// Copies any borrowed text, so that the id can outlive the message.
     pub fn into_owned(self) -> RequestId<'static> {
         let own = |text: Cow<'a, str>| Cow::Owned(text.into_owned());
         RequestId { raw: own(self.raw), string: self.string.map(own) }
@@ -97,7 +97,7 @@ pub(crate) fn plain_string(raw: &str) -> Option<&str> {
     (raw.len() <= SCALAR_LIMITS.max_bytes && are_plain()).then_some(inside)
 }
 
-/// Returns the unescaped content of a string, borrowed from the text if it has no escapes.
+/// Returns the unescaped content of a string, borrowed from the JSON if it has no escapes.
 pub(crate) fn string_value<'a>(text: JsonDocumentText<'a>, value: JsonValue<'_>) -> Option<Cow<'a, str>> {
     match value.as_str()? {
         Cow::Owned(unescaped) => Some(Cow::Owned(unescaped)),
@@ -108,7 +108,7 @@ pub(crate) fn string_value<'a>(text: JsonDocumentText<'a>, value: JsonValue<'_>)
     }
 }
 
-/// Whether a valid JSON number has neither a fraction nor an exponent.
+/// Returns whether a valid JSON number has neither a fraction nor an exponent.
 fn is_integer(raw: &str) -> bool {
     raw.strip_prefix('-').unwrap_or(raw).bytes().all(|byte| byte.is_ascii_digit())
 }

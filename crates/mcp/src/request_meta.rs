@@ -17,7 +17,8 @@ pub(crate) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 /// Maximum size of `_meta` in bytes: trace context and client capabilities take a few thousand at most.
 const MAX_META_BYTES: usize = 64 << 10;
 
-/// The `_meta` of a message, possibly absent. What it says about the client is self-declared; no decision relies on it.
+/// The `_meta` of a message, possibly absent. The client fills it in itself, so no decision relies on what it says
+/// about the client.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestMeta<'d> {
     value: Option<JsonValue<'d>>,

@@ -23,7 +23,7 @@ pub enum Revision {
 /// The two generations of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProtocolGeneration {
-    /// With a handshake, sessions and requests from the server.
+    /// There is a handshake and a session, and servers may send requests.
     Stateful,
     /// Every request is self-contained.
     Stateless,

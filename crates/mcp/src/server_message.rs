@@ -15,11 +15,11 @@ const MIN_OPAQUE_STRING_BYTES: usize = 1 << 10;
 /// A message from an upstream.
 #[derive(Debug, Clone)]
 pub enum ServerMessage<'a> {
-    /// Responds to a request.
+    /// A response to a request.
     Response(ServerResponse<'a>),
-    /// Asks the client for input; stateful protocol only.
+    /// A request that asks the client for input; stateful protocol only.
     Request(ServerRequest<'a>),
-    /// Expects no response.
+    /// A notification, which expects no response.
     Notification(ServerNotification<'a>),
 }
 
@@ -34,12 +34,12 @@ pub struct ServerResponse<'a> {
     longest_string: (usize, usize),
 }
 
-/// Byte ranges of the parts of a [`ServerResponse`], for code that keeps the text and needs the parts later.
+/// Byte ranges of the parts of a [`ServerResponse`], for code that stores the response and needs the parts later.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerResponseOffsets {
     id: Option<(usize, usize)>,
     payload: (usize, usize),
-    /// The longest string in the payload.
+    /// Byte range of the longest string in the payload.
     longest_string: (usize, usize),
     is_error: bool,
 }
@@ -50,16 +50,16 @@ impl ServerResponseOffsets {
         (!self.is_error).then_some(self.payload.0..self.payload.1)
     }
 
-    /// Returns the text before and after its longest string if that string is too long to be a name or keyword of the
-    /// protocol, and otherwise the whole text.
+    /// Returns the parts of `text` before and after its longest string if that string is too long to be a name or
+    /// keyword of the protocol. Otherwise the first part is the whole text.
     pub fn without_longest_string<'t>(&self, text: &'t [u8]) -> [&'t [u8]; 2] {
         let (start, end) = self.longest_string;
         let (start, end) = if end - start > MIN_OPAQUE_STRING_BYTES { (start, end) } else { (text.len(), text.len()) };
         [text.get(..start).unwrap_or(text), text.get(end..).unwrap_or_default()]
     }
 
-    /// Writes the text with a different id, up to the last change, and returns the offset of the unchanged tail. `None`
-    /// if the ranges do not fit the text.
+    /// Writes the response with a different id, but stops after the id and returns the offset of the unchanged tail.
+    /// `None` if the ranges do not fit the text.
     pub fn with_id_prefix(&self, text: &[u8], id: &RequestId<'_>) -> Option<(String, usize)> {
         let end = self.id.map_or_else(|| memchr::memchr(b'{', text).map_or(0, |at| at + 1), |(_, end)| end);
         let is_short = text.len().saturating_sub(end) < MIN_SHARED_TAIL_BYTES;
@@ -67,14 +67,14 @@ impl ServerResponseOffsets {
         Some((splice(prefix, vec![id_edit(prefix, self.id, id)]), prefix.len()))
     }
 
-    /// Writes a segmented text with a different id: returns the text before and after its chunks. `None` if the
+    /// Writes a segmented response with a different id: returns the text before and after its chunks. `None` if the
     /// response has no id or the id is inside the chunks.
     pub fn with_id_segmented(&self, segmented: &SegmentedText, id: &RequestId<'_>) -> Option<(String, String)> {
         splice_segmented(segmented, vec![TextEdit { span: self.id?, replacement: id.raw().into() }])
     }
 
-    /// Whether two texts of the same length differ only in the id. The ranges must belong to `text`; they then fit
-    /// `other` too.
+    /// Returns whether two responses have the same length and differ only in the id. The byte ranges must be the ones
+    /// for `text`; they then fit `other` too.
     pub fn is_same_except_id(&self, text: &[u8], other: &[u8]) -> bool {
         let Some((start, end)) = self.id else { return false };
         text.len() == other.len() && text.get(..start) == other.get(..start) && text.get(end..) == other.get(end..)
@@ -105,7 +105,7 @@ pub enum ServerResponsePayload<'a> {
 /// The members of an error object, parsed on demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcErrorObject<'a> {
-    /// The code as written; it may exceed 64 bits.
+    /// The error code as written; it may exceed 64 bits.
     pub code: &'a str,
     /// The message.
     pub message: String,
@@ -146,7 +146,7 @@ pub struct ServerNotification<'a> {
 /// ```
 ///
 /// # Errors
-/// The envelope is invalid. The payload is not parsed, but its brackets and strings must be balanced.
+/// The envelope is invalid. The payload is not parsed, but its brackets and quotes must be balanced.
 pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<ServerMessage<'a>, MessageError> {
     let to_error = |error: JsonError| MessageError::from_json_error(bytes, &error);
     let (text, parts) = match str::from_utf8(bytes) {
@@ -207,8 +207,8 @@ pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<S
     }
 }
 
-/// Parses a result in a segmented text: returns the id of the request and the byte ranges in the whole text. `None` for
-/// other messages, and if the segments must be joined to be sure.
+/// Parses a segmented response with a result: returns the id of the request and the byte ranges in the whole response.
+/// `None` for other messages, or if the segments would have to be joined to parse it reliably.
 pub fn read_segmented_result<'a>(
     segmented: &'a SegmentedText,
     limits: &JsonLimits,
@@ -369,7 +369,7 @@ fn id_edit<'r>(text: &str, id_span: Option<(usize, usize)>, id: &'r RequestId<'_
 }
 
 impl<'a> ServerRequest<'a> {
-    /// The upstream's id.
+    /// The upstream's id for the request.
     pub fn id(&self) -> &RequestId<'a> {
         &self.id
     }
@@ -423,7 +423,7 @@ impl<'a> ServerNotification<'a> {
         parts.into_iter().find(|part| part.key == "progress").map(|part| part.value)
     }
 
-    /// Writes the notification with a different request id or progress token; `None` if it has none.
+    /// Writes the notification with a different request id or progress token; `None` if it has neither.
     pub fn with_reference(&self, id: &RequestId<'_>) -> Option<String> {
         let part = self.reference_member()?;
         let (start, end) = value_span(&part);

@@ -27,16 +27,16 @@ pub const SSE_KEEP_ALIVE: &str = ": \n\n";
 /// ```
 #[derive(Debug)]
 pub struct SseDecoder {
-    /// The incomplete last line.
+    /// The bytes received so far of a line that is still incomplete.
     partial_line: Vec<u8>,
     /// Data of the incomplete event; `None` before its first `data` line.
     data: Option<Vec<u8>>,
-    /// Type of the event; `None` if it is unknown.
+    /// Type of the incomplete event; `None` if the type is unknown.
     kind: Option<SseEventKind>,
     /// Whether the last byte was a carriage return; a line feed that follows belongs to the same line break.
     ends_with_cr: bool,
     is_first_line: bool,
-    /// The id for the next event; `last_id` is the id of the last one.
+    /// The id that the next complete event will get; `last_id` is the id of the last complete event.
     next_id: Option<String>,
     last_id: Option<String>,
     retry: Option<Duration>,
@@ -52,7 +52,7 @@ pub enum SseEventKind {
     Endpoint,
 }
 
-/// Error for an event that exceeds the limit.
+/// Error for an event that exceeds the size limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event has more than {limit} bytes")]
 pub struct SseEventTooLargeError {
@@ -95,7 +95,7 @@ impl SseDecoder {
         self.push_with_ids(bytes, |data, _| each(data))
     }
 
-    /// Like [`push`](Self::push), but also passes the id of each event, or else the last id before it.
+    /// Like [`push`](Self::push), but also passes the id of each event or, if it has none, the last id before it.
     ///
     /// # Errors
     /// The same as for [`push`](Self::push).
@@ -217,7 +217,7 @@ pub fn sse_event_with_id(id: &str, text: &str) -> String {
     format!("id: {id}\nevent: message\ndata: {}\n\n", to_single_line(text))
 }
 
-/// Encodes an event without data that gives a client an id to resume from, and the reconnection delay.
+/// Encodes an event without data that gives a client an id to resume from and a reconnection delay.
 pub fn sse_priming_event(id: &str, retry: Duration) -> String {
     format!("id: {id}\nretry: {}\ndata:\n\n", retry.as_millis())
 }

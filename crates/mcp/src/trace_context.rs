@@ -12,20 +12,20 @@ use crate::client_message::ClientRequest;
 use crate::message_rewrite::{TextEdit, removal_edits};
 use crate::request_meta::RequestMeta;
 
-/// The span in which a request was sent.
+/// Header with the span in which a request was sent.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// Vendor-specific state of tracing systems.
+/// Header with vendor-specific tracing state.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
-/// Key-value pairs that an application passes to all services that handle a request.
+/// Header with key-value pairs that an application passes to all services that handle a request.
 pub const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 
-/// The sizes up to which the specifications require values to be forwarded; longer values are dropped.
+/// The specifications require values up to these sizes to be forwarded; longer values are dropped.
 const MAX_TRACESTATE_BYTES: usize = 512;
 const MAX_BAGGAGE_BYTES: usize = 8_192;
-/// Length of a version 0 value. Later versions may be longer, up to [`MAX_TRACEPARENT_BYTES`].
+/// Length of a version 0 `traceparent` in bytes. Later versions may be longer, up to [`MAX_TRACEPARENT_BYTES`].
 const VERSION_0_BYTES: usize = 55;
 const MAX_TRACEPARENT_BYTES: usize = 256;
-/// The flags defined by the version that we write: sampled, and random trace id.
+/// The flags defined by the `traceparent` version that we write: sampled, and random trace id.
 const KNOWN_FLAGS: u8 = 0b11;
 
 /// A `traceparent` value: a span of a trace.
@@ -75,7 +75,7 @@ impl TraceParent {
         Self { span, ..*self }
     }
 
-    /// Whether the caller records the trace.
+    /// Returns whether the caller records the trace.
     pub fn is_sampled(&self) -> bool {
         self.flags & 1 == 1
     }
@@ -97,7 +97,7 @@ fn parse_hex(text: &str, length: usize) -> Option<u128> {
     if text.len() == length && is_hex { u128::from_str_radix(text, 16).ok() } else { None }
 }
 
-/// Whether a text may be forwarded: it is neither empty nor too long, and is valid in a header.
+/// Returns whether a value may be forwarded: it is neither empty nor too long, and is valid in a header.
 fn is_valid_text(text: &str, max: usize) -> bool {
     !text.is_empty() && text.len() <= max && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
@@ -121,7 +121,7 @@ impl TraceContext {
 }
 
 impl<'d> RequestMeta<'d> {
-    /// Whether the client sent a `traceparent` in `_meta`, valid or not.
+    /// Returns whether the client sent a `traceparent` in `_meta`, valid or not.
     pub fn has_trace_parent(&self) -> bool {
         self.get(TRACEPARENT.as_str()).is_some()
     }

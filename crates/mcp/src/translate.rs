@@ -6,7 +6,7 @@ use crate::created_task::TASKS_EXTENSION;
 use crate::request_meta::{CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY};
 use crate::revision::Revision;
 
-/// `_meta` members of a stateless request that are set only once in a session.
+/// `_meta` members that a stateless client sends with every request, and a stateful client only once per session.
 const CLIENT_META_KEYS: [&str; 4] = [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
 /// Members that a stateless client adds when it repeats a request.
 const RETRY_MEMBERS: [&str; 2] = ["inputResponses", "requestState"];
@@ -23,7 +23,7 @@ pub struct ClientMeta<'a> {
     pub log_level: Option<&'a str>,
 }
 
-/// Members that are added to a repeated request. All values are JSON.
+/// Members that are added to a request when it is repeated with the client's input. All values are JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientInputResponses<'a> {
     /// Responses to the server's input requests.
@@ -32,7 +32,7 @@ pub struct ClientInputResponses<'a> {
     pub request_state: Option<&'a str>,
 }
 
-/// Translates a stateless request into a request in a session. `None` if the text is not a request.
+/// Translates a stateless request into one for a session. `None` if `text` is not a request.
 pub fn to_stateful(text: &str) -> Option<String> {
     let document = read_request(text)?;
     let Some(params) = document.root().get("params") else { return Some(text.to_owned()) };
@@ -58,7 +58,7 @@ pub fn to_stateful(text: &str) -> Option<String> {
     Some(replace_params(text, &document, &format!("{{{}}}", members.join(","))))
 }
 
-/// Translates a request in a session into a stateless one. `None` if the text is not a request.
+/// Translates a request from a session into a stateless one. `None` if `text` is not a request.
 pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&ClientInputResponses<'_>>) -> Option<String> {
     let document = read_request(text)?;
     let params = document.root().get("params");
@@ -87,8 +87,8 @@ pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&ClientIn
     Some(replace_params(text, &document, &format!("{{{}}}", members.join(","))))
 }
 
-/// Adds those members that the result does not have yet; their values are JSON. A result that is not an object stays
-/// unchanged.
+/// Adds the given members unless the result already has them; their values are JSON. A result that is not an object
+/// stays unchanged.
 pub fn with_members(result: &str, members: &[(&str, &str)]) -> String {
     let Ok(parts) = split_object(result.as_bytes(), &JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY })
     else {
@@ -128,14 +128,14 @@ pub fn shared_capabilities(capabilities: JsonValue<'_>) -> String {
     format!("{{{}}}", shared.collect::<Vec<_>>().join(","))
 }
 
-/// Writes a text as a JSON string.
+/// Returns `text` as a JSON string, quoted and escaped.
 pub fn to_json_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     quote_into(text, &mut out);
     out
 }
 
-/// INVARIANT: the text has been parsed before, so only its size can exceed the limits.
+/// Parses a request again. INVARIANT: it has been parsed before, so at most its size could exceed the usual limits.
 fn read_request(text: &str) -> Option<JsonDocument<'_>> {
     let limits = JsonLimits { max_bytes: text.len(), ..JsonLimits::REQUEST };
     read(text.as_bytes(), &limits).ok().filter(|document| document.root().kind() == JsonKind::Object)

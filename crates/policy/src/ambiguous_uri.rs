@@ -27,7 +27,7 @@ fn has_encoded_separator(uri: &str) -> bool {
 /// Schemes after which URL parsers accept any number of slashes, even zero, in front of the authority.
 const WEB_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 
-/// Searches in one pass for an `@` in any part that some URL parser could read as the authority.
+/// Returns whether there is an `@` in any part that some URL parser could read as the authority. Takes a single pass.
 fn has_userinfo(uri: &str) -> bool {
     // Number of slashes directly in front of the current segment, and whether a web scheme precedes them.
     let (mut slashes, mut is_web) = (0, false);

@@ -47,7 +47,7 @@ pub struct ClientFacts<'a> {
     pub client_version: Option<&'a str>,
 }
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum CallTarget<'a> {
     /// A tool call.
@@ -108,7 +108,7 @@ pub enum CompletionReference<'a> {
 }
 
 string_enum! {
-    /// What a tool does.
+    /// Category of a tool, by the effect that its calls have.
     Category {
         /// Reads data without side effects.
         Read = "read",

@@ -258,7 +258,7 @@ fn value_span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     start..end
 }
 
-/// Returns whether a completion's `ref` names a prompt, and the name or URI.
+/// Returns whether a completion's `ref` names a prompt, and the prompt's name or the resource's URI.
 fn completion_reference(arguments: JsonValue<'_>) -> Option<(bool, Cow<'_, str>)> {
     let reference = arguments.get("ref")?;
     let kind = reference.get("type")?.as_str()?;

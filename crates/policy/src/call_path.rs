@@ -31,11 +31,11 @@ pub(crate) enum CallPathRoot {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum CallPathSegment {
-    /// `.name` or `["any key"]`.
+    /// A key, written as `.name` or `["any key"]`.
     Name(Box<str>),
-    /// `[0]`.
+    /// An index into a list, such as `[0]`.
     Index(usize),
-    /// `[*]`: every element of a list.
+    /// Every element of a list, written as `[*]`.
     Wildcard,
 }
 

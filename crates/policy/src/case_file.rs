@@ -66,7 +66,7 @@ pub struct CaseReport {
     pub name: String,
     /// Location of the case in the case file.
     pub span: Range<usize>,
-    /// Index of its policy in [`CaseFile::sources`].
+    /// Index of the case's policy in [`CaseFile::sources`].
     pub policy_index: Option<usize>,
     /// Differences between the expected and the actual result.
     pub differences: Vec<String>,
@@ -175,7 +175,7 @@ impl PolicyTestCase {
     }
 }
 
-/// Evaluates a call.
+/// Evaluates a call and explains the decision.
 ///
 /// # Errors
 /// Returns all diagnostics about the call, with spans in the case file.
@@ -342,12 +342,12 @@ impl CaseFileReader {
     }
 }
 
-/// Returns the span of a node's first character. Underlining a whole object does not help the reader.
+/// Returns the span of a node's first character, because messages that underline a whole object are hard to read.
 fn first_char_span(node: &SyntaxNode) -> Range<usize> {
     node.span.start..(node.span.start + 1).min(node.span.end)
 }
 
-/// Returns the call with the members of `defaults` that it does not set itself.
+/// Returns the call, completed with the members of `defaults` that it does not set itself.
 fn with_defaults(call: &SyntaxNode, defaults: Option<&SyntaxNode>) -> SyntaxNode {
     let mut call = call.clone();
     if let (SyntaxNodeValue::Map(own), Some(SyntaxNodeValue::Map(defaults))) =

@@ -43,7 +43,8 @@ pub(crate) fn applicable_limits(blocks: ApplicableRuleBlocks<'_>) -> impl Iterat
     blocks.iter().flat_map(|block| &block.limits)
 }
 
-/// Returns whether no other limit on the same counter is smaller, or equal and earlier in the policy.
+/// Returns whether `limit` is the strictest limit on its counter: the smallest or, among equal ones, the first in the
+/// policy.
 pub(crate) fn is_strictest_limit(limit: &Limit, at: usize, blocks: ApplicableRuleBlocks<'_>, name: &str) -> bool {
     applicable_limits(blocks).enumerate().all(|(other_at, other)| {
         let is_smaller = if mutant!("larger-limit-wins") { other.max > limit.max } else { other.max < limit.max };
@@ -52,7 +53,8 @@ pub(crate) fn is_strictest_limit(limit: &Limit, at: usize, blocks: ApplicableRul
     })
 }
 
-/// Returns the amount that the call adds. `None` if the argument is missing or is not a valid amount.
+/// Returns the amount that the call adds to the limit's counter. `None` if the argument is missing or is not a valid
+/// amount.
 pub(crate) fn charged_amount(limit: &Limit, call: &Call<'_>) -> Option<Amount> {
     match &limit.amount {
         None => Some(Amount::ONE),

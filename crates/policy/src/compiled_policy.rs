@@ -31,9 +31,9 @@ pub struct Policy {
 string_enum! {
     /// What happens to everything that no other part of the policy matches.
     DefaultAction {
-        /// Everything else is allowed.
+        /// Whatever no other part of the policy matches is allowed.
         Allow = "allow",
-        /// Everything else is denied.
+        /// Whatever no other part of the policy matches is denied.
         Deny = "deny",
     }
 }
@@ -53,11 +53,11 @@ string_enum! {
 string_enum! {
     /// Requests that a server may send to a client.
     ClientRequestKind {
-        /// `sampling/createMessage`.
+        /// A `sampling/createMessage` request.
         Sampling = "sampling",
-        /// `elicitation/create`.
+        /// An `elicitation/create` request.
         Elicitation = "elicitation",
-        /// `roots/list`.
+        /// A `roots/list` request.
         Roots = "roots",
     }
 }
@@ -100,7 +100,7 @@ pub(crate) struct RuleBlock {
 #[derive(Debug)]
 pub(crate) struct Predicate {
     pub pointer: Arc<str>,
-    /// Location in the document.
+    /// Location of the predicate in the policy document.
     pub span: Range<usize>,
     pub conditions: Vec<Condition>,
     pub on_deny: Option<Arc<str>>,
@@ -138,7 +138,7 @@ impl CategoryRule {
 #[derive(Debug, Default)]
 pub(crate) struct RuleBlockTable {
     pub exact: HashMap<Box<str>, RuleBlock>,
-    /// Sorted from most to least specific.
+    /// Globs with their blocks, sorted from most to least specific.
     pub globs: Vec<(Glob, RuleBlock)>,
 }
 
@@ -151,7 +151,7 @@ impl RuleBlockTable {
         self.globs.iter().find(|(glob, _)| glob.matches(name)).map(|(_, block)| block)
     }
 
-    /// Finds a block for at least one name that `other` also matches.
+    /// Finds a block that applies to at least one of the names that `other` matches.
     pub fn find_overlapping(&self, other: &Glob) -> Option<&RuleBlock> {
         let exact = self.exact.iter().filter(|(name, _)| other.matches(name)).map(|(_, block)| block);
         let glob = self.globs.iter().find(|(glob, _)| glob.can_overlap(other)).map(|(_, block)| block);
@@ -185,7 +185,7 @@ impl HideList {
 #[derive(Debug, Default)]
 pub(crate) struct MethodTable {
     pub exact: HashMap<Box<str>, MethodRule>,
-    /// The prefix `x/` of each pattern `x/*`, longest first.
+    /// The prefixes `x/` of patterns `x/*`, each with its rule, longest first.
     pub prefixes: Vec<(Box<str>, MethodRule)>,
 }
 

@@ -20,13 +20,13 @@ use crate::scalar::{CallValue, DecimalText, ScalarSet};
 /// One condition, written as `{"path": …, "op": …, "value": …}`.
 #[derive(Debug)]
 pub(crate) struct Condition {
-    /// Shared by all conditions with the same path: different tools often have arguments of the same name.
+    /// The path, which is shared by all conditions that use it: different tools often have arguments of the same name.
     pub path: Arc<CallPath>,
     pub operator: Operator,
     pub compiled: CompiledOperator,
     /// The expected value as JSON, for display.
     pub expected_json: Box<str>,
-    /// Location in the document.
+    /// Location of the condition in the policy document.
     pub span: Range<usize>,
 }
 
@@ -57,11 +57,11 @@ string_enum! {
         EndsWith = "ends_with",
         /// A regular expression matches somewhere in a string.
         Regex = "regex",
-        /// Present and not null, or absent, depending on the value.
+        /// Present and not null if the given value is `true`; absent or null if it is `false`.
         Exists = "exists",
         /// Maximum length: code points of a string, or elements of a list.
         LengthLte = "length_lte",
-        /// Every element of a list is a member of the value.
+        /// Every element of the list at the path is a member of the given list.
         SubsetOf = "subset_of",
         /// A file path is inside a directory.
         PathWithin = "path_within",
@@ -73,7 +73,7 @@ string_enum! {
 /// An operator with its parsed value.
 #[derive(Debug)]
 pub(crate) enum CompiledOperator {
-    /// `eq` and `in`, or with `negated`, `neq` and `not_in`.
+    /// `eq` and `in`; if `negated` is set, `neq` and `not_in`.
     MemberOf {
         members: ScalarSet,
         negated: bool,
@@ -107,12 +107,12 @@ string_enum! {
     }
 }
 
-/// Whether a condition under `[*]` must hold for all elements or for at least one.
+/// Whether a condition on a path with `[*]` must hold for all elements or for at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantifier {
-    /// All elements, for `require`.
+    /// The condition must hold for all elements; used for `require`.
     All,
-    /// At least one element, for `deny_if` and `approve_if`.
+    /// The condition must hold for at least one element; used for `deny_if` and `approve_if`.
     Any,
 }
 
@@ -133,7 +133,7 @@ impl ConditionResult {
         if rank(other) < rank(self) { other } else { self }
     }
 
-    /// Combines two results of which one must be true. Precedence: mismatch, true, absent, false.
+    /// Combines two results of which at least one must be true. Precedence: mismatch, true, absent, false.
     fn or(self, other: Self) -> Self {
         let rank = |answer| match answer {
             Self::True if mutant!("true-wins-over-mismatch") => -1,
@@ -175,8 +175,8 @@ impl Condition {
         }
     }
 
-    /// Follows the path from `value` and evaluates the operator there. Null counts as absent, and so does everything
-    /// below it.
+    /// Follows the path from `value` and evaluates the operator on what it finds. Null counts as absent, and so does
+    /// any path below it.
     fn evaluate_at(
         &self,
         value: JsonValue<'_>,
@@ -208,8 +208,8 @@ impl Condition {
         }
     }
 
-    /// Evaluates every element of a list. An empty list gives false. Above [`MAX_ELEMENTS`] the caller discards the
-    /// result.
+    /// Evaluates the condition for every element of a list. An empty list gives false. Above [`MAX_ELEMENTS`] the
+    /// caller discards the result.
     fn evaluate_elements(
         &self,
         list: JsonValue<'_>,

@@ -66,8 +66,8 @@ fn decide_tool(policy: &Policy, call: &Call<'_>, tool: &CalledTool<'_>, at: Time
     build_terms(policy, blocks, call, tool.name, moment)
 }
 
-/// Decides a task operation: allowed if the tool may be called at all. Arguments, times, limits and approval were
-/// checked when the call created the task.
+/// Decides whether a task operation is allowed: it is, if the task's tool may be called at all. Arguments, times,
+/// limits and approval were checked when the call created the task.
 fn decide_task(policy: &Policy, tool: &CalledTool<'_>) -> Result<AllowTerms, Reason> {
     let blocks = admit_tool(policy, tool)?;
     let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
@@ -97,7 +97,7 @@ fn decide_resource(policy: &Policy, call: &Call<'_>, uri: &str, at: Timestamp) -
     decide_named(policy, call, &policy.resources, uri, at)
 }
 
-/// Decides a request for a resource or prompt by the block that matches its name.
+/// Decides whether a request for a resource or prompt is allowed, by the block that matches its name or URI.
 fn decide_named(
     policy: &Policy,
     call: &Call<'_>,
@@ -118,7 +118,7 @@ fn decide_named(
     build_terms(policy, blocks, call, name, moment)
 }
 
-/// Decides a completion: allowed if its prompt or resource is visible and not denied.
+/// Decides whether a completion is allowed: it is, if its prompt or resource is visible and not denied.
 fn decide_completion(policy: &Policy, reference: CompletionReference<'_>) -> Result<AllowTerms, Reason> {
     let found = match reference {
         CompletionReference::Prompt(name) => policy.prompts.find(name),
@@ -204,7 +204,7 @@ fn refuse_invalid_arguments(block: &RuleBlock, tool: &CalledTool<'_>, call: &Cal
     }
 }
 
-/// Returns what is wrong with the arguments. `None` if nothing is, or if the block does not ask for validation.
+/// Returns why the arguments fail validation. `None` if they are valid, or if the block does not ask for validation.
 pub(crate) fn argument_violation(block: &RuleBlock, tool: &CalledTool<'_>, call: &Call<'_>) -> Option<String> {
     if !block.validate_arguments {
         return None;

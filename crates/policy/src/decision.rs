@@ -13,7 +13,7 @@ pub enum Decision {
     Deny(Reason),
 }
 
-/// What must happen before an allowed call is sent.
+/// What must happen before an allowed call is forwarded.
 #[derive(Debug, Clone, Default)]
 pub struct AllowTerms {
     /// JSON Pointer of the block that applies. `None` for methods that are always allowed.
@@ -40,7 +40,7 @@ pub struct Reason {
     pub code: ReasonCode,
     /// JSON Pointer of the rule. `None` if no rule of the policy was involved.
     pub rule: Option<Arc<str>>,
-    /// Name of the counter, if a limit or its amount refused the call.
+    /// Name of the counter, if the call was refused because of a limit or its amount.
     pub counter: Option<Arc<str>>,
     /// Message for the agent: the policy's own text or, if it has none, a built-in one.
     pub message: Arc<str>,
@@ -51,7 +51,7 @@ string_enum! {
     ReasonCode {
         /// The grant has no policy for this server.
         NoPolicy = "no_policy",
-        /// Hidden by `hide` or by the tool's category.
+        /// The policy hides the tool, by name or by category.
         Hidden = "hidden",
         /// No rule matches, and `default` is `deny`.
         NotListed = "not_listed",
@@ -65,15 +65,15 @@ string_enum! {
         DefinitionChanged = "definition_changed",
         /// The arguments do not satisfy the input schema.
         InvalidArguments = "invalid_arguments",
-        /// A `require` does not hold.
+        /// A `require` predicate does not hold.
         Require = "require",
-        /// A `deny_if` holds.
+        /// A `deny_if` predicate holds.
         DenyIf = "deny_if",
         /// A value has a type that the rule cannot compare.
         TypeMismatch = "type_mismatch",
-        /// The amount of a limit cannot be read from the arguments.
+        /// The amount to charge cannot be read from the arguments.
         Amount = "amount",
-        /// The amount alone exceeds a limit.
+        /// The amount of this call alone exceeds a limit.
         Limit = "limit",
     }
 }

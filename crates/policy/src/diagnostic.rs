@@ -20,9 +20,9 @@ pub struct Diagnostic {
     pub related: Option<(Range<usize>, String)>,
 }
 
-/// Maximum number of diagnostics collected per document. A text of a few megabytes could have millions.
+/// Maximum number of diagnostics collected per document. A document of a few megabytes could have millions.
 const MAX_COLLECTED_DIAGNOSTICS: usize = 1_000;
-/// Maximum number of diagnostics reported. More would not be read before the first ones are fixed.
+/// Maximum number of diagnostics reported. Authors fix the first ones before they read any more.
 pub(crate) const MAX_REPORTED_DIAGNOSTICS: usize = 200;
 /// Maximum number of diagnostics searched for: one more than is reported, to find out whether there are more.
 pub(crate) const MAX_SEARCHED_DIAGNOSTICS: usize = MAX_REPORTED_DIAGNOSTICS + 1;
@@ -55,9 +55,9 @@ pub(crate) fn truncate_with_notice(diagnostics: &mut Vec<Diagnostic>, max: usize
 /// Severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The document is not loaded.
+    /// An error: the document is not loaded.
     Error,
-    /// The document is loaded, but probably does not do what its author intended.
+    /// A warning: the document is loaded, but probably does not do what its author intended.
     Warning,
 }
 
@@ -67,7 +67,7 @@ impl Diagnostic {
         crate::syntax_tree::diagnostic_from_json(diagnostic)
     }
 
-    /// Converts an error from parsing the text of a call.
+    /// Converts an error from parsing a call that is written as JSON.
     pub fn from_call_error(diagnostic: &gatelodge_json::JsonError) -> Self {
         let diagnostic = Self::from_json_error(diagnostic);
         match diagnostic.code {
@@ -91,7 +91,7 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the help text if the document is empty.
+    /// Sets the help text if the diagnostic is about an empty document.
     pub(crate) fn with_help_if_empty(self, help: &str) -> Self {
         if self.message == crate::syntax_tree::EMPTY_TEXT_MESSAGE { self.with_help(help) } else { self }
     }
@@ -159,7 +159,7 @@ diagnostic_codes! {
     WrongType = "wrong-type",
     /// A value that is not one of the allowed words.
     UnknownWord = "unknown-word",
-    /// Two fields that exclude each other.
+    /// Two fields that cannot be used together.
     FieldClash = "field-clash",
     /// A list that must not be empty.
     EmptyList = "empty-list",
@@ -167,7 +167,7 @@ diagnostic_codes! {
     EmptyText = "empty-text",
     /// A number that is out of range, or in a notation that is not allowed.
     BadNumber = "bad-number",
-    /// A text that is not a valid path into a call.
+    /// A string that is not a valid path into a call.
     BadPath = "bad-path",
     /// An unknown operator.
     UnknownOperator = "unknown-operator",
@@ -179,13 +179,13 @@ diagnostic_codes! {
     LargeRegex = "large-regex",
     /// A value that is not a valid window.
     BadWindow = "bad-window",
-    /// Two globs, neither of which is more specific than the other.
+    /// Two overlapping globs, neither of which is more specific than the other.
     TiedGlobs = "tied-globs",
-    /// Limits that share a counter and disagree about it.
+    /// Limits that share a counter but configure it differently.
     CounterClash = "counter-clash",
-    /// A method that cannot be named here.
+    /// A method that must not be listed under `methods`.
     BadMethod = "bad-method",
-    /// A text that is not a valid time zone.
+    /// A string that is not a valid time zone.
     BadTimeZone = "bad-time-zone",
     /// There are more diagnostics than are reported.
     MoreFaults = "more-faults",

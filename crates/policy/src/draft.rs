@@ -32,9 +32,9 @@ pub struct ObservedCall<'a> {
     pub target: Option<&'a str>,
     /// Time of the call.
     pub at: Timestamp,
-    /// Names of its arguments.
+    /// Names of the call's arguments.
     pub argument_names: &'a [&'a str],
-    /// Its arguments, if they were recorded.
+    /// Arguments of the call, if they were recorded.
     pub arguments: Option<JsonValue<'a>>,
     /// Reason code, if the policy active at that time would have refused the call.
     pub reason_code: Option<&'a str>,
@@ -45,9 +45,9 @@ string_enum! {
     DraftSection {
         /// Tool calls.
         Tools = "tools",
-        /// Reading and subscribing to resources.
+        /// Requests to read or subscribe to resources.
         Resources = "resources",
-        /// Getting prompts.
+        /// Requests for prompts.
         Prompts = "prompts",
         /// Other methods.
         Methods = "methods",
@@ -86,7 +86,7 @@ pub struct CallLogDraftBuilder {
 pub struct CallLogDraft {
     /// The policy: JSON with comments, in canonical layout. It always loads.
     pub policy: String,
-    /// The blocks, in the order in which the text contains them.
+    /// The blocks, in the order in which the policy contains them.
     pub blocks: Vec<DraftBlock>,
     /// Calls that the draft does not cover.
     pub uncovered: Vec<DraftCoverageGap>,
@@ -107,14 +107,14 @@ pub struct DraftBlock {
     pub last: Timestamp,
     /// Highest number of calls in one minute, one hour and one day (UTC).
     pub peaks: [u64; 3],
-    /// Argument names, each with the number of calls that had it.
+    /// Argument names, each with the number of calls that used it.
     pub arguments: Vec<(String, u64)>,
-    /// Conditions that all calls satisfy, as JSON. The text contains them as comments.
+    /// Conditions that all calls satisfy, as JSON. The policy contains them as comments.
     pub suggested_conditions: Vec<String>,
-    /// Number of calls, by reason code, that the policy active at that time would have refused. Codes that only mean
-    /// that the policy did not list the call are left out.
+    /// Number of calls, by reason code, that the policy active at that time would have refused. Codes for calls that
+    /// the policy merely did not list are left out.
     pub reason_codes: Vec<(String, u64)>,
-    /// `rate_limit` of the block.
+    /// The block's `rate_limit`, if it has one.
     pub rate_limit: Option<String>,
 }
 
@@ -125,7 +125,7 @@ pub struct DraftCoverageGap {
     pub description: String,
     /// Number of calls.
     pub calls: u64,
-    /// Why no block was written.
+    /// Why the draft has no block for these calls.
     pub reason: &'static str,
 }
 
@@ -204,8 +204,8 @@ fn uncoverable_reason(section: DraftSection, name: &str) -> Option<&'static str>
     }
 }
 
-/// Returns whether the policy allows a completion. The log does not record whether it referred to a prompt or a
-/// resource.
+/// Returns whether the policy allows a completion. Tries both a prompt and a resource, because the log does not record
+/// which of them the client meant.
 fn allows_completion(policy: &Policy, target: &str) -> bool {
     [CompletionReference::Prompt(target), CompletionReference::Resource(target)].into_iter().any(|reference| {
         let subject = CallTarget::Completion(reference);

@@ -23,7 +23,7 @@ pub struct Explanation {
     pub code: Option<&'static str>,
     /// JSON Pointer of the rule that decided or, for `allow`, of the block that applies.
     pub rule: Option<String>,
-    /// Name of the counter, if a limit or its amount refused the call.
+    /// Name of the counter, if the call was refused because of a limit or its amount.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
     /// Message for the agent or the approver.
@@ -34,7 +34,7 @@ pub struct Explanation {
     pub trace: Vec<DecisionTraceStep>,
 }
 
-/// A charge in serialized form.
+/// A charge, as it is serialized in an explanation.
 #[derive(Debug, Serialize)]
 pub struct ChargeExplanation {
     /// JSON Pointer of the limit.
@@ -47,7 +47,7 @@ pub struct ChargeExplanation {
     pub window: Box<RawValue>,
     /// Alignment of the window.
     pub align: &'static str,
-    /// Maximum of the counter.
+    /// Maximum value of the counter.
     pub max: Box<RawValue>,
     /// Amount that the call adds.
     pub amount: Box<RawValue>,
@@ -87,7 +87,7 @@ pub struct DecisionTraceStep {
     /// Reason code of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// Description in words.
+    /// Explanation of the outcome, in words.
     pub note: String,
     /// Conditions of a predicate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -99,7 +99,7 @@ pub struct DecisionTraceStep {
 pub struct ConditionExplanation {
     /// Path of the value.
     pub path: String,
-    /// Operator.
+    /// Operator of the condition.
     pub op: &'static str,
     /// Value given in the rule.
     pub value: Box<RawValue>,

@@ -5,14 +5,14 @@
 pub(crate) struct Glob {
     /// Literal text at the start.
     prefix: Box<str>,
-    /// Literal parts between the two ends, in order.
+    /// Literal parts between the start and the end, in order.
     middle: Vec<Box<str>>,
     /// Literal text at the end.
     suffix: Box<str>,
 }
 
 impl Glob {
-    /// Parses a glob. `None` if the text has no `*`.
+    /// Parses a glob. `None` if it contains no `*`.
     pub fn new(text: &str) -> Option<Self> {
         let (prefix, rest) = text.split_once('*')?;
         let (middle, suffix) = rest.rsplit_once('*').unwrap_or(("", rest));
@@ -37,7 +37,8 @@ impl Glob {
         parts.map(|part| part.chars().count()).sum()
     }
 
-    /// Returns whether some name matches both globs. `*` matches anything, so only their two ends can conflict.
+    /// Returns whether some name matches both globs. `*` matches anything, so only the literal text at the start or end
+    /// of the globs can conflict.
     pub fn can_overlap(&self, other: &Self) -> bool {
         let (a, b) = (&*self.prefix, &*other.prefix);
         let (c, d) = (&*self.suffix, &*other.suffix);

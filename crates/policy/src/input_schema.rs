@@ -11,7 +11,7 @@ use jsonschema::{Draft, PatternOptions, Validator};
 /// Maximum compiled size of one regular expression in a schema, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// Maximum size of a schema in bytes. The largest schemas of real servers have some ten thousand bytes.
+/// Maximum size of a schema in bytes. The largest schemas of real servers have on the order of ten thousand bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// A compiled input schema.
@@ -33,7 +33,7 @@ pub struct InputSchema {
 /// Error returned when a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InputSchemaError {
-    /// The text is not JSON.
+    /// The schema is not JSON.
     #[error("the input schema is not JSON: {0}")]
     NotJson(gatelodge_json::JsonError),
     /// The schema is larger than `MAX_BYTES`.
@@ -45,8 +45,8 @@ pub enum InputSchemaError {
     /// The schema's references are cyclic, or there are so many that validation would take too long.
     #[error("the input schema refers to itself endlessly or too often")]
     Unbounded,
-    /// The text is not a JSON Schema, refers to something outside the document, or has a regular expression that cannot
-    /// run in linear time.
+    /// The object is not a valid JSON Schema, refers to something outside the document, or has a regular expression
+    /// that cannot run in linear time.
     #[error("the input schema does not compile: {0}")]
     NotSchema(String),
 }
@@ -55,7 +55,7 @@ impl InputSchema {
     /// Compiles a schema from its text.
     ///
     /// # Errors
-    /// Returns why the schema cannot be used. A rule with `validate_arguments` then denies every call.
+    /// Returns why the schema cannot be used. Rules with `validate_arguments` then deny every call to the tool.
     pub fn compile(text: &[u8]) -> Result<Self, InputSchemaError> {
         let document = read(text, &JsonLimits::REPLY).map_err(InputSchemaError::NotJson)?;
         Self::of_value(document.root())

@@ -29,23 +29,23 @@ use rule_block_json_builder::RuleBlockJsonBuilder;
 pub struct ImportedPolicy {
     /// The policy as JSON in canonical layout. It always loads.
     pub policy: String,
-    /// Notes, in the order in which their parts occur in the source.
+    /// Notes about the import, sorted by their position in the Intercept policy.
     pub notes: Vec<ImportNote>,
 }
 
-/// A note about one part of the source.
+/// A note about how one part of the Intercept policy was imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportNote {
-    /// What happened to the part.
+    /// How the import affects the meaning of this part.
     pub kind: ImportNoteKind,
-    /// Byte range in the source.
+    /// Byte range of the part in the Intercept policy.
     pub span: Range<usize>,
     /// What changed, and what to do about it.
     pub message: String,
 }
 
 string_enum! {
-    /// What happened to a part of the source.
+    /// Import outcome of one part of the Intercept policy.
     ImportNoteKind {
         /// The imported policy allows calls that the source denies; the message says which.
         Looser = "looser",
@@ -104,12 +104,12 @@ fn as_result_diagnostics(diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     diagnostics.into_iter().map(convert).collect()
 }
 
-/// Help text for an empty source.
+/// Help text for an empty Intercept policy.
 const EMPTY_SOURCE_HELP: &str = "write an Intercept policy: `version`, `default` and `tools`";
 
 const SOURCE_FIELDS: [&str; 6] = ["version", "description", "default", "hide", "tools", "approvals"];
 
-/// Key of the rules that apply to all tools.
+/// Key in an Intercept policy for the rules that apply to all tools.
 const WILDCARD_TOOL_KEY: &str = "*";
 
 /// State of the import.
@@ -132,7 +132,7 @@ impl InterceptImporter {
         self.notes.push(ImportNote { kind, span: span.clone(), message: message.into() });
     }
 
-    /// Adds a note that applies in many places, but only at the first of them.
+    /// Adds a note that can apply in many places, unless it has already been added.
     fn add_note_once(&mut self, kind: ImportNoteKind, span: &Range<usize>, message: &str) {
         if !self.notes.iter().any(|note| note.message == message) {
             self.add_note(kind, span, message);

@@ -1,5 +1,5 @@
 //! The policy language. [`parse`] compiles a document to a [`Policy`]; [`decide`] evaluates a call against it;
-//! [`explain`], [`lint`] and [`CaseFile`] help to write policies.
+//! [`explain`], [`lint`] and [`CaseFile`] help with writing policies.
 //!
 //! All functions are pure: the same document, call and time give the same result. This crate does not use the clock,
 //! files or the network. Counters are kept in the store; a decision only says what to charge.

@@ -62,7 +62,7 @@ impl fmt::Display for Amount {
 pub enum LimitWindow {
     /// A fixed number of seconds. 60 is a minute, 3,600 an hour, 86,400 a day.
     Seconds(u32),
-    /// Monday to Monday. Differs from 604,800 seconds, which has no fixed weekday.
+    /// A week from Monday to Monday, unlike a window of 604,800 seconds, which is not tied to a weekday.
     Week,
     /// A calendar month.
     Month,
@@ -71,7 +71,7 @@ pub enum LimitWindow {
 impl LimitWindow {
     /// Maximum length in seconds: 366 days.
     pub const MAX_SECONDS: u32 = 366 * 86_400;
-    /// The names of windows.
+    /// Window names that policies can use.
     pub const WORDS: [&'static str; 5] = ["minute", "hour", "day", "week", "month"];
 
     /// Parses a name, or an integer followed by `s`, `m`, `h`, `d` or nothing, which means seconds.
@@ -139,10 +139,10 @@ macro_rules! string_enum {
         pub enum $name { $($(#[$variant_doc])+ $variant,)+ }
 
         impl $name {
-            /// All names, in the order in which the documentation lists them.
+            /// The names of all variants, in the order in which the documentation lists them.
             pub const WORDS: &'static [&'static str] = &[$($word,)+];
 
-            /// Returns the name.
+            /// Returns the name of the variant.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
@@ -182,7 +182,7 @@ string_enum! {
         /// At the start of the UTC minute, hour, day, week (Monday) or month; windows of N seconds start at multiples
         /// of N since the Unix epoch.
         Calendar = "calendar",
-        /// Sliding window: no interval of the window's length contains more than `max`.
+        /// Sliding window: the amounts in any interval of the window's length add up to at most `max`.
         Rolling = "rolling",
     }
 }
@@ -225,7 +225,7 @@ impl CounterRef {
         }
     }
 
-    /// Returns whether both refer to the same counter in a call to `tool`.
+    /// Returns whether both refer to the same counter when `tool` is called.
     pub fn is_same(&self, other: &Self, tool: &str) -> bool {
         match (self, other) {
             (Self::Named(a), Self::Named(b)) => a == b,
@@ -273,7 +273,7 @@ impl Charge {
         self.limit.align
     }
 
-    /// Maximum of the counter.
+    /// Maximum value of the counter.
     pub fn max(&self) -> Amount {
         self.limit.max
     }

@@ -21,7 +21,7 @@ impl DirectoryPath {
     }
 }
 
-/// Resolves `//`, `.` and `..`. The parent of the root is the root.
+/// Splits a path into segments and resolves `//`, `.` and `..`. The parent of the root is the root.
 fn normalise(path: &str) -> Option<Vec<&str>> {
     let rest = path.strip_prefix('/')?;
     if rest.contains(['\0', '\\']) {

@@ -45,7 +45,7 @@ pub(crate) const POLICY_FIELDS: [&str; 12] = [
 ];
 pub(crate) const TIME_ZONE_FIELD: &str = "time_zone";
 
-/// Maximum number of globs in one map. There is a maximum because all pairs are compared.
+/// Maximum number of globs in one map. There is a maximum because all pairs of globs are compared.
 const MAX_GLOBS: usize = 5_000;
 
 /// Help text for an empty document.
@@ -335,7 +335,7 @@ impl PolicyParser {
     }
 }
 
-/// Returns why a method cannot be named under `methods`.
+/// Checks that a method may be listed under `methods`. The error says why it must not be.
 fn check_method_name(method: &str) -> Result<(), &'static str> {
     if ALWAYS_ALLOWED.contains(&method) {
         return Err("this method is always allowed; lists are filtered by the other parts of the policy");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gatelodge_json::{Decimal, JsonKind, JsonValue};
 
-/// A number kept as text, which is known to be valid.
+/// A number in decimal notation, which is known to be valid.
 #[derive(Debug, Clone)]
 pub(crate) struct DecimalText(Box<str>);
 
@@ -71,12 +71,12 @@ impl ScalarSet {
         self.contains(&CallValue::of(element)) == Some(true)
     }
 
-    /// Returns the first string in the set, which is the value of a `contains` with a string.
+    /// Returns the first string in the set. For `contains` on a string, it is the substring to look for.
     pub fn first_text(&self) -> Option<&str> {
         self.texts.first().map(|text| &**text)
     }
 
-    /// Returns the members as operands.
+    /// Returns the members as values that operators can be applied to.
     pub fn operands(&self) -> impl Iterator<Item = CallValue<'_>> {
         let texts = self.texts.iter().map(|text| CallValue::Text(Cow::Borrowed(text)));
         let numbers = self.numbers.iter().map(|number| CallValue::Number(number.value()));

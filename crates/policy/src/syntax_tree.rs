@@ -16,7 +16,7 @@ pub(crate) const EMPTY_TEXT_MESSAGE: &str = "the text is empty";
 pub enum DocumentFormat {
     /// JSON; `//` and `/* */` comments are allowed.
     Json,
-    /// YAML 1.2, core schema, without anchors, aliases, tags and merge keys.
+    /// YAML 1.2 with the core schema, but without anchors, aliases, tags and merge keys.
     Yaml,
 }
 
@@ -68,7 +68,7 @@ impl SyntaxNode {
         out
     }
 
-    /// Returns the value as compact JSON, with a mapping from spans of that text to spans of the document. Inner spans
+    /// Returns the value as compact JSON, with a mapping from spans in that JSON to spans in the document. Inner spans
     /// come before outer ones.
     pub fn to_json_with_spans(&self) -> (String, Vec<SpanMapping>) {
         let (mut out, mut places) = (String::new(), Vec::new());
@@ -111,7 +111,7 @@ impl SyntaxNode {
         }
     }
 
-    /// Returns the map member with this name, or the first of them if it is repeated.
+    /// Returns the member of a map with this name; if there are several, the first.
     pub fn get(&self, name: &str) -> Option<&Self> {
         let SyntaxNodeValue::Map(entries) = &self.value else { return None };
         entries.iter().find(|entry| entry.key == name).map(|entry| &entry.value)

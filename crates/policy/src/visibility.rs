@@ -36,7 +36,8 @@ impl Policy {
         is_listed && refuse_ambiguous_uri(self, uri).is_ok()
     }
 
-    /// Returns whether a resource template is shown in lists: at least one of its expansions could be allowed.
+    /// Returns whether a resource template is shown in lists, that is, whether at least one of its expansions could be
+    /// allowed.
     pub fn is_template_visible(&self, template: &str) -> bool {
         let is_listed = self.default == DefaultAction::Allow || self.find_resource_or_template(template).is_some();
         is_listed && refuse_ambiguous_uri(self, template).is_ok()
@@ -53,7 +54,8 @@ impl Policy {
     }
 }
 
-/// Converts a template to a glob: each `{expression}` can expand to any text. `None` if it has no expression.
+/// Converts a template to a glob: each `{expression}` becomes `*`, because it can expand to anything. `None` if there
+/// is no expression.
 fn template_glob(template: &str) -> Option<Glob> {
     let mut pattern = String::new();
     let mut rest = template;

@@ -1,5 +1,5 @@
-//! Rewrites messages from clients of the aggregate endpoint for the server that receives them. Edits the text in place;
-//! the caller parses the result again.
+//! Rewrites messages from clients of the aggregate endpoint for the server that receives them. Edits only the affected
+//! values in the JSON text; the caller parses the result again.
 
 use gatelodge_json::JsonValue;
 
@@ -21,8 +21,8 @@ pub enum UnroutableSubscriptionTarget {
 }
 
 impl ClientRequest<'_> {
-    /// Returns the server that the request is for, and the request with the server's own name for the target. `None` if
-    /// the target has no server prefix.
+    /// Returns the server that the request is for, and the request with the target's name as that server knows it.
+    /// `None` if the target has no server prefix.
     pub fn to_target_server(&self) -> Option<(String, String)> {
         let value = self.target_value()?;
         let target = value.as_str()?;
@@ -100,7 +100,7 @@ impl ClientNotification<'_> {
 }
 
 impl ClientResponse<'_> {
-    /// Returns the response to send to the server that asked: a related task gets that server's own id.
+    /// Returns the response as the server that sent the request expects it: with its own id for a related task.
     pub fn for_server(&self, server: &str) -> String {
         let result = match self.payload() {
             ClientResponsePayload::Result(result) => result,

@@ -1,5 +1,6 @@
-//! Rewrites a server's messages for clients of the aggregate endpoint: adds the server to names, URIs and task ids in
-//! the members that the protocol defines for them. The text and structured content of tool results stay unchanged.
+//! Rewrites a server's messages for clients of the aggregate endpoint: adds the server prefix to names, URIs and task
+//! ids in the members that the protocol defines for them. The text and structured content of tool results stay
+//! unchanged.
 
 use gatelodge_json::{JsonKind, JsonLimits, JsonValue, read};
 
@@ -96,7 +97,7 @@ impl NameEdits<'_> {
         }
     }
 
-    /// Edits a tool and the URI of its UI resource.
+    /// Adds the prefix to a tool's name and to the URI of its UI resource.
     fn edit_tool(&mut self, tool: JsonValue<'_>) {
         self.edit_name(tool.get("name"));
         let meta = tool.get("_meta");
@@ -114,7 +115,7 @@ impl NameEdits<'_> {
         }
     }
 
-    /// Edits a task, and its result if it has one.
+    /// Adds the prefix to a task's id, and to names and URIs in its result if it has one.
     fn edit_task(&mut self, task: JsonValue<'_>) {
         self.edit_name(task.get("taskId"));
         if let Some(result) = task.get("result") {
@@ -146,8 +147,8 @@ impl NameEdits<'_> {
         self.push_edit(value, prefix_uri);
     }
 
-    /// Edits the token with which the client reports progress. The server may choose a number, so the prefix goes in
-    /// front of the token's JSON.
+    /// Adds the prefix to the token with which the client reports progress. The token may be a number, so the prefix is
+    /// put in front of its JSON notation.
     fn edit_progress_token(&mut self, value: Option<JsonValue<'_>>) {
         let Some(token) = value else { return };
         self.edits.push(TextEdit {

@@ -9,7 +9,7 @@ pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The method of a stateless request.
 pub const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
-/// Name, URI or task id that a stateless request is about.
+/// The name, URI or task id that a stateless request targets.
 pub const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// Id of the last event that a client received from a stream.
@@ -18,8 +18,8 @@ pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const BASE64_PREFIX: &str = "=?base64?";
 const BASE64_SUFFIX: &str = "?=";
 
-/// Encodes text as a header value. The text stays unchanged unless it contains anything but printable ASCII, starts or
-/// ends with white space, or starts with the prefix of encoded values; then it is encoded in Base64.
+/// Encodes text as a header value. It is encoded in Base64 if it contains anything but printable ASCII, starts or ends
+/// with white space, or starts with the prefix that marks encoded values. Otherwise it stays unchanged.
 pub fn encode_value(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && text.trim() == text;
     if is_plain && !text.starts_with(BASE64_PREFIX) {

@@ -29,8 +29,8 @@ pub struct HostOriginError {
 }
 
 impl HostOriginGuard {
-    /// Makes a guard for a listener at an address. It also accepts the address itself, unless that is unspecified
-    /// (`0.0.0.0`), and on loopback the usual loopback names.
+    /// Makes a guard for a listener. In addition to `hosts`, it accepts the listener's own address unless that is
+    /// unspecified (`0.0.0.0`), and on loopback also the usual loopback names.
     pub fn new(address: SocketAddr, hosts: &[String], origins: &[String]) -> Self {
         let mut hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         hosts.retain(|host| !host.is_empty());
@@ -69,8 +69,8 @@ impl HostOriginGuard {
         }
     }
 
-    /// Whether `Host` is exactly one of the names, in the same case, with or without a port. Nearly all requests pass
-    /// this.
+    /// Returns whether `Host` is exactly one of the names, in the same case, with or without a port. Nearly all
+    /// requests pass this quick check.
     fn is_exact_host(&self, host: &str) -> bool {
         let is_port = |port: &str| matches!(port.len(), 1..=5) && port.bytes().all(|byte| byte.is_ascii_digit());
         self.hosts.iter().any(|own| {

@@ -10,8 +10,8 @@ use crate::message_error::quote_excerpt;
 /// The schema keyword that marks a property to be mirrored.
 const HEADER_ANNOTATION: &str = "x-mcp-header";
 const HEADER_PREFIX: &str = "mcp-param-";
-/// Limits on the number of these headers in a request, and on the bytes in a name and in a value. The headers are read
-/// before the client is authorized, and servers refuse much larger ones.
+/// Limits on the number of `Mcp-Param-*` headers in a request, and on the length of each name and value in bytes. The
+/// headers are read before the client is authorized, and servers refuse much larger ones.
 const MAX_PARAM_HEADERS: usize = 64;
 const MAX_HEADER_NAME_BYTES: usize = 128;
 const MAX_HEADER_VALUE_BYTES: usize = 16 << 10;
@@ -25,11 +25,11 @@ pub struct ParamHeaderMapping {
 #[derive(Debug, Clone)]
 struct ParamHeaderField {
     header: HeaderName,
-    /// Property names that lead to the argument.
+    /// Names of the nested properties that lead to the argument.
     path: Vec<String>,
 }
 
-/// Error in the annotations of an input schema; the tool cannot be called over HTTP.
+/// Error in the header annotations of an input schema. The tool cannot be called over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`x-mcp-header` at {at} {what}")]
 pub struct HeaderAnnotationError {
@@ -115,7 +115,7 @@ impl ParamHeaderMapping {
     /// Checks that a client mirrored its arguments: every annotated argument that is present, and no others.
     ///
     /// # Errors
-    /// A header is missing, has no argument, or differs from its argument.
+    /// A header is missing, has no matching argument, or differs from its argument.
     pub fn check(&self, headers: &HeaderMap, arguments: Option<JsonValue<'_>>) -> Result<(), ProtocolError> {
         for field in &self.fields {
             let value = field.value(arguments);
@@ -160,7 +160,7 @@ impl ParamHeaderField {
     }
 }
 
-/// Returns a value as header text. Numbers are written exactly as the policy saw them.
+/// Formats a value for a header. Numbers keep the notation that the policy was evaluated on.
 fn header_text(value: JsonValue<'_>) -> Option<String> {
     Some(match value.kind() {
         JsonKind::String => value.as_str()?.into_owned(),
@@ -179,7 +179,8 @@ fn header_matches(header: &HeaderValue, value: JsonValue<'_>) -> bool {
 /// The `Mcp-Param-*` headers of a request, annotated or not.
 ///
 /// # Errors
-/// There are too many, or one is too long, repeated or not plain text, so that its value would be ambiguous.
+/// There are too many headers, or one of them is too long, repeated or not plain text, so that its value would be
+/// ambiguous.
 pub fn param_headers(headers: &HeaderMap) -> Result<HeaderMap, ProtocolError> {
     let mut found = HeaderMap::new();
     for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with(HEADER_PREFIX)) {

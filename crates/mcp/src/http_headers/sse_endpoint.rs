@@ -6,8 +6,8 @@ use http::Uri;
 /// Maximum length of an endpoint in bytes.
 const MAX_ENDPOINT_BYTES: usize = 8 << 10;
 
-/// Resolves the message endpoint that a server names, relative to the URL of its stream. Returns `None` if it is
-/// invalid or has a different origin, because requests to it carry credentials.
+/// Resolves the message endpoint that a server announces, relative to the URL of the event stream. Returns `None` if
+/// the endpoint is invalid or has a different origin, because requests to it carry credentials.
 pub fn resolve_endpoint(stream: &Uri, named: &str) -> Option<Uri> {
     let named = named.trim().split('#').next().unwrap_or_default();
     if named.is_empty() || named.len() > MAX_ENDPOINT_BYTES {
@@ -37,7 +37,7 @@ pub fn resolve_endpoint(stream: &Uri, named: &str) -> Option<Uri> {
     own.path_and_query(path).build().ok()
 }
 
-/// Whether an endpoint starts with a scheme.
+/// Returns whether an endpoint starts with a scheme.
 fn is_absolute(named: &str) -> bool {
     let scheme = named.split_once(':').map(|(scheme, _)| scheme);
     scheme.is_some_and(|scheme| scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)))

@@ -8,7 +8,7 @@ use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 const EXPECT_FIELDS: [&str; 6] = ["decision", "code", "rule", "message", "charges", "faults"];
 const DECISION_WORDS: [&str; 3] = ["allow", "deny", "approve"];
 
-/// The fields that a case checks. Fields that it does not name may have any value.
+/// The fields that a case checks, with their expected values. All other fields may have any value.
 #[derive(Debug, Default)]
 pub(super) struct CaseExpectation {
     decision: Option<String>,
@@ -16,9 +16,9 @@ pub(super) struct CaseExpectation {
     code: Option<Option<String>>,
     rule: Option<Option<String>>,
     message: Option<Option<String>>,
-    /// The charges, each as pairs of a member name and its value as JSON text.
+    /// The expected charges. Each is a list of member names with their values as JSON.
     charges: Option<Vec<Vec<(String, String)>>>,
-    /// Codes of the diagnostics that loading the policy is expected to give.
+    /// Codes of the diagnostics that are expected when the policy is loaded.
     diagnostic_codes: Option<Vec<String>>,
 }
 

@@ -12,8 +12,8 @@ const MIN_CALLS_PER_VALUE: u64 = 4;
 const MAX_VALUE_CHARS: usize = 60;
 /// The placeholder for secrets in the log.
 const SECRET_MASK: &str = "***";
-/// Parts of the names of arguments that usually hold secrets. Their values are never shown, even if the log contains
-/// them.
+/// Substrings that mark an argument as a likely secret if its name contains one of them. The values of such arguments
+/// are never shown, even if the log contains them.
 const SECRET_NAME_PARTS: [&str; 11] = [
     "passw",
     "passphrase",
@@ -33,7 +33,7 @@ const SECRET_NAME_PARTS: [&str; 11] = [
 pub(super) struct ArgumentValueTally {
     calls: u64,
     kind: Option<JsonKind>,
-    /// The values as JSON literals. `None` once they no longer form a short list.
+    /// The values as JSON literals. `None` once there are too many, or one of them is unsuitable for a list.
     literals: Option<BTreeSet<Box<str>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Writes the text of a draft.
+//! Writes a drafted policy as JSON with comments.
 
 use std::fmt::Write;
 
@@ -91,7 +91,7 @@ fn call_count_text(calls: u64) -> String {
     if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") }
 }
 
-/// Formats the first and last times in whole seconds; fractions would only distract.
+/// Formats the times of the first and last call in whole seconds; fractions would only distract.
 fn time_span_text(first: Timestamp, last: Timestamp) -> String {
     let whole = |at: Timestamp| Timestamp::from_second(at.as_second()).unwrap_or(at);
     match (whole(first), whole(last)) {

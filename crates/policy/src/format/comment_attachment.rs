@@ -62,7 +62,7 @@ struct CommentAttacher<'d> {
 }
 
 impl<'d> CommentAttacher<'d> {
-    /// Reads a value with its key and the comments in front of it. The container reads the comments after it.
+    /// Reads a value with its key and the comments in front of them. Comments after the value are read by the caller.
     fn read_node(&mut self, key: Option<JsonValue<'d>>, value: JsonValue<'d>) -> CommentedNode<'d> {
         let (value_start, value_end) = value.span();
         let start = key.map_or(value_start, |key| key.span().0);
@@ -120,8 +120,8 @@ impl<'d> CommentAttacher<'d> {
         }
     }
 
-    /// Takes the comments on the same line after a value, and those after its comma if nothing but comments follows
-    /// there.
+    /// Takes the comments that follow a value on the same line. Comments after the comma are included only if nothing
+    /// else follows on that line.
     fn take_comments_around_comma(&mut self, next: usize) -> Vec<&'d str> {
         let comma = self.find_comma(next);
         let mut after = self.take_same_line_comments(comma);
@@ -146,7 +146,7 @@ impl<'d> CommentAttacher<'d> {
         self.text_between(from, next).find(',').map_or(next, |at| from + at)
     }
 
-    /// Takes all comments in front of an offset.
+    /// Takes all comments that start before the offset `until`.
     fn take_own_line_comments(&mut self, until: usize) -> Vec<OwnLineComment<'d>> {
         let mut comments = Vec::new();
         while let Some((start, text)) = self.next_comment(until) {
@@ -193,7 +193,7 @@ impl<'d> CommentAttacher<'d> {
         self.comments = self.comments.split_first().map_or(&[], |(_, rest)| rest);
     }
 
-    /// Returns whether there is a blank line between the last token or comment and an offset.
+    /// Returns whether there is a blank line between the last token or comment and the offset `start`.
     fn has_blank_line_before(&self, start: usize) -> bool {
         let mut lines = self.text_between(self.end, start).split('\n');
         // The first part is the rest of a line already consumed, the last one the indentation of what follows.

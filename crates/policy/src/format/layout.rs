@@ -2,13 +2,13 @@
 
 use super::comment_attachment::{CommentedContainer, CommentedDocument, CommentedNode, CommentedValue, OwnLineComment};
 
-/// Maximum line width in characters, where possible.
+/// Preferred maximum line width in characters; some lines cannot be made shorter.
 const MAX_LINE_WIDTH: usize = 100;
 const INDENT: &str = "  ";
 
 /// Nesting level of rule blocks under `tools`, `categories`, `resources` and `prompts`.
 const BLOCK_LEVEL: usize = 2;
-/// Key of a rule block that is one level higher than the others, but is laid out like them.
+/// Key of the rule block that is nested one level less than the others, but is laid out like them.
 const ALL_TOOLS_KEY: &str = "\"all_tools\"";
 
 pub(super) fn render_layout(document: &CommentedDocument<'_>) -> String {
@@ -30,7 +30,7 @@ struct LayoutWriter {
 }
 
 impl LayoutWriter {
-    /// Writes the comments in front of a node, its key and its value. Level 0 is the root.
+    /// Writes a node: the comments in front of it, its key and its value. The root is at level 0.
     fn write_node(&mut self, node: &CommentedNode<'_>, level: usize, is_first: bool) {
         for (at, comment) in node.leading_comments.iter().enumerate() {
             self.write_comment(comment, is_first && at == 0);
@@ -113,8 +113,8 @@ fn brackets(container: &CommentedContainer<'_>) -> (&'static str, &'static str) 
     if container.is_object { ("{", "}") } else { ("[", "]") }
 }
 
-/// Returns whether a container may go on one line. Rule blocks are split over several lines, but their contents are
-/// not.
+/// Returns whether a container may go on one line. A rule block with nested values is split over several lines, but the
+/// nested values need not be.
 fn can_be_flat(container: &CommentedContainer<'_>, level: usize) -> bool {
     let is_scalar = |node: &CommentedNode<'_>| matches!(node.value, CommentedValue::Scalar(_));
     let has_scalars_only = container.nodes.iter().all(is_scalar);
@@ -124,7 +124,7 @@ fn can_be_flat(container: &CommentedContainer<'_>, level: usize) -> bool {
     is_short && !container.has_comments
 }
 
-/// Returns the container on one line, or `None` if it is longer than `room` characters.
+/// Formats a container on one line. `None` if that line would be longer than `room` characters.
 fn flat_text(container: &CommentedContainer<'_>, room: usize) -> Option<String> {
     let mut line = String::new();
     write_flat(container, room, &mut line)?;

@@ -1,10 +1,10 @@
-//! Counts the comments in a YAML text, because the YAML parser drops them.
+//! Counts the comments in a YAML document, because the YAML parser drops them.
 
 use std::ops::Range;
 
 use crate::syntax_tree::{SyntaxNode, SyntaxNodeValue};
 
-/// Returns the number of comments in a text. `root` is the root of its syntax tree.
+/// Returns the number of comments in a YAML document. `root` is the root of its syntax tree.
 pub(crate) fn count_yaml_comments(text: &[u8], root: &SyntaxNode) -> usize {
     let mut scalars = Vec::new();
     collect_scalar_spans(root, text, &mut scalars);

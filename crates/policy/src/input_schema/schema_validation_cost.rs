@@ -39,7 +39,7 @@ pub(super) fn is_bounded(schema: &Value) -> bool {
     true
 }
 
-/// Returns a key that is equal for equal counts.
+/// Returns a key for recognizing equal counts.
 fn counts_signature(counts: &SubschemaVisitCounts<'_>) -> Vec<(*const Value, u64)> {
     counts.iter().map(|(address, (_, count))| (*address, *count)).collect()
 }

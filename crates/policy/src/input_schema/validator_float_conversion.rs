@@ -1,5 +1,5 @@
-//! Converts numbers for the validator, which computes with floats: each number becomes one that compares in the same
-//! way as its decimal text.
+//! Converts decimal numbers for the validator, which computes with floats. Each converted number compares in the same
+//! way as the decimal.
 
 use std::cmp::Ordering;
 
@@ -9,10 +9,10 @@ use serde_json::Number;
 /// The largest float that is not an integer.
 const MAX_FRACTIONAL_FLOAT: f64 = 4_503_599_627_370_495.5;
 
-/// The numbers in a schema, both as text and as the validator reads them.
+/// The numbers in a schema, each in decimal notation and as the validator represents it.
 #[derive(Debug, Default)]
 pub(super) struct SchemaNumbers {
-    /// Sorted in ascending order.
+    /// The numbers, sorted in ascending order.
     numbers: Vec<(Box<str>, Number)>,
     /// Whether the schema contains `"integer"`.
     checks_integer: bool,
@@ -20,8 +20,8 @@ pub(super) struct SchemaNumbers {
     checks_multiple_of: bool,
 }
 
-/// Returns the validator's number for a number in the schema. `None` if it would not compare in the same way as its
-/// text.
+/// Converts a number in the schema for the validator. `None` if the result would not compare in the same way as the
+/// original.
 pub(super) fn schema_number(text: &str) -> Option<Number> {
     let (number, decimal) = (nearest_number(text)?, Decimal::new(text)?);
     let float = number.as_f64()?;
@@ -30,7 +30,7 @@ pub(super) fn schema_number(text: &str) -> Option<Number> {
     (!number.is_f64() || (is_whole_alike && is_zero_alike)).then_some(number)
 }
 
-/// Returns a number as an integer if it is one and fits, and otherwise as the nearest float.
+/// Parses a number: as an integer if it is one and fits into 64 bits, and otherwise as the nearest float.
 pub(super) fn nearest_number(text: &str) -> Option<Number> {
     let decimal = Decimal::new(text)?;
     if let Ok(whole) = text.parse::<i64>() {
@@ -70,8 +70,9 @@ impl SchemaNumbers {
         }
     }
 
-    /// Returns a number that compares with all schema numbers in the same way as the text does. If the schema checks
-    /// for integers, the number is an integer exactly if the text is. `None` if there is no such float.
+    /// Returns a number that compares with all schema numbers in the same way as the original decimal does. If the
+    /// schema checks for integers, the result is an integer if and only if the original is. `None` if there is no such
+    /// float.
     pub fn faithful_number(&self, text: &str) -> Option<Number> {
         let number = nearest_number(text)?;
         let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return Some(number) };

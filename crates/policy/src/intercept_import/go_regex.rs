@@ -1,6 +1,6 @@
-//! Translates patterns written for Go's `regexp` so that Rust's `regex` matches the same texts.
+//! Translates patterns written for Go's `regexp` so that Rust's `regex` matches the same strings.
 //!
-//! In Go, `\d`, `\w`, `\s` and `\b` are ASCII only, and a few characters that have a meaning in Rust are literal.
+//! In Go, `\d`, `\w`, `\s` and `\b` are ASCII only, and a few characters that are special in Rust are literal.
 
 use std::iter::Peekable;
 use std::str::Chars;

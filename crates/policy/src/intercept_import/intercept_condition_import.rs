@@ -33,7 +33,7 @@ pub(super) enum ConditionImportResult {
     Condition(String),
     /// A bound on the rule's own counter.
     Bound(CounterBound),
-    /// The condition cannot be expressed; the text says why.
+    /// The condition cannot be expressed; the string says why.
     Unsupported(String),
 }
 
@@ -172,7 +172,7 @@ fn convert_argument_condition(
     }
 }
 
-/// Returns why a list of members cannot be converted.
+/// Returns why the members of a condition's list cannot be converted. `None` if they can.
 fn unsupported_members_reason(operator: Operator, items: &[SyntaxNode]) -> Option<String> {
     let is_scalar = |item: &SyntaxNode| matches!(item.kind(), JsonKind::String | JsonKind::Number | JsonKind::Bool);
     if let Some(item) = items.iter().find(|item| !is_scalar(item)) {
@@ -186,7 +186,7 @@ fn unsupported_members_reason(operator: Operator, items: &[SyntaxNode]) -> Optio
         .then(|| "`not_in` with a list of several types cannot be expressed".into())
 }
 
-/// Adds a note that types matter in comparisons, if that can make a difference.
+/// Adds a note that values of different types are never equal here, if that can make a difference.
 fn note_types(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     let has_equal_in_other_type = |item: &SyntaxNode| match &item.value {
         SyntaxNodeValue::Text(text) => Decimal::new(text).is_some() || matches!(text.as_str(), "true" | "false"),
@@ -204,8 +204,8 @@ fn note_types(importer: &mut InterceptImporter, operator: Operator, items: &[Syn
     }
 }
 
-/// Adds a note that all digits of a number count. Floats preserve order but merge some numbers, so operators that hold
-/// for unequal numbers hold more often here, and those that hold for equal numbers hold less often.
+/// Adds a note that numbers are compared exactly here. Intercept's floats preserve order but merge some numbers, so
+/// operators that hold for unequal numbers hold more often here, and operators that hold for equal numbers less often.
 fn note_digits(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     if items.iter().all(|item| item.kind() != JsonKind::Number) {
         return;

@@ -25,7 +25,7 @@ pub(super) struct InterceptImportCounter {
     window: String,
     /// Amount that each call adds.
     increment: i64,
-    /// Path of the argument whose value each call adds instead.
+    /// Path of the argument whose value each call adds in place of `increment`.
     amount: Option<String>,
     span: Range<usize>,
 }
@@ -37,7 +37,8 @@ pub(super) enum CounterBound {
 }
 
 impl CounterBound {
-    /// Returns the highest value that the counter can reach. Intercept truncates the number to an integer first.
+    /// Returns the highest value that the bound lets the counter reach. Intercept truncates the number to an integer
+    /// first.
     fn max(&self) -> i64 {
         let whole = |text: &str| text.parse::<f64>().map_or(0, |number| number as i64);
         match self {
@@ -47,7 +48,7 @@ impl CounterBound {
     }
 }
 
-/// Reads the `state` of a rule.
+/// Reads the counter that a rule defines in `state`.
 pub(super) fn read_state(
     importer: &mut InterceptImporter,
     rule: &InterceptImportRule<'_>,
@@ -175,7 +176,8 @@ pub(super) fn convert_limit(
     None
 }
 
-/// Handles a counter without a bound: in Intercept it limits nothing, but a call without its amount is refused.
+/// Handles a counter without a bound: in Intercept it limits nothing, but a call that lacks the amount to count is
+/// refused.
 fn unbounded(importer: &mut InterceptImporter, state: &InterceptImportCounter) -> Option<String> {
     let message =
         "no `lt` or `lte` in the same rule bounds this counter, so it had no effect; add a limit if it should";

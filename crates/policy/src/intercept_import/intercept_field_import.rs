@@ -32,7 +32,7 @@ impl InterceptImporter {
         }
     }
 
-    /// Returns the text of a scalar.
+    /// Returns a scalar as a string.
     pub(super) fn read_scalar(&mut self, node: &SyntaxNode, what: &str) -> Option<String> {
         match &node.value {
             SyntaxNodeValue::Text(text) | SyntaxNodeValue::Number(text) => Some(text.clone()),
@@ -45,7 +45,8 @@ impl InterceptImporter {
         }
     }
 
-    /// Returns the text of a field. `None` if it is empty or absent; Intercept does not distinguish the two.
+    /// Returns the value of a field as a string. `None` if it is empty or absent; Intercept does not distinguish the
+    /// two.
     pub(super) fn read_text(&mut self, node: &SyntaxNode, name: &str) -> Option<String> {
         let value = node.get(name)?;
         self.read_scalar(value, &format!("`{name}`")).filter(|text| !text.is_empty())

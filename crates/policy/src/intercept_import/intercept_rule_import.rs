@@ -25,7 +25,7 @@ string_enum! {
     }
 }
 
-/// The rule that is being converted.
+/// An Intercept rule that is being converted.
 pub(super) struct InterceptImportRule<'n> {
     pub node: &'n SyntaxNode,
     pub name: String,
@@ -72,7 +72,7 @@ pub(super) fn convert_rule(
     convert_checks(importer, &rule, action, block);
 }
 
-/// Returns the span of the first character. Underlining a whole rule does not help the reader.
+/// Returns the span of the rule's first character, because messages that underline a whole rule are hard to read.
 fn first_char_span(node: &SyntaxNode) -> Range<usize> {
     node.span.start..(node.span.start + 1).min(node.span.end)
 }
@@ -86,7 +86,7 @@ fn read_action(importer: &mut InterceptImporter, rule: &InterceptImportRule<'_>)
         .unwrap_or(InterceptAction::Deny)
 }
 
-/// Reports fields that exclude each other. Returns whether the rule has conditions.
+/// Reports fields that cannot be used together. Returns whether the rule has conditions.
 fn check_fields(importer: &mut InterceptImporter, rule: &InterceptImportRule<'_>, action: InterceptAction) -> bool {
     let present = |name: &str| rule.node.get(name).filter(|value| !matches!(value.value, SyntaxNodeValue::Null));
     let conditions =

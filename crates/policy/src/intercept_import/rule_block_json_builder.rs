@@ -29,7 +29,7 @@ impl RuleBlockJsonBuilder {
         }
     }
 
-    /// Denies every call, as a replacement for a rule that cannot be expressed.
+    /// Makes the block deny every call, in place of a rule that cannot be imported.
     pub fn deny_all(&mut self, rule: &str) {
         let text = format!("the rule `{rule}` could not be imported, so every call is denied");
         let json = format!("{{\"conditions\": [], {}}}", json_member("on_deny", &quoted(&text)));

@@ -16,8 +16,8 @@ const MAX_MEMBER_TRIALS: usize = 1_000_000;
 /// Two conditions that cannot both hold; the second is the one to report.
 type ConflictingConditions<'p> = (LocatedCondition<'p>, LocatedCondition<'p>);
 
-/// Warns at the first contradiction on each path. Skips paths with `[*]`, where each condition may be about a different
-/// element.
+/// Warns about the first contradiction on each path. Skips paths with `[*]`, where each condition may be about a
+/// different element.
 pub(super) fn find_contradictions(
     part: PredicateListKind,
     rule: &LocatedPredicate<'_>,
@@ -76,7 +76,7 @@ fn find_kind_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Conflictin
     None
 }
 
-/// One end of a range.
+/// Lower or upper end of a range of numbers.
 struct RangeEnd<'p> {
     number: &'p DecimalText,
     is_exclusive: bool,
@@ -108,7 +108,7 @@ fn find_range_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<Conflicti
     None
 }
 
-/// Returns the end that allows fewer numbers. If the numbers are equal, that is the exclusive one.
+/// Returns the stricter of two range ends. If both have the same number, an exclusive end is stricter.
 fn narrower_end<'p>(old: Option<RangeEnd<'p>>, new: RangeEnd<'p>, wins: Ordering) -> RangeEnd<'p> {
     let Some(old) = old else { return new };
     let order = new.number.value().cmp(&old.number.value());
@@ -138,7 +138,8 @@ fn suffix_operand(test: &CompiledOperator) -> Option<&str> {
     }
 }
 
-/// Finds two prefixes of which neither starts with the other, or two such suffixes: no text can have both.
+/// Finds two prefixes of which neither starts with the other, or two suffixes of which neither ends with the other: no
+/// string can have both.
 fn find_affix_conflict<'p>(
     clauses: &[LocatedCondition<'p>],
     text_of: fn(&'p CompiledOperator) -> Option<&'p str>,
@@ -161,7 +162,7 @@ fn find_affix_conflict<'p>(
     None
 }
 
-/// Evaluates each member of an `eq` or `in` against all other conditions.
+/// Finds an `eq` or `in` none of whose members satisfies all other conditions.
 fn find_member_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
     let listed = clauses.iter().find_map(|clause| match &clause.condition.compiled {
         CompiledOperator::MemberOf { members, negated: false } => Some((*clause, members)),

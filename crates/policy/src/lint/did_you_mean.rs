@@ -1,6 +1,6 @@
-//! Finds the name that was probably meant.
+//! Finds the known name that a misspelled name was probably meant to be.
 
-/// Suggests names, within a budget of comparisons.
+/// Suggests names for misspelled ones, within a budget of comparisons.
 pub(super) struct NameSuggester {
     /// Remaining number of character comparisons.
     remaining_comparisons: usize,

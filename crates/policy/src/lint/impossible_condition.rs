@@ -18,7 +18,7 @@ const MAX_NAMED_MEMBERS: usize = 8;
 /// Maximum number of possible values shown.
 const MAX_NAMED_VALUES: usize = 12;
 
-/// A warning about a tool. The names of the tools it applies to are added later.
+/// A warning that applies to certain tools, whose names are added later.
 #[derive(Debug, Clone)]
 pub(super) struct LintFinding {
     pub code: DiagnosticCode,
@@ -28,7 +28,7 @@ pub(super) struct LintFinding {
 }
 
 impl LintFinding {
-    /// Returns whether two findings, for different tools, are the same.
+    /// Returns whether two findings for different tools can be reported as one.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.code, &self.span, &self.message) == (other.code, &other.span, &other.message)
     }
@@ -38,7 +38,7 @@ impl LintFinding {
     }
 }
 
-/// Returns findings about what can never hold, given the shape of the value.
+/// Returns findings about parts of a condition that can never hold, given the shape of the value.
 pub(super) fn find_impossible(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,
@@ -124,8 +124,8 @@ fn find_no_match(
     })
 }
 
-/// Returns members that the value can never equal. Members of a different kind are skipped, because they may be
-/// intentional.
+/// Returns findings about list members that the value can never equal. Members of a different kind are skipped, because
+/// they may be intentional.
 fn impossible_members(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,
@@ -181,7 +181,7 @@ fn is_date(text: &str) -> bool {
     text.parse::<jiff::civil::Date>().is_ok_and(|date| date.to_string() == text)
 }
 
-/// Suggests what a single member may have meant, or lists some of the possible values.
+/// Suggests what was probably meant by a single member, or lists some of the possible values.
 fn possible_values_help(values: &ScalarSet, members: &[SyntaxNode], suggester: &mut NameSuggester) -> String {
     let meant = match members {
         [SyntaxNode { value: SyntaxNodeValue::Text(word), .. }] => {

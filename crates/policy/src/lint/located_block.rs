@@ -176,7 +176,7 @@ impl<'p> LocatedCondition<'p> {
         }
     }
 
-    /// Returns the members of a list, or the single value.
+    /// Returns the members of the condition's list, or its single value.
     pub fn members(&self) -> &'p [SyntaxNode] {
         match self.node.get("value") {
             Some(SyntaxNode { value: SyntaxNodeValue::List(members), .. }) => members,
@@ -185,7 +185,7 @@ impl<'p> LocatedCondition<'p> {
         }
     }
 
-    /// Returns the operator and its value, for messages.
+    /// Formats the operator and its value for messages.
     pub fn operator_text(&self) -> String {
         const MAX_VALUE_CHARS: usize = 40;
         let expected: String = self.condition.expected_json.chars().take(MAX_VALUE_CHARS).collect();

@@ -1,4 +1,4 @@
-//! Finds predicates that do less than they seem to. This does not require the server's tool list.
+//! Finds predicates that do less than they seem to. These lints do not need the server's tool list.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::call_path::{CallPath, CallPathRoot, CallPathSegment};
 use crate::condition::{CompiledOperator, Operator};
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 
-/// Parents are not recorded for paths with more segments than this.
+/// Paths with more segments than this are recorded without their parents.
 const MAX_PARENT_SEGMENTS: usize = 32;
 
 /// The paths that a block requires: a call in which one of them is absent is refused or needs approval.
@@ -115,7 +115,8 @@ fn find_unanchored_regex(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     Some(warning.with_help(regex_anchor::anchoring_help(pattern)))
 }
 
-/// Warns about `neq` and `not_in`, which seem to hold for everything else, but do not hold for an absent value.
+/// Warns about `neq` and `not_in`, which seem to hold for anything but the given values, but do not hold for an absent
+/// value.
 fn find_absence_passes(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     if !matches!(clause.condition.operator, Operator::Neq | Operator::NotIn) {
         return None;

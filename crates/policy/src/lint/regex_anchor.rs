@@ -1,10 +1,9 @@
-//! Checks whether a regular expression must match the whole text.
+//! Checks whether a regular expression must match the whole string.
 
 use regex_syntax::Parser;
 use regex_syntax::hir::Look;
 
-/// Returns whether every match covers the text from its start to its end. Patterns that cannot be parsed count as
-/// anchored.
+/// Returns whether every match covers the whole string. Patterns that cannot be parsed count as anchored.
 pub(super) fn is_anchored(pattern: &str) -> bool {
     let Ok(parsed) = Parser::new().parse(pattern) else { return true };
     let properties = parsed.properties();

@@ -12,7 +12,7 @@ use crate::scalar::{DecimalText, ScalarSet};
 const MAX_SCHEMA_LEVELS: usize = 16;
 /// Maximum number of schema parts visited for one path.
 const MAX_PARTS_PER_PATH: usize = 2_000;
-/// Cost of one `enum` member, in visited parts.
+/// Number of visited schema parts that one `enum` member counts as.
 const ENUM_MEMBER_COST: usize = 8;
 /// Maximum number of names compared with a misspelled one.
 const MAX_PROPERTY_NAMES: usize = 200;
@@ -39,9 +39,9 @@ pub(super) enum SchemaLookupResult<'d> {
 
 /// What one schema says about a property.
 enum SchemaPropertyDeclaration<'d> {
-    /// The property is declared by each of these schemas.
+    /// These schemas declare the property.
     Declared(Vec<JsonValue<'d>>),
-    /// Any name is allowed.
+    /// Properties with any name are allowed.
     Open,
     /// Other properties are declared, but not this one.
     Missing,
@@ -50,7 +50,7 @@ enum SchemaPropertyDeclaration<'d> {
 }
 
 impl SchemaPropertyDeclaration<'_> {
-    /// Combines two schemas that both apply: the more specific one wins.
+    /// Combines the declarations of two schemas that both apply: the more specific one wins.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Declared(mut parts), Self::Declared(more)) => {
@@ -64,7 +64,7 @@ impl SchemaPropertyDeclaration<'_> {
         }
     }
 
-    /// Combines two alternatives: the more permissive one wins.
+    /// Combines the declarations of two alternative schemas: the more permissive one wins.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Declared(_), Self::Open | Self::Unspecified)
@@ -78,9 +78,9 @@ impl SchemaPropertyDeclaration<'_> {
 /// Looks up paths in one schema, within a budget.
 pub(super) struct SchemaLookup<'d> {
     root: JsonValue<'d>,
-    /// Remaining number of parts for the current path.
+    /// Number of schema parts that may still be visited for the current path.
     remaining_parts: usize,
-    /// Number of parts visited for all paths.
+    /// Number of schema parts visited so far, for all paths.
     pub visited_parts: usize,
 }
 
@@ -132,7 +132,7 @@ impl<'d> SchemaLookup<'d> {
         SchemaLookupResult::Value(self.shape_of_any(&place))
     }
 
-    /// Counts a visited part. Returns `false` once the budget is used up.
+    /// Counts a visited schema part. Returns `false` once the budget is used up.
     fn count_part(&mut self) -> bool {
         self.visited_parts += 1;
         self.remaining_parts = self.remaining_parts.saturating_sub(1);
@@ -182,7 +182,7 @@ impl<'d> SchemaLookup<'d> {
         Some(target)
     }
 
-    /// Returns those of the lists `anyOf` and `oneOf` that are present and not empty.
+    /// Returns the lists `anyOf` and `oneOf`, unless they are missing or empty.
     fn alternatives(&mut self, schema: JsonValue<'d>) -> impl Iterator<Item = JsonValue<'d>> + use<'d> {
         let lists = ["anyOf", "oneOf"].map(|name| self.find_member(schema, name));
         lists.into_iter().flatten().filter(|list| list.elements().next().is_some())
@@ -383,7 +383,7 @@ fn enum_shape<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> ValueShape<'d>
     ValueShape { kinds, values, ..ValueShape::ANY }
 }
 
-/// Returns a bound. `None` if its value is not a number: in old drafts, exclusive bounds are booleans next to the
+/// Reads a numeric bound. `None` if its value is not a number: in old drafts, exclusive bounds are booleans next to the
 /// inclusive bounds.
 fn numeric_bound(value: JsonValue<'_>, is_open: bool) -> Option<NumericBound<'_>> {
     value.as_number().map(|number| NumericBound { number, text: value.raw(), is_exclusive: is_open })

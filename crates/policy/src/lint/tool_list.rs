@@ -16,11 +16,11 @@ pub struct ToolList {
     by_name: HashMap<Box<str>, usize>,
 }
 
-/// One tool of the list.
+/// One tool in a server's list.
 #[derive(Debug)]
 pub(super) struct ListedTool {
     pub name: Box<str>,
-    /// Text of the tool's input schema.
+    /// The tool's input schema, as JSON.
     pub schema: Option<Box<str>>,
 }
 
@@ -28,7 +28,7 @@ impl ToolList {
     /// Reads the result of `tools/list`, the whole response, or the list alone.
     ///
     /// # Errors
-    /// Returns all diagnostics, with spans in the text.
+    /// Returns all diagnostics, with spans in the input.
     pub fn read(bytes: &[u8]) -> Result<Self, Vec<Diagnostic>> {
         let document = read(bytes, &JsonLimits::REPLY).map_err(|diagnostic| {
             let diagnostic = Diagnostic::from_json_error(&diagnostic);
@@ -140,7 +140,7 @@ fn value_span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     start..end
 }
 
-/// Returns the span of the first character. Underlining a whole block does not help the reader.
+/// Returns the span of the first character, because messages that underline a whole block are hard to read.
 fn first_char_span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     let (start, end) = value.span();
     start..end.min(start + 1)

@@ -19,7 +19,7 @@ use crate::input_schema::InputSchema;
 
 /// Maximum number of schema parts visited in total, which takes about one second.
 const MAX_SCHEMA_PARTS: usize = 30_000_000;
-/// Cost of reporting a finding, in visited parts.
+/// Number of visited schema parts that reporting a finding counts as.
 const FINDING_COST_PARTS: usize = 100;
 /// Maximum number of tools named in a message.
 const MAX_NAMED_TOOLS: usize = 3;
@@ -43,7 +43,7 @@ struct ArgumentPathLint<'p, 't> {
     /// The condition that uses the path. `None` if a limit uses it as its amount.
     condition: Option<LocatedCondition<'p>>,
     findings: Vec<(LintFinding, FindingToolNames<'t>)>,
-    /// Whether at least one tool had no finding.
+    /// Whether there is no finding for at least one tool.
     has_passing_tool: bool,
 }
 

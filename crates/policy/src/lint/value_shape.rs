@@ -100,9 +100,9 @@ pub(super) struct NumericBound<'d> {
 #[derive(Debug)]
 pub(super) enum PossibleValues {
     Any,
-    /// Only these values.
+    /// Only the values in this set.
     OneOf(ScalarSet),
-    /// Strings such as `2026-11-15`.
+    /// Dates, which are strings such as `2026-11-15`.
     Dates,
 }
 

@@ -1,4 +1,4 @@
-//! Help texts that editors show for each field and word.
+//! Help texts that editors show for each field and each predefined value.
 
 /// The help text for one field.
 pub(super) struct SchemaFieldHelp {

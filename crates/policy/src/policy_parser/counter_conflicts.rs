@@ -65,7 +65,7 @@ impl<'p> CounterConflictChecker<'p, '_> {
         uses
     }
 
-    /// Checks that limits on one counter agree on window, scope, alignment and whether there is an amount.
+    /// Checks that limits on one counter agree on the window, scope and alignment, and on whether they have an amount.
     fn check_window_and_scope(&mut self, users: &[CounterUse<'_>]) {
         let Some((first, rest)) = users.split_first() else { return };
         for user in rest {

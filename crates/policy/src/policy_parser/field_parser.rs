@@ -1,4 +1,4 @@
-//! Parses the types, words and names of fields, and reports errors in them.
+//! Checks the names, types and predefined values of fields, and reports errors in them.
 
 use std::sync::Arc;
 

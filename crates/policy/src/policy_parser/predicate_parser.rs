@@ -271,12 +271,12 @@ impl Default for RegexBudget {
     }
 }
 
-/// Size limits to try in ascending order, so that a pattern uses up roughly as much of the budget as it needs.
+/// Size limits, tried in ascending order so that each pattern takes roughly as much of the budget as it needs.
 const REGEX_SIZE_STEPS_BYTES: [usize; 5] = [8 << 10, 64 << 10, USUAL_REGEX_BYTES, 4 << 20, 16 << 20];
-/// Patterns above this size must have short matches: unless it fails early, a pattern of 16 MiB takes half a second to
-/// search 64 KiB of text.
+/// Patterns above this size must have short matches: a pattern of 16 MiB that does not fail early takes half a second
+/// to search 64 KiB of text.
 const USUAL_REGEX_BYTES: usize = 1 << 20;
-/// Maximum match length of a large pattern, in bytes. For example, `^[\w.-]{1,255}$` matches up to 1,020.
+/// Maximum match length of a large pattern, in bytes. For example, `^[\w.-]{1,255}$` matches up to 1,020 bytes.
 const MAX_SHORT_MATCH_BYTES: usize = 4_096;
 
 fn compile_regex(pattern: &str, span: &Range<usize>, parser: &mut PolicyParser) -> Option<Regex> {
@@ -319,7 +319,7 @@ fn compile_regex(pattern: &str, span: &Range<usize>, parser: &mut PolicyParser) 
     None
 }
 
-/// Returns whether a pattern only examines a bounded prefix of the text.
+/// Returns whether a pattern only examines a bounded prefix of a string.
 fn has_short_match(pattern: &str) -> bool {
     let Ok(parsed) = regex_syntax::parse(pattern) else { return false };
     let properties = parsed.properties();

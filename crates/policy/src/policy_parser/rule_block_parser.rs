@@ -16,10 +16,10 @@ use crate::syntax_tree::{SyntaxMapEntry, SyntaxNode, SyntaxNodeValue};
 pub(crate) const BLOCK_FIELDS: [&str; 8] =
     ["action", "reason", "require", "deny_if", "approve_if", "limits", "rate_limit", "validate_arguments"];
 
-/// Maximum number of limits per block. There is a maximum because every call compares all pairs.
+/// Maximum number of limits per block. There is a maximum because every call compares all pairs of limits.
 const MAX_LIMITS_PER_BLOCK: usize = 100;
 
-/// The part of a policy that a block is in. Some fields are valid only in some parts.
+/// The part of a policy that contains a block. Some of a block's fields are valid only in certain parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleBlockKind {
     Tool,
@@ -106,7 +106,7 @@ fn read_validate_arguments(field: &SyntaxMapEntry, place: RuleBlockKind, parser:
     }
 }
 
-/// Adds `limits` in their order, then `rate_limit`, regardless of their order in the document.
+/// Adds all `limits` in document order and then `rate_limit`, even if `rate_limit` comes first in the document.
 fn add_limits(block: &mut RuleBlock, node: &SyntaxNode, place: RuleBlockKind, parser: &mut PolicyParser) {
     let field = |name: &str| match &node.value {
         SyntaxNodeValue::Map(entries) => entries.iter().find(|entry| entry.key == name),

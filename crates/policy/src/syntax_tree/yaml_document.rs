@@ -99,7 +99,7 @@ impl<'a> YamlDocumentReader<'a> {
         }
     }
 
-    /// Reads the value that starts with an event. `None` for an alias, which is reported and left out.
+    /// Reads the value that starts with `event`. `None` for an alias, which is reported and left out.
     fn read_node(
         &mut self,
         event: Event<'a>,
