@@ -133,7 +133,7 @@ async fn handle_post(pharo: Arc<PharoServer>, headers: HeaderMap, incoming: Inco
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             return error_reply(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large");
         }
-        Ok(Err(_)) => return error_reply(StatusCode::BAD_REQUEST, "the request body ended early"),
+        Ok(Err(_)) => return error_reply(StatusCode::BAD_REQUEST, "the request body is incomplete"),
         Err(_) => return error_reply(StatusCode::REQUEST_TIMEOUT, "the request body did not arrive in time"),
     };
     match read(&body) {

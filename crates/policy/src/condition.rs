@@ -123,7 +123,7 @@ impl ConditionResult {
 
     /// Combines two results that must both be true. Precedence: false, mismatch, absent, true.
     pub(crate) fn and(self, other: Self) -> Self {
-        let rank = |answer| match answer {
+        let rank = |result| match result {
             Self::Mismatch if mutant!("mismatch-wins-over-false") => -1,
             Self::False => 0,
             Self::Mismatch => 1,
@@ -135,7 +135,7 @@ impl ConditionResult {
 
     /// Combines two results of which at least one must be true. Precedence: mismatch, true, absent, false.
     fn or(self, other: Self) -> Self {
-        let rank = |answer| match answer {
+        let rank = |result| match result {
             Self::True if mutant!("true-wins-over-mismatch") => -1,
             Self::Mismatch => 0,
             Self::True => 1,
@@ -158,18 +158,18 @@ pub(crate) struct EvaluationTime<'a> {
 const MAX_ELEMENTS: usize = 50_000;
 
 impl Condition {
-    pub fn evaluate(&self, call: &Call<'_>, moment: EvaluationTime<'_>, quantifier: Quantifier) -> ConditionResult {
+    pub fn evaluate(&self, call: &Call<'_>, time: EvaluationTime<'_>, quantifier: Quantifier) -> ConditionResult {
         if self.path.root != CallPathRoot::Args {
-            let found = call_fact(&self.path.root, call, moment);
+            let found = call_fact(&self.path.root, call, time);
             return self.compiled.evaluate(found.as_ref());
         }
         let segments = self.path.segments.as_slice();
         match (call.target, call.arguments) {
             (CallTarget::Resource { uri }, _) => self.evaluate_resource(uri, segments),
             (_, Some(arguments)) => {
-                let mut looked_at = 0;
-                let answer = self.evaluate_at(arguments, segments, quantifier, &mut looked_at);
-                if looked_at > MAX_ELEMENTS { ConditionResult::Mismatch } else { answer }
+                let mut examined = 0;
+                let result = self.evaluate_at(arguments, segments, quantifier, &mut examined);
+                if examined > MAX_ELEMENTS { ConditionResult::Mismatch } else { result }
             }
             (_, None) => self.evaluate_missing(segments),
         }
@@ -182,7 +182,7 @@ impl Condition {
         value: JsonValue<'_>,
         segments: &[CallPathSegment],
         quantifier: Quantifier,
-        looked_at: &mut usize,
+        examined: &mut usize,
     ) -> ConditionResult {
         let is_kept_null = mutant!("null-treated-as-value") && segments.is_empty();
         if value.kind() == JsonKind::Null && !is_kept_null {
@@ -198,12 +198,12 @@ impl Condition {
             (CallPathSegment::Name(name), JsonKind::Object) => value.get(name),
             (CallPathSegment::Index(index), JsonKind::Array) => value.elements().nth(*index),
             (CallPathSegment::Wildcard, JsonKind::Array) => {
-                return self.evaluate_elements(value, rest, quantifier, looked_at);
+                return self.evaluate_elements(value, rest, quantifier, examined);
             }
             _ => return ConditionResult::Mismatch,
         };
         match next {
-            Some(next) => self.evaluate_at(next, rest, quantifier, looked_at),
+            Some(next) => self.evaluate_at(next, rest, quantifier, examined),
             None => self.compiled.evaluate(None),
         }
     }
@@ -215,19 +215,19 @@ impl Condition {
         list: JsonValue<'_>,
         rest: &[CallPathSegment],
         quantifier: Quantifier,
-        looked_at: &mut usize,
+        examined: &mut usize,
     ) -> ConditionResult {
         let mut all: Option<ConditionResult> = None;
         for element in list.elements() {
-            *looked_at += 1;
-            if *looked_at > MAX_ELEMENTS {
+            *examined += 1;
+            if *examined > MAX_ELEMENTS {
                 break;
             }
-            let answer = self.evaluate_at(element, rest, quantifier, looked_at);
+            let result = self.evaluate_at(element, rest, quantifier, examined);
             all = Some(match (all, quantifier) {
-                (None, _) => answer,
-                (Some(others), Quantifier::All) => others.and(answer),
-                (Some(others), Quantifier::Any) => others.or(answer),
+                (None, _) => result,
+                (Some(others), Quantifier::All) => others.and(result),
+                (Some(others), Quantifier::Any) => others.or(result),
             });
         }
         all.unwrap_or(if mutant!("empty-list-matches") { ConditionResult::True } else { ConditionResult::False })
@@ -260,9 +260,9 @@ pub(crate) const HOUR_TEXTS: [&str; 24] = [
 ];
 
 /// Looks up a fact about the call other than an argument. `None` if the fact is unknown.
-pub(crate) fn call_fact<'a>(root: &CallPathRoot, call: &Call<'a>, moment: EvaluationTime<'_>) -> Option<CallValue<'a>> {
+pub(crate) fn call_fact<'a>(root: &CallPathRoot, call: &Call<'a>, time: EvaluationTime<'_>) -> Option<CallValue<'a>> {
     let text = |text: &'a str| CallValue::Text(Cow::Borrowed(text));
-    let time = || moment.at.to_zoned(moment.time_zone.clone());
+    let zoned = || time.at.to_zoned(time.time_zone.clone());
     match (root, call.target) {
         (CallPathRoot::Args, _) => None,
         (CallPathRoot::ToolName, CallTarget::Tool(tool)) => Some(text(tool.name)),
@@ -277,11 +277,11 @@ pub(crate) fn call_fact<'a>(root: &CallPathRoot, call: &Call<'a>, moment: Evalua
         (CallPathRoot::ClientName, _) => call.client.client_name.map(text),
         (CallPathRoot::ClientVersion, _) => call.client.client_version.map(text),
         (CallPathRoot::TimeHour, _) => {
-            let hour = HOUR_TEXTS.get(usize::try_from(time().hour()).unwrap_or_default())?;
+            let hour = HOUR_TEXTS.get(usize::try_from(zoned().hour()).unwrap_or_default())?;
             Decimal::new(hour).map(CallValue::Number)
         }
-        (CallPathRoot::TimeWeekday, _) => Some(text(weekday_name(time().weekday()))),
-        (CallPathRoot::TimeDate, _) => Some(CallValue::Text(time().date().to_string().into())),
+        (CallPathRoot::TimeWeekday, _) => Some(text(weekday_name(zoned().weekday()))),
+        (CallPathRoot::TimeDate, _) => Some(CallValue::Text(zoned().date().to_string().into())),
     }
 }
 

@@ -157,7 +157,7 @@ fn apply_default(policy: &Policy) -> Result<Option<&RuleBlock>, Reason> {
     match policy.default {
         DefaultAction::Allow => Ok(None),
         DefaultAction::Deny => {
-            let message = "the policy does not list it, and its default is deny";
+            let message = "no rule of the policy matches, and its default is deny";
             Err(Reason::new(ReasonCode::NotListed, Some(&policy.default_pointer), message))
         }
     }

@@ -163,7 +163,7 @@ tools:
     14 unknown-argument: in `pay`, there is no `args.amounts`
       help: did you mean `args.amount`?
     15 impossible-comparison: in `pay`, `args.note` is a string, and `lt` needs a number
-      help: as it stands every call with it is refused; compare it as a string
+      help: every call that has it is refused; compare it as a string
     17 absence-passes: without `args.currency` this does not hold, and the call passes
       help: add {"path": "args.currency", "op": "exists", "value": true} to `require`
     17 impossible-comparison: in `pay`, `args.currency` is never `"euro"`

@@ -242,7 +242,7 @@ fn expected_by_layer(policy: &Value, call: &Value) -> Outcome {
         return refused("hidden", "the tool is hidden by the policy");
     }
     if layer == "/default" && policy["default"] == "deny" {
-        return refused("not_listed", "the policy does not list it, and its default is deny");
+        return refused("not_listed", "no rule of the policy matches, and its default is deny");
     }
     found.moved(&own, &layer)
 }

@@ -91,7 +91,7 @@ pub(crate) async fn read_request_body(
             let _ = tokio::time::timeout_at(until, discard(body)).await;
             Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the message is larger than {limit} bytes")))
         }
-        Ok(BodyReadOutcome::Truncated) => Err((StatusCode::BAD_REQUEST, "the request body ended early".to_owned())),
+        Ok(BodyReadOutcome::Truncated) => Err((StatusCode::BAD_REQUEST, "the request body is incomplete".to_owned())),
     }
 }
 

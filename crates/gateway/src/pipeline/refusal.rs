@@ -118,8 +118,8 @@ impl Refusal {
             Self::ToolListUnavailable(_) | Self::Handshake(_) | Self::NoResponse(_) | Self::Upstream(_) => "UPSTREAM",
         };
         let call = match self {
-            Self::Busy(_) | Self::CapacityReached(_) | Self::Store(_) => format!("; quote call {call}"),
-            _ if origin == "UPSTREAM" => format!("; quote call {call}"),
+            Self::Busy(_) | Self::CapacityReached(_) | Self::Store(_) => format!("; call id {call}"),
+            _ if origin == "UPSTREAM" => format!("; call id {call}"),
             _ => String::new(),
         };
         format!("[{origin}] {}{call}", self.message())

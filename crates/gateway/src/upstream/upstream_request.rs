@@ -41,7 +41,7 @@ pub(crate) enum UpstreamSendError {
     Status(u16),
     /// The server had lost the session, which was reopened. It has probably not executed the request, but that is not
     /// certain.
-    #[error("the server had forgotten the session")]
+    #[error("the server no longer knew the session")]
     SessionExpired,
     /// The client disconnected or cancelled.
     #[error("the client did not wait for the response")]

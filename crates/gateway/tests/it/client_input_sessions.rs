@@ -237,7 +237,7 @@ async fn a_call_beyond_the_session_limit_waits_and_is_then_refused_and_not_sent(
         open.push((n.to_string(), suspend_call(&gw, &n.to_string()).await));
     }
     let refused = StatelessTestClient::new(&gw).call("read", json!({"n": 1})).await;
-    assert!(refused.text().contains("8 calls are running in which this server may ask"), "{}", refused.body);
+    assert!(refused.text().contains("limit of 8 concurrent calls in which this server may ask"), "{}", refused.body);
     assert!(refused.text().contains("not sent"), "{}", refused.body);
     assert!(received_calls(directory.path(), "read").is_empty());
 

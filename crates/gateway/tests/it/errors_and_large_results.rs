@@ -192,7 +192,7 @@ async fn call_in_a_forgotten_session_is_not_resent_and_the_next_one_works() {
             *server_state.forget_at.lock().expect("a method") = Some(method);
 
             let lost = send_request().await;
-            let parts = ["had forgotten the session", "the call may have run"];
+            let parts = ["no longer knew the session", "the call may have run"];
             assert!(parts.iter().all(|part| lost.text().contains(part)), "{case}: {lost:?}");
             let response = lost.response();
             assert!(response["error"].is_object() || response["result"]["isError"] == true, "{case}: {lost:?}");

@@ -117,7 +117,7 @@ async fn a_listen_is_refused_in_time_when_the_upstream_stream_does_not_open() {
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     assert_eq!(refused.code(), -32603, "{}", refused.body);
     let message = refused.message()["error"]["message"].as_str().unwrap_or_default().to_owned();
-    assert!(message.starts_with("[UPSTREAM] the server's event stream does not open; quote call "), "{message}");
+    assert!(message.starts_with("[UPSTREAM] the server's event stream does not open; call id "), "{message}");
 }
 
 #[tokio::test]

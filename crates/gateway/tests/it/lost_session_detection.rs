@@ -105,7 +105,7 @@ async fn a_lost_session_is_reopened_however_it_is_reported_and_the_call_is_not_r
             assert_eq!(call(1).await.text(), r#"{"n":1}"#, "{lost_session:?} {client}");
             session_number.store(2, Ordering::Release);
             let lost = call(2).await;
-            assert!(lost.text().contains("had forgotten the session"), "{lost_session:?} {client}: {}", lost.body);
+            assert!(lost.text().contains("no longer knew the session"), "{lost_session:?} {client}: {}", lost.body);
             assert_eq!(call(3).await.text(), r#"{"n":3}"#, "{lost_session:?} {client}: the next call works");
             assert_eq!(
                 sent_numbers(&upstream),

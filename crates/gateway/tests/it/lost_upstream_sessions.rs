@@ -182,7 +182,7 @@ async fn a_call_is_sent_once_although_the_session_is_lost() {
     state.lose_session_at(&["tools/list"]);
     assert_eq!(gw.call("read", json!({"n": 1})).await.text(), r#"{"n":1}"#, "the tool list is requested again");
     state.lose_session_at(&["tools/call"]);
-    assert!(gw.call("read", json!({"n": 2})).await.text().contains("had forgotten the session"));
+    assert!(gw.call("read", json!({"n": 2})).await.text().contains("no longer knew the session"));
     let sent: Vec<Value> =
         upstream.calls().iter().map(|request| request.message()["params"]["arguments"]["n"].clone()).collect();
     assert_eq!(sent, [json!(1), json!(2)]);
@@ -217,7 +217,7 @@ async fn an_ended_upstream_session_does_not_count_towards_the_grants_sessions() 
         // A different revision ends the upstream session.
         *state.revision.lock().expect("a revision") = Some("2025-06-18");
         state.lose_session_at(&["tools/call"]);
-        assert!(gw.call("desk__read", json!({"n": 2})).await.text().contains("had forgotten the session"));
+        assert!(gw.call("desk__read", json!({"n": 2})).await.text().contains("no longer knew the session"));
         if has_stream {
             tokio::time::sleep(Duration::from_millis(800)).await;
         }

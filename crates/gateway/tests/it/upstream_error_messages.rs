@@ -60,7 +60,7 @@ async fn failed_list_or_ping_does_not_say_that_a_call_may_have_run() {
         let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
         let response = gw.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method})).await;
         let text = error_text(&response.message());
-        assert!(text.starts_with("[UPSTREAM] the server's response is incomplete; quote call "), "{method}: {text}");
+        assert!(text.starts_with("[UPSTREAM] the server's response is incomplete; call id "), "{method}: {text}");
     }
 }
 
@@ -69,7 +69,7 @@ async fn call_in_a_forgotten_session_is_reported_once_as_may_have_run() {
     let upstream = failing_server("tools/call", || json_response("404 Not Found", "", "")).await;
     let gw = TestGateway::with_policy(ALLOW_ALL, &upstream).await;
     let text = gw.call("read", json!({})).await.text();
-    let expected = "[UPSTREAM] the server had forgotten the session; the call may have run; quote call ";
+    let expected = "[UPSTREAM] the server no longer knew the session; the call may have run; call id ";
     assert!(text.starts_with(expected), "{text}");
 }
 
@@ -109,6 +109,6 @@ async fn list_that_fails_at_its_second_page_does_not_claim_that_nothing_was_sent
     };
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let text = error_text(&tokio::join!(gw.send(&list), close_proxy).0.message());
-    assert!(text.starts_with("[UPSTREAM] the server's response is incomplete; quote call "), "{text}");
+    assert!(text.starts_with("[UPSTREAM] the server's response is incomplete; call id "), "{text}");
     assert_eq!(request_count(&upstream, "tools/list"), 1);
 }

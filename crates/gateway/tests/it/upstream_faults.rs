@@ -133,7 +133,7 @@ async fn every_fault_is_answered_once_recorded_and_charged_and_the_next_call_wor
 
         assert_eq!(response.messages().len(), 1, "{fault}: {}", response.body);
         assert!(response.text().starts_with("[UPSTREAM] "), "{fault}: {}", response.text());
-        assert!(response.text().contains("the call may have run; quote call "), "{fault}: {}", response.text());
+        assert!(response.text().contains("the call may have run; call id "), "{fault}: {}", response.text());
         assert_eq!(response.message()["result"]["_meta"]["gatelodge/refusal"]["code"], code, "{fault}");
         let row = gw.rows().await.pop().expect("a row").record;
         assert_eq!((row.outcome, row.code.as_deref()), (Some(outcome), Some(code)), "{fault}");

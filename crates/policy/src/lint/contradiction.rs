@@ -45,7 +45,7 @@ fn contradiction_warning(part: PredicateListKind, (first, second): ConflictingCo
     let warning = Diagnostic::warning(DiagnosticCode::NeverHolds, second.value_span(), message);
     let warning = warning.with_related(first.value_span(), "contradicts it");
     warning.with_help(match part {
-        PredicateListKind::Require => "as it stands every call is refused; remove or widen one of the two",
+        PredicateListKind::Require => "every call is refused; remove or widen one of the two",
         PredicateListKind::DenyIf | PredicateListKind::ApproveIf => {
             "all conditions of a rule must hold; write two rules if one of them is enough"
         }

@@ -72,7 +72,7 @@ fn wrong_kind_finding(clause: LocatedCondition<'_>, shape: &ValueShape<'_>) -> L
         code: DiagnosticCode::ImpossibleComparison,
         span,
         message: format!("`{path}` is {kinds}, and `{operator}` {relation} {}", accepted_kinds(&condition.compiled)),
-        help: format!("as it stands every call with it is refused; compare it as {kinds}"),
+        help: format!("every call that has it is refused; compare it as {kinds}"),
     }
 }
 

@@ -257,7 +257,7 @@ impl<'t> ArgumentPathLint<'_, 't> {
             code: DiagnosticCode::ImpossibleComparison,
             span: self.span.clone(),
             message: format!("`{}` is {}, and an amount is a number", self.path, shape.kinds),
-            help: "as it stands every call is refused; name an argument that is a number".to_owned(),
+            help: "every call is refused; name an argument that is a number".to_owned(),
         })
     }
 }

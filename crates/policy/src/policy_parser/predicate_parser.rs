@@ -64,18 +64,12 @@ fn read_condition(node: &SyntaxNode, place: RuleBlockKind, parser: &mut PolicyPa
     {
         let diagnostic =
             Diagnostic::error(DiagnosticCode::BadPath, written.span.clone(), "resources and prompts have no tool");
-        parser.report(diagnostic.with_help("look at `args`, `server`, `grant`, `client` or `time`"));
+        parser.report(diagnostic.with_help("use a path under `args`, `server`, `grant`, `client` or `time`"));
     }
     let operator = node.get("op").and_then(|operator| read_operator(operator, parser));
     let (operator, value) = (operator?, node.get("value")?);
-    let test = compile_operator(operator, value, parser)?;
-    Some(Condition {
-        path: path?,
-        operator,
-        compiled: test,
-        expected_json: value.to_json().into(),
-        span: node.span.clone(),
-    })
+    let compiled = compile_operator(operator, value, parser)?;
+    Some(Condition { path: path?, operator, compiled, expected_json: value.to_json().into(), span: node.span.clone() })
 }
 
 fn read_shared_path(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Arc<CallPath>> {

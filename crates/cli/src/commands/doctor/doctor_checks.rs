@@ -117,7 +117,9 @@ pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -
     match latest {
         Some(latest) if latest > now => {
             let (now, latest) = (time(now), time(latest));
-            let message = format!("it is {now}, but calls were recorded up to {latest}: windows never move back");
+            let message = format!(
+                "it is {now}, but calls were recorded up to {latest}: limits do not reset when the clock goes back"
+            );
             let fix = format!(
                 "set the clock if it is wrong now; if it was wrong then, the charges of those calls count until their \
                  windows end after {latest}: wait, or rename the counter in the policy"

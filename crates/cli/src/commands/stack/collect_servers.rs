@@ -110,16 +110,11 @@ struct ClientConfigEntryLocation<'s> {
     line: usize,
 }
 
-<<<<<<< HEAD
-/// Collects all servers. Returns them with messages about the files that could not be read.
+/// Collects all servers. Also returns messages about the files that could not be read.
 pub fn collect_servers(
     args: &ServerStackArgs,
     index: &PackageIndex,
 ) -> Result<(Vec<ServerInventoryEntry>, Vec<String>)> {
-=======
-/// Collects all servers. Also returns messages about the files that could not be read.
-pub fn collect_servers(args: &StackArgs, index: &PackageIndex) -> Result<(Vec<ServerInventoryEntry>, Vec<String>)> {
->>>>>>> k1
     let client = match &args.client {
         Some(id) => Some(client_config::find_client(id).ok_or_else(|| {
             let all: Vec<&str> = ALL.iter().filter(|own| !own.config_paths.is_empty()).map(|own| own.id).collect();

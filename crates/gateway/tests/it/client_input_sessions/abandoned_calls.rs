@@ -21,7 +21,7 @@ async fn a_client_response_reaches_only_the_process_that_asked() {
         StatelessTestClient::new(&gw).request("tools/list", json!({})).await;
     }
     let late = StatelessTestClient::new(&gw).request("tools/call", resume_params("A", &suspended, "too late")).await;
-    assert!(late.body.contains("had forgotten the session"), "{}", late.body);
+    assert!(late.body.contains("no longer knew the session"), "{}", late.body);
     assert_eq!(StatelessTestClient::new(&gw).call("read", json!({"n": 1})).await.text(), r#"{"n": 1}"#);
     let is_response = |message: &&Value| message["pid"] != pid && message["method"].is_null();
     assert_eq!(received_messages(directory.path()).iter().find(is_response), None, "the new process has not asked");
@@ -51,7 +51,7 @@ async fn a_client_response_is_not_sent_in_a_replaced_http_session() {
     let suspended = suspend_call(&gw, "A").await;
     StatelessTestClient::new(&gw).call("forget", json!({})).await;
     let late = StatelessTestClient::new(&gw).request("tools/call", resume_params("A", &suspended, "too late")).await;
-    assert!(late.body.contains("had forgotten the session"), "{}", late.body);
+    assert!(late.body.contains("no longer knew the session"), "{}", late.body);
     assert!(upstream.requests().iter().all(|hit| !hit.body.contains("too late")), "the new session has not asked");
 }
 
