@@ -105,6 +105,7 @@ impl LoggedCall {
         if let Some(CallLogRow { record: outcome, .. }) = &self.outcome {
             record.outcome = outcome.outcome;
             record.timings = outcome.timings;
+            record.upstream_status = outcome.upstream_status;
             if outcome.code.is_some() {
                 (record.code, record.message) = (outcome.code.clone(), outcome.message.clone());
             }
@@ -178,5 +179,19 @@ mod tests {
         assert_eq!(found.calls.len(), CALLS / 1_000);
         assert!(found.calls.iter().all(|call| !call.is_open()), "each has its outcome");
         assert_eq!(found.rows_read, 2 * CALLS);
+    }
+
+    #[test]
+    fn merged_record_has_the_outcome_of_the_second_row() {
+        let at = Timestamp::UNIX_EPOCH;
+        let id = CallId::new(at, [1; 10]);
+        let row = |seq, record| CallLogRow { seq, record };
+        let intent = CallRecord::new(RecordKind::Intent, id, at);
+        let mut outcome = CallRecord::new(RecordKind::Outcome, id, at);
+        (outcome.outcome, outcome.upstream_status) = (Some(CallOutcome::Error), Some(503));
+        let call = LoggedCall { row: row(1, intent), outcome: Some(row(2, outcome)) };
+        let merged = call.merged_record();
+        assert_eq!((merged.kind, merged.outcome), (RecordKind::Intent, Some(CallOutcome::Error)));
+        assert_eq!(merged.upstream_status, Some(503));
     }
 }
