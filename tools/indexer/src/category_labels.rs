@@ -62,7 +62,7 @@ impl CategoryLabel {
 pub struct LabelledTool<'a> {
     /// The tool without its annotations, because some labels are derived from them.
     pub item: ToolListEntry<'a>,
-    /// The tool's label, if its line has one.
+    /// The tool's label, if it has one.
     pub label: Option<CategoryLabel>,
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::category_labels::CategoryLabel;
 use crate::training::HeldOutPrediction;
 
-/// Number of confidence bins, which are all equally wide.
+/// Number of confidence bins. All bins have the same width.
 const BIN_COUNT: usize = 10;
 
 /// The number of cases that met a criterion, out of a total.
@@ -68,7 +68,8 @@ pub struct Misclassification {
     pub confidence: f64,
     /// The classifier's rationale.
     pub rationale: String,
-    /// Sort key. The worst mistake is to classify a tool as Read when it is not.
+    /// Severity of the mistake, by which mistakes are sorted. Classifying a tool as Read when it is not is the most
+    /// severe mistake.
     #[serde(skip)]
     severity: u8,
 }
@@ -78,7 +79,7 @@ pub struct Misclassification {
 pub struct ClassifierEvaluation {
     /// Number of labelled tools, and how many of them were classified correctly.
     pub right: EvaluationRatio,
-    /// Number of tools without a label, which serve only as siblings of labelled tools.
+    /// Number of tools without a label. They only provide context for the labelled tools of the same server.
     pub unlabelled: usize,
     /// How often the prediction and the label agree on whether the tool is Read.
     pub read_or_not: EvaluationRatio,
@@ -87,7 +88,7 @@ pub struct ClassifierEvaluation {
     /// Of the tools that are not Read, how many were classified as Read.
     #[serde(rename = "called_read")]
     pub misread_as_read: EvaluationRatio,
-    /// Precision, keyed by predicted category, and recall, keyed by label.
+    /// Precision and recall for each category. Precision is keyed by the predicted category, recall by the label.
     pub categories: BTreeMap<&'static str, PrecisionRecall>,
     /// Number of tools by label, then by predicted category.
     pub confusion: BTreeMap<&'static str, BTreeMap<&'static str, usize>>,

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use gatelodge_json::{escape_unprintable, is_unprintable};
 use serde::Serialize;
 
-/// Maximum width of a column. A cell that is wider than this does not widen its column any further.
+/// Maximum width of a column. Wider cells are not truncated, but extend beyond their column.
 const MAX_COLUMN_WIDTH: usize = 200;
 
 /// Prints a message to standard error. A failure to write it is ignored.

@@ -7,7 +7,8 @@ use std::process::{ExitCode, Termination};
 pub enum IndexerExitCode {
     /// Success.
     Fine = 0,
-    /// The command has findings to report: for example, a line is not a fact, or a server is not in the index.
+    /// The command found a problem in its input: for example, a line that is not a fact, or a server that is not in the
+    /// index.
     Findings = 1,
     /// The command line is wrong, or it names a file that cannot be read.
     Usage = 2,

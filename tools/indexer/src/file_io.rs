@@ -9,7 +9,7 @@ use gatelodge_json::JsonLimits;
 
 use crate::exit::IndexerUsageError;
 
-/// Reads a file, or standard input for `-`. A file larger than the limit for a server's reply is refused.
+/// Reads a file, or standard input for `-`. A file that is larger than the maximum size of a server's reply is refused.
 pub fn read(path: &Path) -> Result<Vec<u8>, IndexerUsageError> {
     let max_bytes = JsonLimits::REPLY.max_bytes;
     let shown = if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() };

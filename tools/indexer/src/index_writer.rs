@@ -33,10 +33,11 @@ pub enum WriteIndexError {
     TooLarge,
 }
 
-/// Writes an index. If a package occurs more than once, its last facts apply. Python package names are normalized.
+/// Writes an index. If a package occurs more than once, only its last facts are used. Python package names are
+/// normalized.
 ///
 /// # Errors
-/// Returns an error if a package's facts are not valid, or if there are too many facts.
+/// Returns an error if a package's facts are not valid, or if the facts exceed the maximum size of an index.
 pub fn write_index(
     packages: impl IntoIterator<Item = PackageFacts>,
     about: &IndexMetadata,

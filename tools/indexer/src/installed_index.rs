@@ -47,8 +47,8 @@ pub fn changes(args: &InputIndexArgs) -> Result<Vec<(String, ToolChange)>> {
     Ok(text.lines().filter_map(read).collect())
 }
 
-/// Returns the path of the change log. An update that is killed after replacing the index leaves the new log under
-/// another name.
+/// Returns the path of the change log. If an update was killed after it replaced the index, this is the path of the
+/// pending change log, which the update did not get to rename.
 fn change_log(data: &Path) -> PathBuf {
     let index = fs::read(data.join(INDEX_FILE)).unwrap_or_default();
     let pending = data.join(pending_changes_file(&index_hash(&index)));

@@ -16,7 +16,8 @@ use clap::Parser;
 use cli::{IndexerCli, IndexerCommand};
 use exit::IndexerExitCode;
 
-/// A crawl allocates and frees many small values on several threads, and the system allocator is slower at this.
+/// Replaces the system allocator, which is slower for a crawl that allocates and frees many small values on several
+/// threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -35,7 +35,8 @@ use static_value::PyValue;
 use syntax::PyStmt;
 use tool_registration::{ToolRegistration, ToolRegistrations};
 
-/// Step limit per package. Counting steps rather than time finds the same tools on every machine.
+/// Maximum number of steps per package. Steps are counted instead of time so that the same tools are found on every
+/// machine.
 const MAX_STEPS: usize = 20_000_000;
 
 /// Maximum number of source bytes parsed per package. Statements take many times as much memory as their text.
@@ -111,20 +112,21 @@ struct PyAnalyzer<'f> {
     registered_tools: ToolRegistrations,
     /// Functions that have been registered as tools.
     registered_functions: HashSet<usize>,
-    /// Tools that a decorator has only collected.
+    /// Tools that the package collects, without a known registration.
     deferred_tools: ToolRegistrations,
-    /// The server that each function decorated with one of the package's own decorators belongs to.
+    /// For each function with one of the package's own decorators, the server that it belongs to, if known.
     server_by_function: HashMap<usize, usize>,
-    /// Whether a condition is being evaluated. If so, values that are not certain are ignored.
+    /// Whether a condition is being evaluated. If so, uncertain values are treated as unknown.
     is_strict: bool,
     /// Number of enclosing conditions that are false by default.
     disabled_depth: usize,
     reachability: RegistrationReachability,
     /// Functions that are renamed at run time, keyed by file.
     function_renames: HashMap<usize, RuntimeFunctionRenames>,
-    /// For each function that was walked with the arguments of its calls, the calls in question.
+    /// For each function, the calls that were followed into its body with their arguments.
     entered_calls: HashMap<usize, HashSet<usize>>,
-    /// Default values of command-line flags. A flag that is defined more than once with different defaults has `None`.
+    /// Default values of command-line flags. The value is `None` if it is unknown or if a flag is defined more than
+    /// once with different defaults.
     flag_defaults: HashMap<String, Option<PyValue>>,
     /// Name prefixes of servers that are mounted on other servers, keyed by the mounted server.
     mount_prefixes: HashMap<usize, Rc<str>>,

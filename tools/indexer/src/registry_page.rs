@@ -44,7 +44,7 @@ impl PypiFile {
     }
 }
 
-/// Returns the package names in a registry's list that `wanted` accepts.
+/// Returns the names in a registry's list of packages for which `wanted` returns true.
 pub fn package_names(page: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     #[derive(Deserialize)]
     struct PypiProjectListEntry {

@@ -1,6 +1,7 @@
 //! Settings that the user has to supply for a server to work at all.
 
-/// Last words in the names of settings that the user has to supply: credentials and locations, but not switches.
+/// Words at the end of a setting's name that indicate that the user has to supply it. They stand for credentials and
+/// locations, not for switches.
 const USER_SUPPLIED_SUFFIXES: [&str; 39] = [
     "KEY",
     "KEYS",

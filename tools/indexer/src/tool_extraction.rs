@@ -10,7 +10,8 @@ pub struct ToolExtraction {
     /// The tools, with the most detailed definition for each name. Empty if any parts were not read, because an
     /// incomplete list must not be mistaken for a complete one.
     pub tools: Vec<ExtractedTool>,
-    /// Other definitions of tools with the same names. It is unknown which definition a client sees.
+    /// Further definitions of these tools that differ from those in `tools`. It is unknown which definition a client
+    /// sees.
     pub alternatives: Vec<ExtractedTool>,
     /// Number of parts that were not read because of a limit.
     pub unread_parts: usize,

@@ -22,8 +22,8 @@ use model_fit::Weights;
 
 /// Number of folds in the cross-validation.
 const FOLD_COUNT: usize = 8;
-/// Weight of a label from the author's annotations, relative to one by a person who read the definition: authors
-/// annotate in passing, and often out of habit.
+/// Weight of a label from the author's annotations, relative to a label by a person who read the definition. It is low
+/// because authors often annotate without much thought or out of habit.
 const AUTHOR_LABEL_WEIGHT: f64 = 0.3;
 
 /// Weight of a label by a person who was unsure of it.
@@ -43,8 +43,8 @@ pub enum LabelSource {
 }
 
 impl LabelSource {
-    /// Returns the source of a line's label. The member `read` says that a person labelled the tool by reading its
-    /// definition.
+    /// Returns the source of the label in a line of a label file. The line has the member `read` if a person labelled
+    /// the tool by reading its definition.
     fn of(item: &ToolListEntry<'_>) -> Self {
         match item.entry.get("read").and_then(|read| read.as_str()).as_deref() {
             None => Self::Author,
@@ -92,7 +92,7 @@ pub struct HeldOutPrediction {
     pub category: Category,
     /// The calibrated confidence of the prediction.
     pub confidence: f64,
-    /// The reason why the tool cannot be Read, if there is one.
+    /// Why the classifier ruled out Read for the tool, if it did.
     pub not_read_reason: Option<String>,
     fold: usize,
     probability: f64,
@@ -144,7 +144,8 @@ fn fit_folds(examples: &[TrainingExample], model: &TrainingModel) -> Vec<Weights
     })
 }
 
-/// Calibrates the confidence on the sampled tools that a person labelled, because their frequencies are representative.
+/// Calibrates the confidence on the sampled tools that a person labelled, because categories are about as frequent
+/// among them as among all tools.
 fn calibrate<'u>(unseen: impl IntoIterator<Item = &'u HeldOutPrediction>) -> ConfidenceCalibration {
     let mut seen: BTreeMap<String, Vec<(f64, bool)>> = BTreeMap::new();
     for one in
@@ -156,7 +157,7 @@ fn calibrate<'u>(unseen: impl IntoIterator<Item = &'u HeldOutPrediction>) -> Con
     ConfidenceCalibration { curves: seen.into_iter().map(|(category, seen)| (category, fit_line(seen))).collect() }
 }
 
-/// The number and the context of each server, keyed by server key.
+/// The number of each server and the server's context for the classifier, keyed by server key.
 pub(crate) type TrainingServers = BTreeMap<String, (usize, ServerContext)>;
 
 fn group_by_server(tools: &[LabelledTool<'_>]) -> TrainingServers {
@@ -188,8 +189,9 @@ fn make_example(tool: &LabelledTool<'_>, servers: &TrainingServers, model: &Trai
     })
 }
 
-/// Sets the weights of the examples: 1 for a label by a person who read the definition, and less if that person was
-/// unsure. The more tools of a server have the same label from their author, the less each of them counts.
+/// Sets the weights of the examples. The weight is 1 for a label by a person who read the definition, and less if that
+/// person was unsure. For labels from the author, the weight decreases with the number of the server's tools that have
+/// the same label.
 fn set_weights(examples: &mut [TrainingExample]) {
     let mut alike: BTreeMap<(usize, CategoryLabel), f64> = BTreeMap::new();
     for example in examples.iter().filter(|example| example.source == LabelSource::Author) {

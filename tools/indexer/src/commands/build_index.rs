@@ -17,7 +17,7 @@ use crate::console_output::{counted, say, shown};
 use crate::exit::{IndexerError, IndexerExitCode, IndexerUsageError};
 use crate::{file_io, process_environment};
 
-/// Maximum size of a line, which describes one package.
+/// Maximum size of a line in an input file. Each line describes one package.
 const MAX_LINE_BYTES: u64 = 32 << 20;
 
 /// One line of `done.jsonl`.
@@ -37,8 +37,8 @@ struct CrawlOutcomeLine {
 }
 
 impl CrawlOutcomeLine {
-    /// Returns whether only part of the package was read. For such packages, older versions recorded the outcome
-    /// `tools`.
+    /// Returns whether only part of the package was read. The outcome alone does not show this, because older versions
+    /// recorded the outcome `tools` for such packages.
     fn is_incomplete(&self) -> bool {
         !self.skipped.is_empty() || self.unusable_names > 0
     }

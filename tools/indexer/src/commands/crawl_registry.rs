@@ -27,7 +27,8 @@ use package_selection::PackageSelectionEntry;
 use registry_client::RegistryClient;
 use source_cache::SourceCache;
 
-/// Maximum number of packages read at once, however many cores there are, because each thread needs its own memory.
+/// Maximum number of packages read at once. It does not depend on the number of cores, because every additional thread
+/// uses more memory.
 const MAX_CONCURRENT_READS: usize = 4;
 /// The crawl stops after this many consecutive failures, because the registry appears to refuse all requests.
 const MAX_CONSECUTIVE_FAILURES: usize = 20;

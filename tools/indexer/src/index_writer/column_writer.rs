@@ -1,4 +1,4 @@
-//! Builds the columns of numbers and bytes that an index file consists of.
+//! Encodes numbers and bytes as the columns that make up an index file.
 
 /// Buffer for one column.
 #[derive(Debug, Default)]

@@ -38,15 +38,15 @@ struct JsLowering<'a> {
     file: JsFileId,
     scope: JsScopeId,
     class: Option<JsClassId>,
-    /// Return values of the current function, with the conditions around each.
+    /// Return values of the current function, each with the conditions under which it is returned.
     returns: Vec<(JsNodeId, Vec<JsBranchCondition>)>,
-    /// Conditions around the current position.
+    /// Conditions under which the current position is reached.
     guards: Vec<JsBranchCondition>,
-    /// How many of the conditions around the current position are outside the current function.
+    /// Number of conditions in `guards` that come from outside the current function.
     outer_guard_count: usize,
     function: Option<JsFunctionId>,
     depth: usize,
-    /// Number of examples, or of definitions for APIs other than MCP, that enclose the current position.
+    /// Number of enclosing values that are ignored, because they are examples or definitions for APIs other than MCP.
     ignored_depth: usize,
     deferred: deferred_bindings::DeferredBindings,
 }
@@ -122,7 +122,7 @@ impl JsLowering<'_> {
         self.syntax.intern(text)
     }
 
-    /// Lowers the children only to record the declarations and calls in them.
+    /// Lowers all children to record their declarations and calls. The resulting nodes are not used.
     fn lower_children(&mut self, tree: Tree<'_>) {
         let around = self.guards.len();
         let mut cursor = tree.walk();

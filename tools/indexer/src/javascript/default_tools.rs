@@ -8,9 +8,9 @@ use super::registration_forms::{JsToolDefinition, ToolRegistrationStatus};
 use super::syntax::{JsFileId, JsNode};
 use gatelodge_catalogue::{ExtractedTool, SourceFile};
 
-/// Mentions of file names are followed only in packages with at most this many files.
+/// In packages with more files than this, files that are mentioned only by name are not looked up.
 const MAX_MENTIONED_FILES: usize = 400;
-/// Maximum length of the name of a tool that is defined but for which no registration was found.
+/// Maximum length of a tool's name if no registration of the tool was found.
 const MAX_DEFINED_NAME_BYTES: usize = 128;
 
 /// The files that each file imports.
@@ -23,7 +23,7 @@ struct ToolRegistrationSummary {
     is_disabled: bool,
     /// Whether any definition is registered, enabled or not.
     is_registered: bool,
-    /// Whether a definition is in a file whose tools count (see `find_program_files`).
+    /// Whether a definition is in one of the files that `find_program_files` returns.
     in_main: bool,
     /// Whether a definition is in a file that any of the package's programs loads.
     in_any: bool,
@@ -71,9 +71,9 @@ fn is_tool_like_name(name: &str) -> bool {
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-./:".contains(letter))
 }
 
-/// Returns the files whose tools count: the main program's files; if these have no tools, the files of all entry
-/// points; if these have none either, also the files that they mention by name. Returns `None` if some imports cannot
-/// be followed, in which case all files count.
+/// Returns the files whose tools may be registered by default. These are the files of the main program or, if those
+/// define no tools, the files of all entry points. If those define no tools either, the files that they mention by name
+/// are included. Returns `None`, which stands for all files, if some imports cannot be followed.
 fn find_program_files(
     evaluator: &JsEvaluator<'_>,
     imports: &JsImportGraph,

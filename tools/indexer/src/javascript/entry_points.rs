@@ -8,7 +8,7 @@ use super::import_aliases::ImportAliases;
 use super::syntax::JsFileId;
 use gatelodge_catalogue::SourceFile;
 
-/// Maximum nesting of `exports`: by path, then by condition, then by another condition.
+/// Maximum nesting of `exports`, in which paths map to conditions, and conditions to further conditions.
 const MAX_EXPORTS_DEPTH: usize = 4;
 
 /// Paths named in `package.json`, relative to its folder.
@@ -28,7 +28,8 @@ pub(super) struct PackageJsonPaths {
 /// The files in which execution of a package starts.
 #[derive(Debug, Default)]
 pub(super) struct JsEntryPoints {
-    /// Files of the program that runs when the package is started.
+    /// The file of the program that runs when the package is started, or the package's library files if it has no
+    /// program.
     pub main: Vec<JsFileId>,
     /// All entry points.
     pub all: Vec<JsFileId>,

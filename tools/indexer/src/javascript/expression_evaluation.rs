@@ -38,14 +38,14 @@ pub(super) struct JsEvaluator<'a> {
     package_paths: &'a PackageJsonPaths,
     steps: usize,
     step_limit: usize,
-    /// Whether elements have been left out in the current query.
+    /// Whether the current query has left out elements because of a limit.
     has_omissions: bool,
-    /// Whether tools may have been left out in any query.
+    /// Whether any query may have left out tools because of a limit.
     is_truncated: bool,
     depth: usize,
     /// Cached values of expressions that do not depend on a calling context.
     known_values: HashMap<(JsNodeId, bool), JsValue>,
-    /// Whether a condition is being evaluated. If so, values that are not certain are ignored.
+    /// Whether a condition is being evaluated. If so, uncertain values are treated as unknown.
     is_strict: bool,
     /// Names of the tools that a filter removes by default.
     pub filtered_tools: HashSet<Rc<str>>,
@@ -93,12 +93,12 @@ impl<'a> JsEvaluator<'a> {
         self.has_omissions = false;
     }
 
-    /// Records whether elements have been left out because of a limit.
+    /// If `more` is true, records that the current query left out elements because of a limit.
     pub fn record_omission(&mut self, more: bool) {
         self.has_omissions |= more;
     }
 
-    /// Records that the current query returned tools. Elements that it left out may then be tools, too.
+    /// Records that the current query found tools. If the query left out elements, some of them may be tools as well.
     pub fn record_tools_found(&mut self) {
         self.is_truncated |= self.has_omissions;
     }
@@ -344,7 +344,7 @@ impl<'a> JsEvaluator<'a> {
         Ok(JsValue::Object(Rc::new(pairs)))
     }
 
-    /// Evaluates two alternatives when it is unknown which of them applies.
+    /// Evaluates a choice between two expressions when it is unknown which of them is used.
     fn evaluate_uncertain(&mut self, first: JsNodeId, second: JsNodeId, env: &JsFrameChain) -> JsValueResult {
         match (self.evaluate(first, env)?, self.evaluate(second, env)?) {
             (JsValue::Bool(left), JsValue::Bool(right)) if left != right => Ok(JsValue::Opaque(None)),
@@ -352,7 +352,8 @@ impl<'a> JsEvaluator<'a> {
         }
     }
 
-    /// Evaluates `first || second`. Lists are joined, because a tool counts if either list contains it.
+    /// Evaluates `first || second`. If both are lists, they are joined, because the server may offer the tools in
+    /// either.
     fn evaluate_or(&mut self, first: JsNodeId, second: JsNodeId, env: &JsFrameChain) -> JsValueResult {
         let left = self.evaluate(first, env)?;
         if !left.is_empty_or_unknown() && !matches!(left, JsValue::List(_) | JsValue::Bool(false)) {

@@ -6,7 +6,7 @@ use gatelodge_catalogue::SourceFile;
 /// Maximum total size of a package's files.
 const MAX_SOURCE_BYTES: usize = 24 << 20;
 
-/// Maximum number of auxiliary files for which the imports of other files are searched.
+/// Maximum number of auxiliary files that are considered. The selected files are searched for imports of each of them.
 const MAX_AUXILIARY_FILES: usize = 200;
 
 /// Folders that contain tests.
@@ -16,7 +16,7 @@ const TEST_FOLDERS: [&str; 10] =
 const EXAMPLE_FOLDERS: [&str; 9] =
     ["example", "examples", "demo", "demos", "docs", "doc", "website", "templates", "template"];
 
-/// Strings of which every package with tools contains at least one.
+/// Every package with tools contains at least one of these strings.
 const SERVER_SIGNS: [&str; 12] = [
     "@modelcontextprotocol/",
     "tools/list",
@@ -32,11 +32,11 @@ const SERVER_SIGNS: [&str; 12] = [
     "McpServer",
 ];
 
-/// Strings of which every file that defines tools contains at least one.
+/// Every file that defines tools contains at least one of these strings.
 const TOOL_SIGNS: [&str; 8] =
     ["registerTool", ".tool(", "addTool", "inputSchema", "ListTools", "tools/list", "registerAppTool", "Tool"];
 
-/// Returns whether the package uses MCP at all. Test files count only if they are selected.
+/// Returns whether the package uses MCP at all. Test files are searched only if they have been selected.
 pub(super) fn has_mcp_server(files: &[SourceFile<'_>], chosen: &[SourceFile<'_>]) -> bool {
     let speaks = |file: &SourceFile<'_>| SERVER_SIGNS.iter().any(|sign| file.text.contains(sign));
     // `package.json` names the dependencies.
@@ -96,8 +96,8 @@ fn has_relative_import(text: &str) -> bool {
     ["\"./", "'./", "`./", "\"../", "'../", "`../"].iter().any(|start| text.contains(start))
 }
 
-/// Returns whether one file imports another, judging by the end of the import path: folder and name, or only the name
-/// if both files are in the same folder.
+/// Returns whether a file imports the file at `path`. Only the end of the import path is compared: the file name if
+/// both files are in the same folder, otherwise the folder and the file name.
 fn has_import_of(asking: SourceFile<'_>, path: &str) -> bool {
     let Some((folder, name)) = path.rsplit_once('/') else { return false };
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);

@@ -66,8 +66,8 @@ fn loads_files_by_path(evaluator: &JsEvaluator<'_>) -> bool {
     words.iter().any(|word| evaluator.syntax.find_symbol(word).is_some() || evaluator.syntax.has_import_of(word))
 }
 
-/// Returns the files that are in use because other files import them or because they contain calls. Definitions in all
-/// other files are leftovers that are never registered.
+/// Returns the files that are in use: those that other files import, and those that contain calls. If the package finds
+/// its files by path, all files are in use. Definitions in unused files are leftovers that are never registered.
 fn used_files(evaluator: &JsEvaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
     let syntax = evaluator.syntax;
     let mut live = evaluator.imported_files();
@@ -79,8 +79,8 @@ fn used_files(evaluator: &JsEvaluator<'_>, by_path: bool) -> HashSet<JsFileId> {
 }
 
 impl JsEvaluator<'_> {
-    /// Drops the definitions found since `before` if their code is never reached. This is checked last because it takes
-    /// many steps.
+    /// Drops the definitions found since `before` if their code is never reached. This check comes last because it is
+    /// expensive.
     fn drop_unreachable(&mut self, node: JsNodeId, before: usize, found: &mut Vec<JsToolDefinition>) {
         if found.len() > before && self.is_dead(node) {
             found.truncate(before);

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 
 use tree_sitter::{Language, ParseOptions, ParseState, Parser, Tree};
 
-/// Number of parser steps that a file may take in addition to those allowed for its length. Invalid code takes more
-/// steps than valid code, but must not take arbitrarily many. Counting steps rather than time ensures that the same
-/// file always gives the same tools.
+/// Number of parser steps that any file may take, to which a number proportional to its length is added. The limit is
+/// needed because the parser may take very many steps on invalid code. Steps are counted instead of time so that the
+/// same file always gives the same tools.
 const EXTRA_PARSER_STEPS: usize = 50_000;
 
 /// Returns a file's syntax tree, or `None` if the step limit is reached.

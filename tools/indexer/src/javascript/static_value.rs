@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use super::syntax::{JsClassId, JsFileId, JsFunctionId, JsLoopId, JsNodeId};
 
-/// Maximum length of a list. A limit is needed because lists of lists may double with every step. One extra element is
-/// kept to show that the limit was exceeded.
+/// Maximum length of a list. A limit is needed because nested lists may double in size with every step. One extra
+/// element is kept to show that the limit was exceeded.
 const MAX_LIST_ELEMENTS: usize = 5_000;
 
-/// The construct that binds a name at run time: a function, a loop or a class.
+/// The construct that a frame belongs to: a function, a loop or a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum JsFrameOwner {
     Function(JsFunctionId),
@@ -33,7 +33,7 @@ impl JsFrame {
     }
 }
 
-/// Returns the innermost frame that belongs to an owner.
+/// Returns the innermost frame of a function, loop or class.
 pub(super) fn find_frame(env: &JsFrameChain, owner: JsFrameOwner) -> Option<Rc<JsFrame>> {
     let mut at = env.as_ref();
     while let Some(frame) = at {
@@ -94,8 +94,8 @@ impl JsValue {
 /// Why an expression has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsEvaluationError {
-    /// The expression depends on the calling context. The fields are the owner of the frame and the index of the value
-    /// in it.
+    /// The expression depends on a value that the calling context does not provide. The fields are the owner of the
+    /// missing frame and the index of the value in that frame.
     Unbound(JsFrameOwner, usize),
     /// The step limit was reached.
     OutOfSteps,

@@ -66,7 +66,7 @@ pub(super) enum JsNode {
     Opaque,
 }
 
-/// A condition, and whether it must be true or must be false.
+/// A condition, and the result that it must have for the code to run.
 pub(super) type JsBranchCondition = (JsNodeId, bool);
 
 /// An entry in an object literal.
@@ -87,7 +87,7 @@ pub(super) enum JsBindingSource {
     /// All arguments of a function, as a list.
     Arguments(JsFunctionId),
     Loop(JsLoopId),
-    /// An export of another module, or with `None` the module itself.
+    /// An export of another module, or the whole module if the last field is `None`.
     Import(JsFileId, Box<str>, Option<JsIdentifierId>),
 }
 
@@ -182,7 +182,7 @@ pub(super) struct JsFile {
     pub module_exports: Option<JsNodeId>,
 }
 
-/// A collection that `push`, `set` or `add` adds elements to.
+/// A collection to which elements are added with a method such as `push`, `set` or `add`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum JsAppendTarget {
     Binding(JsBindingId),
@@ -210,7 +210,7 @@ pub(super) struct JsSyntax {
     /// Object literals that have a `name`.
     pub named_objects: Vec<JsNodeId>,
     pub additions: HashMap<JsAppendTarget, Vec<JsNodeId>>,
-    /// The conditions around each call or object, for those that have any.
+    /// The conditions under which each call or object is evaluated. Unconditional ones have no entry.
     pub guards: HashMap<JsNodeId, Rc<[JsBranchCondition]>>,
     /// The function that encloses each call or object, if there is one.
     pub enclosing_functions: HashMap<JsNodeId, JsFunctionId>,

@@ -93,7 +93,8 @@ impl JsEvaluator<'_> {
         false
     }
 
-    /// Returns a member, unevaluated if possible, because a schema's expression says more than its value.
+    /// Returns a member, unevaluated if possible, because the expression that builds a schema contains more information
+    /// than its value.
     pub(super) fn raw_member(&mut self, value: &JsValue, key: &str) -> Option<JsValue> {
         match value {
             JsValue::Instance(..) => match self.evaluate_member(value, &key.into()) {

@@ -11,8 +11,8 @@ use gatelodge_catalogue::SourceFile;
 /// meaningful.
 const MIN_NAME_BYTES: usize = 5;
 
-/// Returns the function names that occur only once in the sources, not counting lines that export them. Names exported
-/// by entry points are left out, because other packages may call these functions.
+/// Returns the names of functions that occur only once in the sources, not counting lines that export them. Names that
+/// entry points export are not included, because other packages may call these functions.
 pub(super) fn unused_function_names(
     evaluator: &JsEvaluator<'_>,
     files: &[SourceFile<'_>],

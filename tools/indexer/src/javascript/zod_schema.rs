@@ -60,7 +60,7 @@ const ZOD_METHODS: [&str; 47] = [
     "superRefine",
 ];
 
-/// Zod methods whose names are also methods of built-in types.
+/// Zod methods that have the same name as a method of a built-in type.
 const AMBIGUOUS_METHODS: [&str; 4] = ["map", "set", "catch", "min"];
 
 /// Returns whether a callee is a zod function. Digits and underscores that bundlers append to names are ignored.

@@ -22,7 +22,7 @@ const MAX_PARSER_STEPS: usize = 400_000;
 struct PyLoweringContext<'t> {
     text: &'t str,
     depth: usize,
-    /// Whether the current function does not mention tools, so that only its bindings and returns are kept.
+    /// Whether only bindings and `return` statements are kept, because the current function does not mention tools.
     bindings_only: bool,
 }
 

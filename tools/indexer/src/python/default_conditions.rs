@@ -1,4 +1,4 @@
-//! Decides whether a condition holds with default settings. Results that are not certain are ignored.
+//! Decides whether a condition holds with default settings. Conditions whose result is uncertain are left undecided.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use super::static_value::{PyArguments, PyExternalObject, PyValue};
 use super::syntax::{PyCall, PyComparison, PyExpr};
 use crate::required_setting_heuristic::is_user_supplied;
 
-/// Dotted name that marks a value as the parsed command-line arguments.
+/// Dotted name of the object that represents the parsed command-line arguments.
 const PARSED_ARGS_PATH: &str = "argparse.parse_args";
 
 /// Returns the value that an unset environment variable or settings field has.
@@ -61,7 +61,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Returns whether a name may have a value other than the one in its binding.
+    /// Returns whether a name may be given another value than the one in its binding at run time.
     pub fn is_reassignable(&self, name: &Rc<str>, binding: &PyBinding, scope: PyScopeId) -> bool {
         let file = self.scopes.get(scope).map_or(0, |scope| scope.file);
         let is_empty = matches!(binding, PyBinding::Expr(value) if matches!(**value, PyExpr::None));

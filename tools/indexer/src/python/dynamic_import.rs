@@ -3,7 +3,8 @@
 /// Functions that import a module.
 const IMPORT_CALLS: [&str; 2] = ["import_module(", "__import__("];
 
-/// A module that is imported by a literal name, or by a name of which only the folder is literal.
+/// A module that is imported with a function call. Either its whole name is a literal, or only the folder is, as in
+/// `f"books.{name}"`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DynamicImport<'t> {
     /// Number of parent folders to go up, or 0 for an absolute import.
@@ -29,7 +30,7 @@ const MODULE_DISCOVERY_CALLS: [&str; 12] = [
     "run_path(",
     "exec(compile(",
 ];
-/// Strings that indicate a module name that is computed or found in a folder.
+/// Strings that show that a file computes module names or finds modules by listing a folder.
 const COMPOSED_NAME_SIGNS: [&str; 13] = [
     "__package__",
     "__name__}",
@@ -53,8 +54,8 @@ pub fn dynamic_imports(text: &str) -> Vec<DynamicImport<'_>> {
     import_arguments(text).filter_map(parse_import_argument).collect()
 }
 
-/// Returns whether source code imports modules of its package only by literal names. A name in a variable also counts,
-/// because it is a literal somewhere else.
+/// Returns whether source code imports modules of its package only by literal names. A variable is also accepted if the
+/// code does not compute names, because the variable's value is then a literal somewhere else.
 pub fn has_only_named_imports(text: &str) -> bool {
     let is_composed = || COMPOSED_NAME_SIGNS.iter().any(|sign| text.contains(sign));
     let is_variable = |argument: &str| {

@@ -41,8 +41,7 @@ fn is_pyproject(path: &str) -> bool {
     path.rsplit('/').next() == Some("pyproject.toml")
 }
 
-/// Returns whether a file in a Python package is read. Source files are, and so are files that list the package's
-/// programs.
+/// Returns whether a file is a Python source file or lists the package's programs. Other files are not read.
 pub fn is_python_input(path: &str) -> bool {
     path.ends_with(".py") || is_entry_points_file(path) || is_pyproject(path)
 }

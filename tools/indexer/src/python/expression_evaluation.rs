@@ -27,7 +27,7 @@ pub struct PyEvaluationState {
     depth: usize,
     /// The step at which the evaluation stops.
     step_limit: usize,
-    /// How often a cycle or the nesting limit interrupted the evaluation.
+    /// Number of times that the evaluation was cut short by a cycle or by the nesting limit.
     interruptions: usize,
 }
 
@@ -205,7 +205,8 @@ impl PyAnalyzer<'_> {
         value
     }
 
-    /// Returns the value of a function. A function decorated with `functools.wraps(other)` has the value of `other`.
+    /// Returns the value that a function definition binds to its name. For a function decorated with
+    /// `functools.wraps(other)`, this is the value of `other`.
     fn function_value(&mut self, function: Rc<PyFunction>) -> PyValue {
         for decorator in &function.def.decorators {
             let PyExpr::Call(call) = &**decorator else { continue };
@@ -218,7 +219,8 @@ impl PyAnalyzer<'_> {
         PyValue::Function(function)
     }
 
-    /// Evaluates a parameter for which no argument is known: to an object of its type, or to its default.
+    /// Evaluates a parameter whose argument is unknown. If its type is a class, the value is an object of that class;
+    /// otherwise it is the parameter's default.
     fn evaluate_parameter(
         &mut self,
         name: &Rc<str>,

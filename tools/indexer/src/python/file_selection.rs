@@ -40,8 +40,8 @@ const MAX_IMPORT_LOOKUPS: usize = 100_000;
 /// Files used for building and testing.
 const AUXILIARY_FILES: [&str; 3] = ["setup.py", "conftest.py", "noxfile.py"];
 
-/// Returns the package's files and the auxiliary files that they import. If a package consists only of examples, their
-/// tools count. Tools in tests never count.
+/// Returns the package's files and the auxiliary files that they import. If a package consists only of auxiliary files,
+/// returns all of them except tests and files used for building.
 pub fn select_files<'f>(files: &[SourceFile<'f>]) -> Vec<SourceFile<'f>> {
     let python = || files.iter().copied().filter(|file| file.path.ends_with(".py") && !is_template(file.path));
     let main: Vec<_> = python().filter(|file| !is_auxiliary(file)).collect();
@@ -97,14 +97,15 @@ fn find_imported_file(files: &PyModuleFiles<'_>, from: usize, up: usize, module:
     (up > 0 || is_import_target(files, at, module.len())).then_some(at)
 }
 
-/// Returns the files in a folder, with the same rule as for [`find_imported_file`].
+/// Returns the files in a folder that an import may refer to. As in [`find_imported_file`], an absolute import has to
+/// name any auxiliary folders.
 fn files_in_folder(files: &PyModuleFiles<'_>, from: usize, up: usize, folder: &[&str]) -> Vec<usize> {
     let inside = files.files_in_folder(from, up, folder).into_iter();
     inside.filter(|at| up > 0 || is_import_target(files, *at, folder.len() + 1)).collect()
 }
 
-/// Returns whether a file is outside all auxiliary folders, not counting folders among the last `named_parts` parts of
-/// its path.
+/// Returns whether an absolute import may refer to a file. The file must not be in an auxiliary folder, unless that
+/// folder is among the last `named_parts` parts of the path, which the import names.
 fn is_import_target(files: &PyModuleFiles<'_>, at: usize, named_parts: usize) -> bool {
     let path = files.get(at).map_or("", |file| file.path);
     let path = path.strip_suffix("/__init__.py").unwrap_or(path);

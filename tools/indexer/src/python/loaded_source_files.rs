@@ -9,7 +9,7 @@ use super::module_files::{FileReferenceForms, PyModuleFiles};
 use super::registration_reachability::{WalkOrigin, import_statements};
 use gatelodge_catalogue::SourceFile;
 
-/// Limits on the number of files, searched bytes and programs. If any of them is exceeded, every file counts as loaded.
+/// Limits on the number of files, bytes searched and programs. If any limit is exceeded, every file counts as loaded.
 const MAX_FOLLOWED_FILES: usize = 400;
 const MAX_SEARCHED_BYTES: usize = 1 << 31;
 const MAX_FOLLOWED_PROGRAMS: usize = 20;
@@ -64,7 +64,8 @@ fn find_loaded_files(
     Some(known)
 }
 
-/// Returns the files that a file imports, and the packages that contain the file.
+/// Returns the files that Python loads because of a file: its imports, and the `__init__.py` of each package that
+/// contains it.
 fn imported_files(files: &PyModuleFiles<'_>, at: usize, text: &str) -> Vec<usize> {
     let below = |up, module: &str| {
         let folder: Vec<&str> = module.split('.').filter(|part| !part.is_empty()).collect();

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use gatelodge_catalogue::SourceFile;
 
-/// Maximum number of comparisons per package. A limit is needed because many files may have the same name.
+/// Maximum number of files that are compared with module names, per package. A limit is needed because many files may
+/// have the same name.
 const MAX_COMPARISONS: usize = 20_000_000;
 
 /// A package's files, indexed by module name.
@@ -145,8 +146,9 @@ impl<'f> PyModuleFiles<'f> {
         }
     }
 
-    /// Finds a module by its absolute name. An archive may have folders above the module; if there are several
-    /// candidates, takes the one that shares most parts with the importing file, then the one with the shortest path.
+    /// Finds a module by its absolute name. Several files may match, because an archive may have folders above the
+    /// module. The best match is the file whose path has the longest prefix in common with the importing file, then the
+    /// one with the shortest path.
     fn find_absolute(&self, from: usize, wanted: &[&str]) -> Option<usize> {
         let here = self.module_parts(from);
         let shared = |path: &[&str]| path.iter().zip(here).take_while(|(one, other)| one == other).count();
@@ -157,8 +159,8 @@ impl<'f> PyModuleFiles<'f> {
         })
     }
 
-    /// Returns whether the first package in a module name is not nested in another package. For example, `mcp.server`
-    /// does not refer to `books/mcp/server.py`.
+    /// Returns whether the first package in a module name is a top-level package. For example, `mcp.server` does not
+    /// refer to `books/mcp/server.py` if `books` is a package.
     pub fn is_outermost(&self, at: usize, module: &str) -> bool {
         let (path, first) = (self.module_parts(at), module.split('.').next().unwrap_or_default());
         let above = path.iter().rposition(|part| *part == first).and_then(|above| path.get(..above));
@@ -173,7 +175,8 @@ impl<'f> PyModuleFiles<'f> {
 
 /// The forms in which source code may refer to a file.
 pub struct FileReferenceForms {
-    /// Names together with their delimiters: `books.shelf"`, `shelf.py"`, `"shelf:`, `books.{`.
+    /// Strings that refer to the file, each with a delimiter so that longer names do not match: `books.shelf"`,
+    /// `shelf.py"`, `"shelf:`, `books.{`.
     pub quoted_forms: Vec<String>,
     /// The last parts of the file's module name, which may appear after `-m`.
     pub module: Option<String>,

@@ -10,7 +10,8 @@ use super::static_value::PyFunction;
 use super::syntax::{PyCall, PyImport};
 use gatelodge_catalogue::SourceFile;
 
-/// Maximum number of paths to a tool. A tool with this many paths counts as reached.
+/// Maximum number of paths to a tool's registration. A tool with this many paths is assumed to be registered by
+/// default.
 const MAX_PATHS_PER_TOOL: usize = 12;
 /// Maximum number of source bytes that are searched for names.
 const MAX_SEARCHED_BYTES: usize = 1 << 30;
@@ -19,7 +20,7 @@ const MAX_IMPORT_CHARS: usize = 20_000;
 /// Maximum number of passes for propagating unreachability.
 const MAX_ROUNDS: usize = 10;
 
-/// Where a walk through the statements starts.
+/// The starting point of a walk through statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WalkOrigin {
     /// The statements of a file.
@@ -28,7 +29,7 @@ pub enum WalkOrigin {
     Function(usize),
 }
 
-/// One path to a registration: where the walks started, and whether none of the conditions on the path is false by
+/// One path to a registration, given by the origins of its walks. It is enabled unless a condition on it is false by
 /// default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RegistrationCallChain {
@@ -62,8 +63,8 @@ pub struct RegistrationReachability {
     origins: Vec<WalkOrigin>,
     /// Calls, keyed by the called function.
     calls: HashMap<usize, PyFunctionCallSites>,
-    /// For each file, the statements that import it: the importing file, the statement, and whether none of the
-    /// conditions around it is false.
+    /// For each file, the statements that import it, keyed by importing file and statement. The value is false if the
+    /// statement runs only under conditions that are false by default.
     imports: HashMap<usize, HashMap<(usize, usize), bool>>,
     /// Module-level names that functions reassign.
     reassigned_names: HashSet<(usize, Rc<str>)>,
@@ -77,7 +78,7 @@ pub struct RegistrationReachability {
 #[derive(Debug)]
 struct PyFunctionCallSites {
     name: Rc<str>,
-    /// The call, its origin, and whether none of the conditions around it is false.
+    /// Calls with their origins. The flag is false if a condition around the call is false by default.
     sites: HashSet<(usize, WalkOrigin, bool)>,
     /// Whether the name is also used in places where no call was recorded.
     is_used_elsewhere: bool,
@@ -115,7 +116,7 @@ impl<'f> PyAnalyzer<'f> {
         done
     }
 
-    /// Runs `work` under a condition that is true or false by default.
+    /// Runs `work` for code that depends on a condition. `is_on` is false if that condition is false by default.
     pub fn with_condition<T>(&mut self, is_on: bool, work: impl FnOnce(&mut Self) -> T) -> T {
         self.disabled_depth += usize::from(!is_on);
         let done = work(self);
@@ -218,8 +219,8 @@ impl<'f> PyAnalyzer<'f> {
         }
     }
 
-    /// Returns whether a tool is registered by default. If a function was walked with the arguments of each of its
-    /// calls, only those walks count, not the walk of the function on its own.
+    /// Returns whether a tool is registered by default. If each call to a function was followed with its arguments, the
+    /// walk of the function without arguments is ignored.
     pub fn is_reachable(&self, ways: &RegistrationCallChains) -> bool {
         let is_by_itself = |way: &RegistrationCallChain| matches!(way.origins.last(), Some(WalkOrigin::Function(def)) if self.has_all_calls_entered(*def));
         let is_open = |way: &RegistrationCallChain| {
@@ -230,7 +231,7 @@ impl<'f> PyAnalyzer<'f> {
             || if called.peek().is_some() { called.any(is_open) } else { ways.0.iter().any(is_open) }
     }
 
-    /// Returns whether all calls to a function were walked with their arguments.
+    /// Returns whether each call to a function was followed with its arguments.
     fn has_all_calls_entered(&self, def: usize) -> bool {
         let (Some(calls), Some(entered)) = (self.reachability.calls.get(&def), self.entered_calls.get(&def)) else {
             return false;

@@ -27,11 +27,11 @@ pub enum PyBinding {
     Parameter {
         annotation: Option<Rc<PyExpr>>,
         default: Option<Rc<PyExpr>>,
-        /// Whether an argument was passed whose value is unknown.
+        /// Whether the caller passes an argument. Its value is unknown.
         is_passed: bool,
     },
     Value(PyValue),
-    /// A value that a condition must not rely on.
+    /// A value that is uncertain and therefore counts as unknown in conditions.
     Uncertain(PyValue),
 }
 
@@ -55,7 +55,7 @@ pub struct PyScope {
     parameter_bindings: Vec<(Rc<str>, PyBinding)>,
     /// Names that the statements in the scope bind. All calls to a function share them.
     body_names: Option<Rc<PyBoundNames>>,
-    /// Cached values of names. The flag in the key says whether the value was evaluated for a condition.
+    /// Cached values of names. The flag in the key is true if the value was evaluated as part of a condition.
     resolved_values: HashMap<(Rc<str>, bool), PyValue>,
 }
 

@@ -90,7 +90,7 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Walks a function's body without the arguments of any call.
+    /// Walks a function's body when the arguments it is called with are unknown.
     fn walk_without_arguments(&mut self, function: &PyFunction) {
         let is_inside = !self.walk_stack.is_empty();
         let walk = |reader: &mut Self| reader.walk_function(function, &PyArguments::default());

@@ -57,7 +57,7 @@ pub struct PyArguments {
     pub keywords: Vec<(Rc<str>, PyValue)>,
     /// Whether an unknown `*` or `**` argument may hold further arguments.
     pub has_unknown: bool,
-    /// Positions and names of arguments that a condition must not rely on.
+    /// Positions and names of uncertain arguments, which count as unknown in conditions.
     pub uncertain: Vec<(Option<usize>, Option<Rc<str>>)>,
 }
 
@@ -94,7 +94,8 @@ impl PyArguments {
         self.positional.iter().chain(self.keywords.iter().map(|(_, value)| value)).any(PyValue::has_scope)
     }
 
-    /// Returns whether a condition must not rely on the argument with this name or position.
+    /// Returns whether the argument with this name or position is uncertain, so that it counts as unknown in
+    /// conditions.
     pub fn is_uncertain(&self, name: &str, place: usize) -> bool {
         self.uncertain.iter().any(|(at, named)| *at == Some(place) || named.as_deref() == Some(name))
     }
@@ -119,7 +120,8 @@ impl PyValue {
         !matches!(self, Self::Unknown(_) | Self::Member(..))
     }
 
-    /// Returns whether the value itself is known, rather than only its origin.
+    /// Returns whether the value is a constant, or a list or dictionary that is not empty. An empty one may be filled
+    /// elsewhere.
     pub fn is_certain(&self) -> bool {
         match self {
             Self::None | Self::Bool(_) | Self::Number(_) | Self::Str(_) => true,
@@ -133,7 +135,7 @@ impl PyValue {
         if let Self::Str(text) = self { Some(text) } else { None }
     }
 
-    /// Returns whether the value refers to scopes, which must be kept as long as the value.
+    /// Returns whether the value refers to scopes. Such scopes must not be closed while the value is in use.
     pub fn has_scope(&self) -> bool {
         match self {
             Self::Function(_) | Self::Class(_) | Self::Instance(_) => true,

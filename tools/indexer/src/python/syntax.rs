@@ -99,7 +99,7 @@ pub enum PyStmt {
     },
     /// The statements in a `try`, `with` or `while` block.
     Block(Vec<PyStmt>),
-    /// Statements that run after an exception. They do not replace earlier bindings.
+    /// The statements in an `except` clause. Their bindings do not replace earlier ones.
     Fallback(Vec<PyStmt>),
     Return(Rc<PyExpr>),
     /// A `continue` statement.

@@ -17,7 +17,8 @@ use super::syntax::{PyCall, PyExpr};
 use gatelodge_catalogue::ExtractedTool;
 use mcp_server_detection::{is_mcp_path, is_tool_decorator, last_segment};
 
-/// Maximum length of a name. Longer names are cut to this length, which is still more than an index accepts.
+/// Maximum length of a tool name. Longer names are cut to this length. The result is still too long for an index, so
+/// the name is counted as invalid.
 const MAX_NAME_CHARS: usize = 300;
 
 /// Maximum number of definitions per package. More than this many are assumed to be generated.
@@ -34,8 +35,8 @@ pub struct ToolRegistration {
     pub paths: RegistrationCallChains,
 }
 
-/// All registrations, without duplicates. One place may define the same tool name in several ways, depending on the
-/// caller; a definition that adds no information is dropped.
+/// All registrations, without duplicates. The same code may define a tool differently for different callers. A
+/// definition is dropped if another one contains all of its information.
 #[derive(Debug, Default)]
 pub struct ToolRegistrations {
     by_key: BTreeMap<ToolRegistrationKey, (Vec<ExtractedTool>, RegistrationCallChains)>,

@@ -1,4 +1,4 @@
-//! Parses HTML pages that consist of links, which is the original page format of package registries.
+//! Parses registry pages in HTML, the original page format of package registries. Such a page is a list of links.
 
 use std::collections::HashMap;
 

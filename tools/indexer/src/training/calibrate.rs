@@ -1,7 +1,7 @@
 //! Fits the curves of a [`ConfidenceCalibration`](gatelodge_catalogue::training_interface::ConfidenceCalibration).
 
-/// Fits a non-decreasing curve from predicted probability to the share of right predictions, by pooling adjacent
-/// violators.
+/// Fits a non-decreasing curve that maps predicted probabilities to the share of predictions that were right, with the
+/// pool-adjacent-violators algorithm.
 pub(super) fn fit(mut seen: Vec<(f64, bool)>) -> Vec<(f64, f64)> {
     /// Minimum number of predictions for each point on the curve.
     const MIN_POOL_SIZE: usize = 25;

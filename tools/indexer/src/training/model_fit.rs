@@ -13,11 +13,13 @@ const INITIAL_STEP_SIZE: f64 = 0.05;
 const MOMENTUM_DECAY: f64 = 0.9;
 /// Decay rate of the moving average of the squared gradient (variance).
 const VARIANCE_DECAY: f64 = 0.99;
-/// Strength of the prior that pulls weights towards the lexicon's points, measured in examples.
+/// Strength of the prior that pulls weights towards the lexicon's points, as an equivalent number of examples.
 const PRIOR_STRENGTH: f64 = 1.5;
-/// Prior strength for words. They say less about a tool than the effects of verbs, and there are more of them.
+/// Prior strength for words. It is higher because words say less about a tool than verbs with a known effect, and there
+/// are more of them.
 const WORD_PRIOR_STRENGTH: f64 = 3.0;
-/// Prior strength for later words of a description. They say little about the tool, and there are many of them.
+/// Prior strength for words after the first sentence of a description. It is highest because these words say little
+/// about the tool, and there are many of them.
 const LATER_WORD_PRIOR_STRENGTH: f64 = 10.0;
 /// Minimum number of servers in which a feature must occur to be learned.
 const MIN_SERVERS_PER_FEATURE: usize = 3;
@@ -102,8 +104,8 @@ fn add(sum: &mut CategoryScores, points: CategoryScores) {
     }
 }
 
-/// Returns the gradients of the error. If a label allows several categories, the target is the model's own
-/// distribution over them.
+/// Returns the gradients of the error with respect to the weights and the bias. If a label allows several categories,
+/// the target is the model's own distribution over these categories.
 fn gradients(
     rows: &[TrainingRow],
     weights: &[CategoryScores],
@@ -166,7 +168,7 @@ struct AdamState {
 }
 
 impl AdamState {
-    /// Applies one Adam step. Steps become shorter where the gradient changes sign.
+    /// Applies one Adam step. The step is smaller for a weight whose gradient keeps changing sign.
     fn apply_step(
         &mut self,
         weights: &mut CategoryScores,

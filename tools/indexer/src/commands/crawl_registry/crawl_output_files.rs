@@ -76,7 +76,7 @@ impl CrawlRecord {
     }
 }
 
-/// The member of a JSON line by which lines are sorted.
+/// The package name in a JSON line, used to sort the lines.
 #[derive(Deserialize)]
 struct PackageLineKey {
     package: String,
@@ -235,7 +235,7 @@ impl CrawlOutputFiles {
     }
 }
 
-/// Returns the string that represents a value in the output files.
+/// Returns the string that a value is serialized to.
 fn wire_name(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()

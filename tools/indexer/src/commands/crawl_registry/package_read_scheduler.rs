@@ -11,14 +11,14 @@ use tokio::sync::{Semaphore, oneshot};
 /// A package whose sources are larger than this counts as large. Reading it takes about forty times as much memory as
 /// its sources.
 const MAX_SMALL_PACKAGE_BYTES: usize = 1 << 20;
-/// A package whose sources are larger than this is read while no other package is being read.
+/// A package whose sources are larger than this is not read at the same time as any other package.
 const MAX_CONCURRENT_PACKAGE_BYTES: usize = 4 << 20;
 
 type ReadJob = Box<dyn FnOnce() + Send>;
 
 /// Limits how many packages are in memory at once.
 pub struct PackageReadScheduler {
-    /// Permits for unpacking packages and for reading small ones.
+    /// Permits for keeping the sources of a package in memory.
     permits: Semaphore,
     permit_count: u32,
     /// Queue of the single thread for large packages. With one thread, the memory that one package frees is reused for

@@ -92,7 +92,7 @@ pub struct CrawlLogLine {
     pub outcome: PackageOutcome,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tools: usize,
-    /// Number of invalid tool names, and of tools beyond the maximum per package.
+    /// Number of tools left out because their names are invalid or because the package has too many tools.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[serde(rename = "odd_names")]
     pub unusable_names: usize,
@@ -227,7 +227,7 @@ fn fetch_failure(error: FetchError) -> PackageFailure {
     }
 }
 
-/// An archive: its cache key, its format and, unless its sources are already in the cache, its file.
+/// A package's archive. `file` is `None` if the archive's sources are already in the cache.
 struct PackageArchive {
     cache_key: String,
     format: ArchiveFormat,
@@ -291,7 +291,7 @@ fn text_bytes(unpacked: &UnpackedArchive) -> usize {
     unpacked.files.values().map(String::len).sum()
 }
 
-/// Name prefix that temporary files have until they are unlinked.
+/// Prefix of the names of temporary files. Each file is unlinked as soon as it has been created.
 const TEMPORARY_FILE_PREFIX: &str = ".archive-";
 
 /// Creates a temporary file that is already unlinked, so that nothing is left when the process ends.

@@ -28,7 +28,8 @@ const RETRY_DELAYS_SECONDS: [u64; 4] = [1, 3, 10, 30];
 /// Longest `Retry-After` delay that is honoured.
 const MAX_RETRY_DELAY_SECONDS: u64 = 120;
 const MAX_REDIRECTS: usize = 5;
-/// Number of attempts per connection after which a registry that has never answered counts as unreachable.
+/// Number of failed attempts per connection after which the registry is considered unreachable, as long as it has never
+/// answered.
 const TRIES_BEFORE_FIRST_RESPONSE: usize = 3;
 
 /// Why a request failed.
@@ -69,7 +70,7 @@ pub struct FileHashes {
 /// Client for one registry and the files that it lists.
 pub struct RegistryClient {
     pool: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
-    /// Credentials from the registry URL, with the only scheme and host they may be sent to.
+    /// Scheme and host of the registry, and the credentials from its URL, which are sent only to that scheme and host.
     credentials: Option<(String, String, HeaderValue)>,
     outage_detector: OutageDetector,
 }
@@ -89,8 +90,8 @@ impl OutageDetector {
         self.has_responded.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether so many attempts have failed that the registry counts as unreachable. A registry that has
-    /// answered before is allowed more attempts.
+    /// Returns whether enough attempts have failed to consider the registry unreachable. More attempts are allowed if
+    /// it has answered before.
     fn is_outage(&self) -> bool {
         let each = if self.has_responded.load(Ordering::Relaxed) {
             RETRY_DELAYS_SECONDS.len() + 1

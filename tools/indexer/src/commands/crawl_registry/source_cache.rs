@@ -14,7 +14,8 @@ use gatelodge_catalogue::UnpackedArchive;
 /// Maximum size of an entry after decompression. It is far above what the extraction limits allow.
 const MAX_ENTRY_BYTES: u64 = 256 << 20;
 
-/// Increased whenever a different set of files is extracted from archives, so that older entries are not used.
+/// Version of the cache entries. It is increased whenever a different set of files is extracted from archives, so that
+/// older entries are not used.
 const CACHE_FORMAT_VERSION: u32 = 2;
 
 /// A folder with one file per archive, named after the archive's hash.

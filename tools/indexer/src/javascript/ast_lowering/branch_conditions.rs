@@ -31,7 +31,7 @@ impl JsLowering<'_> {
         self.add_node(JsNode::Opaque)
     }
 
-    /// Records the conditions around a call or an object, and the function that encloses it.
+    /// Records the conditions under which a call or an object is evaluated, and the function that contains it.
     pub(super) fn record_context(&mut self, node: JsNodeId) {
         if !self.guards.is_empty() {
             self.syntax.guards.insert(node, self.guards.as_slice().into());

@@ -11,7 +11,8 @@ use crate::javascript::syntax::{
 pub(super) struct DeferredBindings {
     /// Assignments of the form `name = value`.
     assignments: Vec<(JsIdentifierId, JsScopeId, JsNodeId)>,
-    /// Assignments of the form `name.key = value`, with the key as a node.
+    /// Assignments of the form `name.key = value` or `name[key] = value`. The key is stored as a node, because it may
+    /// be an expression.
     member_assignments: Vec<(JsIdentifierId, JsScopeId, JsNodeId, JsNodeId)>,
     /// Calls that add elements to a collection, such as `name.push(…)`.
     additions: Vec<(JsIdentifierId, JsScopeId, JsNodeId)>,
@@ -67,7 +68,8 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Records a call that adds elements to a collection, defines getters or calls `super`.
+    /// Records a call that the evaluation needs to know about: one that adds elements to a collection, one that defines
+    /// getters, or a call to `super`.
     pub(super) fn record_call(&mut self, callee: JsNodeId, call: JsNodeId, items: Box<[JsNodeId]>) {
         match *self.syntax.node(callee) {
             JsNode::Member(object, method) if ADDING_METHODS.contains(&self.syntax.symbol_text(method)) => {
@@ -85,7 +87,8 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Records calls such as `export_all(names, { a: () => a })`, which bundlers emit.
+    /// Records the getters in a call such as `export_all(names, { a: () => a })`, which bundlers emit, as if they were
+    /// assignments `names.a = a`.
     fn record_getters(&mut self, items: &[JsNodeId]) {
         let [target, object] = items else { return };
         let (JsNode::Name(word, scope), JsNode::Object(entries)) =
@@ -118,7 +121,7 @@ impl JsLowering<'_> {
         }
     }
 
-    /// Attributes assignments and additions to their bindings.
+    /// Resolves the names in the collected assignments and additions, and stores each of them with its binding.
     pub(super) fn resolve_deferred(&mut self) {
         let late = std::mem::take(&mut self.deferred);
         for (word, scope, value) in late.assignments {

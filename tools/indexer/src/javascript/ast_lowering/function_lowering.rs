@@ -201,7 +201,7 @@ impl JsLowering<'_> {
     }
 }
 
-/// The value that the names in a pattern are bound to, and their scope.
+/// The value that a destructuring pattern is applied to, and the scope in which its names are declared.
 #[derive(Clone)]
 pub(super) struct JsPatternTarget {
     source: JsBindingSource,
@@ -215,7 +215,7 @@ impl JsPatternTarget {
         Self { source, scope, path: Vec::new(), default: None }
     }
 
-    /// Returns the target of a `...rest` parameter: all arguments from this index on.
+    /// Returns the target for a `...rest` parameter, which receives all arguments from `index` on.
     fn rest_parameter(function: JsFunctionId, index: usize, scope: JsScopeId) -> Self {
         Self {
             source: JsBindingSource::Arguments(function),

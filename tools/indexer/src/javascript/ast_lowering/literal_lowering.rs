@@ -5,7 +5,8 @@ use tree_sitter::Node as Tree;
 use super::JsLowering;
 use crate::javascript::syntax::{JsIdentifierId, JsNode, JsNodeId, JsObjectEntry};
 
-/// Object keys whose values are examples, or definitions for APIs other than MCP.
+/// Object keys whose values are not searched for tools, because they are examples or definitions for APIs other than
+/// MCP.
 const IGNORED_KEYS: [&str; 3] = ["examples", "example", "function"];
 
 impl JsLowering<'_> {

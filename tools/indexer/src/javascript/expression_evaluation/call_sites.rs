@@ -11,7 +11,7 @@ const MAX_SAME_NAME_METHODS: usize = 2;
 
 #[derive(Default)]
 pub(super) struct JsCallIndex {
-    /// Calls, keyed by the name in front of the opening parenthesis.
+    /// Calls and `new` expressions, keyed by the name of the function, method or class.
     calls_by_name: HashMap<JsIdentifierId, Vec<JsNodeId>>,
     /// The names under which each function is declared.
     function_names: HashMap<JsFunctionId, Vec<JsIdentifierId>>,
@@ -127,7 +127,7 @@ impl JsEvaluator<'_> {
         found
     }
 
-    /// Returns whether a function has a name and none of its names is used anywhere else.
+    /// Returns whether a function has a name and all of its names occur only in declarations.
     pub(super) fn is_function_unused(&mut self, function: JsFunctionId) -> bool {
         let sites = self.call_index();
         let words = sites.function_names.get(&function).map(Vec::as_slice).unwrap_or_default();

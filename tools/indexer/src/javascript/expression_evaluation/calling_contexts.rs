@@ -1,4 +1,4 @@
-//! Enumerates the calling contexts in which an expression has a value.
+//! Enumerates the calling contexts in which an expression can be evaluated.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ const MAX_CONTEXT_DEPTH: usize = 7;
 const MAX_CONTEXTS: usize = 3_000;
 
 impl JsEvaluator<'_> {
-    /// Returns the contexts in which all of the given expressions have values.
+    /// Returns the contexts in which all of the given expressions can be evaluated.
     pub fn calling_contexts(&mut self, nodes: &[JsNodeId], env: &JsFrameChain) -> Vec<JsFrameChain> {
         self.contexts_within(nodes, env, MAX_CONTEXT_DEPTH)
     }
@@ -36,8 +36,8 @@ impl JsEvaluator<'_> {
         vec![env.clone()]
     }
 
-    /// Returns the unbound parameter or loop variable that a value depends on. For an object, only the members `name`
-    /// and `tools` matter.
+    /// Returns the unbound parameter or loop variable that a value depends on. In an object, only the members `name`
+    /// and `tools` are examined.
     fn find_unbound(&mut self, node: JsNodeId, env: &JsFrameChain) -> Option<(JsFrameOwner, usize)> {
         let found = self.evaluate(node, env).and_then(|value| match value {
             JsValue::Object(_) => {

@@ -1,4 +1,4 @@
-//! Decides whether a condition holds with default settings. Results that are not certain are ignored.
+//! Decides whether a condition holds with default settings. Conditions whose result is uncertain are left undecided.
 
 use super::JsEvaluator;
 use crate::javascript::static_value::{JsEvaluationError, JsFrameChain, JsValue, JsValueResult};
@@ -119,7 +119,7 @@ impl JsEvaluator<'_> {
         is_dead
     }
 
-    /// Returns a member of `process`. Of the settings, only those that the user has to supply count as set.
+    /// Returns the value of `process.env` or `process.argv`, or `None` for any other member.
     pub(super) fn find_process_member(&mut self, object: JsNodeId, key: JsIdentifierId) -> Option<JsValue> {
         let syntax = self.syntax;
         let is_process = |node: JsNodeId| match syntax.node(node) {

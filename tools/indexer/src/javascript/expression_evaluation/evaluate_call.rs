@@ -68,7 +68,7 @@ impl JsEvaluator<'_> {
         Ok(values)
     }
 
-    /// Returns the result of calling a function with the given arguments, without evaluating the result.
+    /// Returns the result of calling a function with the given arguments as a lazy value.
     pub(super) fn apply(&mut self, function: JsFunctionId, closure: &JsFrameChain, arguments: Vec<JsValue>) -> JsValue {
         match self.syntax.function(function).and_then(|function| function.result) {
             Some(result) => {
@@ -145,8 +145,8 @@ impl JsEvaluator<'_> {
         }
     }
 
-    /// Returns the entries of the object that a schema expression or a call to an external function wraps, as in
-    /// `opaque_member`.
+    /// Returns the entries of an object that is wrapped in a schema expression or passed to an external function.
+    /// Functions such as `defineTool` mostly return their argument.
     fn opaque_entries(&mut self, node: JsNodeId, env: &JsFrameChain) -> Vec<(Rc<str>, JsValue)> {
         let syntax = self.syntax;
         let (callee, items) = match syntax.node(node) {

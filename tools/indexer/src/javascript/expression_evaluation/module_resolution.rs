@@ -15,8 +15,8 @@ use crate::javascript::syntax::{
 const MAX_REEXPORT_DEPTH: usize = 12;
 const SOURCE_EXTENSIONS: [&str; 8] = [".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".jsx"];
 
-/// Indexes the files by path. The extension of a compiled file is resolved in `find_file`, so that `./a.js` finds
-/// `a.ts`.
+/// Indexes the files by their actual paths. An import of a compiled file, such as `./a.js` for `a.ts`, is handled in
+/// `find_file`.
 pub(super) fn files_by_path(syntax: &JsSyntax) -> HashMap<&str, JsFileId> {
     let paths = syntax.files.iter().map(|file| file.path.as_str());
     paths.enumerate().map(|(index, path)| (path, JsFileId(index as u32))).collect()

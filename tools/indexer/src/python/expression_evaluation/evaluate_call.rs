@@ -68,7 +68,7 @@ impl PyAnalyzer<'_> {
         out
     }
 
-    /// Evaluates the arguments of a call, and marks those that a condition must not rely on.
+    /// Evaluates the arguments of a call, and marks those that are uncertain. They count as unknown in conditions.
     pub fn arguments_with_certainty(&mut self, call: &Rc<PyCall>, scope: PyScopeId) -> PyArguments {
         let mut arguments = self.evaluate_arguments(call, scope);
         let before = std::mem::replace(&mut self.is_strict, true);
@@ -216,8 +216,8 @@ impl PyAnalyzer<'_> {
         }
     }
 
-    /// Runs `work` for each element that the clauses iterate over, with the loop variables bound. If the elements are
-    /// unknown, runs it once with unknown values.
+    /// Runs `work` for each element that a loop or a comprehension iterates over, with the loop variables bound. If the
+    /// elements are unknown, runs it once with unknown values.
     pub fn for_each_element(
         &mut self,
         clauses: &[(Rc<PyExpr>, Rc<PyExpr>)],

@@ -1,4 +1,5 @@
-//! Handles the package's own decorators that only collect functions. The collected functions are registered later.
+//! Handles decorators that are defined in the package itself and only collect functions, to be registered as tools
+//! later.
 
 use std::rc::Rc;
 
