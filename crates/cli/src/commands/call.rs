@@ -12,7 +12,7 @@ use crate::exit_code::{CommandExitCode, UsageError};
 use crate::mcp_client::{McpClient, McpClientError};
 use crate::{process_environment, server_url, stdout_output};
 
-/// Prefixes of the messages for refused or failed calls, with the exit code for each.
+/// Error message prefixes by which refused and failed calls are recognized, and the exit code for each prefix.
 const REFUSAL_EXIT_CODES: &[(&str, CommandExitCode)] = &[
     ("[POLICY DENIED]", CommandExitCode::Denied),
     ("[GATEWAY]", CommandExitCode::InternalError),

@@ -58,8 +58,8 @@ pub fn run(args: &ConnectArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Rejects names of environment variables that are not valid in a shell, because some clients pass the name to one.
-/// Also rejects a token given in place of a name.
+/// Checks the name of an environment variable. Rejects names that are not valid in a shell, because some clients pass
+/// the name to a shell. Also rejects a token given in place of a name.
 fn check_token_env(name: &str) -> Result<(), UsageError> {
     if GrantToken::parse(name).is_ok() {
         return Err(UsageError(
@@ -99,8 +99,8 @@ fn resolve_token_file(
     Ok(file.map(std::path::absolute).transpose()?.map(|file| file.display().to_string()))
 }
 
-/// Returns the home directory, and whether it was given with `--home`. If so, the search for client files ignores
-/// environment variables.
+/// Returns the home directory, and whether it was given with `--home`. In that case, the search for client files
+/// ignores environment variables.
 pub fn home_directory(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     if let Some(home) = named {
         return Ok((std::path::absolute(home)?, true));
@@ -110,8 +110,8 @@ pub fn home_directory(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     Ok((home, false))
 }
 
-/// Returns the directories to search for client files: below the home directory given with `--home`, else as the
-/// environment specifies.
+/// Returns the directories to search for client files. If the home directory was given with `--home`, these are the
+/// default directories below it. Otherwise environment variables may specify other directories.
 pub fn user_directories((home, is_named): (PathBuf, bool), project: Option<&Path>) -> Result<UserDirectories> {
     let project = project.map(std::path::absolute).transpose()?;
     Ok(if is_named {
@@ -121,7 +121,8 @@ pub fn user_directories((home, is_named): (PathBuf, bool), project: Option<&Path
     })
 }
 
-/// Chooses a client's configuration file: the first one that exists, else the most common one.
+/// Chooses a client's configuration file: the first existing one or, if none exists, the one that is most commonly
+/// used.
 fn choose_location(
     args: &ConnectArgs,
     client: &'static ClientProfile,

@@ -70,7 +70,7 @@ pub fn run(args: &InitArgs) -> Result<CommandExitCode> {
     apply_import(args, scan, import, plan, InitContext { target, journal_file, report })
 }
 
-/// What the steps of `init` share: the gateway, the undo journal and the report so far.
+/// State that is passed between the steps of `init`: the gateway, the undo journal and the report so far.
 struct InitContext {
     target: GatewayTarget,
     journal_file: PathBuf,

@@ -14,10 +14,12 @@ use crate::cli::PharoArgs;
 use crate::exit_code::{CommandExitCode, UsageError};
 use crate::{diagnostic_report, process_environment};
 
-/// Maximum size of a response from the image, chosen so that a result stays below the gateway's limit of 64 MiB. A
-/// result contains the response twice. In the worst case, both copies triple in size (the two bytes of U+0085 are
-/// escaped as six) and an 8 MiB screenshot is added in Base64, for a total of 59 MiB. With `--compat` there is no
-/// screenshot, but numbers such as `1e15` are written out in full, for a total of 61 MiB.
+/// Maximum size of a response from the Pharo image. A result contains the response twice and must stay below the
+/// gateway's limit of 64 MiB.
+///
+/// In the worst case, escaping triples the size of both copies (the two bytes of U+0085 become six), which together
+/// with an 8 MiB screenshot in Base64 gives 59 MiB. With `--compat` there is no screenshot, but numbers such as `1e15`
+/// are written out in full, which gives at most 61 MiB.
 const MAX_IMAGE_RESPONSE_BYTES: usize = 8 << 20;
 /// Environment variable that holds the image's port. The interop server in the image reads the same variable.
 const PORT_VARIABLE: &str = "PHARO_SIS_PORT";

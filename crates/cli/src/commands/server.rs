@@ -37,7 +37,7 @@ pub fn run(command: ServerCommand) -> Result<CommandExitCode> {
     }
 }
 
-/// A server as it is printed, without the values of its headers.
+/// The printed fields of a server. The values of its headers are left out.
 #[derive(Debug, Serialize)]
 struct ServerView {
     name: String,
@@ -114,8 +114,8 @@ async fn all_servers(ctx: &StoreCommandContext) -> Result<Vec<ServerView>> {
     Ok(all)
 }
 
-/// Creates the view of a server that is neither in the configuration file nor in the store. `place` says where the
-/// server exists and is printed instead of a URL.
+/// Creates the view of a server that is neither in the configuration file nor in the store. `place` is a text such as
+/// "only in the running gateway" that is printed instead of a URL.
 fn view_of_unlisted(name: String, place: &str, from: &'static str) -> ServerView {
     ServerView {
         name,

@@ -1,7 +1,8 @@
 //! `gatelodge stack`: reports all servers that each client's agents can reach, and the risks of combining them.
 //!
-//! `collect_servers` decides which parts of a client's configuration may be printed, and the reports print nothing
-//! else. If a file given on the command line cannot be read, the error shows the name as the user wrote it.
+//! A client's configuration may contain secrets. The reports therefore print only the parts of it that
+//! `collect_servers` returns. If a file given on the command line cannot be read, the error shows the file name exactly
+//! as the user typed it.
 
 mod collect_servers;
 mod display_path;
@@ -135,7 +136,7 @@ pub fn run(args: &ServerStackArgs) -> Result<CommandExitCode> {
     Ok(if fails || !report.unread.is_empty() { CommandExitCode::Findings } else { CommandExitCode::Success })
 }
 
-/// Builds the report. The error consists of a message that is safe to include in a report, and the cause.
+/// Builds the report. If that fails, returns a message that is safe to include in a report, and the underlying error.
 fn build_report(args: &ServerStackArgs) -> Result<ServerStackReport, (String, anyhow::Error)> {
     // The report must not contain the path of the index.
     let no_index = |error| ("the package index cannot be used; the error of the command says why".to_owned(), error);

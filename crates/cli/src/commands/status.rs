@@ -27,7 +27,8 @@ const READY_TIMEOUT: Duration = Duration::from_secs(3);
 struct StatusReport {
     data: String,
     gateway: GatewayRunState,
-    /// Servers in the configuration that is active, or would be if a gateway were running.
+    /// Servers in the configuration of the running gateway. If no gateway is running, the servers that it would have if
+    /// it were started now.
     servers: Vec<String>,
     grants: GrantSummary,
     /// Attachments in observe mode, in which no call is refused.

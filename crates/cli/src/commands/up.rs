@@ -1,4 +1,5 @@
-//! `gatelodge up`: starts a demo server behind a gateway, for trying out an allowed call, a refused call and a limit.
+//! `gatelodge up`: starts a gateway with a demo server, so that users can try out an allowed call, a refused call and a
+//! call that exceeds a limit.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ const OWN_VARIABLE_PREFIX: &str = "GATELODGE_";
 /// Programs that only start another program and therefore do not identify the server.
 const LAUNCHERS: [&str; 12] =
     ["npx", "uvx", "uv", "run", "exec", "node", "python", "bunx", "bun", "pnpm", "deno", "docker"];
-/// Maximum length of the part of a derived server name that comes from the command.
+/// Maximum length of a server name that is derived from a command, not counting the hash at its end.
 const MAX_NAME_STEM_CHARS: usize = 40;
 /// How long the server has to exit on shutdown. This is short because clients do not wait long for a server to exit.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);

@@ -21,7 +21,7 @@ pub struct CallQuery {
     max_calls: usize,
 }
 
-/// A logged call: its first row and, if it has one, its outcome row.
+/// A logged call. The outcome of a call that was sent is logged in a separate row, and may not have been logged yet.
 #[derive(Debug)]
 pub struct LoggedCall {
     pub row: CallLogRow,
@@ -64,8 +64,8 @@ impl CallQuery {
     }
 }
 
-/// Finds the newest calls. The log is read backwards, so the outcome of a call is read before its intent, and is kept
-/// under the call id until the intent is found.
+/// Finds the newest calls. A sent call has an intent row, followed by an outcome row. Since the log is read backwards,
+/// the outcome is read first, and is kept in memory until the intent with the same call id is found.
 pub async fn newest_calls(ledger: &dyn Ledger, query: &CallQuery) -> Result<CallQueryResult> {
     let mut found = CallQueryResult { last_seq: ledger.head().await?.seq, ..CallQueryResult::default() };
     // Outcomes with an intent further back; at most as many as there were calls in flight at that moment.
@@ -99,7 +99,7 @@ pub async fn newest_calls(ledger: &dyn Ledger, query: &CallQuery) -> Result<Call
 }
 
 impl LoggedCall {
-    /// Returns the record from the call's first row with the outcome merged into it.
+    /// Returns a single record for the call: the record in `row`, updated with the outcome if there is one.
     pub fn merged_record(&self) -> CallRecord {
         let mut record = self.row.record.clone();
         if let Some(CallLogRow { record: outcome, .. }) = &self.outcome {

@@ -30,7 +30,8 @@ struct UnfinishedCall {
     is_printed: bool,
 }
 
-/// Prints new calls until interrupted, starting where the query that returned `found` ended.
+/// Prints new calls until interrupted. `found` is the result of the initial query; only rows that were logged after it
+/// are read.
 pub async fn follow_calls(
     ctx: &StoreCommandContext,
     query: &CallQuery,
@@ -63,7 +64,8 @@ pub async fn follow_calls(
 }
 
 impl CallOutcomeWaitQueue {
-    /// Processes a new log row.
+    /// Prints a new log row if it matches the query. A call that has just been sent is queued instead, to be printed
+    /// together with its outcome.
     fn add_row(&mut self, row: CallLogRow, query: &CallQuery) -> Result<()> {
         if row.record.kind == RecordKind::Outcome {
             return self.print_outcome(row, query);
@@ -79,7 +81,7 @@ impl CallOutcomeWaitQueue {
         Ok(())
     }
 
-    /// Prints an outcome together with its call if the call is in this list. Otherwise prints the outcome alone if it
+    /// Prints an outcome together with its call if the call is in the queue. Otherwise prints the outcome alone if it
     /// matches the query.
     fn print_outcome(&mut self, outcome: CallLogRow, query: &CallQuery) -> Result<()> {
         let place = self.calls.iter().position(|waiting| waiting.row.record.call == outcome.record.call);

@@ -39,9 +39,9 @@ pub fn report_errors(errors: &[ReadToolError]) {
     report_messages(errors.iter().map(ToString::to_string).collect());
 }
 
-/// Prints each message on a line that begins with `not classified`.
+/// Prints the reasons why tools could not be classified, one per line.
 pub fn report_messages(errors: Vec<String>) {
-    /// Maximum number of messages to print; the rest of a longer list is only counted.
+    /// Maximum number of reasons to print. If there are more, only the number of remaining ones is printed.
     const MAX_PRINTED_ERRORS: usize = 20;
     for error in errors.iter().take(MAX_PRINTED_ERRORS) {
         print_stderr(&format!("not classified: {}", escape_for_terminal(error)));

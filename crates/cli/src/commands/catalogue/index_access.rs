@@ -56,8 +56,8 @@ pub fn open_installed_quietly(store: &StoreArgs) -> Result<PackageIndex> {
     })
 }
 
-/// Warns if the built-in index is newer than the installed one. The installed index stays in use, because someone chose
-/// to install it, perhaps with private servers, and because `catalogue update` records the changes between the two.
+/// Warns if the built-in index is newer than the installed one. The installed index stays in use until the user runs
+/// `catalogue update`, because it may contain private servers, and because the update records what has changed.
 fn warn_if_outdated(index: &PackageIndex) {
     let own = PackageIndex::built_in_date().unwrap_or_default();
     if index.metadata().date < own {
@@ -100,8 +100,8 @@ pub fn publish_staged_changes(index: &Path, log: &Path) {
     }
 }
 
-/// Reads an index file. Stops one byte after the maximum size, so that the caller can recognize a file that is too
-/// large.
+/// Reads an index file. At most one byte more than the maximum size is read, which is enough for the caller to detect
+/// that a file is too large.
 pub fn read_index_file(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(PackageIndex::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
@@ -124,7 +124,8 @@ pub fn require_package<'i>(index: &'i PackageIndex, package: &str) -> Result<(Pa
     Ok((named, server))
 }
 
-/// Rates an indexed package, with warnings about its version, its registry and known incidents.
+/// Rates an indexed package. The result includes warnings about the package's version, its registry and known
+/// incidents.
 pub fn advise(
     index: &PackageIndex,
     named: &PackageReference,
@@ -155,8 +156,8 @@ pub fn version_mismatch(named: &PackageReference, server: &IndexedServer<'_>) ->
     }
 }
 
-/// Returns a warning if the user names no registry and a package of this name is indexed from only one. The user may
-/// mean a package of the same name in the other registry.
+/// Returns a warning if the user did not specify a registry and only one of npm and PyPI has an indexed package with
+/// this name. The user may mean a package with the same name in the other registry.
 fn single_source_warning(index: &PackageIndex, named: &PackageReference, server: &IndexedServer<'_>) -> Option<String> {
     let is_unambiguous = named.source.is_some() || index.same_name_elsewhere(server).is_some();
     let (own, other) = match server.source() {
@@ -171,7 +172,8 @@ fn single_source_warning(index: &PackageIndex, named: &PackageReference, server:
     })
 }
 
-/// Returns a warning if the user names no registry and packages of this name are indexed from both registries.
+/// Returns a warning if the user did not specify a registry and the index has packages with this name from both npm and
+/// PyPI.
 pub fn ambiguous_source_warning(
     index: &PackageIndex,
     named: &PackageReference,

@@ -1,8 +1,8 @@
 //! The change feed of the package index: a JSON Lines file next to the index. Each line has a sequence number that
 //! clients use as a cursor.
 //!
-//! Each user has only a few of the indexed servers, so every changed server must appear in the feed. The most severe
-//! changes of a server get a line each, and the rest are counted in one more line.
+//! A user typically runs only a few of the indexed servers, and any of them may have changed. The feed therefore aims
+//! to mention every changed server: its most severe changes get a line each, and the rest are counted in one more line.
 
 mod index_change_page;
 
@@ -23,13 +23,13 @@ pub use index_change_page::{IndexChangePage, events_after};
 const MAX_FEED_LINES: usize = 80_000;
 /// Maximum number of lines that one index update adds to the feed.
 const MAX_ADDED_LINES: usize = 40_000;
-/// Candidates for the number of changes listed per server. The first that keeps an update within [`MAX_ADDED_LINES`] is
-/// used.
+/// Possible limits on the number of changes listed per server, in descending order. An update uses the first limit that
+/// keeps it within [`MAX_ADDED_LINES`].
 const CHANGES_PER_SERVER_STEPS: [usize; 6] = [50, 20, 10, 4, 1, 0];
 /// Maximum size of the feed file; the oldest lines are dropped first.
 const MAX_FEED_BYTES: usize = 64 << 20;
 
-/// Counts of the changes that [`stage_changes`] wrote and left out.
+/// Summary of what [`stage_changes`] added to the feed, left out and dropped.
 #[derive(Debug, Default, Serialize)]
 pub struct FeedUpdateSummary {
     /// Number of tools that changed.
@@ -41,7 +41,7 @@ pub struct FeedUpdateSummary {
     pub listed: usize,
     /// Number of changed tools that are only counted, in a summary line for their server.
     pub counted: usize,
-    /// Number of changed tools that are neither listed nor counted.
+    /// Number of changed tools that do not appear in the feed at all because it would become too large.
     pub left_out: usize,
     /// Number of old lines that were dropped from the feed.
     pub dropped: usize,

@@ -17,7 +17,7 @@ use crate::{input_file, mcp_client, server_url, stdout_output, store_command_con
 
 /// Time limit for downloading the index; long enough for eight megabytes over a slow connection.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
-/// Divisor for the minimum size of a new index. An index with fewer than half as many servers as the old one is more
+/// A new index must have at least the old index's number of servers divided by this number. A smaller index is more
 /// likely a mistake than an update.
 const MIN_SIZE_DIVISOR: usize = 2;
 
@@ -66,7 +66,8 @@ pub fn run(args: &UpdateIndexArgs) -> Result<CommandExitCode> {
     Ok(CommandExitCode::Success)
 }
 
-/// Returns all reasons for rejecting the new index, and the options with which it would be accepted.
+/// Returns a message with all reasons for rejecting the new index and the options that override them, or `None` if the
+/// index is accepted.
 fn rejection_reason(before: &IndexMetadata, after: &IndexMetadata, args: &UpdateIndexArgs) -> Option<String> {
     let (mut why, mut options) = (Vec::new(), Vec::new());
     if after.date < before.date && !args.allow_older {

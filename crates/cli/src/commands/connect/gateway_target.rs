@@ -1,5 +1,6 @@
-//! Finds the gateway's address and servers. The address comes from the running gateway, else from the configuration,
-//! else the default is used. Server names come from both the running gateway and the configuration.
+//! Finds the gateway's address and servers. The address is taken from the running gateway or, if none is running, from
+//! the configuration; if neither provides one, the default is used. Server names come from both the running gateway and
+//! the configuration.
 //!
 //! The configuration is read without validation, because `connect` usually runs where the environment variables for the
 //! gateway are not set.
@@ -107,8 +108,8 @@ impl GatewayTarget {
     }
 }
 
-/// Replaces an unspecified address such as `0.0.0.0` with loopback, where a gateway that listens on all interfaces can
-/// be reached.
+/// Replaces an unspecified address such as `0.0.0.0` with the loopback address. A gateway that listens on all
+/// interfaces can be reached there.
 fn loopback_if_unspecified(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -130,7 +130,8 @@ pub async fn check_clock(stores: &StoreHandles, clock: &dyn Clock, json: bool) -
     }
 }
 
-/// Checks that the environment variables to which the headers of stored servers refer are set for this command.
+/// Checks that the environment variables used in the headers of stored servers are set in the environment of this
+/// command.
 pub async fn check_variables(stores: &StoreHandles) -> Vec<DoctorCheckResult> {
     let name = "environment";
     let Ok(servers) = stores.servers.list().await else { return Vec::new() };
@@ -149,7 +150,7 @@ pub async fn check_variables(stores: &StoreHandles) -> Vec<DoctorCheckResult> {
     checks
 }
 
-/// Checks that each server responds. Returns the configuration that is active, or would be if a gateway were running.
+/// Checks that each server responds. Returns the merged configuration from the configuration file and the store.
 pub async fn check_servers(
     stores: Option<&StoreHandles>,
     entries: &ConfigFileEntries,
@@ -189,8 +190,8 @@ pub async fn check_servers(
     active_config
 }
 
-/// Checks that a server responds and, if a grant combines it with others at `/mcp`, that its prefixed tool names are
-/// short enough for clients.
+/// Checks that a server responds. If the server is also available through the combined endpoint `/mcp`, checks that its
+/// prefixed tool names are short enough for clients.
 async fn check_server(server: &UpstreamConfig, is_aggregated: bool) -> DoctorCheckResult {
     let name = "server";
     if let UpstreamTransport::Process(child) = &server.transport
@@ -244,7 +245,7 @@ fn unreachable_check(server: &UpstreamConfig, error: &str) -> DoctorCheckResult 
     DoctorCheckResult::wrong("server", format!("`{}` does not respond: {error}", server.name), fix)
 }
 
-/// Returns the name of a server's program if the gateway would not find the program.
+/// Returns the name of the program that a server runs if the gateway cannot find it, or `None` if it can.
 fn find_missing_program(child: &UpstreamProcessConfig) -> Option<String> {
     let program = Path::new(&child.program);
     let is_there = if child.program.contains('/') {

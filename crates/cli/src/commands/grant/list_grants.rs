@@ -16,7 +16,7 @@ use crate::exit_code::CommandExitCode;
 use crate::stdout_output;
 use crate::store_command_context::{self, StoreCommandContext, StoreCreationMode};
 
-/// A grant as it is printed: without the token hash, which is not secret but of no use to readers.
+/// The printed fields of a grant. The token hash is left out: it is not secret, but of no use to readers.
 #[derive(Debug, Serialize)]
 pub struct GrantView {
     id: String,

@@ -26,7 +26,7 @@ pub struct ClientScanFile {
     pub document: ClientConfigDocument,
 }
 
-/// A problem because of which a client's file, or an entry in it, was skipped.
+/// Describes why a client's file, or an entry in it, was skipped.
 #[derive(Debug, serde::Serialize)]
 pub struct ClientConfigProblem {
     /// The file or server entry that has the problem.
@@ -79,7 +79,8 @@ impl ClientScanEntry {
 }
 
 impl ClientScan {
-    /// Returns the servers that the scanned files contain for other projects, by location.
+    /// Returns the servers that the scanned files define for projects other than the current one, grouped by their
+    /// location.
     pub fn other_project_servers(
         &self,
         directories: &UserDirectories,
@@ -112,8 +113,8 @@ pub fn scan_clients(directories: &UserDirectories, clients: &[&'static ClientPro
     scan
 }
 
-/// Like [`scan_clients`], but also includes the servers that the files contain for other projects. For example, Claude
-/// Code by default stores a server under the project folder in which the user added it.
+/// Like [`scan_clients`], but also includes servers that are defined for other projects. For example, Claude Code by
+/// default stores a server under the project folder in which the user added it.
 pub fn scan_all_projects(directories: &UserDirectories, clients: &[&'static ClientProfile]) -> ClientScan {
     let mut scan = scan_clients(directories, clients);
     for (location, found) in scan.other_project_servers(directories, clients) {

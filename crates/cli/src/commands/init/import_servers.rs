@@ -123,7 +123,8 @@ fn check_importable(server: &ClientScanEntry, entry: &ClientServerEntry, copy_se
     }
 }
 
-/// Sets the working directory of a server from a project's file to the project folder, where clients start it.
+/// Sets the working directory of a server to the project folder if the server is defined in a project's file. Clients
+/// also start such servers in the project folder.
 fn with_working_directory(
     entry: &ClientServerEntry,
     server: &ClientScanEntry,

@@ -50,8 +50,8 @@ pub fn grant_section(grant: &PlannedGrant) -> String {
     format!("\n[[grants]]\nlabel = {label}\ntoken_file = {file}\nserver = {server}\npolicy = {server}\n")
 }
 
-/// Returns the initial policy for an imported server. It denies no tool, because denied calls would break the client
-/// from the first day, and a guessed policy would be worse.
+/// Returns the initial policy for an imported server. It denies no tool, because denied calls would break agents that
+/// have worked so far, and it is not known yet which tools they need.
 pub fn starter_policy(server: &str) -> String {
     format!(
         r#"// The first policy of `{server}`: EVERYTHING IS ALLOWED, and everything is recorded.

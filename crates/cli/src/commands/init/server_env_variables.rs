@@ -1,5 +1,5 @@
-//! Collects the environment variables that the gateway needs for the variables and headers of imported servers. The
-//! names may be printed, but never the values.
+//! Collects the values of imported servers' environment variables and headers, and assigns an environment variable of
+//! the gateway to each value. The names may be printed, but never the values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,8 +7,8 @@ use std::fmt;
 use crate::client_config::{ClientConfigEntryValue, ClientServerEntry};
 use crate::header_template;
 
-/// Environment variables that affect every program. If a server sets one of them, the value is stored under another
-/// name.
+/// Environment variables that affect most programs. If a server sets one of them, its value is kept in a variable with
+/// a different name, so that the gateway's own environment does not change.
 const COMMON_VARIABLES: &[&str] = &["PATH", "HOME", "USER", "SHELL", "LANG", "PWD", "TMPDIR", "TMP", "TEMP"];
 
 /// A value that may be a secret; `Debug` does not print it.

@@ -1,5 +1,6 @@
 //! `init --undo`: restores every file that `init` changed, byte for byte. If any of them has changed since, nothing is
-//! restored unless `--force` is given, which keeps the later changes.
+//! restored unless `--force` is given. With `--force`, such files keep the later changes, and only the entries that
+//! `init` changed are restored.
 
 use std::path::Path;
 
@@ -73,7 +74,7 @@ fn config_path(args: &InitArgs) -> std::path::PathBuf {
     std::path::absolute(&args.config).unwrap_or_else(|_| args.config.clone())
 }
 
-/// Removes those folders created by `init` that are empty.
+/// Removes the folders that `init` created, except those that are not empty.
 pub fn remove_created_folders(journal: &UndoJournal) {
     for folder in journal.folders.iter().rev() {
         let _ = std::fs::remove_dir(folder);

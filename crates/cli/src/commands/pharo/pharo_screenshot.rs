@@ -1,6 +1,6 @@
-//! Reads the screenshot for `read_screen` from the path that the image returns.
+//! Reads the screenshot for `read_screen` from the path that the Pharo image returns.
 //!
-//! Code in the image therefore chooses which file is read. It can be any readable file that begins with the PNG
+//! Code in the Pharo image therefore chooses which file is read. It can be any readable file that begins with the PNG
 //! signature.
 
 use std::fs::File;

@@ -26,7 +26,7 @@ impl FileDiagnostics {
         self.record_unreadable(read)
     }
 
-    /// Returns the file if it was read. Otherwise records a diagnostic and returns `None`.
+    /// Returns the file if `read` is `Ok`. Otherwise records a diagnostic for the error and returns `None`.
     pub fn record_unreadable(&mut self, read: Result<InputFileText, InputFileError>) -> Option<InputFileText> {
         read.map_err(|unreadable| {
             let diagnostic = unreadable_diagnostic(0..0, &unreadable);
@@ -79,7 +79,8 @@ impl FileDiagnostics {
     }
 }
 
-/// Creates the diagnostic for a file that cannot be read. `span` is where the file is named.
+/// Creates the diagnostic for a file that cannot be read. `span` is the position of the file's name in the document
+/// that refers to the file.
 pub fn unreadable_diagnostic(span: Range<usize>, unreadable: &InputFileError) -> Diagnostic {
     Diagnostic {
         code: DiagnosticCode::UnreadableFile,

@@ -80,7 +80,8 @@ fn comment_count_text(count: usize) -> String {
     if count == 1 { "1 YAML comment is".to_owned() } else { format!("{count} YAML comments are") }
 }
 
-/// Returns an error if the file is read-only. Without this check, the file would be replaced if its folder is writable.
+/// Returns an error if the file is read-only. The check is needed because replacing a file requires write permission
+/// only for its folder, not for the file.
 fn refuse_read_only(path: &Path) -> Result<()> {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly()) {
         let path = path.display();

@@ -94,7 +94,7 @@ fn advise_unread(
     advice
 }
 
-/// Explains an indexer outcome: why nothing is known about the package.
+/// Converts an outcome code from the indexer to a message that explains why nothing is known about the package.
 fn outcome_reason(outcome: &str) -> &'static str {
     match outcome {
         "not-found" => "the registry has no such package",

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::server_url;
 
-/// Keys that an argument with a fixed value may have. Any other key could change the words to which the argument
-/// expands.
+/// Keys that are allowed in an argument with a fixed value. Any other key could change what the argument adds to the
+/// command line.
 const LITERAL_ARGUMENT_KEYS: [&str; 9] =
     ["type", "name", "value", "description", "isRequired", "is_required", "isRepeated", "is_repeated", "format"];
 
@@ -17,7 +17,7 @@ pub struct ServerJson {
     pub remotes: usize,
 }
 
-/// A package in a `server.json`, with the concern about how it is started, if any.
+/// A package in a `server.json`.
 pub struct ServerJsonPackage {
     /// Name of the package; `None` if the package is in a registry that the index does not cover.
     pub package_name: Option<PackageReference>,
@@ -25,7 +25,7 @@ pub struct ServerJsonPackage {
     pub launch_concern: Option<&'static str>,
 }
 
-/// Parses a `server.json`. In some of them, the content is nested under the key `server`.
+/// Parses a `server.json`. The content may be nested under the key `server`.
 pub fn parse_server_json(document: &Value) -> ServerJson {
     let document = document.get("server").unwrap_or(document);
     let packages = list_member(document, &["packages"]).iter().map(parse_package).collect();
@@ -73,7 +73,8 @@ fn launch_concern(package: &Value, identifier: &str, named: &PackageReference) -
     is_changed.then_some("it is started with variables that may change what runs")
 }
 
-/// Returns whether the server runs on this machine: it uses stdio, or a loopback URL whose host is not a placeholder.
+/// Returns whether the server runs on this machine, that is, uses stdio or a loopback URL. A URL with a placeholder for
+/// its host does not count as a loopback URL.
 fn is_local_transport(package: &Value) -> bool {
     let Some(transport) = package.get("transport").filter(|own| !own.is_null()) else { return true };
     match transport.get("url") {
@@ -85,7 +86,8 @@ fn is_local_transport(package: &Value) -> bool {
     }
 }
 
-/// Returns the words to which an argument expands, or `None` if they are not fixed.
+/// Returns the words that an argument adds to the command line, or `None` if the `server.json` does not fully determine
+/// them.
 fn literal_words(argument: &Value) -> Option<Vec<String>> {
     let members = argument.as_object()?;
     let is_plain = members.keys().all(|name| LITERAL_ARGUMENT_KEYS.contains(&name.as_str()));

@@ -87,14 +87,14 @@ pub fn accept_tools(args: AcceptToolsArgs) -> Result<CommandExitCode> {
     })
 }
 
-/// Returns what accepting a tool changes, for `--json`.
+/// Describes for `--json` how accepting a tool's new definition changes its category.
 fn change_json(drift: &ToolDrift) -> Value {
     let word = |category: Option<Category>| category.map(Category::as_str);
     json!({"tool": drift.tool, "category": word(drift.category), "category_before": word(drift.category_before),
         "lapses": drift.lapsed_override})
 }
 
-/// Returns the drifts to accept, and the names from the command line for which there is nothing to accept.
+/// Returns the tool changes to accept, and those tool names from the command line that have no change to accept.
 fn choose_drifts<'d>(drifts: &'d [ToolDrift], args: &AcceptToolsArgs) -> (Vec<&'d ToolDrift>, Vec<String>) {
     let open: Vec<&ToolDrift> = drifts.iter().filter(|drift| drift.kind != DriftKind::Gone).collect();
     if args.all {

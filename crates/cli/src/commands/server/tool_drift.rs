@@ -25,8 +25,8 @@ pub struct ToolDrift {
     pub tool: String,
     #[serde(rename = "what")]
     pub kind: DriftKind,
-    /// Category of the definition that the server now lists, classified together with the server's other tools; `None`
-    /// if the tool is no longer listed.
+    /// Category of the definition that the server now lists; `None` if the tool is no longer listed. Classification
+    /// also takes the server's other tools into account.
     #[serde(serialize_with = "serialize_optional_category")]
     pub category: Option<Category>,
     /// Category of the accepted definition; `None` if the tool is new.
@@ -73,11 +73,12 @@ fn serialize_optional_category<S: Serializer>(category: &Option<Category>, to: S
     category.map(Category::as_str).serialize(to)
 }
 
-/// Accepted and listed tools, with everything needed to compare them.
+/// Accepted and currently listed tools of a server, with their categories and the grants to which the server is
+/// attached.
 struct DriftComparison<'k> {
     accepted: BTreeMap<&'k str, &'k ToolDefinition>,
     offered: BTreeSet<&'k str>,
-    /// Tool names that cannot be accepted because they are unreadable or look like another tool's name.
+    /// Tool names that cannot be accepted because they contain unreadable characters or look like another tool's name.
     confusable_names: BTreeSet<&'k str>,
     before: BTreeMap<String, ToolCategorization>,
     after: BTreeMap<String, ToolCategorization>,

@@ -50,7 +50,7 @@ pub struct ServerInventoryEntry {
     pub version: Option<String>,
     /// Description of what the entry refers to: a package, a program or a URL.
     pub kind_text: &'static str,
-    /// Whether the package is only a guess from the command and variables.
+    /// Whether the package is only a guess, because the entry's command may run something else.
     pub is_guess: bool,
     /// Whether the entry starts the indexed version.
     pub version_match: VersionComparison,
@@ -185,7 +185,7 @@ fn entry_lines(scan: &ClientScan) -> HashMap<(&PathBuf, &Vec<String>), HashMap<S
     all
 }
 
-/// Returns the index of a project folder in `folders`, to which it is added if it is new.
+/// Returns the index of a project folder in `folders`. Adds the folder if it is not in the list yet.
 fn project_index<'s>(folder: &'s str, folders: &mut Vec<&'s str>) -> usize {
     folders.iter().position(|known| *known == folder).unwrap_or_else(|| {
         folders.push(folder);
@@ -193,8 +193,8 @@ fn project_index<'s>(folder: &'s str, folders: &mut Vec<&'s str>) -> usize {
     })
 }
 
-/// Returns the path of a client's file as the client's documentation gives it, because the full path must not be
-/// printed.
+/// Returns the path of a client's file relative to its base directory, such as the home directory. The full path must
+/// not be printed.
 fn client_file_name(location: &ClientConfigLocation) -> &'static str {
     let place = location.client.config_paths.iter().find(|place| location.file.ends_with(place.path));
     place.map_or("", |place| place.path)
@@ -285,8 +285,8 @@ fn is_project_root(root: &[String]) -> bool {
     root.first().map(String::as_str) == Some(CLAUDE_PROJECTS_KEY)
 }
 
-/// Returns an error message if the servers are not where the named client expects them in the file, but where another
-/// client does.
+/// Returns an error message if the file has no servers in the section that the named client uses, but has some in a
+/// section that another client uses.
 fn find_misplaced_servers(client: &ClientProfile, bytes: &[u8]) -> Option<String> {
     let all: Vec<(&ClientProfile, bool)> =
         ALL.iter().filter(|own| !own.config_paths.is_empty()).map(|own| (own, false)).collect();
@@ -312,8 +312,9 @@ fn parse_documents(
     formats.into_iter().map(|format| (format, ClientConfigDocument::read(format, bytes))).collect()
 }
 
-/// Returns the clients to which a file may belong, and for each whether it uses a file of this name. The place of the
-/// servers within the file identifies the client, unless several clients use the same place.
+/// Returns the clients to which a file may belong, and for each of them whether it uses a file of this name. The caller
+/// can usually identify the client by the section of the file that contains the servers, but several clients may use
+/// the same section.
 fn candidate_clients(client: Option<&'static ClientProfile>, path: &Path) -> Vec<(&'static ClientProfile, bool)> {
     if let Some(client) = client {
         return vec![(client, true)];

@@ -100,7 +100,8 @@ fn rule_definitions() -> Value {
     ])
 }
 
-/// Creates a SARIF result for a server. `of` names the tool or the combined servers that the result is about.
+/// Creates a SARIF result for a server. `of` is the name of the tool or the names of the combined servers that the
+/// result is about; it is empty if the result is about the server as a whole.
 fn sarif_result(rule: &str, level: &str, text: &str, entry: &ServerInventoryEntry, of: &str) -> Value {
     // The fingerprint must not change with the message text or with other results.
     let print = format!("{rule}/{}/{of}", entry.name);

@@ -1,4 +1,4 @@
-//! Answers requests to the catalogue's MCP server, in both the stateful and the stateless generation of the protocol.
+//! Answers requests to the catalogue's MCP server. Supports both stateful and stateless revisions of the protocol.
 
 use gatelodge_json::{JsonLimits, quote_into};
 use gatelodge_mcp::http_headers::{check_meta, has_stateless_meta};
@@ -100,7 +100,8 @@ fn text_content(text: &str) -> String {
     block
 }
 
-/// Adds the members that the stateless protocol generation requires in every result.
+/// Adds the members that every result must have in stateless revisions of the protocol. For stateful revisions, returns
+/// the result unchanged.
 fn add_stateless_members(text: &str, generation: ProtocolGeneration) -> String {
     let Some(members) = text.strip_suffix('}').filter(|_| generation == ProtocolGeneration::Stateless) else {
         return text.to_owned();

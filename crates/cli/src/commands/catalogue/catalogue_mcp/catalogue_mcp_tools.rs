@@ -162,7 +162,7 @@ fn check_server(
     Ok(result)
 }
 
-/// Returns the JSON for a tool in a list of tools.
+/// Converts a tool to the short JSON form that is used in lists of tools.
 fn tool_row_json(tool: &ToolFacts) -> Value {
     json!({"name": escape_for_terminal(&tool.name), "category": category_name(tool.category), "level": RiskLevel::of(tool.category),
         "confidence": tool.confidence, "optional": tool.optional})

@@ -32,7 +32,7 @@ pub struct FeedCursorRangeError {
     newest: u64,
 }
 
-/// Reads up to `limit` events after `cursor` whose risk level is at least `least`.
+/// Reads up to `limit` events that come after `cursor` and have a risk level of `least` or higher.
 pub fn events_after(
     log: &Path,
     cursor: u64,

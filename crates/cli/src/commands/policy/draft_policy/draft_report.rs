@@ -39,7 +39,8 @@ pub fn draft_notes(usage: &GrantCallHistory, query: &CallHistoryQuery<'_>, json:
     notes
 }
 
-/// Lists the calls to any server that were refused, not sent or unusable, with the reasons.
+/// Lists the calls that cannot be used for a draft, for all servers and with the reasons. For example, a call was
+/// refused, or the server could not be reached.
 pub fn unsent_lines(usage: &GrantCallHistory) -> Vec<String> {
     truncate_lines(usage.servers.values().flat_map(exclusion_lines).collect())
 }

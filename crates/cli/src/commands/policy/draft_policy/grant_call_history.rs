@@ -45,14 +45,15 @@ pub struct ServerCallHistory {
     pub draft: CallLogDraftBuilder,
     /// Number of calls that were sent to the server.
     pub sent: u64,
-    /// Number of calls that were refused, not sent or unusable, by description and reason.
+    /// Number of calls that cannot be used for the draft, grouped by description and reason. For example, a call was
+    /// refused, or the server could not be reached.
     pub left_out: BTreeMap<(String, String), u64>,
-    /// Tools whose current definition has not been accepted. No policy can allow calls to them until it is accepted.
+    /// Tools whose current definition has not been accepted. Until it is, no policy can allow calls to the tool.
     pub unaccepted: BTreeSet<String>,
 }
 
-/// Reads the log backwards, so that each outcome is read before its intent. An outcome identifies its call only by the
-/// call id.
+/// Collects the calls that match the query. The log is read backwards, so that when the row of a call is reached, it is
+/// already known from its outcome row whether the call was sent.
 pub async fn collect_usage(ledger: &dyn Ledger, query: &CallHistoryQuery<'_>) -> Result<GrantCallHistory> {
     let mut usage = GrantCallHistory::default();
     let mut not_sent: HashSet<CallId> = HashSet::new();
@@ -103,8 +104,8 @@ impl GrantCallHistory {
     }
 }
 
-/// Returns whether a policy can have a rule for what a log row records. Among unchecked rows, only servers' requests
-/// for client input qualify.
+/// Returns whether a policy can contain a rule for the message in a log row. If the message was forwarded without a
+/// policy check, this is the case only for a server's request for input from the client.
 fn is_policy_relevant(method: &str, kind: RecordKind) -> bool {
     let is_client_input = ClientRequestKind::of_method(method).is_some();
     match kind {

@@ -23,7 +23,7 @@ pub struct ToolAccessGrant {
 /// Labels of the grants to which a server is attached, each with the policy that applies.
 pub(super) type ServerGrantPolicies = Vec<(String, Arc<ActivePolicy>)>;
 
-/// Loads from the active configuration the grants to which a server is attached.
+/// Searches the active configuration for the grants to which a server is attached, and returns their policies.
 pub(super) async fn load_grant_policies(ctx: &StoreCommandContext, server: &ServerName) -> Result<ServerGrantPolicies> {
     let active_config = merge_config(
         &ctx.config_entries(),

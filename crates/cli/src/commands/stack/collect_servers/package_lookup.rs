@@ -14,7 +14,7 @@ pub enum ServerIdentity {
         source: PackageRegistry,
         name: String,
         version: Option<String>,
-        /// Whether the version is a range, such as `>=1.0`, and not exact, such as `==1.0`.
+        /// Whether the version is a range, such as `>=1.0`, rather than an exact version, such as `==1.0`.
         is_range: bool,
         is_guess: bool,
     },
@@ -30,8 +30,8 @@ pub struct PackageLookup<'i> {
     pub kind_text: &'static str,
     pub is_guess: bool,
     pub version_match: VersionComparison,
-    /// Version that the entry starts, if it differs from the indexed one and consists only of digits and dots. Anything
-    /// else could be private information.
+    /// Version that the entry starts, if it differs from the indexed one. Only versions that consist of digits and dots
+    /// are included, because other text could be private information.
     pub launched_version: Option<String>,
     pub identity: ServerIdentity,
     /// Public incidents that concern the package. Their messages contain nothing from the entry.
