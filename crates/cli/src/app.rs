@@ -28,14 +28,14 @@ pub use run_gateway::{GatewayStartup, run_gateway};
 pub use stdio_gateway::{StdioGateway, run_stdio_gateway, wait_for_stop_signal};
 pub use system_clock::system_clock;
 
-/// The stores, one handle per trait.
+/// Handles to the stores, one for each trait.
 #[derive(Clone)]
 pub struct StoreHandles {
-    /// Servers created by commands.
+    /// Servers that operators added with commands.
     pub servers: Arc<dyn Servers>,
-    /// Grants created by commands.
+    /// Grants that operators created with commands.
     pub grants: Arc<dyn Grants>,
-    /// Versioned policies stored by commands.
+    /// Policies that operators stored with commands, in all their versions.
     pub policies: Arc<dyn Policies>,
     /// Log of the changes that operators make.
     pub admin_log: Arc<dyn AdminLog>,
@@ -45,11 +45,11 @@ pub struct StoreHandles {
     pub tool_pins: Arc<dyn ToolPins>,
     /// Client sessions.
     pub sessions: Arc<dyn Sessions>,
-    /// Which grant owns which task.
+    /// The grant that owns each task.
     pub task_owners: Arc<dyn TaskOwners>,
     /// Counters and the call log.
     pub ledger: Arc<dyn Ledger>,
-    /// The same ledger as its concrete type, which also counts its errors.
+    /// The same ledger with its concrete type, which also provides the ledger's error count.
     pub sqlite_ledger: Arc<SqliteLedger>,
 }
 

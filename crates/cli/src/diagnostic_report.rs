@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use crate::input_file::InputFileText;
 
-/// Maximum length of a line that is shown in full. Longer lines show only the part around the error.
+/// Maximum length of a line that is shown in full. Of a longer line, only the part around the error is shown.
 const MAX_SNIPPET_LINE_BYTES: usize = 400;
 /// Number of characters shown on either side of the error.
 const EXCERPT_CHARS: usize = 40;
-/// Maximum number of diagnostics printed for a document; any others are only counted. The policy parser reports at most
-/// 200 errors, and one more to say that there are others.
+/// Maximum number of diagnostics printed for a document; any others are only counted. It leaves room for the 200 errors
+/// that the policy parser reports at most, and for its message that there are more.
 const MAX_PRINTED_DIAGNOSTICS: usize = 201;
 
 /// A diagnostic for any kind of document.

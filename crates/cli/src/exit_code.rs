@@ -13,7 +13,7 @@ pub enum CommandExitCode {
     Success = 0,
     /// There are findings, such as an invalid policy or a failed case.
     Findings = 1,
-    /// The command was used wrongly, or a file does not exist.
+    /// The command was used incorrectly, or a file does not exist.
     Usage = 2,
     /// The gateway refused a call because of the policy, a limit or the token.
     Denied = 3,
@@ -64,7 +64,7 @@ impl std::fmt::Display for ExitError {
 
 impl std::error::Error for ExitError {}
 
-/// An error in how the command was used. The message says what to do.
+/// A mistake by the user, such as an invalid argument. The message says how to correct it.
 #[derive(Debug)]
 pub struct UsageError(pub String);
 

@@ -1,4 +1,4 @@
-//! Reads files or standard input, as named in the arguments, up to a size limit, and writes files.
+//! Reads files and standard input up to a size limit, and writes files.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -18,7 +18,8 @@ use crate::exit_code::UsageError;
 pub struct InputFileText {
     /// Name of the file or of standard input, for messages.
     pub name: String,
-    /// The content, up to one byte more than the limit, so that the parser reports a document that is too large.
+    /// The content. If it exceeds the size limit, it is cut off one byte after the limit, so that the parser still
+    /// reports it as too large.
     pub text: Vec<u8>,
 }
 
@@ -92,8 +93,8 @@ fn read_source_error(path: &Path, error: &std::io::Error) -> InputFileError {
 }
 
 impl InputFileText {
-    /// Returns the policy format: the requested one, or else the one indicated by the file extension, or else by the
-    /// first character.
+    /// Returns the requested policy format. If none was requested, the file extension determines the format, or else
+    /// the first character of the text.
     pub fn policy_format(&self, requested: Option<PolicyFormatArg>) -> DocumentFormat {
         let extension = Path::new(&self.name).extension().and_then(|extension| extension.to_str());
         match (requested, extension) {

@@ -158,7 +158,8 @@ impl McpClient {
         }
     }
 
-    /// Sends a request and returns its result. `subject` is the tool, resource or prompt.
+    /// Sends a request and returns its result. `subject` is the tool, resource or prompt that the request is for, if
+    /// any.
     pub async fn request(
         &mut self,
         method: &str,
@@ -204,7 +205,7 @@ impl McpClient {
     }
 }
 
-/// Returns whether a request would fail in the other protocol generation as well, so that trying it is pointless.
+/// Returns whether trying the other protocol generation is pointless, because the request would fail there as well.
 fn is_final_error(error: &McpClientError) -> bool {
     matches!(error, McpClientError::Unreachable(_) | McpClientError::Status(401 | 403 | 421 | 429, _))
         || matches!(error, McpClientError::Status(status, _) if *status >= 500)

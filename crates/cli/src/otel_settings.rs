@@ -90,7 +90,7 @@ fn headers_from_environment(lookup: TrimmedEnvironmentLookup<'_>) -> Vec<Injecte
     headers
 }
 
-/// Returns the attributes that describe the gateway itself.
+/// Returns the OpenTelemetry resource attributes, which describe the gateway itself.
 fn resource_attributes(file: &TelemetrySection, lookup: TrimmedEnvironmentLookup<'_>) -> Vec<(String, String)> {
     let attributes = parse_pairs(&lookup("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
     let attribute_name = attributes.iter().find(|(name, _)| name == SERVICE_NAME_KEY).map(|(_, value)| value.clone());

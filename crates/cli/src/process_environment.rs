@@ -31,7 +31,7 @@ fn can_run(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
 }
 
-/// Returns why a program cannot be run from `directory`, or `None` if it can.
+/// Returns why a program cannot be run with `directory` as the current directory, or `None` if it can.
 pub fn find_program_problem(program: &str, directory: &Path) -> Option<String> {
     let shown = crate::diagnostic_report::escape_for_terminal(program);
     if program.contains('/') {

@@ -47,8 +47,8 @@ pub fn print_raw(text: &str) -> Result<()> {
     write_to(std::io::stdout().lock(), text)
 }
 
-/// Returns whether the program reading standard output has closed it. Otherwise this would be noticed only at the next
-/// write.
+/// Returns whether the program reading standard output has closed it. A command that waits for data can then stop at
+/// once, instead of noticing it at its next write.
 pub fn is_stdout_closed() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let out = std::io::stdout();

@@ -22,7 +22,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct StoreCommandContext {
     pub stores: StoreHandles,
     pub clock: Arc<dyn Clock>,
-    /// Where the store is, and its settings.
+    /// Location and settings of the store.
     pub store_config: StoreSection,
     /// The configuration file, if `--config` names one.
     pub config: Option<GatewayConfig>,

@@ -7,7 +7,7 @@ use gatelodge_mcp::RequestId;
 use gatelodge_mutants::mutant;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Maximum number of concurrent calls. An image cannot make use of that many.
+/// Maximum number of concurrent calls. This is more than an image can usefully handle.
 const MAX_CALLS: usize = 64;
 /// Maximum number of open streams. A stream stays open until its client disconnects, and costs the image nothing.
 /// Streams have their own limit so that they do not block calls.
@@ -28,7 +28,7 @@ pub(crate) struct ActiveRequests {
 /// The limit that a request counts towards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestSlotKind {
-    /// Requests that end on their own.
+    /// Requests that end once they have been answered.
     Call,
     /// Streams, which end when their clients disconnect.
     Stream,

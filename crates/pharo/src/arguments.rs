@@ -14,12 +14,13 @@ pub(crate) enum PharoArgument {
     Object(String),
 }
 
-/// Arguments with the image's parameter names, in the order of the tool table.
+/// Names and values of the arguments to send to the image, in the order of the tool table.
 pub(crate) type PharoArguments = Vec<(&'static str, PharoArgument)>;
 
 /// Reads the arguments of a call.
 ///
-/// If `is_lenient`, booleans may be given as the strings and numbers that the interop project's own MCP server accepts.
+/// If `is_lenient`, a boolean may also be a string or number, such as `yes` or 1, as in the interop project's own MCP
+/// server.
 ///
 /// # Errors
 /// Returns a message that lists all problems.

@@ -43,7 +43,8 @@ pub struct PharoSettings {
     pub progress_interval: Duration,
     /// How long calls may continue after a stdio client has closed its input.
     pub call_drain_timeout: Duration,
-    /// How long writing the remaining output to a stdio client may take once its calls have ended or run out of time.
+    /// How long writing the remaining output to a stdio client may take, after its calls have ended or
+    /// `call_drain_timeout` has passed.
     pub output_drain_timeout: Duration,
     /// Function that reads a screenshot file, or `None` if the image is on another machine, where the path would refer
     /// to an unrelated local file.
@@ -78,7 +79,7 @@ pub(crate) enum McpOperation {
     Listen,
 }
 
-/// Channel for the messages that are sent before the reply.
+/// Channel for notifications that are sent before the reply, such as progress.
 pub(crate) type NotificationSender = mpsc::Sender<String>;
 
 impl PharoServer {
@@ -352,7 +353,8 @@ fn progress_notification(token: &RequestId<'_>, count: u64, tool: &PharoTool, el
     )
 }
 
-/// Adds the screenshot whose path is in the value, or the reason why it cannot be read.
+/// Adds the screenshot to a tool result, or a text that says why it cannot be read. `value` is the value that the image
+/// returned, which contains the path of the screenshot.
 async fn with_screenshot(given: ToolResult, value: &str, read: ScreenshotReader) -> ToolResult {
     let path = serde_json::from_str::<serde_json::Value>(value).ok();
     let path = path.as_ref().and_then(|value| value.get("screenshot")?.as_str()).map(str::to_owned);

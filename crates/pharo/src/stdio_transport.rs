@@ -18,7 +18,7 @@ use crate::mcp_server::{
     McpOperation, PharoServer, is_unknown_notification, parse_error_reply, protocol_error_reply, read,
 };
 
-/// Maximum number of messages queued for a client that does not read.
+/// Maximum number of outgoing messages that are queued while the client is not reading.
 const MAX_QUEUED_MESSAGES: usize = 64;
 /// Session that all requests belong to, because the process has only one client.
 const STDIO_SESSION: &str = "stdio";

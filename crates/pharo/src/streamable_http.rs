@@ -42,8 +42,8 @@ const MAX_CONNECTIONS: usize = 256;
 const MAX_QUEUED_EVENTS: usize = 32;
 const MCP_PATH: &str = "/mcp";
 
-/// Serves until the listener fails. The accepted host names are the listener's address (see [`HostOriginGuard`]) and
-/// `names`.
+/// Serves until the future is dropped. Requests are accepted if their host is the listener's address (see
+/// [`HostOriginGuard`]) or one of `names`.
 ///
 /// # Errors
 /// The listener has no address.
@@ -161,7 +161,8 @@ async fn handle_post(pharo: Arc<PharoServer>, headers: HeaderMap, incoming: Inco
     }
 }
 
-/// Accepts a message that needs no reply. Calls `done` if the headers are valid.
+/// Replies to a message that has no JSON-RPC response. If the headers are valid, calls `done` and replies with status
+/// 202; otherwise replies with an error.
 fn accept_one_way(headers: &HeaderMap, done: impl FnOnce()) -> Response<McpReplyBody> {
     match http_headers::revision(headers, || Revision::ALL.to_vec()) {
         Err(why) => json_reply(why.status, protocol_error_reply(None, &why)),

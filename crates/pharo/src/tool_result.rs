@@ -8,7 +8,8 @@ use serde::de::IgnoredAny;
 use crate::pharo_image::{ImageResponse, PharoImage, PharoImageError};
 use crate::pharo_tools::{PharoTool, ToolResultKind};
 
-/// Maximum nesting depth of a response: a gateway accepts 64 levels, and the result adds some around the response.
+/// Maximum nesting depth of a response. A gateway accepts 64 levels, and the tool result that contains the response
+/// adds a few.
 const MAX_DEPTH: usize = 60;
 /// Maximum length of the excerpt from an unexpected response in an error message.
 const MAX_EXCERPT_CHARS: usize = 2_000;
@@ -122,7 +123,8 @@ pub(crate) fn as_text(raw: &str) -> String {
     serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned())
 }
 
-/// Returns a message for a successful call without a value, including the image's explanation.
+/// Returns the text for a successful call that returned no value. It includes the error that the image reported, if
+/// any.
 pub(crate) fn missing_value_text(tool: &PharoTool, error: Option<&str>) -> String {
     let said = error.map(|error| format!(" The image reports:\n\n{}", member_lines(error))).unwrap_or_default();
     let what = match tool.result_kind {

@@ -52,9 +52,9 @@ impl TestResponse {
     }
 }
 
-/// Time limits for each wait for data and for the whole response. A large response can be slow while many tests are
-/// running.
+/// Time limit for each wait for data.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for the whole response. A large response can be slow while many tests are running.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends bytes and reads until the other side closes the connection or `IDLE_TIMEOUT` passes.

@@ -51,7 +51,7 @@ pub struct TestGateway {
     pub ledger: Arc<dyn Ledger>,
     /// Pinned tool definitions.
     pub pins: Arc<MemoryStore>,
-    /// Address for clients.
+    /// Address that clients connect to.
     pub address: SocketAddr,
     /// Address of the admin listener.
     pub admin: SocketAddr,
@@ -149,8 +149,8 @@ impl TestGatewayBuilder {
         self.start_with_transport(http_transport(url, headers)).await
     }
 
-    /// Starts the gateway in front of a stdio server that runs in a shell. A shell command also takes the place of the
-    /// supervisor.
+    /// Starts the gateway in front of a stdio server that is a shell script. The supervisor is replaced with a shell
+    /// command that only starts the server.
     #[expect(clippy::disallowed_methods, reason = "the shell finds programs by the PATH of the test")]
     pub async fn start_process(mut self, script: &str) -> TestGateway {
         self.settings.supervisor = ["sh", "-c", r#"shift; exec "$@""#, "supervisor"].map(Into::into).to_vec();
@@ -454,7 +454,7 @@ impl TestGateway {
         }
     }
 
-    /// Accepts all tool definitions in the list that the upstream sent last.
+    /// Accepts all tool definitions in the upstream's most recent tool list.
     pub async fn accept_all(&self) {
         let server = SERVER.parse().expect("a name");
         let known = self.pins.server_tools(&server).await.expect("a store").expect("the tools were listed");

@@ -26,7 +26,7 @@ use crate::process_environment;
 const FILE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// How long files must stay unchanged before they are assumed to be completely written.
 const FILE_SETTLE_TIME: Duration = Duration::from_millis(150);
-/// Maximum number of polls to wait for a file that keeps changing. It is then read anyway.
+/// Maximum number of checks while files keep changing. After that, they are read even if they are still changing.
 const MAX_SETTLE_POLLS: usize = 20;
 /// How long to wait after a store error before watching for changes again.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub struct ConfigReloader {
     pub clock: Arc<dyn Clock>,
     /// The configuration file, if there is one.
     pub file: Option<WatchedConfig>,
-    /// Entries from the configuration file, or the command's built-in entries if there is no file.
+    /// Entries from the configuration file or, without a file, from the command that started the gateway.
     pub entries: ConfigFileEntries,
     /// Data directory, which contains the status file.
     pub data: PathBuf,
@@ -53,7 +53,7 @@ pub struct WatchedConfig {
     pub path: PathBuf,
     /// Metadata of the file and of all files it refers to, read just before their content.
     pub files: Vec<FileStamp>,
-    /// Sections that can only be changed by a restart.
+    /// Sections whose changes take effect only after a restart.
     pub restart_only: (GatewaySection, StoreSection),
 }
 
@@ -94,7 +94,8 @@ impl ConfigReloader {
         Ok(())
     }
 
-    /// Applies changes until the future is dropped. `seen` is the store version that is already active.
+    /// Applies configuration changes until the future is dropped. `seen` is the number of the last store change that is
+    /// already active.
     pub async fn run(mut self, mut hangup: Signal, seen: StateChangeNumber) {
         // One slot is enough: a pending notification also covers the changes that follow it.
         let (sender, mut changes) = mpsc::channel(1);
@@ -122,7 +123,8 @@ impl ConfigReloader {
         tokio::join!(watching_store, reloading);
     }
 
-    /// Checks the files for changes. Returns whether they have changed and the new configuration is valid.
+    /// Checks the files for changes, and reloads them if there are any. Returns whether a new, valid configuration was
+    /// loaded.
     async fn poll_files(&mut self) -> bool {
         self.status.restore_if_missing(&self.data);
         let Some(file) = &mut self.file else { return false };
@@ -216,7 +218,8 @@ fn warn_restart_needed(file: &WatchedConfig, config: &GatewayConfig) {
     }
 }
 
-/// Logs what operators should know about a newly active configuration.
+/// Logs the warnings about a newly active configuration, its expired grants, its grants in observe mode, and the number
+/// of its servers and grants.
 fn log_effective_config(active_config: &EffectiveConfig, now: Timestamp) {
     for (label, expires) in active_config.expired_grants(now) {
         warn!(grant.label = label, "grant `{label}` expired on {expires}: its token is refused");

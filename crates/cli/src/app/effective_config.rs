@@ -33,7 +33,7 @@ pub struct StoredConfig {
 pub struct EffectiveConfig {
     pub servers: Vec<UpstreamConfig>,
     pub grants: Vec<GrantConfig>,
-    /// Entries that were left out or overridden, with reasons.
+    /// Warnings about entries that are left out, overridden or incomplete, with reasons.
     pub warnings: Vec<String>,
 }
 
@@ -79,8 +79,8 @@ pub fn merge_config(
     config
 }
 
-/// Returns the last part of the warning about a grant whose server does not exist. `doctor` recognizes the warning by
-/// this text, and omits it if the running gateway has that server.
+/// Returns the end of the warning about a grant whose server does not exist. `doctor` recognizes the warning by this
+/// ending, and omits it if the running gateway has that server.
 pub fn missing_server_text(server: &str) -> String {
     format!(" refers to a server `{server}`, which does not exist")
 }

@@ -15,7 +15,7 @@ const STATUS_FILE_NAME: &str = "gateway.json";
 pub struct GatewayStatusFile {
     /// Process id.
     pub pid: u32,
-    /// Address for clients.
+    /// Address that clients connect to.
     pub listen: SocketAddr,
     /// Address of the health, readiness and metrics endpoints.
     pub admin: SocketAddr,
@@ -23,12 +23,12 @@ pub struct GatewayStatusFile {
     pub config: Option<PathBuf>,
     /// When the active configuration was loaded.
     pub loaded_at: Timestamp,
-    /// Active servers.
+    /// Names of the active servers.
     pub servers: Vec<String>,
     /// Number of active grants.
     #[serde(default)]
     pub grants: usize,
-    /// Entries that were left out or overridden, with reasons.
+    /// Warnings about configuration entries that are left out, overridden or incomplete, with reasons.
     #[serde(rename = "remarks")]
     pub warnings: Vec<String>,
     /// Errors in a newer configuration that could not be applied, one line each.

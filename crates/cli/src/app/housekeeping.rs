@@ -1,4 +1,4 @@
-//! Periodic work: prunes call log rows that are older than the retention time, and reports ledger errors.
+//! Periodic work: prunes call log rows that are older than the retention period, and reports ledger errors.
 
 use std::sync::Arc;
 use std::time::Duration;

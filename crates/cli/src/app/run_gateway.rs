@@ -27,7 +27,7 @@ pub struct GatewayStartup {
     pub gateway: GatewaySection,
     /// Data directory, durability and retention.
     pub store: StoreSection,
-    /// Configuration entries in addition to the stored ones.
+    /// Configuration entries to use in addition to those in the store.
     pub entries: ConfigFileEntries,
     /// The configuration file that defines the entries, and all files it refers to.
     pub file: Option<(PathBuf, Vec<FileStamp>)>,

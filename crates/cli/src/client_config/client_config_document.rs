@@ -91,8 +91,8 @@ impl ClientConfigDocument {
         }
     }
 
-    /// Returns the line number of each entry below each of `roots`, by entry name, where it can be determined. Parses
-    /// the file content only once.
+    /// Returns the line number of each entry, by name, for each of the server tables whose key paths are `roots`.
+    /// Entries whose line cannot be determined are left out. Parses the file content only once.
     pub fn entry_lines(&self, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
         let offsets = match self.format {
             ClientConfigFileFormat::Json => client_jsonc_editor::entry_offsets(&self.text, roots),
@@ -190,7 +190,8 @@ fn apply_change(value: &mut Value, change: &ClientConfigEntryChange) {
     }
 }
 
-/// Removes empty tables along a path. Removing the last entry leaves an empty table in JSON, but none in TOML.
+/// Removes the empty tables along a path. Removing the last entry leaves an empty table in JSON but not in TOML, so
+/// empty tables are ignored when configurations are compared.
 fn remove_empty_tables(value: &mut Value, root: &[String]) {
     let Some((first, rest)) = root.split_first() else { return };
     let Value::Object(fields) = value else { return };

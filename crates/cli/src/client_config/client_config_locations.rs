@@ -59,7 +59,7 @@ pub struct UserDirectories {
     project: Option<PathBuf>,
 }
 
-/// A client's configuration file, and the path to the servers in it.
+/// A client's configuration file, and the key path of a server table in it.
 #[derive(Debug, Clone)]
 pub struct ClientConfigLocation {
     /// The client.
@@ -71,7 +71,8 @@ pub struct ClientConfigLocation {
 }
 
 impl ClientConfigLocation {
-    /// Returns the project directory that the servers belong to, if the file has servers for several projects.
+    /// Returns the project directory that the servers belong to, or `None` if they are not specific to one project in
+    /// the file.
     pub fn project_directory(&self) -> Option<&str> {
         match self.servers_path.as_slice() {
             [first, directory, _] if first == CLAUDE_PROJECTS_KEY => Some(directory),

@@ -83,14 +83,16 @@ fn is_secret_name(name: &str) -> bool {
             .any(|word| secret_words.iter().any(|part| word == *part || (part.len() > 3 && word.starts_with(part))))
 }
 
-/// Returns whether a word is long, has both digits and letters, and has no characters typical of paths and packages.
+/// Returns whether a word is long, has both digits and letters, and has no characters typical of paths and package
+/// names.
 fn is_key_like(word: &str) -> bool {
     let is_dense = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'+' | b'='));
     let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
     word.len() >= MIN_KEY_LENGTH && is_dense && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
-/// Formats a change to an entry as a diff. The fields in `ours` are shown in full, and all others are redacted.
+/// Formats a change to an entry as a diff. The fields of `ours`, the entry for the gateway, contain no secrets and are
+/// shown in full. All other fields are redacted.
 pub fn entry_diff(old: Option<&Value>, new: &Value, ours: &Value) -> String {
     let mut out = String::new();
     let mut put = |sign: char, value: &Value| {

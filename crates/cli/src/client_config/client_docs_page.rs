@@ -28,7 +28,7 @@ This page is generated from the table that both commands use.
 Paths are those on Linux; paths on macOS and Windows follow where they differ.
 ";
 
-/// Returns the page.
+/// Returns the text of `docs/clients.md`.
 pub fn clients_page() -> String {
     let mut out = PAGE_INTRODUCTION.to_owned();
     out.push_str("\n| client | name | connection | file |\n|---|---|---|---|\n");

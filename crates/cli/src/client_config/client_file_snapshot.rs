@@ -66,7 +66,7 @@ impl ClientFileSnapshot {
         &self.path
     }
 
-    /// Checks whether the file can be replaced, as far as that can be known without trying.
+    /// Returns an error if the file is read-only. Replacing it may still fail for other reasons.
     pub fn check_writable(&self) -> Result<(), ClientFileError> {
         match fs::metadata(&self.target) {
             // Replacing it would work, but a read-only file was probably made so on purpose.
@@ -203,7 +203,7 @@ fn copy_mode(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::set_permissions(to, metadata.permissions())
 }
 
-/// Removes an incompletely written file, and passes the write error through.
+/// Removes a file that was not written completely, and returns the write error unchanged.
 fn remove_incomplete(path: &Path, error: std::io::Error) -> std::io::Error {
     let _ = fs::remove_file(path);
     error

@@ -29,7 +29,7 @@ pub fn read(text: &str) -> Result<Value, String> {
     root.to_serde_value().ok_or_else(|| "it has no value".to_owned())
 }
 
-/// Returns the byte offsets of the entries below each of `roots`.
+/// Returns the byte offset of each entry, by name, for each of the server tables whose key paths are `roots`.
 pub fn entry_offsets(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
     let mut finder = JsoncEntryFinder {
         roots: roots.iter().enumerate().map(|(at, root)| (root.as_slice(), at)).collect(),

@@ -33,7 +33,7 @@ pub enum ClientConfigFileFormat {
     Json,
     /// TOML.
     Toml,
-    /// YAML, which is only read. Changes are printed for the user to make.
+    /// YAML, which can be read but not edited. Changes are printed, and the user makes them.
     Yaml,
     /// The client has no configuration file.
     NoFile,
@@ -42,7 +42,7 @@ pub enum ClientConfigFileFormat {
 /// Format of a server entry in a client's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientConfigEntryFormat {
-    /// A URL, under a key that depends on the client, with headers and optionally a type.
+    /// An entry with a URL, headers and an optional type. The key for the URL depends on the client.
     Http { kind: Option<&'static str>, url: &'static str },
     /// A `[mcp_servers.NAME]` table that names the environment variable for the token.
     Codex,

@@ -11,7 +11,7 @@ pub enum ClientServerEntry {
     Command {
         /// The program and its arguments.
         argv: Vec<String>,
-        /// Environment variables, not yet expanded.
+        /// Environment variables for the program. References in their values are not expanded.
         env: Vec<(String, String)>,
         /// Working directory.
         cwd: Option<String>,
@@ -20,7 +20,7 @@ pub enum ClientServerEntry {
     Remote {
         /// URL of the server.
         url: String,
-        /// Headers, not yet expanded.
+        /// Headers to send. References in their values are not expanded.
         headers: Vec<(String, String)>,
         /// Whether the server uses the old HTTP+SSE transport.
         is_sse: bool,
@@ -32,11 +32,12 @@ pub enum ClientServerEntry {
 pub struct ClientConfigServer {
     /// Name in the file.
     pub name: String,
-    /// The entry, or `None` if it is not clearly a command or a URL.
+    /// The entry, or `None` if it is ambiguous or cannot be read as a command or a URL.
     pub entry: Option<ClientServerEntry>,
     /// Whether the entry is disabled.
     pub is_disabled: bool,
-    /// Whether the entry has a working directory or an environment file. Neither is inspected.
+    /// Whether the entry has a working directory or an environment file. They may affect what is run, but are not
+    /// inspected.
     pub has_external_context: bool,
     /// Names of environment variables that the client passes on, in addition to those set in the entry.
     pub forwarded_variables: Vec<String>,
@@ -64,7 +65,7 @@ impl ClientConfigServer {
 }
 
 impl ClientServerEntry {
-    /// Returns the environment variables or headers, not yet expanded.
+    /// Returns the environment variables or headers. References in their values are not expanded.
     pub fn variables_or_headers(&self) -> &[(String, String)] {
         match self {
             Self::Command { env, .. } => env,
@@ -93,8 +94,8 @@ fn forwarded_variables(value: &Value) -> Vec<String> {
     lists.flatten().filter_map(name).collect()
 }
 
-/// Returns whether an entry has the same setting under two names, or has both a command and a URL. It is unknown which
-/// one the client uses, so an assessment could be based on the wrong one.
+/// Returns whether an entry has the same setting under two names, or has both a command and a URL. Such an entry is not
+/// interpreted, because it is unknown which of the two the client uses.
 fn is_ambiguous(fields: &Map<String, Value>) -> bool {
     let count = |names: &[&str]| {
         let is_set = |name: &&&str| fields.get(**name).is_some_and(|value| !value.is_null());

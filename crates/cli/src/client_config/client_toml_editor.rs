@@ -13,7 +13,7 @@ pub fn read(text: &str) -> Result<Value, String> {
     serde_json::to_value(table).map_err(|_| "it has an unsupported value".to_owned())
 }
 
-/// Returns the byte offsets of the entries below each of `roots`.
+/// Returns the byte offset of each entry, by name, for each of the server tables whose key paths are `roots`.
 pub fn entry_offsets(text: &str, roots: &[Vec<String>]) -> Vec<HashMap<String, usize>> {
     let Ok(document) = Parsed::parse(text) else { return vec![HashMap::new(); roots.len()] };
     let offsets = |root: &Vec<String>| {
@@ -95,7 +95,7 @@ fn read_fields(entry: Option<&Item>) -> Map<String, Value> {
     }
 }
 
-/// Converts a value of a new entry to TOML: usually a string, a list or a table of strings.
+/// Converts a JSON value from a new entry to TOML. Most values are strings, or lists or tables of strings.
 fn toml_value(value: &Value) -> TomlValue {
     match value {
         Value::Null => TomlValue::from(""),

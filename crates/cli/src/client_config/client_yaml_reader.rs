@@ -20,7 +20,7 @@ pub fn read(text: &str) -> Result<Value, String> {
     }
 }
 
-/// Returns the line of each entry below `root`.
+/// Returns the line number of each entry, by name, in the table or list at the key path `root`.
 pub fn entry_lines(text: &str, root: &[String]) -> HashMap<String, usize> {
     let mut reader = ClientYamlReader { parser: Parser::new_from_str(text) };
     let mut found = HashMap::new();
@@ -50,7 +50,8 @@ impl<'a> ClientYamlReader<'a> {
         }
     }
 
-    /// Collects the lines of the entries at the end of `path`, inside the value that begins with `start`.
+    /// Collects the line numbers of the entries in the table or list at `path`. The path is relative to the value that
+    /// begins with the event `start`.
     fn collect_lines(&mut self, start: Event<'a>, path: &[String], found: &mut HashMap<String, usize>) -> Option<()> {
         match (start, path.split_first()) {
             (Event::MappingStart(..), next) => loop {

@@ -21,7 +21,7 @@ pub enum EnvReferenceSyntax {
     Unsupported,
 }
 
-/// What a value in a client's file means.
+/// A value in a client's file: a literal or a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientConfigEntryValue {
     /// A reference to an environment variable, in our syntax.
@@ -36,7 +36,8 @@ pub enum ClientConfigEntryValue {
 const AUTH_SCHEME_PREFIXES: &[&str] = &["", "Bearer ", "bearer ", "Basic ", "Token ", "token "];
 
 impl EnvReferenceSyntax {
-    /// Returns a header value that refers to the token's variable, or `None` if the client does not support references.
+    /// Returns a header value that refers to the environment variable for the token, or `None` if the client does not
+    /// support references.
     pub fn bearer_header(self, variable: &str) -> Option<String> {
         match self {
             Self::Braces => Some(format!("Bearer ${{{variable}}}")),

@@ -10,7 +10,8 @@ use crate::process_environment::quote_for_shell;
 /// Default environment variable for the token.
 pub const DEFAULT_TOKEN_ENV: &str = "GATELODGE_TOKEN";
 
-/// Fields that describe the connection to a server, for all clients.
+/// Names of the fields that describe the connection to a server, in any client. When an entry is replaced, its old
+/// values for these fields are dropped.
 const CONNECTION_KEYS: &[&str] = &[
     "type",
     "transport",
@@ -45,12 +46,12 @@ const CONNECTION_KEYS: &[&str] = &[
 pub struct GatewayEntry {
     /// Name of the entry.
     pub name: String,
-    /// URL of the server at the gateway.
+    /// URL at which clients reach the server through the gateway.
     pub url: String,
     /// Environment variable that holds the token.
     pub token_env: String,
-    /// File that holds the token, for the bridge: many clients pass few environment variables to the programs they
-    /// start.
+    /// File from which the bridge reads the token, because many clients pass few environment variables to the programs
+    /// they start.
     pub token_file: Option<String>,
     /// Program that clients start as the bridge.
     pub program: String,
@@ -111,7 +112,8 @@ impl GatewayEntry {
         entry
     }
 
-    /// Returns the input that VS Code needs in addition to the entry.
+    /// Returns the definition of the input through which VS Code prompts for the token, or `None` if the client does
+    /// not use inputs.
     pub fn vscode_input(&self, client: &ClientProfile) -> Option<Value> {
         (client.env_syntax == EnvReferenceSyntax::Input).then(|| {
             let description = format!("Gatelodge token for {}", self.name);

@@ -23,7 +23,7 @@ impl PlannedWrite {
         Self { snapshot, new_bytes: text.into_bytes(), client: None, entries: Vec::new() }
     }
 
-    /// Creates a backup if the file exists, and returns the step for the undo journal.
+    /// Backs up the file if it exists, and returns the undo step to add to the journal.
     pub fn prepare_undo_step(&self) -> Result<UndoStep, ClientFileError> {
         let backup = match self.snapshot.bytes() {
             Some(_) => Some(self.snapshot.back_up()?),

@@ -96,8 +96,9 @@ impl UndoStep {
         })
     }
 
-    /// Restores the old content, byte for byte, and removes the backup. If the file has changed since, those changes
-    /// are kept: clients write to their files often, and people edit policies.
+    /// Restores the old content, byte for byte, and removes the backup. Changes that were made since then are kept,
+    /// because clients often write to their files and people edit policies: in a client's file, only our entries are
+    /// restored, and a changed file of our own is left as it is.
     pub fn undo(&self) -> Result<UndoOutcome, ClientFileError> {
         let old = self.backup_bytes()?;
         let state = self.file_state()?;

@@ -24,7 +24,7 @@ pub struct ConfigDiagnostic {
 
 macro_rules! diagnostic_codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal $severity:ident,)+) => {
-        /// Diagnostic codes. The strings that identify them do not change between versions.
+        /// Diagnostic codes. Their string forms do not change between versions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum ConfigDiagnosticCode { $($(#[doc = $doc])+ $name,)+ }
 
@@ -37,7 +37,8 @@ macro_rules! diagnostic_codes {
                 match self { $(Self::$name => $text,)+ }
             }
 
-            /// Returns `Warning` if the configuration can be used despite the diagnostic.
+            /// Returns the severity: `Warning` if the configuration can be used despite the diagnostic, otherwise
+            /// `Error`.
             pub fn severity(self) -> Severity {
                 match self { $(Self::$name => Severity::$severity,)+ }
             }

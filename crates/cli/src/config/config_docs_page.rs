@@ -46,7 +46,7 @@ Servers, policies and grants that commands created are used in addition; for the
 Policies from the file have no versions; the call log shows version 0.
 ";
 
-/// Returns the page.
+/// Returns the text of `docs/config.md`.
 pub fn config_page() -> String {
     let mut out = PAGE_INTRODUCTION.to_owned();
     for section in CONFIG_SECTIONS {

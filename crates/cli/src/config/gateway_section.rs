@@ -11,23 +11,23 @@ use super::config_sections::{RawAdmin, RawGateway};
 use super::telemetry_section::TelemetrySection;
 use super::time_syntax::{DURATION_SYNTAX, parse_duration};
 
-/// Default address for clients: this machine only.
+/// Default address that clients connect to. Only this machine can reach it.
 pub const DEFAULT_GATEWAY_ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7420);
-/// Default address of the health, readiness and metrics endpoints: this machine only.
+/// Default address of the health, readiness and metrics endpoints. Only this machine can reach it.
 pub const DEFAULT_ADMIN_ADDRESS: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7421);
 
 /// Addresses and limits.
 #[derive(Debug, Clone)]
 pub struct GatewaySection {
-    /// Address for clients.
+    /// Address that clients connect to.
     pub listen: SocketAddr,
     /// Address of the health, readiness and metrics endpoints.
     pub admin_listen: SocketAddr,
     /// Limits and timeouts.
     pub settings: GatewaySettings,
-    /// The `[telemetry]` section. Environment variables supply what it leaves out.
+    /// The `[telemetry]` section. Settings that are missing in it are read from environment variables.
     pub telemetry: TelemetrySection,
 }
 
@@ -117,8 +117,8 @@ fn is_origin(text: &str) -> bool {
     host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ', '*']))
 }
 
-/// Upper bound for configured limits, beyond what any machine can handle. Zero is not allowed either, because it would
-/// refuse everything.
+/// Upper bound for configured limits, beyond what any machine can handle. The lower bound is 1, because a limit of zero
+/// would refuse everything.
 const MAX_LIMIT: u64 = 1 << 40;
 
 fn set_limit(field: &mut usize, written: Option<&SpannedValue<u64>>, reader: &mut ConfigReader) {

@@ -32,7 +32,7 @@ pub struct GrantsSectionContext<'a> {
     pub servers: &'a ServersSection,
     /// Policies defined in the configuration file.
     pub policies: &'a PoliciesSection,
-    /// Directory that relative paths start at.
+    /// Directory against which relative paths are resolved.
     pub base_directory: &'a Path,
     /// The environment, whose variables may hold tokens.
     pub environment: EnvironmentLookup<'a>,

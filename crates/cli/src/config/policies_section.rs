@@ -1,4 +1,5 @@
-//! `[[policies]]`: each policy is checked like `policy check` does, and its diagnostics refer to its own file.
+//! `[[policies]]`: policies in separate files. Each is checked as by `policy check`, and its diagnostics refer to its
+//! own file.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,7 +19,7 @@ use crate::input_file::{self, FileStamp, InputFileText};
 /// Version number that the log shows for policies from the configuration file, which are not versioned.
 pub const FILE_POLICY_VERSION: PolicyVersionNumber = PolicyVersionNumber(0);
 
-/// Words for messages about policy names: singular, plural, and how the name is used.
+/// Parts of messages about policy names: singular, plural, and a hint about what the name is used for.
 const POLICY_NAME_MESSAGES: (&str, &str, &str) = ("policy", "policies", "grants refer to it");
 
 /// Policies, and the diagnostics for their files.

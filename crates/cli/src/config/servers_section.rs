@@ -19,7 +19,7 @@ use super::stdio_server_command;
 use crate::header_template::{self, EnvironmentLookup, HeaderError};
 use crate::server_url;
 
-/// Words for messages about server names: singular, plural, and how the name is used.
+/// Parts of messages about server names: singular, plural, and a hint about what the name is used for.
 const SERVER_NAME_MESSAGES: (&str, &str, &str) = ("server", "servers", "clients reach it at `/mcp/<name>`");
 
 /// Valid servers, and the names of all servers, so that references to an invalid server do not cause further errors.

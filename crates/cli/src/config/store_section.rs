@@ -34,7 +34,7 @@ pub fn default_data_directory() -> Option<PathBuf> {
     etcetera::choose_base_strategy().ok().map(|base| base.data_dir().join("gatelodge"))
 }
 
-/// Validates the section. Relative paths start at `base_directory`, the directory that contains the file.
+/// Validates the section. Relative paths are resolved against `base_directory`, the directory that contains the file.
 pub fn read_store_section(raw: RawStore, base_directory: &Path, reader: &mut ConfigReader) -> StoreSection {
     if let Some(SpannedValue { span, .. }) = &raw.url {
         let diagnostic = ConfigDiagnostic::new(

@@ -1,4 +1,5 @@
-//! `[telemetry]`: the collector that spans are sent to. Environment variables supply what the file leaves out.
+//! `[telemetry]`: the collector that spans are sent to. Settings that are missing in the file are read from environment
+//! variables.
 
 use gatelodge_gateway::InjectedHeader;
 use http::Uri;

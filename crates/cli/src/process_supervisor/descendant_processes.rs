@@ -7,7 +7,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid, waitpid,
 };
 
-/// How long to keep looking for remaining descendants. Each round kills one generation.
+/// How long to keep killing remaining descendants. Each poll kills one generation, whose children may then become ours.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(3);
 const CLEANUP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -35,8 +35,9 @@ pub fn terminate_descendants(server: Pid, grace: Duration) {
     });
 }
 
-/// Calls `signal` for each running child, reaps those that have exited, and returns whether there were no children. A
-/// child that is reaped here still counts, because its own children may have become ours after the list was read.
+/// Calls `signal` for each running child except the server, reaps those that have exited, and returns whether there
+/// were no children. The result is false even if all of them were reaped, because their own children may have become
+/// ours after the list was read.
 fn signal_and_reap(server: Pid, signal: impl Fn(Pid)) -> bool {
     let children = other_children(server);
     for child in children.iter().filter(|child| !has_exited(**child)) {
@@ -56,7 +57,7 @@ fn has_exited(child: Pid) -> bool {
     !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None))
 }
 
-/// Returns all our children. `/proc` lists a child under the thread that started it.
+/// Returns all our children. `/proc` lists each child under the thread that started it, so all threads are read.
 fn children() -> Vec<Pid> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());

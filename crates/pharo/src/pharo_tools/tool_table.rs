@@ -7,7 +7,7 @@ const fn text_parameter(name: &'static str, description: &'static str) -> PharoP
     PharoParameter { name, sent_as: name, kind: PharoParameterType::Text, description }
 }
 
-/// Defines a read-only tool, whose title and description are filled in by the table.
+/// Returns a read-only tool with an empty title and description, which each entry in the table then sets.
 const fn read_only_tool(
     name: &'static str,
     endpoint: &'static str,

@@ -1,7 +1,7 @@
 //! Parses JSON like Python's `json` module, with the same error messages, and writes it like pydantic.
 //!
-//! This parser is more lenient than our own: the last of several equal keys wins, NaN and Infinity are numbers, and
-//! floats do not keep their original notation.
+//! This parser is more lenient than our own: if a key is repeated, the last value is used; NaN and Infinity are
+//! numbers; and floats do not keep their original notation.
 
 use std::collections::HashMap;
 use std::fmt::Write;
