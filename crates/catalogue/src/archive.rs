@@ -197,7 +197,8 @@ struct ArchiveExtractor<'b> {
 }
 
 impl ArchiveExtractor<'_> {
-    /// Returns the path of an entry and whether to extract it. Malformed paths are counted as skipped.
+    /// Returns the path of an entry and whether to extract it. If the path is malformed, counts the entry as skipped
+    /// and returns `None`.
     fn select_entry(&mut self, path: &[u8]) -> Option<(String, ExtractDecision)> {
         let Ok(path) = std::str::from_utf8(path) else {
             self.out.record_skip(ArchiveSkipReason::BadPath);
@@ -270,8 +271,8 @@ impl ArchiveExtractor<'_> {
         Ok(())
     }
 
-    /// Counts a link found in place of a wanted file. A link is not counted if the decision to extract depends on the
-    /// file's content.
+    /// Counts a link as skipped if a regular file at its path would have been extracted. If that would have depended on
+    /// the file's shebang line, the link is not counted.
     fn record_link(&mut self, path: &[u8]) {
         if self.select_entry(path).is_some_and(|(_, want)| want == ExtractDecision::Extract) {
             self.out.record_skip(ArchiveSkipReason::Link);

@@ -1,4 +1,4 @@
-//! Attack patterns and the conditions under which a tool enables them.
+//! Attack patterns, and the conditions under which a tool makes them possible.
 
 use gatelodge_policy::Category;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct AttackPattern {
     pub mechanism: String,
     /// How to recognize the attack.
     pub signs: String,
-    /// Conditions under which a tool enables the pattern. Any one of them suffices.
+    /// Conditions under which a tool makes the attack possible. Any one of them suffices.
     #[serde(rename = "when")]
     pub conditions: Vec<String>,
     /// Gatelodge features that limit the damage.
@@ -122,7 +122,7 @@ fn parse_clause(text: &str) -> Option<AttackClause> {
     }
 }
 
-/// Returns the patterns that a tool enables.
+/// Returns the attack patterns that a tool makes possible.
 pub(crate) fn patterns_for_tool<'b>(
     data: &'b ClassifierData,
     category: Category,

@@ -12,7 +12,7 @@ use crate::tool_spec::ToolAnnotations;
 pub(crate) use read_category_veto::ReadCategoryVeto;
 use read_category_veto::{RemovalExtent, find_not_read_reason, is_lead_verb_ambiguous, removal_extent, takes_program};
 
-/// Number of words at the start of a description within which a verb counts as its first word: `This tool deletes`.
+/// A description counts as starting with a verb if the verb is among this many words at its start: `This tool deletes`.
 const MAX_LEADING_WORDS: usize = 4;
 
 /// The chosen category and the reasons for it.
@@ -22,7 +22,7 @@ pub(crate) struct CategoryDecision {
     /// The model's probability for the category.
     pub probability: f64,
     pub probabilities: CategoryProbabilities,
-    /// Whether one of the server's annotations raised the category.
+    /// Whether one of the server's annotations led to a riskier category.
     pub raised_by_claim: bool,
     /// Why the category cannot be Read.
     pub not_read_reason: Option<ReadCategoryVeto>,
@@ -116,8 +116,8 @@ fn category_of_unlinking(
     }
 }
 
-/// Returns the category of a tool that is not Read. The scores of removal words never decrease from a milder to a
-/// riskier category, so these words cannot lead to a milder category.
+/// Returns the category of a tool that was found not to be Read. A removal word cannot lead to a less risky category,
+/// because its scores never decrease from one category to the next riskier one.
 fn category_above_read(
     probabilities: CategoryProbabilities,
     features: &[ClassifierFeature<'_>],

@@ -87,7 +87,7 @@ fn rationale_text(case: &RationaleContext<'_, '_>, facts: &[EvidenceFact], sibli
     sentences.join(" ")
 }
 
-/// Returns the annotation that raised the category.
+/// Returns a description of the annotation that led to a riskier category, if one did.
 fn raising_claim(case: &RationaleContext<'_, '_>) -> Option<String> {
     let destroys = case.tool.annotations.destructive == Some(true);
     let claim = if destroys { "destructiveHint: true" } else { "readOnlyHint: false" };

@@ -30,8 +30,8 @@ pub(crate) struct ClassifierData {
     /// Phrases, keyed by their first word.
     pub phrases: HashMap<WordId, Vec<(Vec<WordId>, PhraseKind)>>,
     pub choice_words: HashSet<Box<str>>,
-    /// Nouns that denote code. A tool name indicates that the server runs code if it combines such a noun with a verb
-    /// for running something, or contains one of `code_verbs`.
+    /// Nouns for code, such as `script`. A tool name indicates that the server runs code if it combines one of these
+    /// nouns with a verb for running something, or if it contains one of `code_verbs`.
     pub code_nouns: HashSet<Box<str>>,
     pub code_verbs: HashSet<Box<str>>,
     /// Words that, in a server's name or description, indicate that it returns content written by strangers.
@@ -69,7 +69,7 @@ impl ClassifierData {
         Ok(data)
     }
 
-    /// Parses the data files and uses the prior scores from the lexicon instead of trained weights.
+    /// Parses the data files without the trained weights. The model then uses only the initial scores from the lexicon.
     pub fn untrained() -> Result<Self, ClassifierDataError> {
         let written: LexiconFile = toml::from_str(LEXICON_TOML)?;
         let mut data = Self { lexicon: written.build_lexicon(), ..Self::default() };
@@ -143,8 +143,8 @@ impl ClassifierData {
     }
 }
 
-/// Returns the word with this form, adding it if it is new, or `None` if `form` is more than one word. An apostrophe
-/// does not separate words.
+/// Finds a word in the lexicon by one of its forms, and adds it if it is missing. Returns `None` if `form` consists of
+/// several words and is not in the lexicon. An apostrophe does not separate words.
 fn find_or_add_word(form: &str, lexicon: &mut Lexicon) -> Option<WordId> {
     if let Some(id) = lexicon.find(form) {
         return Some(id);

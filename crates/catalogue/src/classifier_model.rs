@@ -97,8 +97,8 @@ pub(crate) fn constrain_scores(key: FeatureId, points: CategoryScores, lexicon: 
     }
 }
 
-/// Returns whether a feature is a warning: a risk signal, a commitment of money, or any phrase except one that says
-/// that the tool makes no changes.
+/// Returns whether a feature is a warning: a risk signal, a financial commitment, or a phrase in the description,
+/// unless the phrase says that the tool changes nothing.
 fn is_warning(key: FeatureId) -> bool {
     match key {
         FeatureId::Flag(IndicatorFeature::Signal(_) | IndicatorFeature::CommitsMoney) => true,

@@ -75,13 +75,13 @@ pub struct Classification {
     pub signals: Vec<RiskSignal>,
     /// Where the tool's data comes from and where it goes.
     pub flow: Vec<DataFlowLabel>,
-    /// Slugs of the attack patterns that this tool enables.
+    /// Slugs of the attack patterns that this tool makes possible.
     pub attacks: Vec<&'static str>,
     /// Identifiers of related entries in the OWASP lists.
     pub owasp: Vec<&'static str>,
     /// The recommended rule, as a complete policy.
     pub recommended: Json,
-    /// Whether the tool is available only with a setting that is off by default, according to the index.
+    /// Whether the tool is unavailable by default, according to the index.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
 }
@@ -167,7 +167,7 @@ pub fn classify(tool: &ToolSpec<'_>, server: &ServerContext) -> Classification {
     classify_with_data(tool, server, ClassifierData::built_in())
 }
 
-/// Parses a tool definition, extracts its features, and calls `look` with both.
+/// Parses a tool definition, extracts its features, and passes the parsed definition and the features to `look`.
 pub(crate) fn with_features<T>(
     tool: &ToolSpec<'_>,
     server: &ServerContext,
@@ -224,7 +224,7 @@ fn build_classification(
 /// Returns the confidence in the chosen category. An annotation that agrees with the category does not increase it,
 /// because annotations are only the server's claims.
 fn classification_confidence(decision: &CategoryDecision, tool: &ToolSpec<'_>, data: &ClassifierData) -> f64 {
-    /// Confidence if an annotation raised the category above what the wording suggests.
+    /// Confidence if an annotation led to a riskier category than the tool's wording suggests.
     const RAISED_CONFIDENCE: f64 = 0.6;
     /// Factor applied to the confidence if an annotation contradicts the category.
     const CONTRADICTED_FACTOR: f64 = 0.85;
@@ -291,8 +291,8 @@ fn find_signals(
     signals
 }
 
-/// Returns whether any of the strings addresses the language model, ignoring case, white space and invisible
-/// characters.
+/// Returns whether any of the strings contains a phrase that gives instructions to the language model. Case, white
+/// space and invisible characters are ignored.
 fn has_model_instructions<'t>(texts: impl Iterator<Item = &'t str>, data: &ClassifierData) -> bool {
     let mut small = String::new();
     for text in texts {

@@ -14,7 +14,7 @@ use crate::risk_signals::{RiskSignal, RiskSignalKind};
 use crate::server_context::ServerContext;
 use crate::tool_spec::ToolSpec;
 
-/// Evidence given if neither the name nor the parameters explain the category.
+/// Listed as evidence if neither the name nor the parameters explain the category.
 const DESCRIPTION_NOT_STORED_NOTE: &str = "its description decided it, which was read and is not stored";
 
 /// Classifies a tool from the facts about it. `tool` is the part of its definition that the index stores.
@@ -63,7 +63,8 @@ pub(crate) fn classify_from_facts(tool: &ToolSpec<'_>, server: &ServerContext, f
     })
 }
 
-/// Returns the stored signals. If `seen` also contains a signal, the parameter that causes it is included.
+/// Returns the risk signals stored in the index. The index does not store which parameter causes a signal, so it is
+/// taken from `seen` if the signal is also found there.
 fn signals_from_facts(facts: &ToolFacts, seen: &[RiskSignal]) -> Vec<RiskSignal> {
     let mut signals = Vec::new();
     for kind in &facts.signals {

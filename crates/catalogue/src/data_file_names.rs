@@ -13,7 +13,8 @@ pub fn index_hash(index: &[u8]) -> String {
     HEXLOWER.encode(Sha256::digest(index).get(..8).unwrap_or_default())
 }
 
-/// Returns the name of the file that replaces [`CHANGES_FILE`] once the index with this hash is in use.
+/// Returns the name of the file that holds the new content of [`CHANGES_FILE`] until the index with this hash is in
+/// use.
 pub fn pending_changes_file(hash: &str) -> String {
     format!("{CHANGES_FILE}.for-{hash}")
 }

@@ -33,9 +33,9 @@ pub struct PackageRelease {
     pub date: Option<String>,
 }
 
-/// Derives the facts about a package, which do not include its authors' descriptions. If several definitions share a
-/// name, the riskiest one is used, because it is unknown which one runs. If one of them cannot be classified, the tool
-/// is left out.
+/// Derives the facts about a package. Descriptions written by its authors are not included. If several definitions
+/// share a name, the riskiest one is used, because it is unknown which one runs. If one of them cannot be classified,
+/// the tool is left out.
 pub fn derive_facts(release: &PackageRelease, tools: &[ExtractedTool]) -> PackageFacts {
     let mut seen = HashSet::new();
     let names =

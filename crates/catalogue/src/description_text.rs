@@ -122,7 +122,8 @@ impl<'t> DescriptionText<'t> {
         Self { source: text, tokens: reader.tokens, lead_verb }
     }
 
-    /// Returns whether most words are in the lexicon. In an unknown language, the lack of a known verb means nothing.
+    /// Returns whether most words are in the lexicon. If not, the description may be in an unsupported language, and
+    /// nothing can be concluded from the lack of a known verb.
     pub fn is_mostly_known(&self, lexicon: &Lexicon) -> bool {
         // Words of removal are not counted, so that adding one does not change the result.
         let takes_away = |token: &&DescriptionToken<'_>| {
@@ -145,7 +146,7 @@ impl<'t> DescriptionText<'t> {
         })
     }
 
-    /// Returns whether any sentence starts with a verb about reading, as in `Returns the route.`
+    /// Returns whether any sentence starts with a verb for reading, as in `Returns the route.`
     pub fn has_reading_verb(&self, lexicon: &Lexicon) -> bool {
         let begins = self.tokens.iter().filter(|token| token.starts_sentence && !token.is_negated);
         let mut words = begins.filter_map(|token| lexicon.word(token.word_id?));

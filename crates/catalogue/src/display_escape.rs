@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 pub(crate) use gatelodge_json::is_unprintable;
 
-/// Maximum number of characters to display. Longer text is truncated, but remains complete in the tool definition.
+/// Maximum number of characters to display. Longer text is truncated; the tool definition contains the full text.
 const MAX_SHOWN_CHARS: usize = 120;
 
 /// Formats untrusted text on one line: escapes unprintable characters and truncates long text.

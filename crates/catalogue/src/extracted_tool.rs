@@ -17,18 +17,21 @@ pub struct ExtractedTool {
     /// Annotations provided by the tool's author.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub annotations: Map<String, Value>,
-    /// Whether the tool is available only with a setting that is off by default.
+    /// Whether the tool is unavailable by default, because it depends on a setting or belongs to another program in the
+    /// package.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
 }
 
 impl ExtractedTool {
-    /// Returns how much the definition contains, for choosing between several definitions with the same name.
+    /// Returns a measure of how detailed the definition is, for choosing between several definitions with the same
+    /// name.
     pub fn says(&self) -> (bool, bool, usize) {
         (!self.annotations.is_empty(), self.description.is_some(), self.properties().map_or(0, Map::len))
     }
 
-    /// Returns whether this definition contains everything that another one with the same name contains.
+    /// Returns whether this definition makes another one with the same name redundant, because it includes the
+    /// description, annotations and properties of the other one.
     pub fn covers(&self, other: &Self) -> bool {
         let has = |name: &String| self.properties().is_some_and(|own| own.contains_key(name));
         (other.description.is_none() || other.description == self.description)

@@ -86,9 +86,10 @@ pub struct IncidentMatch {
 }
 
 impl PackageReference {
-    /// Returns the incidents that involve the package, and whether they affect the version that will run: the given
-    /// version or, unless the package is installed or only a guess, the indexed one in the same registry. If no
-    /// registry is given, incidents in all registries match, because the name may exist in more than one.
+    /// Returns the incidents that involve the package, and whether they affect the version that will run. This is the
+    /// version in the reference. If the reference has none and is not a guess, the indexed version in the same registry
+    /// is assumed. If the reference has no registry, incidents in all registries match, because the name may exist in
+    /// more than one.
     pub fn incidents(&self, read: Option<&IndexedServer<'_>>) -> Vec<IncidentMatch> {
         match_incidents(self.source, &self.name, |source| {
             let read = read.filter(|own| own.source() == source && !self.is_guess).map(IndexedServer::version);

@@ -14,7 +14,7 @@ use verb_forms::{singular_stem, verb_forms};
 /// Id of a word in the lexicon.
 pub(crate) type WordId = u32;
 
-/// Groups of verbs, by what the verbs do.
+/// Groups of verbs with similar effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum VerbGroup {
     Read,
@@ -71,23 +71,24 @@ impl VerbGroup {
 pub(crate) struct LexiconWord {
     /// Base form.
     pub base_form: Box<str>,
-    /// What the word does, if it is a verb.
+    /// The verb group, if the word is a verb.
     pub group: Option<VerbGroup>,
     /// Whether the word is a noun just as often as a verb.
     pub is_often_noun: bool,
-    /// Whether the action may leave everything unchanged and only return something (`download`, `convert`).
+    /// Whether the action may only return something without changing anything (`download`, `convert`).
     pub may_change_nothing: bool,
     /// Whether the action might only detach something, which can be undone (`remove` a label).
     pub may_only_unlink: bool,
-    /// Whether the word denotes a relation, such as a label or a membership.
+    /// Whether the word denotes something that links two things and can be restored after removal, such as a label or a
+    /// membership.
     pub is_relation: bool,
-    /// Whether the action may be a mere computation if all parameters are numbers (`add`).
+    /// Whether the action may only be a calculation if all parameters are numbers (`add`).
     pub may_only_compute: bool,
     /// Whether the word negates what follows.
     pub is_negation: bool,
     /// Whether the word is a noun related to money.
     pub is_money_noun: bool,
-    /// Whether the word, combined with a money noun, indicates a commitment of money (`create` a refund).
+    /// Whether the word, combined with a money noun, indicates a financial commitment (`create` a refund).
     pub commits_money: bool,
     /// Data flows that the word indicates.
     pub flows: Vec<DataFlowLabel>,

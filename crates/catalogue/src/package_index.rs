@@ -1,7 +1,7 @@
 //! The package index: facts about published packages and their tools, in a single file that is searched in memory.
 //!
-//! The index contains only facts and no descriptions. It is parsed from bytes, regardless of where they come from.
-//! `gatelodge-indexer` writes the file.
+//! The index contains only facts and no descriptions. It is parsed from bytes in memory, so the caller decides where to
+//! load it from. `gatelodge-indexer` writes the file.
 
 mod column_codec;
 mod index_diff;

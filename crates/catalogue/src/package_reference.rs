@@ -17,7 +17,7 @@ pub struct PackageReference {
     pub version: Option<String>,
     /// Whether the version is a range, such as `>=1.2`.
     pub is_range: bool,
-    /// Whether this is only a guess, because something other than this published package may run.
+    /// Whether the reference is only a guess, because the command may run something other than this published package.
     pub is_guess: bool,
 }
 
@@ -119,8 +119,8 @@ impl PackageReference {
         is_exact.then_some(version)
     }
 
-    /// Compares the version with the indexed one. If no version is given, the result is `Same`, although the version
-    /// that will run is the newest one, which may be later than the indexed one.
+    /// Compares the version with the indexed one. If no version is given, the result is `Same`, even though the newest
+    /// version will run and may be later than the indexed one.
     pub fn compare_version(&self, source: PackageRegistry, read: &str) -> VersionComparison {
         let Some(version) = self.version.as_deref().filter(|_| !self.is_range) else {
             return if self.is_range { VersionComparison::Unknown } else { VersionComparison::Same };
@@ -187,7 +187,8 @@ struct PackageRunner {
     /// Options that select the interpreter. Selecting a version is harmless, but a path or another name can refer to
     /// any program.
     interpreter_options: &'static str,
-    /// Options that specify the package. The first plain argument is then a program in that package.
+    /// Options that specify the package. If one is given, the first argument that is not an option is a program in that
+    /// package.
     package_options: &'static str,
     /// Options that take a value and can cause something other than the published package to run.
     override_options: &'static str,
@@ -246,8 +247,8 @@ const DENO_RUNNER: PackageRunner = PackageRunner {
 /// package comes from or what runs it.
 const RUNNER_VARIABLE_PREFIXES: &str = "NPM_CONFIG_ PNPM_ YARN_ BUN_ COREPACK_ UV_ PIP_ PIPX_ PYTHON XDG_ DYLD_";
 
-/// Environment variables that start with one of `RUNNER_VARIABLE_PREFIXES` but do not affect what runs. They are often
-/// set.
+/// Environment variables that start with one of `RUNNER_VARIABLE_PREFIXES` but do not affect what runs. They are exempt
+/// because they are often set.
 const HARMLESS_VARIABLES: &str = "NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_UPDATE_NOTIFIER NPM_CONFIG_FUND NPM_CONFIG_AUDIT \
     NPM_CONFIG_PROGRESS NPM_CONFIG_COLOR NPM_CONFIG_LEGACY_PEER_DEPS UV_HTTP_TIMEOUT UV_NO_PROGRESS UV_LINK_MODE \
     UV_COMPILE_BYTECODE UV_PYTHON_PREFERENCE PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_CACHE_DIR PIP_NO_INPUT \
@@ -333,8 +334,8 @@ fn package_of_node_module(path: &str) -> Option<PackageReference> {
     is_package_name(&own.name).then_some(own)
 }
 
-/// Returns whether the suffix of a package name is a version. A folder, archive or repository would be a different
-/// package.
+/// Returns whether the text after a package name can be a version. A path, URL or archive is not a version, and would
+/// refer to a different package.
 fn is_version_suffix(suffix: &str) -> bool {
     let version = suffix.trim_start_matches('@');
     !version.contains(['/', ':', '\\']) && !version.starts_with('.') && !is_archive(version)

@@ -13,7 +13,7 @@ use gatelodge_policy::Category;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrecheckVerdict {
-    /// Connect the server. Nothing is known about it that requires more than the usual policy.
+    /// Connect the server. Nothing known about it calls for more than the usual policy.
     Proceed,
     /// Connect the server, but with the recommended rule.
     ConnectWithRule,

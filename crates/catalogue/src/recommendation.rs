@@ -3,7 +3,7 @@
 use gatelodge_policy::Category;
 use serde_json::{Map, Value, json};
 
-/// Maximum number of calls per minute to a tool that makes changes. A person would make fewer calls.
+/// Maximum number of calls per minute to a tool that makes changes. This is more than a person would make.
 const MAX_WRITES_PER_MINUTE: u32 = 30;
 /// Maximum number of calls per minute to a tool that runs something.
 const MAX_RUNS_PER_MINUTE: u32 = 10;
@@ -33,7 +33,7 @@ impl RecommendedAction {
         }
     }
 
-    /// Returns the strict variant, which allows only reads without approval.
+    /// Returns the action for a strict policy, in which only reads are allowed without approval.
     pub fn strict(category: Category) -> Self {
         match category {
             Category::Read => Self::Allow,
@@ -42,8 +42,8 @@ impl RecommendedAction {
         }
     }
 
-    /// Returns the permissive variant, which requires approval only for irreversible actions and limits the rate of all
-    /// others except reads.
+    /// Returns the action for a permissive policy, in which only irreversible actions require approval and the rate of
+    /// all others except reads is limited.
     pub fn permissive(category: Category) -> Self {
         match category {
             Category::Unknown => Self::RateLimit(MAX_RUNS_PER_MINUTE),

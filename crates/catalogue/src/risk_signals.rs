@@ -9,7 +9,7 @@ use crate::display_escape::escape_for_display;
 use crate::lexicon::Lexicon;
 use crate::tool_parameters::{ParameterKind, ToolParameter};
 
-/// Minimum number of parameters for a tool to count as having many.
+/// A tool with at least this many top-level parameters has the risk signal [`RiskSignalKind::ManyParameters`].
 pub(crate) const MANY_PARAMETERS: usize = 10;
 
 macro_rules! signal_kinds {
@@ -124,8 +124,8 @@ pub(crate) struct RiskSignalRules {
     /// Phrases in a description that rule out a signal, keyed by the last word of the parameter's name.
     unless_described: HashMap<Box<str>, Vec<(Box<str>, RiskSignalKind)>>,
     only_lists: Vec<RiskSignalKind>,
-    /// Signals that count only if the tool sends something. Each comes with words that, in a parameter's name, make the
-    /// signal count in any case.
+    /// Signals that are ignored if the tool does not send anything. Each is paired with words that, if they occur in
+    /// the parameter's name, make the signal apply anyway.
     only_if_sent: Vec<(RiskSignalKind, Vec<String>)>,
 }
 
@@ -161,8 +161,8 @@ impl RiskSignalRules {
         Ok(rules)
     }
 
-    /// Adds the risk signals that a parameter causes. `description` describes the tool, and `sends` says whether the
-    /// tool sends something.
+    /// Adds the risk signals that are found in a parameter. `description` is the tool's description, and `sends` says
+    /// whether the tool sends something.
     pub fn add_parameter_signals(
         &self,
         parameter: &ToolParameter<'_>,

@@ -8,7 +8,7 @@ use crate::tool_name_words::{ToolNameWords, split_words};
 
 /// Maximum number of tools that can reasonably be reviewed.
 pub(crate) const MANY_TOOLS: usize = 60;
-/// Maximum number of related tool names to keep. More names would not add information.
+/// Maximum number of related tool names to keep. More names would not make the rationale clearer.
 const MAX_RELATED_TOOLS: usize = 4;
 
 /// A server and the names of its tools.

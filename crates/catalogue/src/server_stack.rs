@@ -80,7 +80,8 @@ impl ServerStackMember {
         self.tools.as_deref().map(grade_server)
     }
 
-    /// Returns the highest risk level of the server's tools, or at least High if it is not certain which server runs.
+    /// Returns the highest risk level of the server's tools. If the server is unknown or its package is only a guess,
+    /// the level is at least High.
     pub fn level(&self) -> RiskLevel {
         let least = if self.is_package_guessed || self.tools.is_none() { RiskLevel::High } else { RiskLevel::Low };
         self.tools.iter().flatten().map(|tool| RiskLevel::of(tool.category)).fold(least, RiskLevel::max)
@@ -139,7 +140,7 @@ pub fn leaking_combinations(members: &[&ServerStackMember]) -> (Vec<Vec<usize>>,
     (listed, count)
 }
 
-/// Returns the first `max` sets that can be formed by taking one member from each part.
+/// Returns the first `max` sets that can be formed by taking one member from each of the groups in `parts`.
 fn member_sets(parts: &[&[usize]], max: usize) -> Vec<Vec<usize>> {
     let mut sets = vec![Vec::new()];
     for part in parts {

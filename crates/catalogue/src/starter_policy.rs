@@ -17,7 +17,7 @@ pub enum StarterPolicyStrictness {
     Recommended,
     /// Allows reads; everything else requires approval or is hidden.
     Strict,
-    /// Allows everything within rate limits; irreversible actions require approval.
+    /// Requires approval for irreversible actions, and limits the rate of all other calls except reads.
     Permissive,
 }
 

@@ -43,8 +43,8 @@ impl<'i> StaticSite<'i> {
         Self { index, servers, history: BTreeMap::new() }
     }
 
-    /// Adds the history of changes to servers. It must be in chronological order, and pairs each change with the date
-    /// of the index in which the change first appears.
+    /// Adds the history of changes to servers. The changes must be in chronological order, each with the date of the
+    /// index in which it first appears.
     pub fn with_history(mut self, history: Vec<(String, ToolChange)>) -> Self {
         for (date, change) in history {
             self.history.entry((change.source, change.package.clone())).or_default().push((date, change));

@@ -65,7 +65,7 @@ pub(crate) enum IndicatorFeature {
     NoVerb,
     /// All parameters are numbers, and there are at least two.
     OnlyNumbers,
-    /// The name indicates a commitment of money, as in `create_refund` or `cancel_subscription`.
+    /// The name indicates a financial commitment, as in `create_refund` or `cancel_subscription`.
     CommitsMoney,
     Signal(RiskSignalKind),
     Phrase(PhraseKind),
@@ -111,7 +111,7 @@ impl PhraseKind {
         Self::ALL.into_iter().find(|phrase| phrase.as_str() == word)
     }
 
-    /// Returns whether the phrase says that something is lost.
+    /// Returns whether the phrase says that data is lost: it cannot be recovered, or it is overwritten.
     pub fn is_removal(self) -> bool {
         matches!(self, Self::Irreversible | Self::Overwrites)
     }
@@ -142,7 +142,7 @@ impl IndicatorFeature {
     }
 }
 
-/// What identifies a feature.
+/// The identity of a feature, under which the model stores its scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FeatureId {
     /// A verb from the given group at the given position.
@@ -163,7 +163,7 @@ pub(crate) enum FeatureId {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClassifierFeature<'t> {
     pub key: FeatureId,
-    /// The part of the definition in which the feature was found. Empty if there is no single such part.
+    /// The part of the definition in which the feature was found. Empty if the feature is not tied to one place.
     pub source_text: &'t str,
 }
 

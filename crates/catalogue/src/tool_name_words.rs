@@ -4,7 +4,7 @@ use crate::display_escape::is_unprintable;
 use crate::homoglyphs::normalize_letters;
 use crate::lexicon::{Lexicon, LexiconWord, VerbGroup, WordId};
 
-/// Maximum number of words of a tool name to examine.
+/// Maximum number of words to examine in a tool name.
 const MAX_NAME_WORDS: usize = 24;
 
 /// A tool name, split into words.
@@ -47,7 +47,7 @@ impl ToolNameWords {
     }
 }
 
-/// Finds the verb of a tool name: the first verb that cannot be a noun. Failing that, the last verb about reading
+/// Finds the verb of a tool name: the first verb that cannot be a noun. Failing that, the last verb for reading
 /// (`order_status` reads a status). Failing that, the first verb that removes something or starts the name (`map_area`
 /// may map something, `static_map` does not).
 fn find_lead_verb(words: &[(String, Option<WordId>)], own: usize, lexicon: &Lexicon) -> Option<usize> {

@@ -10,9 +10,9 @@ use gatelodge_json::{JsonKind, JsonValue};
 use crate::tool_spec::MAX_NAME_BYTES;
 use parameter_walker::ParameterWalker;
 
-/// Maximum number of characters of a parameter description to examine.
+/// Maximum number of characters to examine in a parameter's description.
 const MAX_PARAMETER_DESCRIPTION_CHARS: usize = 400;
-/// Maximum number of a parameter's choices to examine.
+/// Maximum number of choices to examine per parameter.
 const MAX_CHOICES: usize = 64;
 /// Maximum number of schema alternatives to examine.
 const MAX_SCHEMA_ALTERNATIVES: usize = 64;

@@ -43,8 +43,8 @@ impl<'a> ToolSpec<'a> {
         }
     }
 
-    /// Returns whether the text of the description is available. It is empty if the description was read but not
-    /// stored.
+    /// Returns whether the definition contains the text of the description. If the tool comes from the index, the
+    /// description is at most an empty string, because its text is not stored.
     pub(crate) fn has_description_text(&self) -> bool {
         self.description.as_ref().is_some_and(|text| !text.is_empty())
     }

@@ -25,7 +25,7 @@ use crate::weights_file::WeightsFile;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeatureKey(FeatureId);
 
-/// Kinds of features, distinguished by how informative a single feature is.
+/// Kinds of features. They differ in how much a single feature says about a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureKind {
     /// A verb group, a pair of groups, or a flag.

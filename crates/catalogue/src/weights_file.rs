@@ -139,7 +139,8 @@ fn parse_pair_key(name: &str, pair: &str, data: &mut ClassifierData) -> Option<F
     }
 }
 
-/// Rounds to two decimal places, because more would be noise and people review the file. Avoids negative zero.
+/// Rounds to two decimal places. Further digits would be noise, and would make the file harder to review. Avoids
+/// negative zero.
 fn round_weight(value: f64) -> f64 {
     (value * 100.0).round() / 100.0 + 0.0
 }

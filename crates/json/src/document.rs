@@ -10,7 +10,7 @@ use crate::string_escape::unescape;
 /// index is free.
 const ESCAPED_FLAG: u32 = 1 << 31;
 
-/// The byte range of one value and the index of the next node outside it.
+/// The byte range of one value, and the index of the first node after it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DocumentNode {
     start: u32,
@@ -74,12 +74,12 @@ impl DocumentNode {
     }
 }
 
-/// The text of a document. It is either contiguous, or stores the middle of one string in chunks.
+/// The text of a document, either contiguous or with the middle of one string in separate chunks.
 #[derive(Debug, Clone, Copy)]
 pub enum JsonDocumentText<'a> {
     /// Text in a single `str`.
     Contiguous(&'a str),
-    /// Text that stores the middle of one string in chunks.
+    /// Text in which the middle of one string is stored as separate chunks.
     Segmented(&'a SegmentedText),
 }
 

@@ -47,7 +47,7 @@ pub enum JsonErrorKind {
     /// The text ends too early. The string says what is missing.
     #[error("the text ends before {0}")]
     UnexpectedEnd(&'static str),
-    /// The text has something other than the expected element. The string says what was expected.
+    /// The text is not what the grammar requires at this point. The string says what was expected.
     #[error("expected {0}")]
     Expected(&'static str),
     /// There is a comma before a closing bracket.
@@ -80,7 +80,7 @@ pub enum JsonErrorKind {
     /// The magnitude of a number exceeds 10^308.
     #[error("the magnitude of a number exceeds 10^308")]
     NumberTooLarge,
-    /// An object has two members with the same name, which the string gives.
+    /// An object has two members with the same name. The string is that name.
     #[error("the key `{0}` is repeated")]
     DuplicateKey(String),
 }

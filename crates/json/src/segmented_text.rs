@@ -1,7 +1,8 @@
 //! JSON text in which one large string value remains in the chunks in which it was received.
 //!
-//! Long messages are usually long because of one string. Parsing the text without the middle of that string finds all
-//! values. Each chunk of the middle is validated as string content on arrival, so the chunks need not be joined.
+//! Long messages are usually long because of one string. To find all values, it is enough to parse the text without the
+//! middle of that string. Each chunk of the middle is validated as string content on arrival, so the chunks need not be
+//! joined.
 
 use std::sync::OnceLock;
 
@@ -79,15 +80,15 @@ fn is_printable_ascii(block: &[u8]) -> bool {
     lines.iter().all(|line| line.iter().fold(true, is_printable)) && rest.iter().fold(true, is_printable)
 }
 
-/// JSON text that stores the middle of one string in chunks. The chunks are joined only when text that overlaps them is
-/// requested.
+/// JSON text in which the middle of one string is stored as separate chunks. They are joined only when text that
+/// overlaps them is requested.
 ///
 /// INVARIANT: the text before the chunks and the text after them are valid UTF-8, each on its own.
 #[derive(Debug)]
 pub struct SegmentedText {
     /// The text with the chunks left out.
     outer_text: String,
-    /// Offset in `outer_text` at which the chunks belong.
+    /// Offset in `outer_text` at which the chunks were left out.
     split_offset: usize,
     segments: StringSegments,
     joined_text: OnceLock<String>,
@@ -182,8 +183,8 @@ impl SegmentedText {
         offset < self.split_offset
     }
 
-    /// Returns the text in a range of the whole text with the chunks left out, or `None` if the range does not enclose
-    /// all chunks.
+    /// Takes a byte range in the whole text, and returns its text without the chunks. Returns `None` if the range does
+    /// not enclose all chunks.
     pub fn outer_span_text(&self, range: std::ops::Range<usize>) -> Option<&str> {
         let end = range.end.checked_sub(self.segments.len())?;
         self.outer_text.get(range.start..end).filter(|_| range.start < self.split_offset && self.split_offset < end)
@@ -196,11 +197,12 @@ impl SegmentedText {
         (moved(start), moved(end))
     }
 
-    /// Returns whether the chunks belong to the string at this byte range in the outer text (quotes included), and this
-    /// string is not a key. If so, the whole text has the same values as the outer text.
+    /// Returns whether the chunks are inside the string at this byte range in the outer text (quotes included), and
+    /// this string is a value and not a key. If so, parsing the outer text finds the same values as parsing the whole
+    /// text.
     ///
-    /// The content before the chunks must be valid on its own, so that no escape starts in one part and ends in
-    /// another. Keys are compared with each other, so the chunks must not be part of a key.
+    /// The part of the string before the chunks must be valid on its own, because an escape that continues in the
+    /// chunks would change their meaning. Keys are excluded because the check for duplicates needs the whole key.
     pub fn is_split_in_string_value(&self, (start, end): (usize, usize)) -> bool {
         let is_inside = start < self.split_offset && self.split_offset < end;
         let leading = self.outer_text.as_bytes().get(start + 1..self.split_offset);
@@ -210,7 +212,7 @@ impl SegmentedText {
     }
 }
 
-/// Parses one JSON value like [`read`]. Joins the text only if the outer text does not determine the result.
+/// Parses one JSON value like [`read`]. If possible, parses only the outer text. Otherwise, joins the chunks first.
 ///
 /// # Errors
 /// Returns an error in the same cases as [`read`].

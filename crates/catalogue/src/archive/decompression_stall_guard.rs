@@ -14,13 +14,13 @@ const MAX_UNPRODUCTIVE_BYTES: u64 = 1 << 20;
 #[derive(Clone, Default)]
 pub struct DecompressionStallGuard(Rc<Cell<u64>>);
 
-/// Input of a decompressor. Bytes read from it increase the guard's count.
+/// Wraps the input of a decompressor. Each byte that the decompressor reads increases the guard's count.
 pub struct DecompressorInput<R> {
     inner: R,
     guard: DecompressionStallGuard,
 }
 
-/// Output of a decompressor. Bytes read from it reduce the guard's count.
+/// Wraps the output of a decompressor. Each byte that the decompressor produces reduces the guard's count.
 pub struct DecompressorOutput<R> {
     inner: R,
     guard: DecompressionStallGuard,

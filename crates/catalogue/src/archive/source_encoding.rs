@@ -1,4 +1,4 @@
-//! Decodes source files as their interpreter would.
+//! Decodes source files the way Python and JavaScript runtimes do.
 
 /// Number of lines at the start of a Python file in which its encoding may be declared.
 const ENCODING_DECLARATION_LINES: usize = 2;

@@ -1,5 +1,6 @@
-//! Finds conclusive evidence against the category Read, regardless of the scores. Tool definitions come from the
-//! server, so a single fact that indicates more than reading outweighs any number of words about reading.
+//! Finds evidence that rules out the category Read, whatever the model's scores are. Tool definitions come from the
+//! server and cannot be trusted, so a single sign that a tool does more than read outweighs any number of words that
+//! suggest reading.
 
 use super::MAX_LEADING_WORDS;
 use crate::classifier_data::ClassifierData;
@@ -8,19 +9,19 @@ use crate::lexicon::{LexiconWord, VerbGroup, WordId};
 use crate::risk_signals::RiskSignalKind;
 use crate::tool_features::{ClassifierFeature, FeatureId, IndicatorFeature, ParsedTool, PhraseKind, WordPosition};
 
-/// Number of words that count as the start of a description.
+/// Number of words at the start of a description that are searched for a relation, such as `label` or `member`.
 const DESCRIPTION_START_WORDS: usize = 8;
 
 /// Why a tool is not classified as Read.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadCategoryVeto {
-    /// The reason, as a clause for display.
+    /// The reason, worded as part of a sentence: "its name has `delete`".
     pub reason: String,
-    /// Whether and how permanently the tool removes something.
+    /// Whether the tool removes something, and whether the removal is permanent.
     pub removal: RemovalExtent,
 }
 
-/// Whether and how permanently a tool removes something.
+/// Whether a tool removes something, and whether the removal is permanent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RemovalExtent {
     Nothing,
@@ -29,9 +30,9 @@ pub(crate) enum RemovalExtent {
     Permanent,
 }
 
-/// Returns how permanently a tool removes something, based on the evidence against Read or otherwise on the
-/// description. If the description has both a destructive verb and a phrase such as `permanently`, the removal is
-/// permanent.
+/// Returns whether a tool removes something, and whether the removal is permanent. The evidence against Read determines
+/// this; without such evidence, the description does. If the result is that nothing is removed, but the description
+/// contains both a destructive verb and a phrase such as `permanently`, the removal counts as permanent.
 pub(super) fn removal_extent(
     found: &ParsedTool<'_>,
     features: &[ClassifierFeature<'_>],
@@ -61,8 +62,8 @@ pub(super) fn find_not_read_reason(
     })
 }
 
-/// Finds a destructive word in the tool's name or among the choices of a parameter. Permanent removal takes precedence
-/// over possible removal.
+/// Finds a destructive word in the tool's name or among the choices of a parameter. If there are several, a word for
+/// permanent removal is preferred to one for possible removal.
 fn find_destructive_word(
     found: &ParsedTool<'_>,
     features: &[ClassifierFeature<'_>],
@@ -96,8 +97,9 @@ pub(super) fn takes_program(found: &ParsedTool<'_>) -> bool {
     found.signals.iter().any(|signal| is_program(signal.kind))
 }
 
-/// Returns how permanently a destructive verb removes something. If a relation such as a label is mentioned, the tool
-/// might only detach something, unless its name also has a verb that runs, pays or undoes something, or it takes code.
+/// Returns whether a destructive verb removes something permanently. A verb such as `remove` might only detach
+/// something if the definition mentions a relation, such as a label. This exception does not apply if the tool takes
+/// code, a command or a query, or if its name also contains a verb for running, paying or undoing something.
 fn verb_removal_extent(word: &LexiconWord, found: &ParsedTool<'_>, data: &ClassifierData) -> RemovalExtent {
     let does_more = |word: &LexiconWord| {
         let group = word.group.filter(|group| *group != VerbGroup::Destroy && !word.is_often_noun);
@@ -117,8 +119,8 @@ fn verb_removal_extent(word: &LexiconWord, found: &ParsedTool<'_>, data: &Classi
     }
 }
 
-/// Returns whether the tool's name contains `from`, or its name or the start of its description contains a word for a
-/// relation.
+/// Returns whether the tool mentions a relation: its name contains `from`, or its name or the start of its description
+/// contains a word such as `label` or `member`.
 fn mentions_relation(found: &ParsedTool<'_>, data: &ClassifierData) -> bool {
     let is_relation = |id: Option<WordId>| id.and_then(|id| data.lexicon.word(id)).is_some_and(|word| word.is_relation);
     let mut named = found.name.words.iter();
@@ -127,7 +129,7 @@ fn mentions_relation(found: &ParsedTool<'_>, data: &ClassifierData) -> bool {
         || described.any(|token| is_relation(token.word_id))
 }
 
-/// Returns how permanently the description's leading verb removes something. Later words do not weaken the result.
+/// Returns whether the description's leading verb removes something, and whether the removal is permanent.
 fn description_removal_extent(found: &ParsedTool<'_>, data: &ClassifierData) -> RemovalExtent {
     let begins = |at: &usize| *at < MAX_LEADING_WORDS || found.name.lead_verb.is_none();
     let token = found.text.lead_verb.filter(begins).and_then(|at| found.text.tokens.get(at));
@@ -158,7 +160,8 @@ fn find_non_read_fact(
     found.parameters.list.iter().any(is_cut).then(|| "a parameter offers more choices than are examined".to_owned())
 }
 
-/// Returns whether the verb in the tool's name describes an action that may leave everything unchanged.
+/// Returns whether the verb in the tool's name leaves open whether anything is changed: `download`, or `add` if all
+/// parameters are numbers.
 pub(super) fn is_lead_verb_ambiguous(found: &ParsedTool<'_>, data: &ClassifierData) -> bool {
     let word = found.name.verb().and_then(|(_, id)| data.lexicon.word((*id)?));
     word.is_some_and(|word| word.may_change_nothing || (word.may_only_compute && found.parameters.has_only_numbers()))

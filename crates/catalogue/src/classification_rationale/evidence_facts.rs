@@ -1,4 +1,4 @@
-//! Describes features as facts, and selects the ones that determined the category.
+//! Selects the features that determined the category, and describes them as facts for the rationale.
 
 use gatelodge_policy::Category;
 
@@ -12,7 +12,7 @@ use crate::tool_features::{ClassifierFeature, FeatureId, IndicatorFeature, Parse
 
 /// Features with a lower weight are not mentioned in the rationale.
 const MIN_EVIDENCE_WEIGHT: f64 = 0.15;
-/// Maximum number of words of a tool's name to list.
+/// Maximum number of words to list from a tool's name.
 const MAX_LISTED_WORDS: usize = 5;
 
 const NAME_VERB_PREFIX: &str = "the verb of its name is ";
@@ -23,10 +23,10 @@ pub(crate) fn is_about_name(fact: &str) -> bool {
     fact.starts_with(NAME_VERB_PREFIX) || fact.starts_with(NAME_WORD_PREFIX)
 }
 
-/// A fact, described in words.
+/// A fact about a tool that supports its category, worded for the rationale.
 pub(super) struct EvidenceFact {
     pub text: String,
-    /// Whether the fact carries weight in the model but would not convince a reader.
+    /// Whether the fact carries weight in the model but would not convince someone who reads the rationale.
     pub is_weak: bool,
 }
 
@@ -79,7 +79,7 @@ fn deciding_features<'c>(case: &RationaleContext<'c, '_>) -> Vec<&'c ClassifierF
     weighed.into_iter().map(|(_, feature)| feature).collect()
 }
 
-/// Returns a fact about the tool's verb, for use when there is no better fact.
+/// Describes the verb in the tool's name or description. This is used only if no other fact quotes the definition.
 fn find_verb_fact(case: &RationaleContext<'_, '_>) -> Option<String> {
     let is_verb = |feature: &&ClassifierFeature<'_>| {
         matches!(feature.key, FeatureId::Group(WordPosition::NameVerb | WordPosition::DescriptionVerb, _))

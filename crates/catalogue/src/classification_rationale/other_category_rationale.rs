@@ -1,4 +1,4 @@
-//! Explains why neighbouring categories do not fit, based on what the tool's definition contains and what it lacks.
+//! Explains why similar categories do not fit, based on what the tool's definition contains and what it lacks.
 
 use gatelodge_policy::Category;
 

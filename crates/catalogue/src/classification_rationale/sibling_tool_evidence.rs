@@ -27,8 +27,8 @@ pub(super) fn explain_siblings(case: &RationaleContext<'_, '_>) -> Option<String
     (!same_verb.is_empty()).then(|| format!("{} {share} its verb", tool_names_text(&same_verb)))
 }
 
-/// Describes the tools that handle the same object. If one of them changes the object, they are described as its life
-/// cycle.
+/// Describes the other tools that handle the same object. If this tool or any of the others changes the object, the
+/// text says that together they cover the object's life cycle.
 fn related_tools_text(case: &RationaleContext<'_, '_>, related: &[&str]) -> String {
     let lexicon = &case.data.lexicon;
     let changes = |name: &ToolNameWords| {

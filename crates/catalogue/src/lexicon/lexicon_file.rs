@@ -119,45 +119,47 @@ pub(crate) struct ParameterWordPriors {
     pub removal_prior: CategoryScores,
 }
 
-/// Thresholds between categories.
+/// Thresholds for choosing a category.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CategoryThresholds {
-    /// Minimum probability of Read if a verb in the name or the description is about reading.
+    /// Probability required to choose Read if the name or the description has a verb for reading.
     pub read: f64,
-    /// Minimum probability of Read if the verb in the name does not say whether something is changed.
+    /// Probability required to choose Read if there is a verb for reading, but the verb in the name leaves open whether
+    /// anything is changed.
     #[serde(rename = "read_if_either")]
     pub read_if_ambiguous: f64,
-    /// Minimum probability of Read if no verb is about reading.
+    /// Probability required to choose Read if there is no verb for reading.
     pub read_without_verb: f64,
-    /// Minimum probability of Read if there is no description and the name has no verb.
+    /// Probability required to choose Read if there is no description and the name has no verb.
     pub read_by_name: f64,
-    /// Minimum share of Destructive in the total probability of all categories except Read, if the action might only
-    /// detach something.
+    /// Share of the total non-Read probability that is required to choose Destructive if the tool might only detach
+    /// something.
     #[serde(rename = "destroy_if_untied")]
     pub destroy_if_unlinked: f64,
-    /// Minimum share of Destructive or Financial in the total probability of all categories except Read, if no word
-    /// indicates that category.
+    /// Share of the total non-Read probability that is required to choose Destructive or Financial if no word indicates
+    /// that category.
     #[serde(rename = "without_word")]
     pub without_category_word: f64,
-    /// Minimum share of Destructive in the total probability of all categories except Read, if an annotation claims
-    /// that category.
+    /// Share of the total non-Read probability that is required to choose Destructive if an annotation claims that the
+    /// tool is destructive.
     pub destroy_if_claimed: f64,
-    /// Minimum share of Write in the total probability of all categories except Read, if there is no verb.
+    /// Share of the total non-Read probability that is required to choose Write if there is no verb.
     pub without_verb: f64,
     /// Probability of Read above which `readOnlyHint: false` has no effect.
     #[serde(rename = "sure_of_read")]
     pub certain_read: f64,
 }
 
-/// Factors that increase the weight of categories riskier than Write, so that the riskier interpretation is preferred.
+/// Factors that increase the probabilities of categories riskier than Write, so that a riskier category is chosen in
+/// case of doubt.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CategoryRiskMultipliers {
     pub execute: f64,
     pub destroy: f64,
     pub money: f64,
-    /// Factor for Financial if the tool's name indicates a commitment of money.
+    /// Factor for Financial if the tool's name indicates a financial commitment.
     pub money_if_committed: f64,
 }
 

@@ -22,7 +22,7 @@ pub enum ToolChangeKind {
     DefinitionChanged,
     /// The tool was removed.
     ToolRemoved,
-    /// A summary that counts a server's remaining changes instead of listing them.
+    /// A summary that counts the changes to a server that are not listed individually.
     MoreChanges,
 }
 
@@ -39,7 +39,7 @@ impl ToolChangeKind {
         }
     }
 
-    /// Returns the display text for a change that `count` tools have in common.
+    /// Returns the display text for this kind of change if it applies to `count` tools.
     pub(crate) fn description_for_count(self, count: usize) -> &'static str {
         match self {
             _ if count == 1 => self.description(),
@@ -81,7 +81,7 @@ pub struct ServerChanges<'i> {
     changes: Vec<(ToolChangeKind, IndexedTool<'i>)>,
 }
 
-/// Returns the changes to servers that are in both indexes with different versions, one server at a time.
+/// Returns the changes to each server that is in both indexes with different versions.
 pub fn index_changes<'i>(old: &'i PackageIndex, new: &'i PackageIndex) -> impl Iterator<Item = ServerChanges<'i>> {
     // Older indexes may spell names of Python packages differently.
     let key = |server: &IndexedServer<'_>| match server.source() {

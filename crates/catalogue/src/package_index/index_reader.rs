@@ -51,7 +51,7 @@ impl PackageIndex {
     /// Maximum size of an index file.
     pub const MAX_FILE_BYTES: usize = HEADER_BYTES + MAX_BODY_BYTES;
 
-    /// Returns the bytes of the index compiled into this build, without opening it.
+    /// Returns the bytes of the index file that is compiled into this build. Use [`open`](Self::open) to parse them.
     pub fn built_in() -> &'static [u8] {
         // A static, because a constant would be duplicated in every crate that uses it.
         static INDEX_FILE: &[u8] = include_bytes!("../../data/index.glx");

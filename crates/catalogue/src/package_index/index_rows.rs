@@ -257,7 +257,8 @@ impl<'i> IndexedTool<'i> {
         FLOWS_BY_BIT.into_iter().enumerate().filter(move |(at, _)| bits >> at & 1 == 1).map(|(_, flow)| flow)
     }
 
-    /// Returns whether the tool is available only with a setting that is off by default.
+    /// Returns whether the tool is unavailable by default, because it depends on a setting or belongs to another
+    /// program in the package.
     pub fn is_optional(&self) -> bool {
         self.row.flow & OPTIONAL_BIT != 0
     }

@@ -63,7 +63,7 @@ pub(super) struct LowercaseSearchTexts {
     starts: Vec<u32>,
 }
 
-/// Match quality that means no match. Lower values mean better matches.
+/// Match quality of a string that does not match. Lower values stand for better matches.
 const FIT_NONE: u8 = u8::MAX;
 const FIT_WHOLE: u8 = 0;
 const FIT_PREFIX: u8 = 1;

@@ -1,5 +1,5 @@
-//! A table that stores each shared string once. On disk, a string omits the prefix that it shares with the previous
-//! one.
+//! A table of strings that rows refer to by number, so that each string is stored only once. On disk, a string omits
+//! the prefix that it shares with the previous one.
 
 use super::column_codec::ColumnReader;
 use super::index_reader::OpenIndexError;

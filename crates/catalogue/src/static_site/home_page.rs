@@ -8,7 +8,7 @@ use crate::attack_pattern::attack_patterns;
 use crate::classify::RiskLevel;
 use crate::incident::incidents;
 
-/// Maximum number of servers in `llms.txt`. The pages that list all servers link to the others.
+/// Maximum number of servers in `llms.txt`. If there are more, it refers to the pages that list all servers.
 const MAX_LISTED_SERVERS: usize = 2_000;
 /// Maximum number of incidents on the home page.
 const MAX_LATEST_INCIDENTS: usize = 5;

@@ -1,4 +1,5 @@
-//! Paths of pages. Package and tool names are untrusted, so they must not lead out of their folder.
+//! Builds the paths of pages. Package and tool names are untrusted, so they are escaped to keep each page in its
+//! folder.
 
 use std::collections::BTreeSet;
 

@@ -15,7 +15,7 @@ use crate::tool_spec::ToolSpec;
 
 /// Maximum number of dangerous tools shown at the top of the page.
 const MAX_DANGEROUS_TOOLS: usize = 6;
-/// Maximum number of changes to list. A single index update records fewer changes per server.
+/// Maximum number of changes to list. This is enough for all changes that one index update records for a server.
 const MAX_LISTED_CHANGES: usize = 60;
 
 /// Returns the display name of a server.

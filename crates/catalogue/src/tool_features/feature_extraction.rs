@@ -55,8 +55,8 @@ pub(crate) fn extract_features<'t>(found: &ParsedTool<'t>, data: &ClassifierData
     features
 }
 
-/// Returns whether the tool's name indicates a commitment of money: a verb such as `create` or `cancel`, and a money
-/// noun.
+/// Returns whether the tool's name indicates a financial commitment: a verb such as `create` or `cancel` together with
+/// a money noun.
 fn commits_money(name: &ToolNameWords, lexicon: &Lexicon) -> bool {
     let words = || name.words.iter().enumerate().filter_map(|(at, (_, id))| Some((at, lexicon.word((*id)?)?)));
     let nouns = words().filter(|(_, word)| word.is_money_noun).count();
@@ -124,7 +124,7 @@ fn push_text_features<'t>(
     }
 }
 
-/// Adds a feature for a negated verb that denotes a change, as in `does not delete`. Other negated words are ignored.
+/// Adds a feature for a negated verb of writing or removal, as in `does not delete`. Other negated words are ignored.
 fn push_denied<'t>(id: WordId, source: &'t str, lexicon: &Lexicon, features: &mut Vec<ClassifierFeature<'t>>) {
     let changes = |group| matches!(group, VerbGroup::Write | VerbGroup::Destroy);
     let word = lexicon.word(id).filter(|word| !word.is_often_noun);

@@ -1,5 +1,5 @@
-//! Features for pairs of words. Removal verbs are left out of all pairs except pairs of verb groups, so adding such a
-//! verb to a definition does not break up other pairs, and no pair can outweigh the verb.
+//! Features for pairs of words. Removal verbs form pairs only by their group, and are otherwise skipped. Adding such a
+//! verb to a definition therefore leaves the other word pairs intact, and no word pair can outweigh the verb.
 
 use super::{ClassifierFeature, FeatureId, WordPosition};
 use crate::description_text::DescriptionText;

@@ -14,9 +14,9 @@ const MAX_PARAMETERS: usize = 256;
 const MAX_PARAMETER_DEPTH: usize = 6;
 /// Maximum nesting depth of schemas.
 const MAX_SCHEMA_DEPTH: usize = 24;
-/// Maximum number of schemas to visit. Without a limit, references could multiply them.
+/// Maximum number of schemas to visit. A small document can expand to a huge number of schemas through references.
 const MAX_VISITED_SCHEMAS: usize = 4_096;
-/// Maximum number of bytes to examine of a title, description or other string.
+/// Titles, descriptions and other strings are examined up to this many bytes.
 const MAX_TEXT_BYTES: usize = 4_096;
 
 pub(super) struct ParameterWalker<'a> {
@@ -32,7 +32,8 @@ impl<'a> ParameterWalker<'a> {
         Self { root, visited_schemas: 0, open_references: Vec::new(), parameters: ToolParameters::default() }
     }
 
-    /// Visits a schema that belongs to the parameter `above`.
+    /// Visits a schema. `above` is the path of the parameter that it belongs to, and is empty for the tool's input
+    /// schema.
     pub fn visit_schema(&mut self, schema: JsonValue<'a>, above: &str, depth: usize, inside: usize) {
         if schema.kind() != JsonKind::Object {
             return;
