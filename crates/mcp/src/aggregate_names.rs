@@ -15,7 +15,8 @@ pub use server_message_rewrite::{prefix_message, prefix_response};
 
 /// Separates the server name from the name of a tool, prompt or task.
 const NAME_SEPARATOR: &str = "__";
-/// MCP hosts recognize UI resources by this scheme, so it stays in front of the prefix.
+/// The scheme of UI resources. MCP hosts recognize these resources by it, so the server prefix is inserted after the
+/// scheme.
 const UI_SCHEME: &str = "ui://";
 
 /// The name of a server's tool, prompt or task at the aggregate endpoint.
@@ -35,8 +36,8 @@ pub fn split_prefixed_name(name: &str) -> Option<(&str, &str)> {
     name.split_once(NAME_SEPARATOR)
 }
 
-/// The URI or URI template of a server's resource at the aggregate endpoint. The prefix gives it a scheme of its own,
-/// so that no client tries to fetch it directly, without the gateway.
+/// The URI or URI template of a server's resource at the aggregate endpoint. The prefix changes the scheme, so that
+/// clients do not try to fetch the resource directly, bypassing the gateway.
 pub fn prefix_uri(server: &str, own: &str) -> String {
     match own.strip_prefix(UI_SCHEME) {
         Some(rest) => format!("{UI_SCHEME}x-{server}+{rest}"),

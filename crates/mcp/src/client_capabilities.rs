@@ -1,5 +1,4 @@
-//! Capabilities that a client declares. They can only restrict a server: it must not send requests that they do not
-//! cover.
+//! The capabilities that a client declares. A server must not send requests for which the client lacks the capability.
 
 use gatelodge_json::{JsonKind, JsonValue};
 
@@ -45,8 +44,8 @@ impl ClientCapabilities {
         self.tasks
     }
 
-    /// Returns the capability that a server request needs and the client lacks, as JSON. `None` if the client has it or
-    /// the method needs none.
+    /// Returns the capability, as JSON, that a server request requires but the client did not declare. `None` if the
+    /// client declared it or the method requires none.
     pub fn missing_capability(self, method: &str, params: Option<JsonValue<'_>>) -> Option<&'static str> {
         let member = |name: &str| params.and_then(|params| params.get(name));
         let is_url_mode = member("mode").is_some_and(|mode| mode.is_str("url"));

@@ -18,7 +18,7 @@ use crate::request_meta::{self, RequestMeta};
 pub enum ClientMessage<'a> {
     /// A request, which expects a response.
     Request(ClientRequest<'a>),
-    /// A notification, which expects no response; one of the four that clients may send.
+    /// A notification, which expects no response. Its method is one of the four that clients may send.
     Notification(ClientNotification<'a>),
     /// A response to a request from a server; stateful protocol only.
     Response(ClientResponse<'a>),
@@ -33,7 +33,7 @@ pub struct ClientRequest<'a> {
     nodes: ParamsNodes,
 }
 
-/// The nodes of `params` and `_meta`, stored because they are needed often.
+/// Positions of `params` and `_meta` in the document, stored because they are looked up often.
 #[derive(Debug, Clone, Copy)]
 struct ParamsNodes {
     params_node: Option<NodeIndex>,
@@ -122,7 +122,7 @@ enum ClientEnvelope<'a> {
     Response(RequestId<'a>),
 }
 
-/// Converts a JSON error. If the envelope itself is intact, the response can still carry the id.
+/// Converts an error from the JSON parser. Adds the message's id for the response if the envelope is intact.
 fn to_message_error(bytes: &[u8], limits: &JsonLimits, json_error: &JsonError) -> MessageError {
     let error = MessageError::from_json_error(bytes, json_error);
     if error.code != code::INVALID_REQUEST {
@@ -270,12 +270,12 @@ impl<'a> ClientRequest<'a> {
         RequestMeta::new(self.nodes.meta_node.map(|meta| self.document.value_at(meta)), self.source())
     }
 
-    /// The whole message as received, in one piece.
+    /// The whole message as received, as one contiguous string.
     pub fn text(&self) -> &'a str {
         self.document.text()
     }
 
-    /// The whole message as received.
+    /// The whole message as received, which may be stored in segments.
     pub fn source(&self) -> JsonDocumentText<'a> {
         self.document.source()
     }

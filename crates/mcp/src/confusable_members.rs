@@ -1,8 +1,8 @@
 //! Detects members that a lenient parser would mistake for members that the protocol defines.
 //!
 //! Some parsers ignore case, some normalize compatibility characters, and some accept `task_id` for `taskId` or `meta`
-//! for `_meta`. A server must not find a member that the policy did not see, so confusable members are refused, whether
-//! or not the real one is present.
+//! for `_meta`. A server with such a parser could read a member that the policy did not check. Confusable members are
+//! therefore refused, whether or not the member that they resemble is present.
 
 use gatelodge_json::is_invisible;
 use unicode_normalization::UnicodeNormalization;

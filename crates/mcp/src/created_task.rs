@@ -1,4 +1,4 @@
-//! Tasks: handles that a call returns in place of its result when the work continues in the background.
+//! Tasks: when the work of a call continues in the background, the call returns a task instead of its result.
 
 use gatelodge_json::{JsonLimits, RawMember, read, split_object};
 

@@ -5,7 +5,7 @@ use gatelodge_json::quote_into;
 use crate::request_id::RequestId;
 use crate::revision::ProtocolGeneration;
 
-/// Writes an error response. Without an id, `id` is `null` as JSON-RPC requires. `data` is JSON.
+/// Writes an error response. If there is no id, the `id` member is `null`, as JSON-RPC requires. `data` is JSON.
 ///
 /// ```
 /// use gatelodge_mcp::{RequestId, code, error_response};

@@ -1,4 +1,5 @@
-//! Checks the HTTP headers of requests in every protocol revision. The gateway and our own servers share these checks.
+//! Checks the HTTP headers of requests in every protocol revision. The gateway and the MCP servers in this workspace
+//! share these checks.
 
 mod header_names;
 mod host_origin;
@@ -94,8 +95,8 @@ pub fn has_stateless_header(headers: &HeaderMap) -> bool {
     headers.get_all(PROTOCOL_VERSION).iter().any(|value| value == Revision::R2026_07_28.as_str())
 }
 
-/// Returns whether the body marks a request as stateless: its `_meta` names a revision other than those with a
-/// handshake.
+/// Returns whether the body marks a request as stateless, that is, whether its `_meta` names a revision that is unknown
+/// or has no handshake.
 pub fn has_stateless_meta(request: &ClientRequest<'_>) -> bool {
     let named = request.meta().protocol_version();
     named.is_some_and(|named| {
@@ -236,7 +237,8 @@ pub fn check_body(headers: &HeaderMap) -> Result<(), HeaderRejection> {
     Ok(())
 }
 
-/// Returns whether `Accept` includes a content type: by name or by a range, and not with quality zero.
+/// Returns whether `Accept` includes a content type, by its name or by a range such as `text/*`. Entries with quality
+/// zero do not count.
 pub fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     let group = kind.split('/').next().unwrap_or_default();
     let ranges = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());

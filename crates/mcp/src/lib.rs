@@ -1,8 +1,9 @@
-//! The MCP protocol: parses messages from clients and upstreams without loss, and rewrites them in place.
+//! The MCP protocol: parses messages from clients and upstreams, and replaces single values without changing the rest
+//! of the text.
 //!
-//! Client messages are parsed completely; upstream messages are only split into envelope and payload. Unknown members
-//! pass unchanged, and input that two parsers could interpret differently is refused. The crate knows nothing about
-//! sockets or policies.
+//! Client messages are parsed completely. Upstream messages are only split into an envelope and an unparsed payload.
+//! Unknown members pass unchanged, and input that two parsers could interpret differently is refused. The crate knows
+//! nothing about sockets or policies.
 
 pub mod aggregate_names;
 mod client_capabilities;

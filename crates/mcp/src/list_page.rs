@@ -1,5 +1,4 @@
-//! List requests and results: requests for single pages, and results with some entries removed and everything else
-//! unchanged.
+//! List requests and results: writes the request for a single page, and replaces the entries of a result.
 
 use gatelodge_json::{JsonKind, JsonValue};
 
@@ -9,8 +8,8 @@ use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
 
 impl ClientRequest<'_> {
-    /// Writes the request for one page of a list, with a new id and progress token, our trace span in place of the
-    /// client's, and a cursor. The cursor is JSON, exactly as the previous page returned it.
+    /// Writes the request for one page of a list. Its id and progress token are new, and the gateway's trace span
+    /// replaces the client's. The cursor is JSON, exactly as the previous page returned it.
     pub fn page_request(&self, id: &RequestId<'_>, cursor: Option<&str>, trace: Option<&TraceParent>) -> String {
         let mut edits = self.trace_edits(trace);
         edits.push(TextEdit { span: value_span(self.root().get("id")), replacement: id.raw().into() });
@@ -50,7 +49,7 @@ pub enum ListCaching {
     Private,
 }
 
-/// Writes a list result with its entries replaced by `entries`, which are JSON, and without a next page.
+/// Writes a list result that contains the given entries and has no next page. Each entry is JSON.
 ///
 /// Returns `None` if `result` is not an object, or has no list called `member`.
 pub fn replace_list_items(

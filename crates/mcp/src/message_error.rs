@@ -7,7 +7,7 @@ use gatelodge_json::{JsonDocumentText, JsonError, JsonErrorKind, JsonValue, Line
 use crate::confusable_members::is_blank_or_invisible;
 use crate::request_id::RequestId;
 
-/// JSON-RPC error codes and their use in this program.
+/// JSON-RPC error codes, and when they are used.
 pub mod code {
     /// The message is not JSON or not UTF-8.
     pub const PARSE_ERROR: i64 = -32700;
@@ -82,7 +82,8 @@ impl MessageError {
     }
 }
 
-/// Returns the JSON-RPC code: valid JSON that is refused is an invalid request; anything else is a parse error.
+/// Returns the JSON-RPC code for a parser error: "invalid request" if the text is valid JSON but is refused, and "parse
+/// error" otherwise.
 fn rpc_code(kind: &JsonErrorKind) -> i64 {
     match kind {
         JsonErrorKind::DuplicateKey(_)

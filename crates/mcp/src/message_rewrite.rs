@@ -10,7 +10,7 @@ use crate::client_message::{ClientNotification, ClientRequest, ClientResponse};
 use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
 
-/// If the unchanged tail of a message is shorter than this, it is copied, because sharing it would cost more.
+/// Minimum length of an unchanged tail that is shared with the original message. It is cheaper to copy a shorter tail.
 pub(crate) const MIN_SHARED_TAIL_BYTES: usize = 16 << 10;
 
 /// The values that change when a request is forwarded upstream. Everything else stays the same, byte for byte.
@@ -22,7 +22,8 @@ pub struct RequestRewrite<'r> {
     pub target: Option<&'r str>,
     /// The progress token to use with the upstream, if the client sent one.
     pub progress_token: Option<&'r RequestId<'r>>,
-    /// Our trace span, which replaces the client's if it sent one. `None` removes the client's.
+    /// The gateway's trace span, which replaces the client's if the client sent one. If this is `None`, the client's
+    /// span is removed.
     pub trace: Option<&'r TraceParent>,
 }
 
@@ -50,12 +51,13 @@ impl ClientRequest<'_> {
     /// Writes the request for an upstream.
     ///
     /// # Errors
-    /// The request lacks a value that should be replaced; values are never added.
+    /// The request does not contain a value that should be replaced. Missing values are never added.
     pub fn rewrite(&self, rewrite: &RequestRewrite<'_>) -> Result<String, RequestRewriteError> {
         Ok(splice(self.text(), self.edits(rewrite)?))
     }
 
-    /// Like [`rewrite`](Self::rewrite), but stops after the last change and returns the offset of the unchanged tail.
+    /// Like [`rewrite`](Self::rewrite), but writes only the text up to the last change, and also returns the offset in
+    /// the original message where the unchanged tail begins.
     ///
     /// # Errors
     /// The same as for [`Self::rewrite`].
@@ -63,8 +65,9 @@ impl ClientRequest<'_> {
         Ok(splice_prefix(self.source(), self.edits(rewrite)?))
     }
 
-    /// Like [`rewrite`](Self::rewrite), but for a segmented message: returns the text before and after its chunks.
-    /// `None` if the message is not segmented, or if the chunks themselves change.
+    /// Like [`rewrite`](Self::rewrite), but for a segmented message: returns the text before its chunks and the text
+    /// after them, so that the chunks need not be copied. `None` if the message is not segmented, or if a value inside
+    /// the chunks changes.
     ///
     /// # Errors
     /// The same as for [`Self::rewrite`].
@@ -122,7 +125,7 @@ fn to_json_string(text: &str) -> String {
     out
 }
 
-/// Returns edits that remove members from an object, each together with a comma.
+/// Returns edits that remove members from an object, each with the comma before or after it.
 pub(crate) fn removal_edits(object: JsonValue<'_>, is_removed: impl Fn(&str) -> bool) -> Vec<TextEdit<'static>> {
     let mut edits = Vec::new();
     // The end of the preceding member. Once a member was kept, the comma in front is removed, otherwise the one after.
@@ -151,8 +154,8 @@ pub(crate) fn splice(text: &str, edits: Vec<TextEdit<'_>>) -> String {
     out
 }
 
-/// Like [`splice`], but stops after the last edit and returns the offset of the unchanged tail, which the caller need
-/// not copy. A tail shorter than [`MIN_SHARED_TAIL_BYTES`] is copied all the same.
+/// Like [`splice`], but writes only the text up to the last edit, and also returns the offset where the unchanged tail
+/// begins, so that the caller can share the tail. A tail shorter than [`MIN_SHARED_TAIL_BYTES`] is copied anyway.
 pub(crate) fn splice_prefix(text: JsonDocumentText<'_>, edits: Vec<TextEdit<'_>>) -> (String, usize) {
     let end = edits.iter().map(|edit| edit.span.1).max().unwrap_or(0);
     if text.len().saturating_sub(end) < MIN_SHARED_TAIL_BYTES {
@@ -163,8 +166,8 @@ pub(crate) fn splice_prefix(text: JsonDocumentText<'_>, edits: Vec<TextEdit<'_>>
     (prefix, at)
 }
 
-/// Like [`splice`], but for a segmented message: returns the text before and after its chunks. `None` if an edit
-/// touches the chunks.
+/// Like [`splice`], but for a segmented message: returns the text before its chunks and the text after them, so that
+/// the chunks need not be copied. `None` if an edit affects the chunks.
 pub(crate) fn splice_segmented(segmented: &SegmentedText, edits: Vec<TextEdit<'_>>) -> Option<(String, String)> {
     let (prefix, _, suffix) = segmented.parts();
     let offset = segmented.len() - suffix.len();

@@ -1,6 +1,6 @@
 //! The methods of all revisions: which side sends them, and whether they expect a response.
 //!
-//! Names are compared byte by byte. Permissions are not decided here.
+//! Method names are compared byte by byte. Whether a client may use a method is decided by the policy, not here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -114,8 +114,7 @@ methods! {
 }
 
 impl Method<'_> {
-    /// Returns whether the method does not exist in a protocol generation, because it was removed or had not been
-    /// defined yet.
+    /// Returns whether a protocol generation lacks the method, because it was removed or had not been defined yet.
     pub fn is_absent_in(&self, generation: ProtocolGeneration) -> bool {
         let is_of_sessions = matches!(
             self,
@@ -137,8 +136,9 @@ impl Method<'_> {
 
     /// Returns whether a client may send this method as a message of the given kind.
     ///
-    /// As a request: any method that is not reserved for servers, including unambiguous unknown names. As a
-    /// notification: the four that the protocol defines for clients; unknown notifications are not forwarded.
+    /// Clients may send requests with any method that is not reserved for servers. Unknown methods are accepted if
+    /// their names are unambiguous. Notifications are limited to the four that the protocol defines for clients;
+    /// unknown ones are not forwarded.
     pub fn can_client_send(&self, kind: MethodKind) -> bool {
         match self.kind_and_direction() {
             Some((own, direction)) => own == kind && direction != MethodDirection::ToClient,
@@ -147,8 +147,9 @@ impl Method<'_> {
     }
 }
 
-/// Returns whether an unknown name is unambiguous: visible ASCII in non-empty segments, and not a known name in a
-/// different case. An upstream that ignores case or trims names must not find a method that the policy did not see.
+/// Returns whether an unknown name is unambiguous: it consists of non-empty segments of visible ASCII, and is not a
+/// known name in a different case. Otherwise, an upstream that ignores case or trims names could run a method that the
+/// policy did not check.
 fn is_unambiguous_name(name: &str) -> bool {
     let is_visible = name.bytes().all(|byte| byte.is_ascii_graphic());
     let has_empty_segment = name.split('/').any(str::is_empty);

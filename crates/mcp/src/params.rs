@@ -1,5 +1,5 @@
-//! Typed views of the parameters that policies are evaluated on. The views copy nothing, so key order and number
-//! notation are preserved.
+//! Typed views of the parameters that policies examine. The views copy nothing, so the order of keys and the notation
+//! of numbers are preserved.
 
 use std::borrow::Cow;
 
@@ -159,7 +159,8 @@ impl ClientRequest<'_> {
         }
     }
 
-    /// Makes an error about a member of the parameters, even if the member is missing.
+    /// Makes an error about a member of the parameters. If the member is missing, the error points to the parameters
+    /// instead.
     fn invalid(&self, member: &str, what: &str) -> MessageError {
         let value = self.member(member).or(self.params()).unwrap_or(self.root());
         let what = format!("`params.{member}` {what}");

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use gatelodge_json::{JsonDocumentText, JsonKind, JsonLimits, JsonValue, quote_into, read};
 
-/// Parser limits for values that must be strings or numbers, so nothing nested is accepted.
+/// Parser limits for values that must be strings or numbers. They rule out lists and objects.
 pub(crate) const SCALAR_LIMITS: JsonLimits = JsonLimits { max_bytes: 64 << 10, max_depth: 0, max_members: 0 };
 
 /// A string or an integer of any length. Equality is by type and value: `"1"` differs from `1`, but `"\u0031"` equals

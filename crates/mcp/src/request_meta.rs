@@ -14,10 +14,10 @@ pub(crate) const CLIENT_INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
 pub(crate) const CLIENT_CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 pub(crate) const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 
-/// Maximum size of `_meta` in bytes: trace context and client capabilities take a few thousand at most.
+/// Maximum size of `_meta` in bytes. Trace context and client capabilities take a few thousand bytes at most.
 const MAX_META_BYTES: usize = 64 << 10;
 
-/// The `_meta` of a message, possibly absent. The client fills it in itself, so no decision relies on what it says
+/// The `_meta` of a message, which may be absent. Clients write it themselves, so no decision relies on what it says
 /// about the client.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestMeta<'d> {

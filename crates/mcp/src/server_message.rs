@@ -50,16 +50,16 @@ impl ServerResponseOffsets {
         (!self.is_error).then_some(self.payload.0..self.payload.1)
     }
 
-    /// Returns the parts of `text` before and after its longest string if that string is too long to be a name or
-    /// keyword of the protocol. Otherwise the first part is the whole text.
+    /// Splits `text` around its longest string if that string is too long to be a name or keyword of the protocol.
+    /// Otherwise, the first part is the whole text and the second part is empty.
     pub fn without_longest_string<'t>(&self, text: &'t [u8]) -> [&'t [u8]; 2] {
         let (start, end) = self.longest_string;
         let (start, end) = if end - start > MIN_OPAQUE_STRING_BYTES { (start, end) } else { (text.len(), text.len()) };
         [text.get(..start).unwrap_or(text), text.get(end..).unwrap_or_default()]
     }
 
-    /// Writes the response with a different id, but stops after the id and returns the offset of the unchanged tail.
-    /// `None` if the ranges do not fit the text.
+    /// Writes the response with a different id, but only up to the end of the id, and also returns the offset in `text`
+    /// where the unchanged tail begins. A short tail is copied anyway. `None` if the byte ranges do not fit the text.
     pub fn with_id_prefix(&self, text: &[u8], id: &RequestId<'_>) -> Option<(String, usize)> {
         let end = self.id.map_or_else(|| memchr::memchr(b'{', text).map_or(0, |at| at + 1), |(_, end)| end);
         let is_short = text.len().saturating_sub(end) < MIN_SHARED_TAIL_BYTES;
@@ -67,14 +67,14 @@ impl ServerResponseOffsets {
         Some((splice(prefix, vec![id_edit(prefix, self.id, id)]), prefix.len()))
     }
 
-    /// Writes a segmented response with a different id: returns the text before and after its chunks. `None` if the
-    /// response has no id or the id is inside the chunks.
+    /// Writes a segmented response with a different id: returns the text before its chunks and the text after them, so
+    /// that the chunks need not be copied. `None` if the response has no id or the id is inside the chunks.
     pub fn with_id_segmented(&self, segmented: &SegmentedText, id: &RequestId<'_>) -> Option<(String, String)> {
         splice_segmented(segmented, vec![TextEdit { span: self.id?, replacement: id.raw().into() }])
     }
 
-    /// Returns whether two responses have the same length and differ only in the id. The byte ranges must be the ones
-    /// for `text`; they then fit `other` too.
+    /// Returns whether two responses have the same length and differ only in the id. The byte ranges must belong to
+    /// `text`. If the result is `true`, they are valid for `other` as well.
     pub fn is_same_except_id(&self, text: &[u8], other: &[u8]) -> bool {
         let Some((start, end)) = self.id else { return false };
         text.len() == other.len() && text.get(..start) == other.get(..start) && text.get(end..) == other.get(end..)
@@ -207,8 +207,9 @@ pub fn read_server_message<'a>(bytes: &'a [u8], limits: &JsonLimits) -> Result<S
     }
 }
 
-/// Parses a segmented response with a result: returns the id of the request and the byte ranges in the whole response.
-/// `None` for other messages, or if the segments would have to be joined to parse it reliably.
+/// Parses a segmented response that contains a result, without joining its segments. Returns the id of the request and
+/// the byte ranges in the whole response. `None` for other messages, or if the response cannot be parsed reliably
+/// without joining the segments.
 pub fn read_segmented_result<'a>(
     segmented: &'a SegmentedText,
     limits: &JsonLimits,
@@ -325,8 +326,8 @@ impl<'a> ServerResponse<'a> {
         splice(self.text, vec![self.id_edit(id), TextEdit { span: self.payload_span, replacement: payload.into() }])
     }
 
-    /// Writes the response with a different payload and without the id: returns the text before and after the id.
-    /// `None` if the response has no id.
+    /// Writes the response with a different payload, as a template into which any id can be inserted: returns the text
+    /// before the id and the text after it. `None` if the response has no id.
     pub fn template_around_id(&self, payload: &str) -> Option<(String, String)> {
         let (start, end) = self.id_span?;
         let (prefix, suffix) = (self.text.get(..start)?, self.text.get(end..)?);

@@ -1,6 +1,6 @@
 //! Server-sent events: decodes a byte stream into messages, and encodes messages as events.
 //!
-//! Framing is never passed through: ids, retry times, comments and line breaks from the other side are not forwarded.
+//! Event ids, retry times, comments and line breaks from the other side are never forwarded.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct SseDecoder {
     /// Whether the last byte was a carriage return; a line feed that follows belongs to the same line break.
     ends_with_cr: bool,
     is_first_line: bool,
-    /// The id that the next complete event will get; `last_id` is the id of the last complete event.
+    /// The id for the next event that is completed. `last_id` is the id of the last completed event.
     next_id: Option<String>,
     last_id: Option<String>,
     retry: Option<Duration>,
@@ -95,7 +95,8 @@ impl SseDecoder {
         self.push_with_ids(bytes, |data, _| each(data))
     }
 
-    /// Like [`push`](Self::push), but also passes the id of each event or, if it has none, the last id before it.
+    /// Like [`push`](Self::push), but also passes each event's id. For an event without an id, this is the last id
+    /// received before it.
     ///
     /// # Errors
     /// The same as for [`push`](Self::push).

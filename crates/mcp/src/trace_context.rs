@@ -50,7 +50,7 @@ pub struct TraceContext {
 }
 
 impl TraceParent {
-    /// The first span of a new trace, which is sampled.
+    /// Makes the first span of a new trace, with the sampled flag set.
     pub fn root(trace: u128, span: u64) -> Self {
         Self { trace, span, flags: KNOWN_FLAGS }
     }
@@ -70,12 +70,12 @@ impl TraceParent {
         (is_whole && trace != 0 && span != 0).then_some(Self { trace, span, flags })
     }
 
-    /// Another span of the same trace, with the same sampling flag.
+    /// Makes another span of the same trace, with the same flags.
     pub fn with_span(&self, span: u64) -> Self {
         Self { span, ..*self }
     }
 
-    /// Returns whether the caller records the trace.
+    /// Returns whether the sampled flag is set, which means that the caller records the trace.
     pub fn is_sampled(&self) -> bool {
         self.flags & 1 == 1
     }
@@ -143,9 +143,9 @@ fn valid_text(value: JsonValue<'_>, max: usize) -> Option<Cow<'_, str>> {
 }
 
 impl ClientRequest<'_> {
-    /// Returns the edits to `_meta` for a request that is forwarded in our span `own`, which replaces the client's.
-    /// Nothing is added, and invalid values are removed. Without our span, `tracestate` is removed too, since it has no
-    /// meaning on its own.
+    /// Returns the edits to `_meta` for forwarding a request: they replace the client's span with `own` and remove
+    /// invalid values, but add nothing. If `own` is `None`, the client's span is removed, and `tracestate` with it,
+    /// since it has no meaning on its own.
     pub(crate) fn trace_edits(&self, own: Option<&TraceParent>) -> Vec<TextEdit<'static>> {
         let meta = self.meta();
         let Some(object) = meta.value() else { return Vec::new() };

@@ -6,7 +6,8 @@ use crate::created_task::TASKS_EXTENSION;
 use crate::request_meta::{CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY};
 use crate::revision::Revision;
 
-/// `_meta` members that a stateless client sends with every request, and a stateful client only once per session.
+/// `_meta` members that a stateless client sends with every request. A stateful client sends this information only once
+/// per session.
 const CLIENT_META_KEYS: [&str; 4] = [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
 /// Members that a stateless client adds when it repeats a request.
 const RETRY_MEMBERS: [&str; 2] = ["inputResponses", "requestState"];
@@ -32,7 +33,7 @@ pub struct ClientInputResponses<'a> {
     pub request_state: Option<&'a str>,
 }
 
-/// Translates a stateless request into one for a session. `None` if `text` is not a request.
+/// Translates a stateless request to the stateful protocol. `None` if `text` is not a request.
 pub fn to_stateful(text: &str) -> Option<String> {
     let document = read_request(text)?;
     let Some(params) = document.root().get("params") else { return Some(text.to_owned()) };
@@ -58,7 +59,7 @@ pub fn to_stateful(text: &str) -> Option<String> {
     Some(replace_params(text, &document, &format!("{{{}}}", members.join(","))))
 }
 
-/// Translates a request from a session into a stateless one. `None` if `text` is not a request.
+/// Translates a stateful request to the stateless protocol. `None` if `text` is not a request.
 pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&ClientInputResponses<'_>>) -> Option<String> {
     let document = read_request(text)?;
     let params = document.root().get("params");
@@ -87,8 +88,8 @@ pub fn to_stateless(text: &str, client: &ClientMeta<'_>, retry: Option<&ClientIn
     Some(replace_params(text, &document, &format!("{{{}}}", members.join(","))))
 }
 
-/// Adds the given members unless the result already has them; their values are JSON. A result that is not an object
-/// stays unchanged.
+/// Adds members to a result, except those that the result already has. The values of the members are JSON. A result
+/// that is not an object stays unchanged.
 pub fn with_members(result: &str, members: &[(&str, &str)]) -> String {
     let Ok(parts) = split_object(result.as_bytes(), &JsonLimits { max_bytes: result.len(), ..JsonLimits::REPLY })
     else {
@@ -110,8 +111,8 @@ pub fn without_members(object: JsonValue<'_>, names: &[&str]) -> String {
     format!("{{{}}}", kept.join(","))
 }
 
-/// The capabilities that a client or server of one generation can offer to the other generation: all but tasks, which
-/// differ between the generations.
+/// The capabilities that clients and servers of different protocol generations can share: all except tasks, which the
+/// two generations define differently.
 pub fn shared_capabilities(capabilities: JsonValue<'_>) -> String {
     let has_extension = capabilities.get("extensions").is_some_and(|own| own.get(TASKS_EXTENSION).is_some());
     if !has_extension && capabilities.get("tasks").is_none() {
@@ -135,7 +136,8 @@ pub fn to_json_string(text: &str) -> String {
     out
 }
 
-/// Parses a request again. INVARIANT: it has been parsed before, so at most its size could exceed the usual limits.
+/// Parses a request again. INVARIANT: it has been parsed before, so it cannot exceed any of the usual limits except the
+/// one on size.
 fn read_request(text: &str) -> Option<JsonDocument<'_>> {
     let limits = JsonLimits { max_bytes: text.len(), ..JsonLimits::REQUEST };
     read(text.as_bytes(), &limits).ok().filter(|document| document.root().kind() == JsonKind::Object)

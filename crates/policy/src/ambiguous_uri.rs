@@ -3,8 +3,8 @@
 
 use gatelodge_mutants::mutant;
 
-/// Returns whether the URI contains a dot segment, a percent-encoded dot, slash, backslash or NUL, a backslash, a
-/// control or whitespace character, or userinfo.
+/// Returns whether the URI contains any of the following: a dot segment; a backslash, control character or white space;
+/// a percent-encoded dot, slash, backslash or NUL; or userinfo.
 pub(crate) fn is_ambiguous(uri: &str) -> bool {
     // Some URL parsers drop tabs, line breaks and surrounding spaces, and then see a different URI.
     let is_blank = |character: char| character.is_whitespace() && !mutant!("uri-with-space-allowed");
@@ -27,7 +27,7 @@ fn has_encoded_separator(uri: &str) -> bool {
 /// Schemes after which URL parsers accept any number of slashes, even zero, in front of the authority.
 const WEB_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 
-/// Returns whether there is an `@` in any part that some URL parser could read as the authority. Takes a single pass.
+/// Returns whether there is an `@` in any part that some URL parser could read as the authority.
 fn has_userinfo(uri: &str) -> bool {
     // Number of slashes directly in front of the current segment, and whether a web scheme precedes them.
     let (mut slashes, mut is_web) = (0, false);

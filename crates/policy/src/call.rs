@@ -24,8 +24,8 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Returns the arguments as JSON. `None` for resources: their only argument is the URI, which is not part of a JSON
-    /// document.
+    /// Returns the arguments as JSON. `None` for resources, because their only argument is the URI, which is stored
+    /// separately.
     pub(crate) fn arguments_object(&self) -> Option<JsonValue<'a>> {
         match self.target {
             CallTarget::Resource { .. } if !mutant!("resource-amount-from-arguments") => None,

@@ -12,7 +12,8 @@ pub(crate) struct CallPath {
     text: Box<str>,
 }
 
-/// Root of a path. Roots other than `args` have a fixed set of fields, which are resolved when the policy is parsed.
+/// Root of a path. Each root other than `args` has a fixed set of fields, so paths below it are resolved when the
+/// policy is parsed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum CallPathRoot {
     Args,
@@ -123,8 +124,8 @@ fn parse_fact_root(root: &str, segments: &[CallPathSegment]) -> Result<CallPathR
     Err(CallPathError { message: format!("`{known}` has no such field"), help })
 }
 
-/// Returns whether the last segment is a name. This distinguishes a key that is literally `[` from an index or
-/// wildcard.
+/// Returns whether the last segment is a name. The caller represents indexes and wildcards as `[`, so it needs this to
+/// recognize a key that is literally `[`.
 fn ends_in_name(segments: &[CallPathSegment]) -> bool {
     matches!(segments.last(), Some(CallPathSegment::Name(_)))
 }

@@ -38,7 +38,7 @@ pub struct CaseFile {
 /// Where a case's policy comes from.
 #[derive(Debug)]
 pub enum CasePolicySource {
-    /// A file path relative to the case file, and the span of its first mention.
+    /// A file path relative to the case file, and the span where it first occurs.
     Path(String, Range<usize>),
     /// A policy written inside the case file.
     Inline(CaseInlinePolicy),
@@ -342,7 +342,7 @@ impl CaseFileReader {
     }
 }
 
-/// Returns the span of a node's first character, because messages that underline a whole object are hard to read.
+/// Returns the span of a node's first character. Messages that underline a whole object would be hard to read.
 fn first_char_span(node: &SyntaxNode) -> Range<usize> {
     node.span.start..(node.span.start + 1).min(node.span.end)
 }

@@ -1,4 +1,4 @@
-//! Computes a call's charges: finds the amount for each limit, and the strictest limit on each counter.
+//! Computes a call's charges: how much the call adds to each counter, and which limit on that counter is the strictest.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::decide::ApplicableRuleBlocks;
 use crate::decision::{Reason, ReasonCode};
 use crate::limit::{Amount, Charge, Limit, LimitScope};
 
-/// Returns a call's charges. All amounts are checked before any limit.
+/// Returns a call's charges. All amounts are validated before any of them is compared with a limit.
 pub(crate) fn compute_charges(
     blocks: ApplicableRuleBlocks<'_>,
     call: &Call<'_>,

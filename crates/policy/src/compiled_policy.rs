@@ -29,11 +29,11 @@ pub struct Policy {
 }
 
 string_enum! {
-    /// What happens to everything that no other part of the policy matches.
+    /// What happens to calls that no rule of the policy matches.
     DefaultAction {
-        /// Whatever no other part of the policy matches is allowed.
+        /// Calls that no rule matches are allowed.
         Allow = "allow",
-        /// Whatever no other part of the policy matches is denied.
+        /// Calls that no rule matches are denied.
         Deny = "deny",
     }
 }
@@ -51,7 +51,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// Requests that a server may send to a client.
+    /// The kinds of requests that a server may send to a client.
     ClientRequestKind {
         /// A `sampling/createMessage` request.
         Sampling = "sampling",
@@ -74,7 +74,7 @@ impl ClientRequestKind {
     }
 }
 
-/// Whether a method is allowed, with the JSON Pointer of the rule.
+/// A rule that allows or denies a method, and its JSON Pointer.
 #[derive(Debug, Clone)]
 pub(crate) struct MethodRule {
     pub allows: bool,
@@ -151,7 +151,7 @@ impl RuleBlockTable {
         self.globs.iter().find(|(glob, _)| glob.matches(name)).map(|(_, block)| block)
     }
 
-    /// Finds a block that applies to at least one of the names that `other` matches.
+    /// Finds a block that applies to at least one name that the glob `other` matches.
     pub fn find_overlapping(&self, other: &Glob) -> Option<&RuleBlock> {
         let exact = self.exact.iter().filter(|(name, _)| other.matches(name)).map(|(_, block)| block);
         let glob = self.globs.iter().find(|(glob, _)| glob.can_overlap(other)).map(|(_, block)| block);
@@ -167,7 +167,7 @@ impl RuleBlockTable {
 /// The `hide` list of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct HideList {
-    /// Exact names, each with its first index in the list.
+    /// Exact names, each with the index and JSON Pointer of its first occurrence in the list.
     pub exact: HashMap<Box<str>, (usize, Arc<str>)>,
     pub globs: Vec<(usize, Glob, Arc<str>)>,
 }
@@ -185,7 +185,7 @@ impl HideList {
 #[derive(Debug, Default)]
 pub(crate) struct MethodTable {
     pub exact: HashMap<Box<str>, MethodRule>,
-    /// The prefixes `x/` of patterns `x/*`, each with its rule, longest first.
+    /// Rules for patterns such as `x/*`, each with the prefix that it matches (`x/`), longest prefix first.
     pub prefixes: Vec<(Box<str>, MethodRule)>,
 }
 

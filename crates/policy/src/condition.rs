@@ -20,7 +20,7 @@ use crate::scalar::{CallValue, DecimalText, ScalarSet};
 /// One condition, written as `{"path": …, "op": …, "value": …}`.
 #[derive(Debug)]
 pub(crate) struct Condition {
-    /// The path, which is shared by all conditions that use it: different tools often have arguments of the same name.
+    /// The path. Conditions with equal paths share it, because different tools often have arguments of the same name.
     pub path: Arc<CallPath>,
     pub operator: Operator,
     pub compiled: CompiledOperator,
@@ -57,7 +57,7 @@ string_enum! {
         EndsWith = "ends_with",
         /// A regular expression matches somewhere in a string.
         Regex = "regex",
-        /// Present and not null if the given value is `true`; absent or null if it is `false`.
+        /// With `true`, the value is present and not null. With `false`, it is absent or null.
         Exists = "exists",
         /// Maximum length: code points of a string, or elements of a list.
         LengthLte = "length_lte",
@@ -121,7 +121,8 @@ impl ConditionResult {
         if holds { Self::True } else { Self::False }
     }
 
-    /// Combines two results that must both be true. Precedence: false, mismatch, absent, true.
+    /// Combines two results that must both be true. If they differ, the one that comes first in this order is returned:
+    /// false, mismatch, absent, true.
     pub(crate) fn and(self, other: Self) -> Self {
         let rank = |result| match result {
             Self::Mismatch if mutant!("mismatch-wins-over-false") => -1,
@@ -133,7 +134,8 @@ impl ConditionResult {
         if rank(other) < rank(self) { other } else { self }
     }
 
-    /// Combines two results of which at least one must be true. Precedence: mismatch, true, absent, false.
+    /// Combines two results, at least one of which must be true. If they differ, the one that comes first in this order
+    /// is returned: mismatch, true, absent, false.
     fn or(self, other: Self) -> Self {
         let rank = |result| match result {
             Self::True if mutant!("true-wins-over-mismatch") => -1,
@@ -175,8 +177,8 @@ impl Condition {
         }
     }
 
-    /// Follows the path from `value` and evaluates the operator on what it finds. Null counts as absent, and so does
-    /// any path below it.
+    /// Follows the path from `value` and applies the operator to the value that it leads to. Null counts as absent, and
+    /// so does any value whose path leads through null.
     fn evaluate_at(
         &self,
         value: JsonValue<'_>,
@@ -208,8 +210,8 @@ impl Condition {
         }
     }
 
-    /// Evaluates the condition for every element of a list. An empty list gives false. Above [`MAX_ELEMENTS`] the
-    /// caller discards the result.
+    /// Evaluates the condition for every element of a list. The result for an empty list is false. Stops once more than
+    /// [`MAX_ELEMENTS`] have been examined; the caller then discards the result.
     fn evaluate_elements(
         &self,
         list: JsonValue<'_>,
@@ -244,7 +246,7 @@ impl Condition {
         }
     }
 
-    /// Evaluates the condition for a call without arguments, which count as an empty object.
+    /// Evaluates the condition for a call without arguments, as if the arguments were an empty object.
     fn evaluate_missing(&self, segments: &[CallPathSegment]) -> ConditionResult {
         match segments.first() {
             None => self.compiled.evaluate(Some(&CallValue::Other)),

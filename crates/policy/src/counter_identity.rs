@@ -8,8 +8,8 @@ use crate::limit::{CounterRef, LimitScope, LimitWindow, RATE_COUNTER_SUFFIX, Win
 /// The part of a counter's identity that the policy defines. If any field changes, the counter restarts at zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterIdentity {
-    /// Name of the counter. If there is one counter per tool, the name contains `<tool>` or the block's glob in place
-    /// of the tool's name.
+    /// Name of the counter. A `rate_limit` that applies to several tools has one counter for each of them. Its name
+    /// then contains the block's glob, or `<tool>`, in place of the tool's name.
     pub name: Arc<str>,
     /// Length of the window.
     pub window: LimitWindow,

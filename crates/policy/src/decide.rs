@@ -1,7 +1,7 @@
 //! Evaluates a call against a policy at a given time. Evaluation cannot fail: a call that cannot be evaluated is
 //! denied.
 //!
-//! The steps run in the order in which they are reported; the first refusal decides.
+//! The steps run in the order in which an explanation lists them. The first step that refuses the call decides.
 
 use std::sync::Arc;
 
@@ -66,8 +66,8 @@ fn decide_tool(policy: &Policy, call: &Call<'_>, tool: &CalledTool<'_>, at: Time
     build_terms(policy, blocks, call, tool.name, moment)
 }
 
-/// Decides whether a task operation is allowed: it is, if the task's tool may be called at all. Arguments, times,
-/// limits and approval were checked when the call created the task.
+/// Allows a task operation if the task's tool may be called at all. Arguments, times, limits and approval were checked
+/// for the call that created the task.
 fn decide_task(policy: &Policy, tool: &CalledTool<'_>) -> Result<AllowTerms, Reason> {
     let blocks = admit_tool(policy, tool)?;
     let rule = blocks.own_block.map_or(&policy.default_pointer, |block| &block.pointer);
@@ -118,7 +118,7 @@ fn decide_named(
     build_terms(policy, blocks, call, name, moment)
 }
 
-/// Decides whether a completion is allowed: it is, if its prompt or resource is visible and not denied.
+/// Allows a completion if the prompt or resource that it refers to is visible and not denied.
 fn decide_completion(policy: &Policy, reference: CompletionReference<'_>) -> Result<AllowTerms, Reason> {
     let found = match reference {
         CompletionReference::Prompt(name) => policy.prompts.find(name),
@@ -152,7 +152,8 @@ impl<'p> ApplicableRuleBlocks<'p> {
     }
 }
 
-/// Applies `default` to a name that no block matches: returns an error for `deny`, and no block for `allow`.
+/// Applies `default` to a name that no block matches. Returns an error if the default is `deny`. If it is `allow`,
+/// returns `None`, because no block applies.
 fn apply_default(policy: &Policy) -> Result<Option<&RuleBlock>, Reason> {
     match policy.default {
         DefaultAction::Allow => Ok(None),

@@ -18,7 +18,8 @@ pub enum Decision {
 pub struct AllowTerms {
     /// JSON Pointer of the block that applies. `None` for methods that are always allowed.
     pub rule: Option<Arc<str>>,
-    /// Charges to reserve, either all or none. If several counters are exhausted, the first in this order is reported.
+    /// Charges to reserve before the call is forwarded: either all of them or none. If several counters are exhausted,
+    /// the first of them in this list is reported.
     pub charges: Vec<Charge>,
     /// The approval to obtain first, if one is needed.
     pub approval: Option<ApprovalRequirement>,
@@ -40,7 +41,7 @@ pub struct Reason {
     pub code: ReasonCode,
     /// JSON Pointer of the rule. `None` if no rule of the policy was involved.
     pub rule: Option<Arc<str>>,
-    /// Name of the counter, if the call was refused because of a limit or its amount.
+    /// Name of the counter, if the call was refused because it exceeds a limit or has no valid amount.
     pub counter: Option<Arc<str>>,
     /// Message for the agent: the policy's own text or, if it has none, a built-in one.
     pub message: Arc<str>,

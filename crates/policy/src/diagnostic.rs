@@ -22,9 +22,10 @@ pub struct Diagnostic {
 
 /// Maximum number of diagnostics collected per document. A document of a few megabytes could have millions.
 const MAX_COLLECTED_DIAGNOSTICS: usize = 1_000;
-/// Maximum number of diagnostics reported. Authors fix the first ones before they read any more.
+/// Maximum number of diagnostics reported. Authors are expected to fix these before they look for more.
 pub(crate) const MAX_REPORTED_DIAGNOSTICS: usize = 200;
-/// Maximum number of diagnostics searched for: one more than is reported, to find out whether there are more.
+/// Number of diagnostics after which a search stops: one more than can be reported, so that the report can say that
+/// there are more.
 pub(crate) const MAX_SEARCHED_DIAGNOSTICS: usize = MAX_REPORTED_DIAGNOSTICS + 1;
 
 /// Adds a diagnostic, unless [`MAX_COLLECTED_DIAGNOSTICS`] is reached.
@@ -203,9 +204,9 @@ diagnostic_codes! {
     Shadowed = "shadowed",
     /// Warning: a regular expression in `require` is not anchored.
     UnanchoredRegex = "unanchored-regex",
-    /// Warning: a call without the argument passes this `deny_if`.
+    /// Warning: this `deny_if` does not deny calls that omit the argument.
     AbsencePasses = "absence-passes",
-    /// Warning: a session limit without a grant limit on the same calls.
+    /// Warning: calls are limited per session, but have no limit that outlasts a session.
     SessionAlone = "session-alone",
     /// Warning: the policy asks to validate arguments, but the tool has no schema.
     NoSchema = "no-schema",

@@ -111,8 +111,8 @@ pub struct DraftBlock {
     pub arguments: Vec<(String, u64)>,
     /// Conditions that all calls satisfy, as JSON. The policy contains them as comments.
     pub suggested_conditions: Vec<String>,
-    /// Number of calls, by reason code, that the policy active at that time would have refused. Codes for calls that
-    /// the policy merely did not list are left out.
+    /// Number of calls that the policy active at that time would have refused, by reason code. Calls refused only
+    /// because the policy did not list them are left out.
     pub reason_codes: Vec<(String, u64)>,
     /// The block's `rate_limit`, if it has one.
     pub rate_limit: Option<String>,
@@ -189,7 +189,7 @@ fn describe_call(method: &str, target: Option<&str>) -> String {
     }
 }
 
-/// Returns why no block can allow exactly this name, or `None` if one can.
+/// Returns why a policy cannot have a block that allows exactly this name. `None` if it can.
 fn uncoverable_reason(section: DraftSection, name: &str) -> Option<&'static str> {
     match section {
         DraftSection::Methods if name.is_empty() || crate::method_rules::METHODS_DECIDED_BY_TARGET.contains(&name) => {

@@ -23,7 +23,7 @@ pub struct Explanation {
     pub code: Option<&'static str>,
     /// JSON Pointer of the rule that decided or, for `allow`, of the block that applies.
     pub rule: Option<String>,
-    /// Name of the counter, if the call was refused because of a limit or its amount.
+    /// Name of the counter, if the call was refused because it exceeds a limit or has no valid amount.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
     /// Message for the agent or the approver.

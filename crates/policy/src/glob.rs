@@ -37,8 +37,8 @@ impl Glob {
         parts.map(|part| part.chars().count()).sum()
     }
 
-    /// Returns whether some name matches both globs. `*` matches anything, so only the literal text at the start or end
-    /// of the globs can conflict.
+    /// Returns whether some name matches both globs. Since `*` matches any text, only the literal text at the start and
+    /// at the end of the globs can rule this out.
     pub fn can_overlap(&self, other: &Self) -> bool {
         let (a, b) = (&*self.prefix, &*other.prefix);
         let (c, d) = (&*self.suffix, &*other.suffix);

@@ -87,7 +87,8 @@ fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     Some((host, Some(port.parse().ok()?)))
 }
 
-/// Returns whether a host without brackets is an IPv4 address. `None` if it is neither an address nor a plain name.
+/// Classifies a host without brackets: `true` for an IPv4 address, and `false` for a plain name. `None` if it is
+/// neither.
 fn classify_unbracketed_host(host: &str) -> Option<bool> {
     let is_mark = |byte: u8| byte == b'-' || (mutant!("host-underscore-allowed") && byte == b'_');
     let is_plain =

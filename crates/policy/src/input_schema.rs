@@ -103,7 +103,8 @@ impl InputSchema {
     }
 }
 
-/// Converts a value for the validator. The error is the number that cannot be represented.
+/// Converts a value for the validator. If it contains a number that cannot be represented, that number is returned as
+/// the error.
 fn to_json<'a>(
     value: JsonValue<'a>,
     number: &dyn Fn(&str) -> Option<serde_json::Number>,

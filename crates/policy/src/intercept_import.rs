@@ -1,4 +1,4 @@
-//! Imports Intercept's YAML policies, with a note on everything whose meaning changes.
+//! Imports Intercept's YAML policies, and adds a note wherever the meaning of a policy changes.
 //!
 //! The imported policy never allows a call that the source denies, except for numbers that Intercept cannot
 //! distinguish: it compares floats, while this crate compares exactly. A note marks where that can matter. A rule that
@@ -132,7 +132,8 @@ impl InterceptImporter {
         self.notes.push(ImportNote { kind, span: span.clone(), message: message.into() });
     }
 
-    /// Adds a note that can apply in many places, unless it has already been added.
+    /// Adds a note, unless there is already one with the same message. Used for notes that would otherwise be repeated
+    /// in many places.
     fn add_note_once(&mut self, kind: ImportNoteKind, span: &Range<usize>, message: &str) {
         if !self.notes.iter().any(|note| note.message == message) {
             self.add_note(kind, span, message);
@@ -244,8 +245,8 @@ impl InterceptImporter {
         all_tools.into_iter().chain([json_member("tools", &tools)]).collect()
     }
 
-    /// Drops a tool name that contains a star. Intercept matches it literally, so it matches no tool; as a glob under
-    /// `default: deny`, it would allow tools.
+    /// Leaves out a tool whose name contains `*`. In Intercept, such a name is compared literally and matches no tool.
+    /// In the imported policy it would be a glob, which could allow tools that `default: deny` should deny.
     fn drop_glob(&mut self, entry: &SyntaxMapEntry) {
         let note_count = self.notes.len();
         self.convert_tool(entry, &entry.key);

@@ -1,4 +1,4 @@
-//! A policy's limits, and the charges that they give for a call.
+//! A policy's limits, and the charges that a call incurs under them.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// One, the amount that a call adds if the limit does not read the amount from an argument.
+    /// One: the amount of a call, unless the limit reads the amount from an argument.
     pub const ONE: Self = Self { billionths: BILLIONTHS_PER_UNIT };
 
     /// Converts a number. `None` if it is negative or has too many digits.
@@ -62,7 +62,7 @@ impl fmt::Display for Amount {
 pub enum LimitWindow {
     /// A fixed number of seconds. 60 is a minute, 3,600 an hour, 86,400 a day.
     Seconds(u32),
-    /// A week from Monday to Monday, unlike a window of 604,800 seconds, which is not tied to a weekday.
+    /// A week that starts on Monday. A window of 604,800 seconds is just as long, but is not tied to a weekday.
     Week,
     /// A calendar month.
     Month,
@@ -206,7 +206,7 @@ pub struct Limit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CounterRef {
     Named(Arc<str>),
-    /// The counter of a `rate_limit`. Its name is a prefix, the name of the called tool, and `_rate`.
+    /// The counter of a `rate_limit`. Its name consists of a prefix, the name of the called tool, and `_rate`.
     PerTool {
         prefix: &'static str,
     },

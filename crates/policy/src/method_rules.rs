@@ -1,11 +1,12 @@
-//! Decides whether methods are allowed that have no rule blocks of their own.
+//! Decides whether to allow methods that have no rule blocks of their own.
 
 use std::sync::Arc;
 
 use crate::compiled_policy::{ClientRequestKind, DefaultAction, MethodRule, Policy};
 use crate::decision::{AllowTerms, Reason, ReasonCode};
 
-/// Methods that every policy allows. The results of list requests and subscriptions are filtered instead.
+/// Methods that every policy allows. Instead of denying list requests and subscriptions, the gateway filters their
+/// results.
 pub(crate) const ALWAYS_ALLOWED: [&str; 13] = [
     "initialize",
     "notifications/initialized",
@@ -27,7 +28,7 @@ pub fn is_policy_exempt(method: &str) -> bool {
     ALWAYS_ALLOWED.contains(&method)
 }
 
-/// Methods that are allowed or denied by their target, not by name alone.
+/// Methods that are allowed or denied depending on the tool, resource or prompt that they request.
 pub(crate) const METHODS_DECIDED_BY_TARGET: [&str; 6] = [
     "tools/call",
     "resources/read",
@@ -37,7 +38,7 @@ pub(crate) const METHODS_DECIDED_BY_TARGET: [&str; 6] = [
     "completion/complete",
 ];
 
-/// Prefix of task methods, to which the rule for the call that created the task applies.
+/// Prefix of the methods for tasks. These methods follow the rule for the call that created the task.
 pub(crate) const TASK_METHOD_PREFIX: &str = "tasks/";
 
 pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<AllowTerms, Reason> {
@@ -55,8 +56,8 @@ pub(crate) fn decide_method(policy: &Policy, name: &str) -> Result<AllowTerms, R
     apply_method_rule(policy, policy.methods.as_ref().map(|methods| methods.find(name)))
 }
 
-/// Applies a method rule. `found` is `None` if the policy lacks the field that lists such methods, and `Some(None)` if
-/// the field does not list the method.
+/// Allows or denies a method by the rule that was found for it. `found` is `None` if the policy does not have the field
+/// in which the method would be listed, and `Some(None)` if it has the field but does not list the method.
 fn apply_method_rule(policy: &Policy, found: Option<Option<&MethodRule>>) -> Result<AllowTerms, Reason> {
     let allowed = |rule: &Arc<str>| AllowTerms { rule: Some(Arc::clone(rule)), ..AllowTerms::default() };
     match (found, policy.default) {

@@ -1,4 +1,4 @@
-//! The JSON Schema for policy documents, with which editors offer completion and help and report errors early.
+//! The JSON Schema for policy documents. Editors use it to offer completion and help, and to report errors early.
 //!
 //! Names come from the parser's constants; only the help texts are separate. The schema cannot express every rule:
 //! [`parse`](crate::parse) is authoritative.

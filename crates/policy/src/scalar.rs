@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gatelodge_json::{Decimal, JsonKind, JsonValue};
 
-/// A number in decimal notation, which is known to be valid.
+/// The text of a valid decimal number.
 #[derive(Debug, Clone)]
 pub(crate) struct DecimalText(Box<str>);
 
@@ -118,7 +118,7 @@ pub(crate) enum CallValue<'a> {
     Number(Decimal<'a>),
     Bool(bool),
     List(JsonValue<'a>),
-    /// An object, or null as a list element.
+    /// An object, or a null inside a list.
     Other,
 }
 

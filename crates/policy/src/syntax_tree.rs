@@ -38,7 +38,7 @@ pub(crate) enum SyntaxNodeValue {
     Map(Vec<SyntaxMapEntry>),
 }
 
-/// A span in generated text, and the span in the document that it was generated from.
+/// A span in generated text, and the span in the document that the text was generated from.
 pub(crate) type SpanMapping = (Range<usize>, Range<usize>);
 
 /// A member of an object.
@@ -68,8 +68,8 @@ impl SyntaxNode {
         out
     }
 
-    /// Returns the value as compact JSON, with a mapping from spans in that JSON to spans in the document. Inner spans
-    /// come before outer ones.
+    /// Returns the value as compact JSON, and a mapping from spans in that JSON to spans in the document. The spans of
+    /// inner values come before those of the values that contain them.
     pub fn to_json_with_spans(&self) -> (String, Vec<SpanMapping>) {
         let (mut out, mut places) = (String::new(), Vec::new());
         self.write_json(&mut out, &mut |part, place| places.push((part, place.clone())));

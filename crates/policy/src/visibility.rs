@@ -6,8 +6,8 @@ use crate::decide::refuse_ambiguous_uri;
 use crate::glob::Glob;
 
 impl Policy {
-    /// Returns whether a tool is shown in lists. Denied tools are shown; hidden tools, tools that only `default`
-    /// denies, and tools whose definition is new or changed are not.
+    /// Returns whether a tool is shown in lists. Tools that a rule denies are shown. Hidden tools, tools that only
+    /// `default` denies, and tools whose definition is new or changed are not shown.
     pub fn is_tool_visible(&self, tool: &CalledTool<'_>) -> bool {
         let may_be_called = match self.tool_visibility(tool) {
             ToolVisibility::Hidden(_) => false,

@@ -5,8 +5,8 @@ use gatelodge_json::{JsonKind, JsonValue};
 use crate::message_rewrite::{TextEdit, splice};
 use crate::translate::to_json_string;
 
-/// Returns the union of all servers' capabilities: every member that any server has, and all elements of their lists.
-/// If the values of a flag differ, `true` wins.
+/// Returns the union of all servers' capabilities: every member that any server has, and all elements of their lists. A
+/// flag is `true` if any server sets it to `true`.
 pub fn merge_capabilities(all: &[JsonValue<'_>]) -> String {
     let mut members: Vec<(String, Vec<JsonValue<'_>>)> = Vec::new();
     for (key, value) in all.iter().flat_map(|one| one.members()) {

@@ -1,5 +1,5 @@
-//! Rewrites messages from clients of the aggregate endpoint for the server that receives them. Edits only the affected
-//! values in the JSON text; the caller parses the result again.
+//! Rewrites messages from clients of the aggregate endpoint for the server that is to receive them. Only the affected
+//! values in the JSON text are replaced, and the caller parses the result again.
 
 use gatelodge_json::JsonValue;
 
@@ -21,7 +21,7 @@ pub enum UnroutableSubscriptionTarget {
 }
 
 impl ClientRequest<'_> {
-    /// Returns the server that the request is for, and the request with the target's name as that server knows it.
+    /// Returns the server that the request is for, and the request with the server prefix removed from its target.
     /// `None` if the target has no server prefix.
     pub fn to_target_server(&self) -> Option<(String, String)> {
         let value = self.target_value()?;
@@ -100,7 +100,8 @@ impl ClientNotification<'_> {
 }
 
 impl ClientResponse<'_> {
-    /// Returns the response as the server that sent the request expects it: with its own id for a related task.
+    /// Returns the response in the form that the server expects: the server prefix is removed from the id of a related
+    /// task.
     pub fn for_server(&self, server: &str) -> String {
         let result = match self.payload() {
             ClientResponsePayload::Result(result) => result,

@@ -9,7 +9,7 @@ use crate::message_rewrite::{TextEdit, splice};
 use crate::method::Method;
 use crate::translate::to_json_string;
 
-/// The `_meta` key that relates a message to a task.
+/// The `_meta` key that names the task to which a message belongs.
 pub(super) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// Rewrites a server's response to a request with this method.
@@ -147,8 +147,8 @@ impl NameEdits<'_> {
         self.push_edit(value, prefix_uri);
     }
 
-    /// Adds the prefix to the token with which the client reports progress. The token may be a number, so the prefix is
-    /// put in front of its JSON notation.
+    /// Adds the prefix to a progress token. The token may be a number, so the prefix is put in front of its JSON
+    /// notation.
     fn edit_progress_token(&mut self, value: Option<JsonValue<'_>>) {
         let Some(token) = value else { return };
         self.edits.push(TextEdit {

@@ -18,8 +18,8 @@ pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const BASE64_PREFIX: &str = "=?base64?";
 const BASE64_SUFFIX: &str = "?=";
 
-/// Encodes text as a header value. It is encoded in Base64 if it contains anything but printable ASCII, starts or ends
-/// with white space, or starts with the prefix that marks encoded values. Otherwise it stays unchanged.
+/// Encodes text as a header value. Text that contains anything other than printable ASCII, starts or ends with white
+/// space, or starts with the prefix of encoded values is encoded in Base64. Other text stays unchanged.
 pub fn encode_value(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && text.trim() == text;
     if is_plain && !text.starts_with(BASE64_PREFIX) {

@@ -1,7 +1,7 @@
 //! Protects against DNS rebinding: checks a request's `Host` and `Origin` before anything else is read.
 //!
-//! A web page that resolves its own name to this machine sends that name as `Host` and its own address as `Origin`.
-//! Both must be known to the listener.
+//! A malicious web page can make its own host name resolve to this machine. Its requests then have that name in `Host`
+//! and the page's origin in `Origin`, so a listener accepts only the hosts and origins that it knows.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,5 +1,5 @@
-//! Arguments that a client mirrors into `Mcp-Param-*` headers: which ones the input schema annotates, and whether each
-//! header agrees with its argument.
+//! Arguments that a client mirrors into `Mcp-Param-*` headers: finds the arguments that an input schema marks for
+//! mirroring, and checks that each header matches its argument.
 
 use gatelodge_json::{Decimal, JsonKind, JsonValue};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -112,7 +112,8 @@ impl ParamHeaderMapping {
         Ok(())
     }
 
-    /// Checks that a client mirrored its arguments: every annotated argument that is present, and no others.
+    /// Checks that the headers mirror the annotated arguments: each argument that is present has a matching header, and
+    /// absent arguments have none.
     ///
     /// # Errors
     /// A header is missing, has no matching argument, or differs from its argument.
@@ -145,7 +146,7 @@ impl ParamHeaderMapping {
     }
 }
 
-/// Whether a subschema is reached through `properties` only.
+/// Whether the path to a subschema consists only of `properties` keywords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubschemaPathKind {
     PropertiesOnly,
@@ -160,7 +161,8 @@ impl ParamHeaderField {
     }
 }
 
-/// Formats a value for a header. Numbers keep the notation that the policy was evaluated on.
+/// Formats a value for a header. Numbers stay as written, so that the server receives the notation that the policy
+/// checked.
 fn header_text(value: JsonValue<'_>) -> Option<String> {
     Some(match value.kind() {
         JsonKind::String => value.as_str()?.into_owned(),
@@ -176,7 +178,7 @@ fn header_matches(header: &HeaderValue, value: JsonValue<'_>) -> bool {
     }
 }
 
-/// The `Mcp-Param-*` headers of a request, annotated or not.
+/// All `Mcp-Param-*` headers of a request, including those that mirror no annotated argument.
 ///
 /// # Errors
 /// There are too many headers, or one of them is too long, repeated or not plain text, so that its value would be

@@ -12,7 +12,7 @@ const DECISION_WORDS: [&str; 3] = ["allow", "deny", "approve"];
 #[derive(Debug, Default)]
 pub(super) struct CaseExpectation {
     decision: Option<String>,
-    /// The expected reason code. `Some(None)` means that it must be null.
+    /// The expected reason code. `None` if the case does not check it, and `Some(None)` if it must be null.
     code: Option<Option<String>>,
     rule: Option<Option<String>>,
     message: Option<Option<String>>,

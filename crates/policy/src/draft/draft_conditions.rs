@@ -12,8 +12,8 @@ const MIN_CALLS_PER_VALUE: u64 = 4;
 const MAX_VALUE_CHARS: usize = 60;
 /// The placeholder for secrets in the log.
 const SECRET_MASK: &str = "***";
-/// Substrings that mark an argument as a likely secret if its name contains one of them. The values of such arguments
-/// are never shown, even if the log contains them.
+/// An argument whose name contains one of these substrings probably holds a secret. The values of such arguments are
+/// never shown, even if the log contains them.
 const SECRET_NAME_PARTS: [&str; 11] = [
     "passw",
     "passphrase",
@@ -33,7 +33,8 @@ const SECRET_NAME_PARTS: [&str; 11] = [
 pub(super) struct ArgumentValueTally {
     calls: u64,
     kind: Option<JsonKind>,
-    /// The values as JSON literals. `None` once there are too many, or one of them is unsuitable for a list.
+    /// The values as JSON literals. `None` once there are too many values, they differ in type, or one of them cannot
+    /// be used in an `in` condition.
     literals: Option<BTreeSet<Box<str>>>,
 }
 
@@ -72,7 +73,7 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     lowercase.ends_with("key") || SECRET_NAME_PARTS.iter().any(|section| lowercase.contains(section))
 }
 
-/// Returns conditions that all of the recorded calls satisfy; `calls` is their number.
+/// Suggests conditions that all recorded calls satisfy. `calls` is the number of recorded calls.
 pub(super) fn suggest_conditions(values: &BTreeMap<Box<str>, ArgumentValueTally>, calls: u64) -> Vec<String> {
     let mut suggestions = Vec::new();
     for (name, values) in values {

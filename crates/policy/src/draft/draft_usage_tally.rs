@@ -87,8 +87,8 @@ impl DraftUsageTally {
         }
     }
 
-    /// Returns the highest number of calls in any window of `window` minutes. The windows are aligned as they are for
-    /// limits.
+    /// Returns the highest number of calls in any window of `window` minutes. As with limits, windows start at
+    /// multiples of their length since the Unix epoch.
     fn peak(&self, window: i64) -> u64 {
         let (mut peak, mut current, mut sum) = (0, None, 0);
         for (minute, count) in &self.calls_per_minute {

@@ -75,7 +75,7 @@ impl<'a> DecisionTraceBuilder<'a> {
         self.trace_approvals(blocks);
     }
 
-    /// Traces whether the tool may be called at all, and returns the blocks that apply to it.
+    /// Adds the steps that check whether the tool may be called at all, and returns the blocks that apply to it.
     fn trace_admission(&mut self, tool: &CalledTool<'_>) -> ApplicableRuleBlocks<'a> {
         let own = match self.policy.tool_visibility(tool) {
             ToolVisibility::Hidden(pointer) => {
@@ -248,7 +248,7 @@ impl<'a> DecisionTraceBuilder<'a> {
         }
     }
 
-    /// Traces all amounts first, then the limits, in the order of evaluation.
+    /// Adds a step for each invalid amount, and then one for each limit, in the order of evaluation.
     fn trace_limits(&mut self, blocks: ApplicableRuleBlocks<'_>, name: &str) {
         for limit in
             charges::applicable_limits(blocks).filter(|limit| charges::charged_amount(limit, self.call).is_none())

@@ -30,7 +30,7 @@ pub(super) enum CommentedValue<'d> {
 
 pub(super) struct CommentedContainer<'d> {
     pub is_object: bool,
-    /// Comments on the line of the opening bracket.
+    /// Comments that follow the opening bracket on the same line.
     pub opening_comments: Vec<&'d str>,
     pub nodes: Vec<CommentedNode<'d>>,
     /// Comments in front of the closing bracket.
@@ -134,7 +134,7 @@ impl<'d> CommentAttacher<'d> {
         after
     }
 
-    /// Finds the comma in front of the next item: the first one outside a comment.
+    /// Finds the comma before the next item, ignoring commas inside comments.
     fn find_comma(&self, next: usize) -> usize {
         let mut from = self.end;
         for (start, end) in self.comments.iter().take_while(|(start, _)| *start < next) {
@@ -171,7 +171,7 @@ impl<'d> CommentAttacher<'d> {
         texts
     }
 
-    /// Like [`Self::take_same_line_comments`], but takes nothing if anything but comments follows on the line.
+    /// Like [`Self::take_same_line_comments`], but takes nothing if the comments are not the last thing on the line.
     fn take_line_end_comments(&mut self, until: usize) -> Vec<&'d str> {
         let (comments, end) = (self.comments, self.end);
         let texts = self.take_same_line_comments(until);

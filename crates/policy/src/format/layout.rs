@@ -8,7 +8,8 @@ const INDENT: &str = "  ";
 
 /// Nesting level of rule blocks under `tools`, `categories`, `resources` and `prompts`.
 const BLOCK_LEVEL: usize = 2;
-/// Key of the rule block that is nested one level less than the others, but is laid out like them.
+/// Key of the only rule block at the top level of a policy. It is laid out like the other blocks, which are one level
+/// deeper.
 const ALL_TOOLS_KEY: &str = "\"all_tools\"";
 
 pub(super) fn render_layout(document: &CommentedDocument<'_>) -> String {
@@ -113,8 +114,8 @@ fn brackets(container: &CommentedContainer<'_>) -> (&'static str, &'static str) 
     if container.is_object { ("{", "}") } else { ("[", "]") }
 }
 
-/// Returns whether a container may go on one line. A rule block with nested values is split over several lines, but the
-/// nested values need not be.
+/// Returns whether a container may be written on one line. A rule block that contains lists or objects is split over
+/// several lines, but each of these may be written on one line.
 fn can_be_flat(container: &CommentedContainer<'_>, level: usize) -> bool {
     let is_scalar = |node: &CommentedNode<'_>| matches!(node.value, CommentedValue::Scalar(_));
     let has_scalars_only = container.nodes.iter().all(is_scalar);

@@ -1,6 +1,6 @@
-//! Bounds the cost of validation, because a schema can apply itself to the same value again and again.
+//! Limits the cost of validation: a schema can apply a huge number of subschemas to the same value.
 //!
-//! Counts, for each nesting level of an instance, how often each subschema could be applied to one value.
+//! For each nesting level of the arguments, counts how often each subschema could be applied to a single value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use serde_json::Value;
 const MAX_APPLICATIONS: u64 = 10_000;
 /// Maximum number of subschemas visited before a schema counts as unbounded.
 const MAX_STEPS: usize = 500_000;
-/// Maximum number of `unevaluated…` keywords. Each can double the cost of the schemas around it.
+/// Maximum number of `unevaluated…` keywords, each of which can double the cost of the schemas around it.
 const MAX_UNEVALUATED: usize = 4;
 /// Nesting depth to examine. Arguments are never nested more deeply.
 const MAX_LEVELS: usize = 64;
 
-/// How often each subschema is applied, keyed by the subschema's address in memory.
+/// The subschemas that apply to a value, and how often each of them does. The keys are their addresses in memory.
 type SubschemaVisitCounts<'s> = BTreeMap<*const Value, (&'s Value, u64)>;
 
 pub(super) fn is_bounded(schema: &Value) -> bool {
@@ -39,7 +39,7 @@ pub(super) fn is_bounded(schema: &Value) -> bool {
     true
 }
 
-/// Returns a key for recognizing equal counts.
+/// Returns a key by which counts that have been seen before can be recognized.
 fn counts_signature(counts: &SubschemaVisitCounts<'_>) -> Vec<(*const Value, u64)> {
     counts.iter().map(|(address, (_, count))| (*address, *count)).collect()
 }
@@ -50,7 +50,8 @@ struct SubschemaVisitCounter<'s> {
 }
 
 impl<'s> SubschemaVisitCounter<'s> {
-    /// Adds the subschemas that `parts` apply to the same value. `None` if there would be too many, or infinitely many.
+    /// Adds all subschemas that `parts` apply to the same value, directly or through other subschemas. `None` if there
+    /// are too many, or if they refer to each other in a cycle.
     fn expand_in_place(&mut self, parts: SubschemaVisitCounts<'s>) -> Option<SubschemaVisitCounts<'s>> {
         let mut all = SubschemaVisitCounts::new();
         let mut fresh = parts;
@@ -71,7 +72,8 @@ impl<'s> SubschemaVisitCounter<'s> {
         Some(all)
     }
 
-    /// Returns the subschemas that apply one level down: to an element, to each named member, and to any other member.
+    /// Returns the subschemas that apply one level down, separately for list elements, for each member that a schema
+    /// names, and for all other members.
     fn children(&mut self, counts: &SubschemaVisitCounts<'s>) -> Option<Vec<SubschemaVisitCounts<'s>>> {
         let below = child_applications(counts);
         let mut children = vec![self.expand_in_place(below.elements)?, self.expand_in_place(below.members.clone())?];

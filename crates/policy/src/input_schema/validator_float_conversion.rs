@@ -1,5 +1,5 @@
-//! Converts decimal numbers for the validator, which computes with floats. Each converted number compares in the same
-//! way as the decimal.
+//! Converts decimal numbers for the validator, which computes with floats. Comparing a converted number with a number
+//! in the schema gives the same result as comparing the decimals.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use serde_json::Number;
 /// The largest float that is not an integer.
 const MAX_FRACTIONAL_FLOAT: f64 = 4_503_599_627_370_495.5;
 
-/// The numbers in a schema, each in decimal notation and as the validator represents it.
+/// The numbers in a schema, each as it is written and as the validator represents it.
 #[derive(Debug, Default)]
 pub(super) struct SchemaNumbers {
     /// The numbers, sorted in ascending order.
@@ -20,8 +20,8 @@ pub(super) struct SchemaNumbers {
     checks_multiple_of: bool,
 }
 
-/// Converts a number in the schema for the validator. `None` if the result would not compare in the same way as the
-/// original.
+/// Converts a number in the schema for the validator. `None` if rounding to a float would turn a fraction into an
+/// integer, or a number other than zero into zero.
 pub(super) fn schema_number(text: &str) -> Option<Number> {
     let (number, decimal) = (nearest_number(text)?, Decimal::new(text)?);
     let float = number.as_f64()?;
@@ -70,9 +70,9 @@ impl SchemaNumbers {
         }
     }
 
-    /// Returns a number that compares with all schema numbers in the same way as the original decimal does. If the
-    /// schema checks for integers, the result is an integer if and only if the original is. `None` if there is no such
-    /// float.
+    /// Converts a number in the arguments so that comparisons with all numbers in the schema give the same results as
+    /// for the original decimal. If the schema checks for integers, the result is an integer if and only if the
+    /// original is. `None` if no suitable float is found.
     pub fn faithful_number(&self, text: &str) -> Option<Number> {
         let number = nearest_number(text)?;
         let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return Some(number) };

@@ -1,5 +1,5 @@
-//! Converts Intercept's conditions: paths, operators and values. A converted condition never holds when the original
-//! does not.
+//! Converts Intercept's conditions: paths, operators and values. A converted condition holds only if the original does,
+//! except for numbers that Intercept cannot distinguish.
 
 use std::ops::Range;
 
@@ -186,7 +186,7 @@ fn unsupported_members_reason(operator: Operator, items: &[SyntaxNode]) -> Optio
         .then(|| "`not_in` with a list of several types cannot be expressed".into())
 }
 
-/// Adds a note that values of different types are never equal here, if that can make a difference.
+/// Adds a note that values of different types are never equal, unlike in Intercept, if this can affect the condition.
 fn note_types(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     let has_equal_in_other_type = |item: &SyntaxNode| match &item.value {
         SyntaxNodeValue::Text(text) => Decimal::new(text).is_some() || matches!(text.as_str(), "true" | "false"),
@@ -204,8 +204,9 @@ fn note_types(importer: &mut InterceptImporter, operator: Operator, items: &[Syn
     }
 }
 
-/// Adds a note that numbers are compared exactly here. Intercept's floats preserve order but merge some numbers, so
-/// operators that hold for unequal numbers hold more often here, and operators that hold for equal numbers less often.
+/// Adds a note that numbers are compared exactly. Intercept compares floats, and different numbers can become the same
+/// float. Compared with Intercept, operators that hold for unequal numbers therefore hold more often, and operators
+/// that hold for equal numbers hold less often.
 fn note_digits(importer: &mut InterceptImporter, operator: Operator, items: &[SyntaxNode], value: &SyntaxNode) {
     if items.iter().all(|item| item.kind() != JsonKind::Number) {
         return;

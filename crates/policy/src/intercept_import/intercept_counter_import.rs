@@ -14,13 +14,13 @@ const INTERCEPT_WINDOWS: [&str; 3] = ["minute", "hour", "day"];
 /// The largest allowed value of `max`.
 const MAX_LIMIT: i64 = 999_999_999_999_999_999;
 
-/// The integer up to which floats represent all integers exactly.
+/// The largest integer up to which a float can represent every integer exactly.
 const MAX_EXACT_FLOAT_INTEGER: i64 = 1 << 53;
 
 /// A counter that a rule increments.
 pub(super) struct InterceptImportCounter {
-    /// Scope and name, as in Intercept. Also becomes the counter's name in the policy, so that different counters stay
-    /// separate.
+    /// Scope and name of the counter in Intercept. The imported policy uses them as the counter's name, so that
+    /// different counters stay separate.
     pub key: String,
     window: String,
     /// Amount that each call adds.
@@ -134,7 +134,8 @@ fn register_counter(importer: &mut InterceptImporter, key: &str, span: &Range<us
     }
 }
 
-/// Converts a counter and its bounds to a limit. Returns a condition if one is needed in place of the limit.
+/// Converts a counter and its bounds to a limit. A counter without bounds gives no limit; if it still needs a
+/// condition, that condition is returned.
 pub(super) fn convert_limit(
     importer: &mut InterceptImporter,
     rule: &InterceptImportRule<'_>,
@@ -176,8 +177,8 @@ pub(super) fn convert_limit(
     None
 }
 
-/// Handles a counter without a bound: in Intercept it limits nothing, but a call that lacks the amount to count is
-/// refused.
+/// Handles a counter without a bound. In Intercept, such a counter limits nothing, but a call without the argument to
+/// be counted is refused, so a condition that requires the argument is returned.
 fn unbounded(importer: &mut InterceptImporter, state: &InterceptImportCounter) -> Option<String> {
     let message =
         "no `lt` or `lte` in the same rule bounds this counter, so it had no effect; add a limit if it should";

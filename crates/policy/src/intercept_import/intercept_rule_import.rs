@@ -72,7 +72,7 @@ pub(super) fn convert_rule(
     convert_checks(importer, &rule, action, block);
 }
 
-/// Returns the span of the rule's first character, because messages that underline a whole rule are hard to read.
+/// Returns the span of a rule's first character. Messages that underline a whole rule would be hard to read.
 fn first_char_span(node: &SyntaxNode) -> Range<usize> {
     node.span.start..(node.span.start + 1).min(node.span.end)
 }

@@ -19,8 +19,8 @@ pub(super) struct RuleJsonFragment {
 }
 
 impl RuleBlockJsonBuilder {
-    /// Sets the block's action; `reason.json` is the reason as JSON. A denial takes precedence; otherwise the first
-    /// action is kept.
+    /// Sets the block's action; `reason.json` is the reason as JSON. A denial replaces any other action. Otherwise, an
+    /// action that is already set is kept.
     pub fn set_action(&mut self, action: BlockAction, reason: RuleJsonFragment) {
         let is_weaker =
             self.action.as_ref().is_none_or(|(own, _)| *own != BlockAction::Deny && action == BlockAction::Deny);
@@ -29,7 +29,7 @@ impl RuleBlockJsonBuilder {
         }
     }
 
-    /// Makes the block deny every call, in place of a rule that cannot be imported.
+    /// Makes the block deny every call. This is used for rules that cannot be imported.
     pub fn deny_all(&mut self, rule: &str) {
         let text = format!("the rule `{rule}` could not be imported, so every call is denied");
         let json = format!("{{\"conditions\": [], {}}}", json_member("on_deny", &quoted(&text)));

@@ -10,7 +10,8 @@ use crate::condition::CompiledOperator;
 use crate::diagnostic::{Diagnostic, DiagnosticCode};
 use crate::scalar::{CallValue, DecimalText};
 
-/// Maximum number of comparisons; lists that need more are not checked member by member.
+/// Maximum number of comparisons between list members and conditions. If a list needs more, its members are not
+/// checked.
 const MAX_MEMBER_TRIALS: usize = 1_000_000;
 
 /// Two conditions that cannot both hold; the second is the one to report.
@@ -52,7 +53,7 @@ fn contradiction_warning(part: PredicateListKind, (first, second): ConflictingCo
     })
 }
 
-/// Finds a condition on a value that another condition requires to be absent.
+/// Finds two conditions, one of which requires a value to be absent while the other requires it to be present.
 fn find_presence_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
     let is_absence =
         |clause: &&LocatedCondition<'p>| matches!(clause.condition.compiled, CompiledOperator::Exists(false));
@@ -138,8 +139,8 @@ fn suffix_operand(test: &CompiledOperator) -> Option<&str> {
     }
 }
 
-/// Finds two prefixes of which neither starts with the other, or two suffixes of which neither ends with the other: no
-/// string can have both.
+/// Finds two prefixes, or two suffixes, that no string can have at the same time: neither prefix starts with the other,
+/// or neither suffix ends with the other.
 fn find_affix_conflict<'p>(
     clauses: &[LocatedCondition<'p>],
     text_of: fn(&'p CompiledOperator) -> Option<&'p str>,
@@ -162,7 +163,7 @@ fn find_affix_conflict<'p>(
     None
 }
 
-/// Finds an `eq` or `in` none of whose members satisfies all other conditions.
+/// Finds an `eq` or `in` condition for which no listed value satisfies all other conditions.
 fn find_member_conflict<'p>(clauses: &[LocatedCondition<'p>]) -> Option<ConflictingConditions<'p>> {
     let listed = clauses.iter().find_map(|clause| match &clause.condition.compiled {
         CompiledOperator::MemberOf { members, negated: false } => Some((*clause, members)),

@@ -1,4 +1,4 @@
-//! Checks a condition against what is known about the value at its path.
+//! Finds conditions that can never hold, given what is known about the value at their path.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -18,7 +18,7 @@ const MAX_NAMED_MEMBERS: usize = 8;
 /// Maximum number of possible values shown.
 const MAX_NAMED_VALUES: usize = 12;
 
-/// A warning that applies to certain tools, whose names are added later.
+/// A warning that concerns certain tools. The names of the tools are added to it later.
 #[derive(Debug, Clone)]
 pub(super) struct LintFinding {
     pub code: DiagnosticCode,
@@ -124,8 +124,8 @@ fn find_no_match(
     })
 }
 
-/// Returns findings about list members that the value can never equal. Members of a different kind are skipped, because
-/// they may be intentional.
+/// Returns findings about list members that the value can never be equal to. Members whose type the value cannot have
+/// are skipped, because they may be intentional.
 fn impossible_members(
     clause: LocatedCondition<'_>,
     shape: &ValueShape<'_>,
@@ -181,7 +181,8 @@ fn is_date(text: &str) -> bool {
     text.parse::<jiff::civil::Date>().is_ok_and(|date| date.to_string() == text)
 }
 
-/// Suggests what was probably meant by a single member, or lists some of the possible values.
+/// Returns a help text: the value that a single misspelled member was probably meant to be or, failing that, some of
+/// the possible values.
 fn possible_values_help(values: &ScalarSet, members: &[SyntaxNode], suggester: &mut NameSuggester) -> String {
     let meant = match members {
         [SyntaxNode { value: SyntaxNodeValue::Text(word), .. }] => {

@@ -10,7 +10,7 @@ use crate::syntax_tree::SyntaxNode;
 /// Summary of one block's limits.
 #[derive(Default)]
 pub(super) struct RuleBlockLimitSummary<'p> {
-    /// The effective limit on each counter: the smallest or, among equal ones, the first.
+    /// The strictest limit on each counter: the smallest, or the first of several equal ones.
     strictest: HashMap<&'p str, (&'p Limit, &'p SyntaxNode)>,
     /// Limits that never take effect, each with the limit that takes effect instead.
     shadowed: Vec<(&'p SyntaxNode, &'p SyntaxNode)>,

@@ -15,10 +15,10 @@ use crate::diagnostic::{Diagnostic, DiagnosticCode};
 /// Paths with more segments than this are recorded without their parents.
 const MAX_PARENT_SEGMENTS: usize = 32;
 
-/// The paths that a block requires: a call in which one of them is absent is refused or needs approval.
+/// The paths that a block requires: if a call has no value at one of them, the call is refused or needs approval.
 pub(super) struct RequiredCallPaths<'p> {
     paths: HashSet<(&'p CallPathRoot, &'p [CallPathSegment])>,
-    /// Whether an input schema may require more paths; the schema is not examined here.
+    /// Whether arguments are validated against the input schema, which may require more paths. It is not examined here.
     validates_arguments: bool,
 }
 
@@ -115,8 +115,8 @@ fn find_unanchored_regex(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     Some(warning.with_help(regex_anchor::anchoring_help(pattern)))
 }
 
-/// Warns about `neq` and `not_in`, which seem to hold for anything but the given values, but do not hold for an absent
-/// value.
+/// Warns about a `neq` or `not_in` condition. It seems to hold for everything except the given values, but it does not
+/// hold if the value is absent, so the call passes.
 fn find_absence_passes(clause: LocatedCondition<'_>) -> Option<Diagnostic> {
     if !matches!(clause.condition.operator, Operator::Neq | Operator::NotIn) {
         return None;

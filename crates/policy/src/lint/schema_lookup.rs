@@ -12,7 +12,7 @@ use crate::scalar::{DecimalText, ScalarSet};
 const MAX_SCHEMA_LEVELS: usize = 16;
 /// Maximum number of schema parts visited for one path.
 const MAX_PARTS_PER_PATH: usize = 2_000;
-/// Number of visited schema parts that one `enum` member counts as.
+/// Cost of examining one `enum` member, in visited schema parts.
 const ENUM_MEMBER_COST: usize = 8;
 /// Maximum number of names compared with a misspelled one.
 const MAX_PROPERTY_NAMES: usize = 200;
@@ -24,12 +24,12 @@ const OPEN_ENDED_KEYWORDS: [&str; 8] =
 pub(super) enum SchemaLookupResult<'d> {
     /// The schema says nothing about the path, or uses features that this module does not understand.
     Unknown,
-    /// The object at segment `at` lists its properties, and the property named there is not one of them.
+    /// The object at segment `at` of the path declares properties, but not the one that the path names.
     Missing {
         at: usize,
         names: Vec<String>,
     },
-    /// Segment `at` needs a list or an object, but the schema never allows one there.
+    /// The path continues into a list or an object at segment `at`, but the schema does not allow one there.
     WrongContainer {
         at: usize,
         kinds: JsonKindSet,
@@ -364,8 +364,8 @@ fn kinds_of_type(value: JsonValue<'_>) -> JsonKindSet {
     }
 }
 
-/// Returns the shape for the values of `enum` or `const`. If any of them is a list or an object, only the kinds are
-/// kept.
+/// Returns the shape of the values in `enum` or `const`. If any of them is a list or an object, the shape includes only
+/// their types, not the values.
 fn enum_shape<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> ValueShape<'d> {
     let mut kinds = JsonKindSet::NONE;
     let mut scalars = ScalarSet::default();
@@ -383,8 +383,8 @@ fn enum_shape<'d>(values: impl Iterator<Item = JsonValue<'d>>) -> ValueShape<'d>
     ValueShape { kinds, values, ..ValueShape::ANY }
 }
 
-/// Reads a numeric bound. `None` if its value is not a number: in old drafts, exclusive bounds are booleans next to the
-/// inclusive bounds.
+/// Reads a numeric bound. `None` if it is not a number: in old drafts of JSON Schema, `exclusiveMinimum` and
+/// `exclusiveMaximum` are booleans.
 fn numeric_bound(value: JsonValue<'_>, is_open: bool) -> Option<NumericBound<'_>> {
     value.as_number().map(|number| NumericBound { number, text: value.raw(), is_exclusive: is_open })
 }

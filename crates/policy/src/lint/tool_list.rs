@@ -140,7 +140,7 @@ fn value_span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     start..end
 }
 
-/// Returns the span of the first character, because messages that underline a whole block are hard to read.
+/// Returns the span of a value's first character. Messages that underline a whole block would be hard to read.
 fn first_char_span(value: JsonValue<'_>) -> std::ops::Range<usize> {
     let (start, end) = value.span();
     start..end.min(start + 1)

@@ -94,7 +94,8 @@ fn find_shadowed_categories(root: &SyntaxNode, warnings: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Reports that the check is incomplete, because silence would suggest that there is nothing to report.
+/// Returns a warning that the check is incomplete. Without it, the author would assume that there is nothing else to
+/// report.
 fn unfinished_warning(span: &Range<usize>) -> Diagnostic {
     let message = "too many globs and names: from here on they were not compared";
     Diagnostic::warning(DiagnosticCode::TooLarge, span.clone(), message).with_help("write fewer globs")

@@ -19,7 +19,7 @@ use crate::input_schema::InputSchema;
 
 /// Maximum number of schema parts visited in total, which takes about one second.
 const MAX_SCHEMA_PARTS: usize = 30_000_000;
-/// Number of visited schema parts that reporting a finding counts as.
+/// Cost of reporting a finding, in visited schema parts.
 const FINDING_COST_PARTS: usize = 100;
 /// Maximum number of tools named in a message.
 const MAX_NAMED_TOOLS: usize = 3;
@@ -43,7 +43,7 @@ struct ArgumentPathLint<'p, 't> {
     /// The condition that uses the path. `None` if a limit uses it as its amount.
     condition: Option<LocatedCondition<'p>>,
     findings: Vec<(LintFinding, FindingToolNames<'t>)>,
-    /// Whether there is no finding for at least one tool.
+    /// Whether at least one tool has no finding.
     has_passing_tool: bool,
 }
 
@@ -179,7 +179,7 @@ impl<'t> ArgumentPathLint<'_, 't> {
         }
     }
 
-    /// Reports findings for `all_tools`, where a condition may be intended for some tools only. The condition is
+    /// Reports findings for `all_tools`. A condition there may be intended for only some of the tools, so it is
     /// reported only if it is wrong for every tool that has the argument.
     fn push_all_tools_warnings(self, warnings: &mut Vec<Diagnostic>) {
         if self.has_passing_tool {

@@ -1,4 +1,4 @@
-//! What is known about a value in advance: its kinds, bounds and possible values.
+//! What is known about a value before any call is made: its types, bounds and possible values.
 //!
 //! A shape never excludes a value that is possible. If nothing is known about a value, its shape allows anything.
 
@@ -96,7 +96,7 @@ pub(super) struct NumericBound<'d> {
     pub is_exclusive: bool,
 }
 
-/// The values that are possible.
+/// The values that a fact or an argument can have.
 #[derive(Debug)]
 pub(super) enum PossibleValues {
     Any,
@@ -106,7 +106,7 @@ pub(super) enum PossibleValues {
     Dates,
 }
 
-/// What is known about a value in advance.
+/// What is known about a value before any call is made.
 #[derive(Debug)]
 pub(super) struct ValueShape<'d> {
     pub kinds: JsonKindSet,
@@ -165,8 +165,8 @@ impl<'d> ValueShape<'d> {
         }
     }
 
-    /// Returns the shape of values that satisfy at least one of the two shapes. A shape without kinds allows only null,
-    /// and adds nothing.
+    /// Returns the shape of values that satisfy at least one of the two shapes. A shape without kinds allows only null
+    /// and is ignored.
     pub fn or(self, other: Self) -> Self {
         if self.kinds.is_empty() {
             return other;

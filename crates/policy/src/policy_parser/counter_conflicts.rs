@@ -65,7 +65,8 @@ impl<'p> CounterConflictChecker<'p, '_> {
         uses
     }
 
-    /// Checks that limits on one counter agree on the window, scope and alignment, and on whether they have an amount.
+    /// Checks that all limits on one counter have the same window, scope and alignment, and that either all or none of
+    /// them have an `amount`.
     fn check_window_and_scope(&mut self, users: &[CounterUse<'_>]) {
         let Some((first, rest)) = users.split_first() else { return };
         for user in rest {
@@ -92,8 +93,8 @@ impl<'p> CounterConflictChecker<'p, '_> {
         }
     }
 
-    /// Compares the limits with each `rate_limit` that could use the same counter. A rate counter's name contains the
-    /// called tool's name.
+    /// Compares the limits on the counter `name` with each `rate_limit` that could use the same counter. The counter of
+    /// a `rate_limit` is named after the tool that is called.
     fn check_rate_limits(&mut self, name: &str, users: &[CounterUse<'_>]) {
         for (block, rate) in self.rate_limits_using(name) {
             let rate = CounterUse { limit: rate, block, block_kind: RuleBlockKind::Tool };
@@ -107,7 +108,8 @@ impl<'p> CounterConflictChecker<'p, '_> {
         }
     }
 
-    /// Returns the blocks whose `rate_limit` could use a counter with this name, judging by the blocks' keys alone.
+    /// Returns each `rate_limit` that could use a counter with this name, and its block. All categories are included,
+    /// because it is not known which category a tool has.
     fn rate_limits_using(&self, name: &str) -> Vec<(&'p RuleBlock, &'p Limit)> {
         let policy = self.policy;
         let Some(tool) = name.strip_suffix(RATE_COUNTER_SUFFIX) else { return Vec::new() };

@@ -98,7 +98,8 @@ fn window_from_seconds(text: &str) -> Option<LimitWindow> {
     LimitWindow::of_seconds(u32::try_from(amount.billionths() / 1_000_000_000).ok()?)
 }
 
-/// Reads the path of `amount` or `increment_from`. `None` if both are missing, `Some(None)` if the path is invalid.
+/// Reads the path in `amount`, which may also be called `increment_from`. `None` if neither field is present, and
+/// `Some(None)` if the path is invalid.
 fn read_amount(node: &SyntaxNode, parser: &mut PolicyParser) -> Option<Option<CallPath>> {
     if let (Some(_), Some(second)) = (node.get("amount"), node.get("increment_from")) {
         let diagnostic = Diagnostic::error(

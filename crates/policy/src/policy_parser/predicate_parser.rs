@@ -265,9 +265,10 @@ impl Default for RegexBudget {
     }
 }
 
-/// Size limits, tried in ascending order so that each pattern takes roughly as much of the budget as it needs.
+/// Size limits for compiled patterns. They are tried in ascending order, so that no pattern takes much more of the
+/// budget than it needs.
 const REGEX_SIZE_STEPS_BYTES: [usize; 5] = [8 << 10, 64 << 10, USUAL_REGEX_BYTES, 4 << 20, 16 << 20];
-/// Patterns above this size must have short matches: a pattern of 16 MiB that does not fail early takes half a second
+/// Patterns above this size must be limited to short matches. Otherwise, a pattern of 16 MiB could take half a second
 /// to search 64 KiB of text.
 const USUAL_REGEX_BYTES: usize = 1 << 20;
 /// Maximum match length of a large pattern, in bytes. For example, `^[\w.-]{1,255}$` matches up to 1,020 bytes.
@@ -313,7 +314,7 @@ fn compile_regex(pattern: &str, span: &Range<usize>, parser: &mut PolicyParser) 
     None
 }
 
-/// Returns whether a pattern only examines a bounded prefix of a string.
+/// Returns whether a pattern matches only at the start of a string, with matches of at most [`MAX_SHORT_MATCH_BYTES`].
 fn has_short_match(pattern: &str) -> bool {
     let Ok(parsed) = regex_syntax::parse(pattern) else { return false };
     let properties = parsed.properties();

@@ -232,7 +232,7 @@ impl<'a> YamlDocumentReader<'a> {
     }
 }
 
-/// Returns the offset of a `%` directive, which only comments and empty lines can precede.
+/// Returns the offset of the first `%` directive. Only comments and empty lines can precede it.
 fn find_directive(text: &str) -> Option<usize> {
     let mut at = 0;
     // In YAML, a carriage return alone also ends a line.
@@ -254,7 +254,7 @@ fn too_deep_error(span: Range<usize>) -> Diagnostic {
     )
 }
 
-/// Returns whether YAML's core schema reads the text as a number although [`Decimal`] does not.
+/// Returns whether YAML's core schema accepts the text as a number but [`Decimal`] does not.
 fn is_non_json_number(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
