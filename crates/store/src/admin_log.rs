@@ -18,7 +18,7 @@ pub struct AdminLogEntry {
     pub by: String,
     /// The kind of change, as noun and verb: `grant.create`.
     pub action: String,
-    /// The object of the change.
+    /// The server, grant or other object that was changed.
     pub subject: String,
     /// Further details; never a secret.
     pub detail: serde_json::Value,
@@ -43,7 +43,8 @@ impl AdminLogEntry {
 /// Stores the admin log.
 #[async_trait]
 pub trait AdminLog: Send + Sync {
-    /// Durably adds an entry for an event that does not change the state. Changes write their own entries.
+    /// Durably adds an entry for an event that does not change the state. The methods that change the state write their
+    /// entries themselves.
     async fn append(&self, entry: AdminLogEntry) -> Result<(), StoreError>;
     /// Returns the newest entries, newest first.
     async fn recent(&self, limit: usize) -> Result<Vec<AdminLogEntry>, StoreError>;

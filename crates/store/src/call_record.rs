@@ -14,7 +14,7 @@ use crate::hash_chain::ChainHead;
 use crate::policies::PolicyVersionNumber;
 use crate::validated_name::{PolicyName, ServerName};
 
-/// Id that identifies a call in logs and that people can quote. Later calls have larger ids.
+/// Unique id of a call. It appears in logs, and people can use it to refer to the call. Later calls have larger ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId([u8; 26]);
 
@@ -147,7 +147,7 @@ pub struct CallRecord {
     /// The version of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_version: Option<PolicyVersionNumber>,
-    /// The code for why the call was refused, or would have been refused.
+    /// The code of the refusal or failure. Also set if a refusal was only observed and the call was sent anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Arc<str>>,
     /// The rule that decided the call.
@@ -159,7 +159,7 @@ pub struct CallRecord {
     /// Seconds until the counter has capacity again, rounded up. Omitted if waiting does not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u64>,
-    /// The message that the client received, and details that appear only in the log.
+    /// The message that the client received, details that are only logged, or both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
     /// Whether the policy would have refused the call if the grant were not in observe mode.

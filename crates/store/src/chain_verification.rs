@@ -17,7 +17,8 @@ pub(crate) struct ChainVerification {
 }
 
 impl ChainVerification {
-    /// Starts a verification after the anchor (the last pruned row). The rows are also compared with the known heads.
+    /// Starts a verification after the anchor (the last pruned row). The rows are also compared with the heads in
+    /// `known`.
     pub fn start(anchor: ChainHead, known: Vec<ChainHead>) -> Self {
         let (verifier, chain_break) = match ChainVerifier::start(anchor, known) {
             Ok(verifier) => (Some(verifier), None),
@@ -26,7 +27,7 @@ impl ChainVerification {
         Self { verifier, anchor, head: anchor, row_count: 0, chain_break, pruned_through: ChainHead::EMPTY }
     }
 
-    /// Verifies the next row. Returns `false` if the chain is broken, so that no further rows need to be passed.
+    /// Verifies the next row. Returns `false` if the chain is broken; the remaining rows then need not be verified.
     pub fn verify_row(&mut self, seq: u64, at: i64, body: &str, hash: RowHash) -> bool {
         let Some(verifier) = &mut self.verifier else { return false };
         match verifier.verify_row(seq, at, body, hash) {
@@ -48,7 +49,7 @@ impl ChainVerification {
         holds
     }
 
-    /// Records a row that cannot be read at all.
+    /// Records a break in the chain at a row that cannot be read. Always returns `false`.
     pub fn record_unreadable(&mut self, seq: u64) -> bool {
         self.record_break(ChainBreak::Modified { seq })
     }

@@ -112,7 +112,7 @@ pub struct CounterCharge {
 }
 
 impl CounterCharge {
-    /// Creates the counter charge for a charge in a policy.
+    /// Combines a charge from a policy with the key of the counter that it applies to.
     pub fn of(charge: &Charge, owner: &CounterOwner<'_>) -> Self {
         Self {
             key: CounterKey::of(charge, owner),
@@ -124,7 +124,7 @@ impl CounterCharge {
     }
 }
 
-/// An amount that was charged to a counter, and the period in which it counts.
+/// An amount that was charged to a counter, and the period to which it was charged.
 #[derive(Debug, Clone)]
 pub(crate) struct AppliedCharge {
     pub key: CounterKey,
@@ -136,19 +136,19 @@ pub(crate) struct AppliedCharge {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CounterState {
     used_by_period: VecDeque<(PeriodIndex, i128)>,
-    /// The Unix time in seconds from which none of the usage counts any more.
+    /// Unix time in seconds by which all of the usage has expired.
     expiry_second: i64,
 }
 
 impl CounterState {
-    /// Finds the period to which `charge` can be charged now.
+    /// Returns the period to which `charge` would be added now, if it fits.
     ///
     /// INVARIANT: the period never moves back, whatever the clock does. It is never earlier than the newest charged
-    /// period or the period of `floor`, before which counters have been removed. The check removes nothing, because a
-    /// clock that is briefly ahead must not empty a counter that is then not charged.
+    /// period or the period that contains `floor`, the time before which counters have been removed. This method does
+    /// not drop old periods: if the clock is briefly ahead and the charge is not made, the counter must keep its usage.
     ///
     /// # Errors
-    /// The charge does not fit. The error is the time until it does, if waiting helps.
+    /// The charge does not fit. The error is the time until it fits, or `None` if waiting does not help.
     pub fn charge_period(
         &self,
         charge: &CounterCharge,
@@ -193,12 +193,12 @@ impl CounterState {
         }
     }
 
-    /// Returns the usage counted as of the last charge.
+    /// Returns the total usage, including that of periods which have expired since the last charge.
     pub fn used_billionths(&self) -> i128 {
         self.used_by_period.iter().map(|(_, used)| used).sum()
     }
 
-    /// Returns the Unix time in seconds from which none of the usage counts any more.
+    /// Returns the Unix time in seconds by which all of the usage has expired.
     pub fn expiry_second(&self) -> i64 {
         self.expiry_second
     }

@@ -14,7 +14,7 @@ use crate::admin_log::AdminLogEntry;
 use crate::grant_token::TokenHash;
 use crate::validated_name::{PolicyName, ServerName};
 
-/// Id of a grant. It stays the same when the token is rotated, and so do its counters.
+/// Id of a grant. When the token is rotated, the grant keeps its id and its counters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GrantId(pub Arc<str>);
@@ -34,7 +34,7 @@ impl fmt::Display for GrantId {
     }
 }
 
-/// Whether an attachment's policy is enforced.
+/// Whether a grant's policy for a server is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EnforcementMode {
@@ -105,7 +105,8 @@ pub trait Grants: Send + Sync {
     async fn create(&self, grant: NewGrant, entry: AdminLogEntry) -> Result<GrantId, StoreError>;
     /// Returns all grants, including expired and revoked ones, ordered by label and then by age.
     async fn list(&self) -> Result<Vec<Grant>, StoreError>;
-    /// Finds a grant by its id, or a grant that is not revoked by its label. Returns `NotFound` if it does not exist.
+    /// Finds a grant by its id or label. Revoked grants are found only by id. Returns `NotFound` if there is no such
+    /// grant.
     async fn get(&self, id_or_label: &str) -> Result<Grant, StoreError>;
     /// Replaces a grant's token and sets its expiry; the old token becomes invalid immediately. Returns `NotFound` if
     /// there is no such grant, `Conflict` if it is revoked.

@@ -15,7 +15,7 @@ impl RowHash {
     /// The hash that precedes the first row.
     pub const ZERO: Self = Self([0; 32]);
 
-    /// Returns the hash of the row that follows the one with this hash.
+    /// Returns the hash of the next row, which covers that row and this hash.
     pub(crate) fn next(&self, seq: u64, at: i64, body: &str) -> Self {
         let mut digest = Sha256::new();
         digest.update(self.0);

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 pub struct IdDigest([u8; 32]);
 
 impl IdDigest {
-    /// Hashes an id together with other parts that make it unique, such as its server.
+    /// Hashes an id, together with any other values that are needed to make it unique, such as the name of its server.
     pub fn of(parts: &[&str]) -> Self {
         let mut hasher = Sha256::new();
         for part in parts {

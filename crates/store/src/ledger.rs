@@ -95,7 +95,7 @@ impl CallLogFilter {
 pub struct CounterUsage {
     /// The counter.
     pub key: CounterKey,
-    /// Amount used in the window of the last charge, which may already have ended.
+    /// Amount used as of the last charge. The window may have ended since then.
     pub used: Amount,
 }
 
@@ -104,7 +104,7 @@ pub struct CounterUsage {
 pub struct ChainReport {
     /// Number of verified rows.
     pub rows: u64,
-    /// The last row up to which the chain is valid.
+    /// Head of the valid part of the chain: the last row before the break, or the newest row if there is no break.
     pub head: ChainHead,
     /// The first break in the chain, if any.
     pub chain_break: Option<ChainBreak>,
@@ -115,32 +115,35 @@ pub struct ChainReport {
 
 /// Counters and the call log.
 ///
-/// Windows follow the ledger's clock. The methods that calls wait for (`reserve`, `release`, `write`, `flush`) return
-/// within two seconds; if they fail, they return [`StoreError::Unavailable`] and have had no effect. Methods that read
-/// or remove rows take time in proportion to the number of rows, but do not block other methods.
+/// Windows are based on the time of the ledger's clock. The methods that a call has to wait for (`reserve`, `release`,
+/// `write`, `flush`) return within two seconds; if they fail, they return [`StoreError::Unavailable`] and have had no
+/// effect. Methods that read or remove rows take time in proportion to the number of rows, but do not block other
+/// methods.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Reserves either all charges or none, and writes the intent row, in one step that survives a killed process.
+    /// Reserves either all charges or none, and writes the intent row, in one atomic step. Once
+    /// confirmed, a reservation is not lost if the process is killed.
     ///
     /// Reports the first charge, in the given order, that does not fit. No two charges may have the same key. If the
     /// caller stops waiting, any charges already reserved are refunded.
     async fn reserve(&self, charges: Vec<CounterCharge>, intent: &CallRecord) -> Result<ReserveOutcome, StoreError>;
 
-    /// Refunds the charges of a call that was not sent, and writes its outcome. The request is queued: this waits for
-    /// space in the queue, not for the disk. Charges that no longer count are not refunded.
+    /// Refunds the charges of a call that was not sent, and writes its outcome. The request is only queued: this method
+    /// may wait for space in the queue, but not for the disk. Charges that no longer count towards their limits are not
+    /// refunded.
     async fn release(&self, reservation: Reservation, outcome: &CallRecord) -> Result<(), StoreError>;
 
-    /// Writes a row. The request is queued like [`Ledger::release`].
+    /// Writes a row. As with [`Ledger::release`], the request is only queued.
     async fn write(&self, record: &CallRecord) -> Result<(), StoreError>;
 
-    /// Waits until everything queued so far is written, as durably as a reservation.
+    /// Waits until everything queued so far has been written and is as durable as a confirmed reservation.
     async fn flush(&self) -> Result<(), StoreError>;
 
     /// Returns the newest matching rows, oldest first.
     async fn rows(&self, filter: CallLogFilter) -> Result<Vec<CallLogRow>, StoreError>;
 
-    /// Returns the next page of stored rows after a sequence number, oldest first. The page is empty if there are no
-    /// more rows, and limited in size.
+    /// Returns the next page of stored rows after a sequence number, oldest first. Pages are limited in size; an empty
+    /// page means that there are no more rows.
     async fn page_after(&self, after: u64) -> Result<Vec<ChainedRow>, StoreError>;
 
     /// Returns the head of the chain.
@@ -149,8 +152,8 @@ pub trait Ledger: Send + Sync {
     /// Verifies the whole chain from its anchor, against the head file and the given heads.
     async fn verify(&self, known: Vec<ChainHead>) -> Result<ChainReport, StoreError>;
 
-    /// Removes rows older than `before`, keeps the hash of the last removed row as the anchor, and writes a row about
-    /// the pruning. Returns the number of removed rows.
+    /// Removes rows older than `before`, keeps the hash of the last removed row as the anchor, and writes a row that
+    /// records the pruning. Returns the number of removed rows.
     async fn prune(&self, before: Timestamp) -> Result<u64, StoreError>;
 
     /// Returns all counters, ordered by key.

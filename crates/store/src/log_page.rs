@@ -1,4 +1,5 @@
-//! Stored log rows together with the input of their hashes, so that a copy of the log can be verified elsewhere.
+//! Stored log rows with all values that their hashes are computed from, so that a copy of the log can be verified
+//! elsewhere.
 
 use crate::StoreError;
 use crate::call_record::CallRecord;
@@ -26,8 +27,9 @@ pub struct ChainedRow {
 }
 
 impl ChainedRow {
-    /// Returns the row as one line of JSON: the input of the hash, followed by the body's members as stored. The body
-    /// can thus be recovered as a brace followed by everything after `"nanoseconds":N,`.
+    /// Returns the row as one line of JSON: the sequence number, hashes and time, followed by the members of the body
+    /// exactly as stored. To recover the body, take everything after `"nanoseconds":N,` and put an opening brace in
+    /// front of it.
     pub fn to_json_line(&self) -> String {
         let Self { seq, nanoseconds, body, previous, hash } = self;
         let fields = body.strip_prefix('{').unwrap_or(body);

@@ -81,7 +81,7 @@ struct MemoryLogRow {
 }
 
 impl MemoryStore {
-    /// Creates an empty store whose windows follow `clock`.
+    /// Creates an empty store that uses `clock` for the windows of its counters.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let (version, _) = watch::channel(0);
         Self { clock, state: Mutex::default(), ledger: Mutex::new(ledger::MemoryLedgerState::new()), version }

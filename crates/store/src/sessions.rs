@@ -31,7 +31,7 @@ pub struct SessionRow {
     pub subscribed_uris: Vec<String>,
     /// The minimum severity of log messages sent to the client, if it set one.
     pub log_level: Option<String>,
-    /// Time of the last use, or slightly earlier.
+    /// Approximate time of the last use; it is updated only at intervals.
     pub last_used_at: Timestamp,
 }
 
@@ -40,7 +40,7 @@ pub struct SessionRow {
 pub trait Sessions: Send + Sync {
     /// Adds or replaces a session.
     async fn put(&self, session: SessionRow) -> Result<(), StoreError>;
-    /// Finds a session, whichever grant it belongs to.
+    /// Finds a session by the hash of its id, regardless of which grant it belongs to.
     async fn find(&self, id: IdDigest) -> Result<Option<SessionRow>, StoreError>;
     /// Sets the resources that a session is subscribed to. Unknown ids are ignored.
     async fn set_subscriptions(&self, id: IdDigest, uris: Vec<String>) -> Result<(), StoreError>;

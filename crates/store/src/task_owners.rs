@@ -14,7 +14,7 @@ pub const MAX_TASKS_PER_GRANT: usize = 10_000;
 /// A task and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskOwner {
-    /// Hash of the task id and of the parts that make it unique.
+    /// Hash of the task id, combined with other values that are needed to make it unique, such as the server.
     pub id: IdDigest,
     /// The grant that owns the task.
     pub grant: GrantId,
@@ -31,7 +31,7 @@ pub struct TaskOwner {
 pub trait TaskOwners: Send + Sync {
     /// Adds a task. Returns `Conflict` if another grant owns a task with this id that has not expired by `now`.
     async fn put(&self, task: TaskOwner, now: Timestamp) -> Result<(), StoreError>;
-    /// Finds a task, whichever grant owns it, expired or not.
+    /// Finds a task by the hash of its id, regardless of which grant owns it and whether it has expired.
     async fn find(&self, id: IdDigest) -> Result<Option<TaskOwner>, StoreError>;
     /// Returns all tasks that a grant has on a server, in no particular order.
     async fn list_for_grant(&self, grant: &GrantId, server: &ServerName) -> Result<Vec<TaskOwner>, StoreError>;

@@ -77,8 +77,8 @@ pub trait ToolPins: Send + Sync {
     /// Returns a server's tools; `None` if they were never listed.
     async fn server_tools(&self, server: &ServerName) -> Result<Option<ServerTools>, StoreError>;
     /// Stores the definitions that a server currently lists, replacing the previous ones. If this is the server's first
-    /// listing, the definitions named in `first` are pinned in the same step and the entry is written. Of several
-    /// concurrent calls, exactly one counts as first.
+    /// listing, the definitions named in `first` are pinned and the admin log entry is written in the same step. If
+    /// several calls run concurrently, exactly one of them is treated as the first.
     async fn record_offered(
         &self,
         server: &ServerName,

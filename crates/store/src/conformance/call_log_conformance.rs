@@ -91,7 +91,8 @@ pub async fn a_record_is_read_as_it_was_written(store: &ConformanceBackend) {
     assert_eq!(store.rows().await[0].record, full);
 }
 
-/// Verifies an exported line by hand, as documented, and returns its sequence number and its two hashes.
+/// Recomputes the hash of an exported line as described in `docs/operations.md`, without the code under test. Returns
+/// the sequence number of the line and its `previous` and `hash` values.
 pub(super) fn parse_exported_line(line: &str) -> (u64, RowHash, RowHash) {
     let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
     let hash = |name: &str| {
@@ -110,7 +111,7 @@ pub(super) fn parse_exported_line(line: &str) -> (u64, RowHash, RowHash) {
     (seq, hash("previous"), hash("hash"))
 }
 
-/// Checks that the rows are chained to `end`, and returns the new end of the chain.
+/// Checks that the rows continue a chain that ends at `end`, and returns the new end of the chain.
 pub(super) fn assert_chained(rows: &[ChainedRow], mut end: (u64, RowHash)) -> (u64, RowHash) {
     for row in rows {
         let (seq, previous, hash) = parse_exported_line(&row.to_json_line());

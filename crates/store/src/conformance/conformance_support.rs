@@ -89,7 +89,7 @@ impl ConformanceBackend {
         }
     }
 
-    /// Returns how much of a counter is used, in billionths.
+    /// Returns how much of a counter is used, in billionths of a unit.
     pub async fn used_billionths(&self, counter: &str) -> i128 {
         self.flush().await;
         let usage = self.ledger.usage().await.expect("counters");

@@ -1,4 +1,4 @@
-//! Requirements for reservations, one call at a time.
+//! Requirements for reservations that are made one at a time.
 
 use gatelodge_policy::{Amount, WindowAlignment};
 

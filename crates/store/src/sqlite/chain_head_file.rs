@@ -17,9 +17,10 @@ use super::{OpenStoreError, log_table};
 use crate::StoreError;
 use crate::hash_chain::ChainHead;
 
-/// Extension of the head file, which replaces `db`.
+/// Extension of the head file, used in place of the `db` extension of the database.
 pub(super) const EXTENSION: &str = "head";
-/// Extension of the copy of a head that the log no longer contains. The file stays until an operator removes it.
+/// Extension of the file in which a head is saved if the log no longer contains its row. The file stays until an
+/// operator removes it.
 const MISMATCH_EXTENSION: &str = "head.lost";
 /// Extension of the marker which shows that a log with rows had no head file. It also stays until an operator removes
 /// it.

@@ -14,7 +14,8 @@ use rusqlite::{Connection, OpenFlags};
 use super::{OpenStoreError, chain_head_file};
 use crate::StoreError;
 
-/// How long a statement waits for another process. Twice this time is less than a call's timeout.
+/// How long a statement waits for a lock that another process holds. Two such waits together are shorter than a call's
+/// timeout.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(900);
 /// Interval between attempts while the database is busy. SQLite's own intervals grow to 100 ms, so another process that
 /// writes often could starve this one.

@@ -15,7 +15,7 @@ pub(super) struct LogTableRow<'a> {
     pub hash: RowHash,
 }
 
-/// Reads a row. If the rest of it cannot be read, returns its sequence number as the error.
+/// Reads a row. If one of its columns cannot be read, returns the row's sequence number as the error.
 pub(super) fn read_row<'a>(row: &'a Row<'_>) -> Result<LogTableRow<'a>, u64> {
     let seq = row.get(0).unwrap_or_default();
     let line = || {

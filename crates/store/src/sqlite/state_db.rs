@@ -53,7 +53,8 @@ pub struct SqliteStateStore {
 struct StateDb {
     file: DbFile,
     connection: Mutex<Connection>,
-    /// Connection for rows that a power failure may lose, never for settings: its commits do not wait for the disk.
+    /// Connection whose commits do not wait for the disk, so that a power failure may lose the latest ones. It is used
+    /// for sessions and tasks, never for settings.
     relaxed: Mutex<Connection>,
 }
 
@@ -122,7 +123,7 @@ impl SqliteStateStore {
         task.await.map_err(|error| StoreError::Unavailable(error.to_string()))?
     }
 
-    /// Like [`run`](Self::run), but with the connection for rows that a power failure may lose.
+    /// Like [`run`](Self::run), but uses the connection whose commits do not wait for the disk.
     async fn run_relaxed<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
@@ -190,7 +191,7 @@ fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError
     serde_json::from_str(text).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-/// Parses a stored name. An invalid name was not written by this program.
+/// Parses a stored name. This program stores only valid names, so an invalid one is reported as corrupt data.
 fn parse_name<T: std::str::FromStr<Err = crate::ParseNameError>>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(|error| StoreError::Corrupt(format!("invalid name `{text}`: {error}")))
 }

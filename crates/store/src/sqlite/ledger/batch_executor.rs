@@ -22,7 +22,7 @@ pub(super) enum WriteOutcome {
     Failed(StoreError),
 }
 
-/// The state on which a batch is executed.
+/// Executes the requests of a batch, using the ledger's connection and cached state.
 pub(super) struct BatchExecutor<'a> {
     connection: &'a Connection,
     counters: &'a mut CounterCache,

@@ -1,7 +1,7 @@
 //! Counters in memory and in the database table.
 //!
-//! The counters in memory are a bounded cache. It is dropped when another process has written or a transaction has
-//! failed.
+//! The counters in memory are a bounded cache, which is cleared after another process has written to the database or a
+//! transaction has failed.
 
 use foldhash::{HashSet, HashSetExt};
 use jiff::{Timestamp, ToSpan};

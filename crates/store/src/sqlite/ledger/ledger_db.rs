@@ -59,11 +59,12 @@ pub(super) struct LedgerDb {
     head: ChainHead,
     row_buffer: RowBuffer,
     written_head: ChainHead,
-    /// Value of `data_version` when the counters and the head were read. `None` if they must be read again: at the
-    /// start, after a failed transaction, and when another process has written.
+    /// Value of SQLite's `data_version` when the counters and the head were read. `None` if they must be read again: at
+    /// the start, after a failed transaction, and after another process has written to the database.
     data_version: Option<i64>,
     durability: Durability,
-    /// Whether a transaction with confirmed batches is open. These batches are also in the redo log.
+    /// Whether a transaction is open whose batches have already been confirmed to their callers. These batches are also
+    /// in the redo log.
     has_open_tx: bool,
     tx_opened_at: Instant,
 }
@@ -191,8 +192,8 @@ impl LedgerDb {
     /// Executes a batch and appends it to the open transaction and the redo log. Does not wait for other processes, and
     /// waits for the disk only with `Durability::Power`.
     ///
-    /// After an error, this value must not be used again: confirmed batches are then only in the redo log, and are
-    /// replayed when the ledger is reopened.
+    /// After an error, this `LedgerDb` must be dropped unless [`is_usable_after`](Self::is_usable_after) returns
+    /// `true`: the confirmed batches are then only in the redo log, and are replayed when the ledger is reopened.
     pub fn append_to_open_tx(
         &mut self,
         batch: &[WriterRequest],
@@ -235,7 +236,7 @@ impl LedgerDb {
         }
     }
 
-    /// Commits the open transaction, if there is one. After an error, this value must not be used again.
+    /// Commits the open transaction, if there is one. After an error, this `LedgerDb` must be dropped.
     pub fn commit_open_tx(&mut self, clock: &dyn Clock) -> Result<(), LedgerError> {
         if !self.has_open_tx {
             return Ok(());

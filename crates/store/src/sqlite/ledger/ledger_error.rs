@@ -1,4 +1,5 @@
-//! Errors that occur while the ledger is open. After an error, the batch in which it occurred is refused.
+//! Errors that occur while the ledger is open. If one occurs while a batch is being written, the callers that wait for
+//! the batch are refused.
 
 use std::io;
 use std::path::{Path, PathBuf};

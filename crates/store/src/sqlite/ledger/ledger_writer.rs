@@ -1,9 +1,9 @@
 //! Group-commit writer: takes all queued requests as one batch, writes it and replies. A batch is written by the writer
-//! thread or, while only rows are queued, by a waiting caller (the leader), because waking a thread costs more than
-//! writing a batch.
+//! thread or, if it consists only of reservations and rows, by a waiting caller (the leader), because waking a thread
+//! costs more than writing a batch.
 //!
 //! INVARIANT: only the holder of the writer lock takes requests from the queue. The requests of a thread are therefore
-//! written in order, and a call's outcome after its intent.
+//! written in order, and the outcome of a call is written after its intent.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -34,15 +34,16 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// How many times the writer tries to write the remaining rows when the ledger is dropped.
 const MAX_CLOSE_ATTEMPTS: u32 = 3;
 
-/// Estimated size of a row in the write-ahead log, and of the overhead of a commit, which rewrites the last pages of
-/// the tables.
+/// Estimated size of a row in the write-ahead log.
 const ESTIMATED_ROW_BYTES: u64 = 512;
+/// Estimated number of bytes that a commit adds to the write-ahead log, because it rewrites the last pages of the
+/// tables.
 const ESTIMATED_COMMIT_BYTES: u64 = 3 * (16 << 10);
-/// How long a check of the database file stays valid, once at least `MIN_CONSECUTIVE_BATCHES` batches have followed
-/// each other within this time.
+/// Minimum interval between checks of the database file under load, that is, once at least `MIN_CONSECUTIVE_BATCHES`
+/// batches in a row have each started within this interval after the previous one.
 const FILE_RECHECK_INTERVAL: Duration = Duration::from_millis(1);
 const MIN_CONSECUTIVE_BATCHES: u32 = 16;
-/// Number of batches that a caller leads before it wakes the writer thread instead.
+/// Maximum number of batches that a waiting caller writes itself before it leaves the rest to the writer thread.
 const MAX_LED_BATCHES: usize = 4;
 
 /// The writer's state, protected by the writer lock.
@@ -67,10 +68,11 @@ pub(super) struct LedgerWriter {
     /// Whether the redo log holds confirmed batches that are not in the database.
     needs_replay: bool,
     close_attempts_left: u32,
-    /// When the database file was last checked, when a caller last led a batch, and how many such batches followed each
-    /// other closely.
+    /// When the database file was last checked.
     file_checked_at: Instant,
+    /// When a caller or the writer thread last tried to write a batch without waiting.
     last_batch_at: Instant,
+    /// Number of such attempts in a row, each within [`FILE_RECHECK_INTERVAL`] of the previous one.
     consecutive_batches: u32,
     /// Asks the sync thread to commit and sync.
     sync_signal: Arc<WalSyncSignal>,
@@ -125,8 +127,8 @@ impl LedgerWriter {
         true
     }
 
-    /// Writes one batch, consisting of one thread's requests or of all requests, without waiting for other processes.
-    /// Returns `false` if the batch must be left to the writer thread, which may wait.
+    /// Writes one batch without waiting for other processes. If `of` is given, the batch contains no reservations of
+    /// other threads. Returns `false` if the batch must be left to the writer thread, which may wait.
     fn try_run_batch(&mut self, of: Option<CallerThread>) -> bool {
         let is_plain = !self.is_failing && self.flush_waiters.is_empty() && self.pending.is_empty();
         if !is_plain || self.shared.has_orphans() || !self.is_same_file() {
@@ -208,7 +210,8 @@ impl LedgerWriter {
         }
     }
 
-    /// Drops the database. When it is opened again, the confirmed batches are replayed from the redo log.
+    /// Closes the database and abandons the open transaction. When the database is opened again, the confirmed batches
+    /// are replayed from the redo log.
     fn abandon_open_tx(&mut self) {
         (self.database, self.needs_replay, self.is_failing) = (None, true, true);
     }
@@ -312,8 +315,8 @@ impl LedgerWriter {
         }
     }
 
-    /// Returns the batch to write while the ledger is being dropped. A failing database is tried a few
-    /// more times; then the batch is refused.
+    /// Returns the batch to write while the ledger is being dropped. If writing keeps failing, it is retried a few
+    /// times; then the batch is refused and this returns `None`.
     fn final_batch(&mut self, batch: Vec<WriterRequest>) -> Option<Vec<WriterRequest>> {
         if self.is_failing {
             self.close_attempts_left = self.close_attempts_left.saturating_sub(1);
@@ -441,7 +444,8 @@ impl LedgerWriter {
     }
 }
 
-/// Runs the writer thread, until the queue is closed and everything has been written or cannot be written.
+/// Runs the writer thread. It ends when the queue is closed and all requests have been written, or when the retries for
+/// the remaining ones are used up.
 pub(super) fn run_writer(writer: &Mutex<LedgerWriter>, queue: &WriterQueue) {
     // Also after a panic, so that no caller waits for a writer that is gone.
     let _closing = QueueCloseGuard(queue);
@@ -463,7 +467,8 @@ fn drop_database(writer: &Mutex<LedgerWriter>) {
     writer.lock().unwrap_or_else(PoisonError::into_inner).database = None;
 }
 
-/// Lets a waiting caller lead a batch with its thread's requests. If the writer lock is taken, its holder writes them.
+/// Called by a waiting caller to write its thread's requests itself. If the writer lock is taken, the holder of the
+/// lock writes them instead.
 pub(super) fn lead_batch(writer: &Mutex<LedgerWriter>, queue: &WriterQueue, own: CallerThread) {
     let mut of = Some(own);
     for _ in 0..MAX_LED_BATCHES {

@@ -25,7 +25,7 @@ const MISMATCH_EXTENSION: &str = "journal.lost";
 const MAGIC: &[u8; 4] = b"GLJ1";
 /// Size of the magic bytes, checksum and length.
 const HEADER_BYTES: usize = 12;
-/// Maximum size of a file to be read; four times the limit for uncommitted batches.
+/// Maximum size of a redo log; a larger file is not read. This is four times the limit for uncommitted batches.
 const MAX_FILE_BYTES: u64 = 32 << 20;
 /// How long to wait for the process with the exclusive lock, which releases it at each commit, many times a second.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(900);
@@ -37,8 +37,8 @@ const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) struct RedoLog {
     path: PathBuf,
     file: File,
-    /// Held while the shared lock is being acquired, so that no process gets the exclusive lock in the meantime. This
-    /// is the head file, whose content does not matter here.
+    /// The head file, opened only to lock it. It is locked while the shared lock on the redo log is being acquired, so
+    /// that no process gets the exclusive lock in the meantime.
     entry_lock: File,
     /// Offset of the next batch.
     write_offset: u64,
@@ -46,8 +46,9 @@ pub(super) struct RedoLog {
     lock_mode: RedoLogLockMode,
     /// Whether the file has been scanned for batches to replay since the shared lock was acquired.
     is_inspected: bool,
-    /// When another process was last observed, and when the shared lock was last unavailable.
+    /// When another process was last found to have the ledger open.
     peer_seen_at: Option<Instant>,
+    /// When an attempt to acquire the shared lock last failed.
     lock_failed_at: Option<Instant>,
 }
 
@@ -69,7 +70,7 @@ pub(super) struct RedoBatch {
     /// Head of the log after the batch.
     pub head: ChainHead,
     pub rows: Vec<EncodedRow>,
-    /// Changed counters: key, state, and the second in which each expires.
+    /// Changed counters: key, state, and the Unix time in seconds at which each expires.
     pub counters: Vec<(String, String, i64)>,
 }
 
@@ -188,8 +189,8 @@ impl RedoLog {
         self.write_offset
     }
 
-    /// Extends the file with zeros and syncs it, because later syncs are faster if the file does not have to grow. If
-    /// this fails, they are only slower.
+    /// Extends the file with zeros and syncs it, because later syncs are faster if the file does not have to grow.
+    /// Errors are ignored, because they only make later syncs slower.
     pub fn preallocate(&mut self, bytes: u64) {
         let make = || -> io::Result<()> {
             let length = self.file.metadata()?.len();
@@ -221,7 +222,8 @@ impl RedoLog {
         })
     }
 
-    /// Returns whether the path still refers to this file. Data in another file would not be found.
+    /// Returns whether the path still refers to this file. If it does not, batches written to this file cannot be
+    /// replayed later.
     pub fn is_same_file(&self) -> bool {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let own = self.file.metadata().map(identity);
@@ -351,7 +353,8 @@ fn decode_batch(text: &[u8]) -> Option<(RedoBatch, &[u8])> {
     Some((written, tail))
 }
 
-/// Returns whether `text` contains a complete batch with later rows, which means that something before it was damaged.
+/// Returns whether `text` contains a complete batch with rows after `last`. If it does, something before that batch was
+/// damaged.
 fn has_later_batch(text: &[u8], last: u64) -> bool {
     let starts = (0..text.len()).filter(|start| text.get(*start..).is_some_and(|rest| rest.starts_with(MAGIC)));
     let mut batches = starts.filter_map(|start| decode_batch(text.get(start..)?));

@@ -41,8 +41,9 @@ struct ReplyMailbox {
     state: Mutex<ReplyMailboxState>,
     /// Wakes the mailbox task, its only waiter, when replies are added to an empty mailbox or the mailbox is closed.
     wake: Notify,
-    /// Replies being delivered. Locked until all are delivered and those without a receiver are orphaned, so that
-    /// closing the mailbox waits for this. Waking a task under the lock only adds it to a scheduler queue.
+    /// Replies being delivered. The lock is held until all of them are delivered and the reservations of callers that
+    /// are gone are recorded for a refund. Closing the mailbox waits for the lock. Waking a task while the lock is held
+    /// only adds the task to a scheduler queue.
     delivering: Mutex<VecDeque<ReplyMailboxEntry>>,
     shared: Arc<SharedWriterState>,
     queue: Arc<WriterQueue>,
@@ -66,7 +67,8 @@ impl ReplyDispatcher {
         Self { mailboxes: Mutex::default(), shared, queue }
     }
 
-    /// Identifies the caller. If the caller is a task, its runtime gets a mailbox.
+    /// Returns the calling thread. If the caller is a Tokio task, the result includes its runtime, and a mailbox is
+    /// created for that runtime if it has none.
     pub fn caller_thread(&self) -> CallerThread {
         let own = CallerThread::current();
         // A caller outside a task may block its runtime, so a mailbox task would not run.
@@ -176,8 +178,8 @@ impl ReplyMailbox {
         self.wake.notify_one();
     }
 
-    /// Returns whether the mailbox is closed. If it is, delivers the remaining replies, so that the mailbox can be
-    /// removed: closing the ledger no longer covers it.
+    /// Returns whether the mailbox is closed. If it is, delivers the remaining replies, because the mailbox is about to
+    /// be removed from the list and closing the ledger then no longer delivers them.
     fn drain_if_closed(&self) -> bool {
         let is_closed = self.lock_state().is_closed;
         if is_closed {

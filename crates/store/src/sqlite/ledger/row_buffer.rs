@@ -1,5 +1,5 @@
-//! Executed rows that are not yet in the table. They are inserted in groups: if they were inserted one by one between
-//! other work, SQLite's code would be evicted from the processor cache each time.
+//! Rows of executed requests that are not yet in the table. They are inserted in groups: if they were inserted one by
+//! one between other work, SQLite's code would be evicted from the processor cache each time.
 
 use rusqlite::{Connection, params};
 
@@ -9,7 +9,7 @@ use crate::hash_chain::ChainHead;
 /// Number of rows inserted together. Inserting them takes a tenth of a millisecond, and a caller may have to wait for
 /// it.
 const FLUSH_ROWS: usize = 64;
-/// Capacity to keep for the bodies of the next rows.
+/// Maximum capacity in bytes that the buffer for row bodies keeps when it is cleared.
 const RETAINED_BODY_BYTES: usize = 64 << 10;
 
 /// Rows that follow the last row in the table, in order.

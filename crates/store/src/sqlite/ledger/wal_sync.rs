@@ -24,8 +24,9 @@ pub(super) struct WalSyncer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Requests to the sync thread. The writer sets a file and notifies the thread, which takes the file out. The newest
-/// file wins: it changes only when the database is reopened, and closing the database has synced the previous file.
+/// Requests to the sync thread. The writer stores the file to sync and notifies the thread, which takes the file out. A
+/// newer file replaces one that has not been taken out yet: the file changes only when the database is reopened, and
+/// closing the database has already synced the previous file.
 #[derive(Debug, Default)]
 pub(super) struct WalSyncSignal {
     state: Mutex<WalSyncState>,
@@ -56,7 +57,7 @@ impl WalSyncer {
 }
 
 impl WalSyncSignal {
-    /// Requests a commit, and a sync of `file`, which grows by about `bytes` bytes.
+    /// Requests a commit and a sync of `file`. `bytes` is the estimated number of bytes by which the file grows.
     pub fn request_sync(&self, file: &Arc<File>, bytes: u64) {
         let mut state = self.lock();
         if state.wal_file.is_none() {

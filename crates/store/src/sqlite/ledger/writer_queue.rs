@@ -1,6 +1,6 @@
-//! The writer's queue. A caller that waits for a reply wakes the writer or leads the batch itself. Rows without a
-//! waiting caller join the next batch, or are written after a short interval. Under load, one commit therefore serves
-//! many calls, and outcomes alone do not cause a commit.
+//! The writer's queue. A caller that waits for a reply wakes the writer thread or writes the batch itself. Rows that no
+//! caller is waiting for join the next batch, or are written after a short interval. Under load, one commit therefore
+//! serves many calls, and call outcomes do not need commits of their own.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -16,7 +16,8 @@ use super::writer_request::WriterRequest;
 const MAX_QUEUED_REQUESTS: usize = 4_096;
 /// Total size of rows at which a batch is full.
 const MAX_BATCH_BYTES: usize = 4 << 20;
-/// How long a row without a waiting caller may stay queued; twice as long while callers lead batches.
+/// How long a row that no caller is waiting for may stay queued. While callers write batches themselves, it may stay
+/// twice as long.
 const IDLE_FLUSH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Requests to the writer, oldest first.
@@ -37,8 +38,8 @@ struct WriterQueueState {
     /// Whether a waiting caller could not lead its batch because the writer was busy.
     has_handoff: bool,
     writer: WriterWaitState,
-    /// Whether the queue has been emptied of rows since the writer last fell asleep, in which case the queued rows are
-    /// recent.
+    /// Whether all queued rows have been taken since the writer thread last started to wait. If so, the rows now in the
+    /// queue are recent.
     is_drained: bool,
     is_closed: bool,
 }
@@ -181,7 +182,8 @@ impl WriterQueue {
         self.lock().has_handoff = true;
     }
 
-    /// Returns whether a handoff has happened, and clears the flag.
+    /// Returns whether a caller has left its requests to the holder of the writer lock with
+    /// [`hand_to_leader`](Self::hand_to_leader), and clears the flag.
     pub fn take_handoff(&self) -> bool {
         std::mem::take(&mut self.lock().has_handoff)
     }
@@ -226,8 +228,8 @@ impl WriterQueue {
         Some(self.drain_oldest(state, max))
     }
 
-    /// Like [`take`](Self::take), but returns `None` unless each of the oldest requests is a reservation or a row. If
-    /// `of` names a thread, the reservations of other threads stay in the queue.
+    /// Like [`take`](Self::take), but takes only reservations and rows, and returns `None` if there are other requests
+    /// among the oldest ones. If `of` is given, the reservations of other threads stay in the queue.
     pub fn take_appends(&self, max: usize, of: Option<CallerThread>) -> Option<Vec<WriterRequest>> {
         let mut state = self.lock();
         let max = max.min(state.requests.len()).min(batch_length(&state.requests));

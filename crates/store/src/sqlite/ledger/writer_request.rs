@@ -14,7 +14,7 @@ use crate::clock::to_unix_nanoseconds;
 use crate::counter::{AppliedCharge, CounterCharge};
 use crate::ledger::ExhaustedCounter;
 
-/// After this many consecutive calls in batches of their own, the next call is also expected to be alone.
+/// After this many consecutive calls that were each alone in their batch, the next call is also expected to be alone.
 const SOLO_CALL_THRESHOLD: usize = 16;
 
 /// Sends a reply to a caller. Closed if the caller has stopped waiting.
@@ -93,7 +93,7 @@ impl GrantedReservation {
 }
 
 impl WriterRequest {
-    /// Returns the row that was written for the request, if any, given its outcome.
+    /// Returns the row of a reservation or append request if, according to `outcome`, it was written.
     pub fn written_row(&self, outcome: &WriteOutcome) -> Option<&EncodedRow> {
         match (self, outcome) {
             (Self::Reserve(reserve), WriteOutcome::Taken(_)) => Some(&reserve.intent),
@@ -102,7 +102,7 @@ impl WriterRequest {
         }
     }
 
-    /// Returns whether the request only appends a row, without reading any.
+    /// Returns whether the request only appends a row and does not read the log table.
     pub fn is_append_only(&self) -> bool {
         matches!(self, Self::Reserve(_) | Self::Append(_))
     }
@@ -125,13 +125,15 @@ impl WriterRequest {
 /// State shared by the writer and its callers.
 #[derive(Debug, Default)]
 pub(super) struct SharedWriterState {
-    /// Granted reservations whose callers are gone. Callers add them; the writer takes them out with its next batch,
-    /// and [`WriterRequest::Wake`] ensures that there is one.
+    /// Granted reservations whose callers are gone. The writer refunds them with its next batch; a
+    /// [`WriterRequest::Wake`] is queued to ensure that there is a next batch.
     orphans: Mutex<Vec<GrantedReservation>>,
     errors: AtomicU64,
-    /// Number of syncs, of writer thread runs, and of replies delivered in batches.
+    /// Number of syncs of the write-ahead log.
     syncs: AtomicU64,
+    /// Number of times that the writer thread has run.
     thread_runs: AtomicU64,
+    /// Number of times that several replies were added to a mailbox together.
     reply_batches: AtomicU64,
     /// Whether the write-ahead log was checkpointed and nothing has been written since. The sync thread sets it and the
     /// writer thread clears it. While it is set, callers leave the next batch to the writer thread.
@@ -180,8 +182,8 @@ impl SharedWriterState {
         self.has_uncommitted.load(Ordering::Acquire)
     }
 
-    /// Returns whether other callers are likely to join the batch. After many solo calls, this returns true
-    /// only occasionally.
+    /// Counts a call, and returns whether other calls are likely to join its batch, so that it is worth waiting for
+    /// them. After many calls that were alone in their batches, this returns `true` only occasionally.
     pub fn is_batch_likely(&self) -> bool {
         let solo_calls = self.solo_calls.fetch_add(1, Ordering::Relaxed);
         solo_calls < SOLO_CALL_THRESHOLD || solo_calls.is_multiple_of(SOLO_CALL_THRESHOLD)
